@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+const (
+	// OperationAnnotation holds the one operation in flight at the portal (JSON): written before the call that starts
+	// it, given the job's id after the answer, removed when its outcome is stored.
+	OperationAnnotation = "infrastructure.cluster.x-k8s.io/portal-operation"
+
+	// RecordAnnotation holds what is known of a portal cluster and could not be found again (JSON): the parameters it
+	// was created with, the user that created it, the size the portal last accepted, the version last reached.
+	RecordAnnotation = "infrastructure.cluster.x-k8s.io/portal-record"
+
+	// NetworkAnnotation holds the id of the network that was created from spec.network.cidr of a PortalCluster.
+	NetworkAnnotation = "infrastructure.cluster.x-k8s.io/portal-network"
+
+	// RetryOperationAnnotation is set by a person, to the id of an operation whose outcome is unknown, to say that it
+	// was checked at the portal and did not happen: it is then tried once more.
+	RetryOperationAnnotation = "infrastructure.cluster.x-k8s.io/retry-operation"
+
+	// PreDrainHook holds a Machine that is being deleted until it is decided whether a node goes with it.
+	PreDrainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/portal"
+
+	// PreTerminateHook holds a drained Machine until the portal has removed a node.
+	PreTerminateHook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/portal"
+)
+
+const (
+	// ClusterFinalizer lets a PortalCluster go only after its control plane.
+	ClusterFinalizer = "portalcluster.infrastructure.cluster.x-k8s.io"
+
+	// ControlPlaneFinalizer lets a PortalControlPlane go only after the portal cluster.
+	ControlPlaneFinalizer = "portalcontrolplane.infrastructure.cluster.x-k8s.io"
+
+	// IdentityFinalizer keeps an identity Secret while a PortalCluster needs it to delete what it created.
+	IdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-identity"
+)
+
+// Keys of an identity Secret.
+const (
+	// IdentityBaseURL is the portal's URL, https only.
+	IdentityBaseURL = "baseURL"
+	// IdentityEmail is the portal user's e-mail address.
+	IdentityEmail = "email"
+	// IdentityPassword is the portal user's password.
+	IdentityPassword = "password"
+	// IdentityCABundle is optional: PEM certificates that the portal's certificate is verified with, instead of the system's.
+	IdentityCABundle = "caBundle"
+	// IdentityTOTPSeed is optional: the base32 seed of the portal user's one-time codes, where MFA is enabled.
+	IdentityTOTPSeed = "totpSeed"
+)

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+// Condition types of a PortalCluster. Beside them: Paused and Deleting, as on every Cluster API object.
+const (
+	// ReadyCondition of a PortalCluster sums up identity and network; of a PortalMachine it says whether it is bound.
+	ReadyCondition = "Ready"
+	// IdentityReadyCondition says whether the portal accepts what the identity Secret holds.
+	IdentityReadyCondition = "IdentityReady"
+	// NetworkReadyCondition says whether VPC and network are known.
+	NetworkReadyCondition = "NetworkReady"
+)
+
+// Condition types of a PortalControlPlane. Beside them: RollingOut, ScalingUp, ScalingDown, Paused and Deleting, as on
+// other control planes.
+const (
+	// AvailableCondition sums up: the portal cluster runs and its API server answers.
+	AvailableCondition = "Available"
+	// ProvisionedCondition says whether the portal cluster exists, or what its creation waits for.
+	ProvisionedCondition = "Provisioned"
+	// KubeconfigReadyCondition says whether the kubeconfig Secret is there.
+	KubeconfigReadyCondition = "KubeconfigReady"
+	// ConnectedCondition says whether the workload cluster's API server answers.
+	ConnectedCondition = "Connected"
+	// VersionUpToDateCondition says whether the portal cluster runs spec.version.
+	VersionUpToDateCondition = "VersionUpToDate"
+	// WorkersReadyCondition says whether Machines and worker nodes are one to one, and what is being done about it.
+	WorkersReadyCondition = "WorkersReady"
+	// OperationInProgressCondition names the operation that runs at the portal.
+	OperationInProgressCondition = "OperationInProgress"
+)
+
+// Reasons that the portal, or the way to it, gives; they stand on whichever condition waits for the portal.
+const (
+	// PortalUnavailableReason: the portal cannot be reached or is in maintenance; it is tried again.
+	PortalUnavailableReason = "PortalUnavailable"
+	// PortalBusyReason: another operation holds the portal cluster; it is waited for.
+	PortalBusyReason = "PortalBusy"
+	// UnauthorizedReason: the portal refuses the e-mail address or password of the identity Secret.
+	UnauthorizedReason = "Unauthorized"
+	// MFARequiredReason: the portal user needs a one-time code.
+	MFARequiredReason = "MFARequired"
+	// ForbiddenReason: the portal user may not do this.
+	ForbiddenReason = "Forbidden"
+	// QuotaExceededReason: the account's quota does not allow this.
+	QuotaExceededReason = "QuotaExceeded"
+	// InsufficientCapacityReason: the zone lacks capacity now; it is tried again.
+	InsufficientCapacityReason = "InsufficientCapacity"
+	// RefusedReason: the portal refuses the request; something in the spec has to change.
+	RefusedReason = "Refused"
+	// NotFoundReason: the portal does not know the identifier, or it belongs to another account.
+	NotFoundReason = "NotFound"
+	// JobFailedReason: the portal's job ended with an error.
+	JobFailedReason = "JobFailed"
+	// JobStuckReason: the portal's job runs for more than 30 minutes.
+	JobStuckReason = "JobStuck"
+	// OutcomeUnknownReason: a call was cut off, and the portal may or may not have acted on it; a person has to look.
+	OutcomeUnknownReason = "OutcomeUnknown"
+	// InternalErrorReason: something unexpected; the manager's log tells more.
+	InternalErrorReason = "InternalError"
+)
+
+// Reasons of IdentityReady.
+const (
+	// IdentityAcceptedReason: the portal accepted the login.
+	IdentityAcceptedReason = "IdentityAccepted"
+	// IdentityNotFoundReason: the identity Secret does not exist.
+	IdentityNotFoundReason = "IdentityNotFound"
+	// IdentityInvalidReason: a key of the identity Secret is missing or malformed.
+	IdentityInvalidReason = "IdentityInvalid"
+)
+
+// Reasons of NetworkReady.
+const (
+	// NetworkReadyReason: VPC and network are known.
+	NetworkReadyReason = "NetworkReady"
+	// NetworkIsolatedReason: the portal creates an isolated network with the cluster.
+	NetworkIsolatedReason = "NetworkIsolated"
+	// NetworkCreatingReason: the network is being created from its CIDR.
+	NetworkCreatingReason = "NetworkCreating"
+	// VPCNotFoundReason: no VPC, or more than one, carries the name.
+	VPCNotFoundReason = "VPCNotFound"
+	// WaitingForIdentityReason: the identity is not accepted yet.
+	WaitingForIdentityReason = "WaitingForIdentity"
+)
+
+// Reasons of Ready and Available.
+const (
+	// ReadyReason: all is well.
+	ReadyReason = "Ready"
+	// AvailableReason: the portal cluster runs and its API server answers.
+	AvailableReason = "Available"
+	// DeletingReason: the object is being deleted.
+	DeletingReason = "Deleting"
+	// NotDeletingReason: the object is not being deleted.
+	NotDeletingReason = "NotDeleting"
+)
+
+// Reasons of Provisioned.
+const (
+	// ProvisionedReason: the portal cluster exists.
+	ProvisionedReason = "Provisioned"
+	// WaitingForClusterReason: no Cluster owns the object yet, or it has been deleted.
+	WaitingForClusterReason = "WaitingForCluster"
+	// WaitingForInfrastructureReason: the PortalCluster is not ready.
+	WaitingForInfrastructureReason = "WaitingForInfrastructure"
+	// WaitingForWorkersReason: no MachineDeployment says yet how many workers there are and what they are made of.
+	WaitingForWorkersReason = "WaitingForWorkers"
+	// TemplatesDisagreeReason: the templates of the MachineDeployments differ; the portal makes all workers alike.
+	TemplatesDisagreeReason = "TemplatesDisagree"
+	// CreatingReason: the portal creates the cluster.
+	CreatingReason = "Creating"
+)
+
+// Reasons of VersionUpToDate.
+const (
+	// VersionUpToDateReason: the portal cluster runs spec.version.
+	VersionUpToDateReason = "VersionUpToDate"
+	// VersionNotOfferedReason: the portal does not offer spec.version; the message lists what it offers.
+	VersionNotOfferedReason = "VersionNotOffered"
+	// DowngradeNotSupportedReason: spec.version is lower than the running one.
+	DowngradeNotSupportedReason = "DowngradeNotSupported"
+	// UpgradingReason: the portal upgrades the cluster.
+	UpgradingReason = "Upgrading"
+	// WaitingForOperationReason: another operation has to end first.
+	WaitingForOperationReason = "WaitingForOperation"
+)
+
+// Reasons of KubeconfigReady and Connected.
+const (
+	// KubeconfigStoredReason: the kubeconfig Secret is there.
+	KubeconfigStoredReason = "KubeconfigStored"
+	// KubeconfigInvalidReason: what the portal gave cannot be used.
+	KubeconfigInvalidReason = "KubeconfigInvalid"
+	// WaitingForPortalClusterReason: the portal cluster does not exist or does not run yet.
+	WaitingForPortalClusterReason = "WaitingForPortalCluster"
+	// ConnectedReason: the API server answers.
+	ConnectedReason = "Connected"
+	// ConnectionDownReason: the API server does not answer.
+	ConnectionDownReason = "ConnectionDown"
+)
+
+// Reasons of WorkersReady.
+const (
+	// WorkersReadyReason: Machines and worker nodes are one to one.
+	WorkersReadyReason = "WorkersReady"
+	// ScalingUpReason: the portal adds workers.
+	ScalingUpReason = "ScalingUp"
+	// ScalingDownReason: workers are drained, or the portal removes them.
+	ScalingDownReason = "ScalingDown"
+	// DrainingReason: Nodes are drained before the portal is asked to remove workers.
+	DrainingReason = "Draining"
+	// WaitingForNodesReason: Machines wait for worker nodes to come.
+	WaitingForNodesReason = "WaitingForNodes"
+	// NodesUnclaimedReason: there are worker nodes that belong to no Machine.
+	NodesUnclaimedReason = "NodesUnclaimed"
+	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.
+	WaitingForConnectionReason = "WaitingForConnection"
+)
+
+// Reasons of OperationInProgress; beside them Creating, Upgrading, ScalingUp, ScalingDown and Deleting.
+const (
+	// IdleReason: nothing runs at the portal for this object.
+	IdleReason = "Idle"
+)
+
+// Reasons of Ready of a PortalMachine.
+const (
+	// BoundReason: the claim holds a worker node.
+	BoundReason = "Bound"
+	// WaitingForNodeReason: no worker node is free.
+	WaitingForNodeReason = "WaitingForNode"
+	// WaitingForMachineReason: no Machine owns the object yet.
+	WaitingForMachineReason = "WaitingForMachine"
+	// ReleasedReason: the claim gave its node back, which stays.
+	ReleasedReason = "Released"
+)
+
+// Reasons of Deleting.
+const (
+	// DeletingPortalClusterReason: the portal deletes the cluster.
+	DeletingPortalClusterReason = "DeletingPortalCluster"
+	// WaitingForControlPlaneReason: the PortalControlPlane still exists.
+	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// AccountChangedReason: the portal does not know the cluster, but another user created it; a person has to look.
+	AccountChangedReason = "AccountChanged"
+)
+
+// Reasons of events; they are only emitted when something changed.
+const (
+	// EventOperationStarted: the portal accepted an operation.
+	EventOperationStarted = "OperationStarted"
+	// EventOperationSucceeded: the portal finished an operation.
+	EventOperationSucceeded = "OperationSucceeded"
+	// EventOperationFailed: the portal's job failed.
+	EventOperationFailed = "OperationFailed"
+	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
+	EventNetworkRemains = "NetworkRemains"
+	// EventPortalClusterRetained: deletionPolicy Retain left the portal cluster running.
+	EventPortalClusterRetained = "PortalClusterRetained"
+)

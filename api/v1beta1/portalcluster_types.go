@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// PortalClusterSpec says where at the portal a Cluster lives, and under which account.
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.network) || !has(self.network)",message="network cannot be added later: the portal places a cluster when it creates it"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.vpc) == has(self.vpc)",message="vpc cannot be added or removed later: the portal places a cluster when it creates it"
+// +kubebuilder:validation:XValidation:rule="!has(self.network) || has(self.vpc)",message="network needs vpc: the portal looks for the network in that VPC"
+type PortalClusterSpec struct {
+	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the
+	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA).
+	// +required
+	IdentityRef PortalIdentityReference `json:"identityRef,omitzero"`
+
+	// zoneID is the portal's identifier of the zone. It cannot be changed.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="zoneID cannot be changed: the portal does not move clusters between zones"
+	ZoneID string `json:"zoneID,omitempty"`
+
+	// vpc is the virtual private cloud that holds the network, by id or by name.
+	// +optional
+	VPC *PortalVPC `json:"vpc,omitempty"`
+
+	// network receives the nodes: an existing one by id, or one that is created from a CIDR. When omitted, the portal
+	// creates an isolated network which cannot route to other resources without extra setup.
+	// +optional
+	Network *PortalNetwork `json:"network,omitempty"`
+}
+
+// PortalIdentityReference names an identity Secret.
+type PortalIdentityReference struct {
+	// name of the Secret, in the namespace of the object that refers to it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+}
+
+// PortalVPC identifies a virtual private cloud that exists.
+// +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.name)",message="give either id or name of the VPC, not both"
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="vpc cannot be changed: the portal places a cluster when it creates it"
+type PortalVPC struct {
+	// id is the portal's identifier of the VPC.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ID string `json:"id,omitempty"`
+
+	// name of the VPC; exactly one VPC of the account must carry it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Name string `json:"name,omitempty"`
+}
+
+// PortalNetwork identifies a network that exists, or describes one to create.
+// +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.cidr)",message="give either id (an existing network) or cidr (a new one) of the network, not both"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.id) || (has(self.id) && self.id == oldSelf.id)",message="network.id cannot be changed: the portal places a cluster when it creates it"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cidr) || !has(self.cidr) || self.cidr == oldSelf.cidr",message="network.cidr cannot be changed: the network may exist already; to use another network set id instead"
+type PortalNetwork struct {
+	// id is the portal's identifier of an existing network or tier.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ID string `json:"id,omitempty"`
+
+	// cidr of a network that is created once, in CIDR notation, for example 10.0.0.0/24: enough for 40 workers and
+	// 3 control nodes. The portal's API cannot delete networks, so it remains when the Cluster is deleted.
+	// +optional
+	// +kubebuilder:validation:MinLength=9
+	// +kubebuilder:validation:MaxLength=43
+	// +kubebuilder:validation:XValidation:rule="isCIDR(self) && cidr(self) == cidr(self).masked()",message="cidr must be a network in CIDR notation without host bits, for example 10.0.0.0/24"
+	CIDR string `json:"cidr,omitempty"`
+}
+
+// PortalClusterStatus is what was found at the portal.
+// +kubebuilder:validation:MinProperties=1
+type PortalClusterStatus struct {
+	// conditions: Ready sums up; IdentityReady and NetworkReady say what it consists of.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is part of the Cluster API contract and orchestrates the first provisioning.
+	// +optional
+	Initialization PortalClusterInitialization `json:"initialization,omitempty,omitzero"`
+
+	// vpcID is the portal's identifier of the VPC.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	VPCID string `json:"vpcID,omitempty"`
+
+	// networkID is the portal's identifier of the network.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	NetworkID string `json:"networkID,omitempty"`
+}
+
+// PortalClusterInitialization is part of the Cluster API contract for InfraClusters.
+// +kubebuilder:validation:MinProperties=1
+type PortalClusterInitialization struct {
+	// provisioned is true when identity, VPC and network are there, so that the control plane can be created.
+	// +optional
+	Provisioned *bool `json:"provisioned,omitempty"`
+}
+
+// PortalCluster is the infrastructure of a Cluster API Cluster at the portal: account, zone, VPC and network. The
+// control plane endpoint comes from the PortalControlPlane.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=portalclusters,shortName=pcl,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Zone",type="string",JSONPath=`.spec.zoneID`,priority=1
+// +kubebuilder:printcolumn:name="Network",type="string",JSONPath=`.status.networkID`,priority=1
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
+type PortalCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says where at the portal the Cluster lives, and under which account.
+	// +required
+	Spec PortalClusterSpec `json:"spec,omitzero"`
+
+	// status is what was found at the portal.
+	// +optional
+	Status PortalClusterStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of this object.
+func (c *PortalCluster) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions sets the conditions of this object.
+func (c *PortalCluster) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// PortalClusterList is a list of PortalClusters.
+// +kubebuilder:object:root=true
+type PortalClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PortalCluster `json:"items"`
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// DeletionPolicy says what becomes of the portal cluster when its PortalControlPlane is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
+type DeletionPolicy string
+
+const (
+	// DeletionPolicyDelete deletes the portal cluster too.
+	DeletionPolicyDelete DeletionPolicy = "Delete"
+	// DeletionPolicyRetain leaves the portal cluster running, and its bill.
+	DeletionPolicyRetain DeletionPolicy = "Retain"
+)
+
+// PortalControlPlaneSpec describes the portal cluster.
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || (has(self.clusterID) && self.clusterID == oldSelf.clusterID)",message="clusterID cannot be changed: it says which portal cluster this object owns"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(oldSelf.workers) == has(self.workers)",message="workers cannot be changed after the portal cluster was created"
+type PortalControlPlaneSpec struct {
+	// version is the Kubernetes version, with a leading v, for example v1.36.3. Raising it upgrades the portal cluster,
+	// control nodes first; it must be one that the portal offers. The portal does not downgrade.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+][0-9A-Za-z.+-]*)?$')`,message="version must be a semantic version with a leading v, for example v1.36.3"
+	Version string `json:"version,omitempty"`
+
+	// replicas is the number of control nodes; 3 is advised for high availability. It cannot be changed.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="replicas cannot be changed: the portal sets the number of control nodes when it creates a cluster"
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// clusterName is the name of the cluster at the portal. When omitted it is made from the Cluster's name and a few
+	// random characters, before the portal is first asked, so that a person can find the cluster there.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="clusterName must consist of lower case letters, digits and dashes"
+	ClusterName string `json:"clusterName,omitempty"`
+
+	// clusterID is the portal's identifier of the cluster. It is filled in when the portal has created the cluster;
+	// set it to take over a cluster that exists at the portal.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ClusterID string `json:"clusterID,omitempty"`
+
+	// description is free text that the portal shows for the cluster.
+	// +optional
+	// +kubebuilder:default="Managed by Cluster API"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Description string `json:"description,omitempty"`
+
+	// deletionPolicy says what becomes of the portal cluster when this object is deleted: Delete (the default) deletes
+	// it, Retain leaves it running.
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// controlPlaneEndpoint is where the API server listens. It is filled in from the portal's kubeconfig.
+	// +optional
+	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
+
+	// workers is only used to create the portal cluster while no MachineDeployment says what workers are made of.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot be changed: it is used to create the portal cluster only"
+	Workers *WorkerParameters `json:"workers,omitempty"`
+}
+
+// PortalControlPlaneStatus is the observed state of the portal cluster.
+// +kubebuilder:validation:MinProperties=1
+type PortalControlPlaneStatus struct {
+	// conditions: Available sums up; the others say what is happening and what to do.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// initialization is part of the Cluster API contract and orchestrates the first provisioning.
+	// +optional
+	Initialization PortalControlPlaneInitialization `json:"initialization,omitempty,omitzero"`
+
+	// externalManagedControlPlane is true: the portal runs the control nodes, there are no Machines for them.
+	// +optional
+	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
+
+	// versions are the Kubernetes versions of the control nodes, with their number.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=100
+	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
+
+	// version is the Kubernetes version last reached by the whole portal cluster; it changes when an upgrade has succeeded.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	Version string `json:"version,omitempty"`
+
+	// selector matches no Machine: the control nodes have none. It is part of the scale subresource.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Selector string `json:"selector,omitempty"`
+
+	// replicas is the number of control nodes.
+	// +optional
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// readyReplicas is the number of control nodes while the API server answers, else 0.
+	// +optional
+	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
+
+	// availableReplicas is the number of control nodes while the API server answers, else 0.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+
+	// upToDateReplicas is the number of control nodes while they run the wanted version, else 0.
+	// +optional
+	UpToDateReplicas *int32 `json:"upToDateReplicas,omitempty"`
+
+	// workers counts the worker nodes.
+	// +optional
+	Workers *WorkerCounts `json:"workers,omitempty"`
+}
+
+// WorkerCounts counts worker nodes.
+type WorkerCounts struct {
+	// desired is the sum of the replicas of the Cluster's MachineDeployments and of its other Machines.
+	// +optional
+	Desired int32 `json:"desired"`
+
+	// size is the number of workers that the portal last accepted.
+	// +optional
+	Size int32 `json:"size"`
+
+	// nodes is the number of worker Nodes in the workload cluster.
+	// +optional
+	Nodes int32 `json:"nodes"`
+
+	// claimed is the number of worker Nodes that belong to a Machine.
+	// +optional
+	Claimed int32 `json:"claimed"`
+}
+
+// PortalControlPlaneInitialization is part of the Cluster API contract for ControlPlanes.
+// +kubebuilder:validation:MinProperties=1
+type PortalControlPlaneInitialization struct {
+	// controlPlaneInitialized is true when the portal cluster runs and its kubeconfig is stored.
+	// +optional
+	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
+}
+
+// PortalControlPlane is a managed Kubernetes cluster at the portal. It owns everything that changes that cluster:
+// create, upgrade, scale to the replicas of the MachineDeployments, and delete, one operation at a time.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=portalcontrolplanes,shortName=pcp,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`
+// +kubebuilder:printcolumn:name="Available",type="string",JSONPath=`.status.conditions[?(@.type=="Available")].status`
+// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Available")].reason`
+// +kubebuilder:printcolumn:name="Operation",type="string",JSONPath=`.status.conditions[?(@.type=="OperationInProgress")].reason`
+// +kubebuilder:printcolumn:name="Workers",type="integer",JSONPath=`.status.workers.desired`
+// +kubebuilder:printcolumn:name="Nodes",type="integer",JSONPath=`.status.workers.nodes`
+// +kubebuilder:printcolumn:name="Version",type="string",JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Wanted",type="string",JSONPath=`.spec.version`,priority=1
+// +kubebuilder:printcolumn:name="Portal Name",type="string",JSONPath=`.spec.clusterName`,priority=1
+// +kubebuilder:printcolumn:name="Portal ID",type="string",JSONPath=`.spec.clusterID`,priority=1
+// +kubebuilder:printcolumn:name="Paused",type="string",JSONPath=`.status.conditions[?(@.type=="Paused")].status`,priority=10
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
+type PortalControlPlane struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec describes the portal cluster.
+	// +required
+	Spec PortalControlPlaneSpec `json:"spec,omitzero"`
+
+	// status is the observed state of the portal cluster.
+	// +optional
+	Status PortalControlPlaneStatus `json:"status,omitempty,omitzero"`
+}
+
+// GetConditions returns the conditions of this object.
+func (c *PortalControlPlane) GetConditions() []metav1.Condition { return c.Status.Conditions }
+
+// SetConditions sets the conditions of this object.
+func (c *PortalControlPlane) SetConditions(conditions []metav1.Condition) {
+	c.Status.Conditions = conditions
+}
+
+// PortalControlPlaneList is a list of PortalControlPlanes.
+// +kubebuilder:object:root=true
+type PortalControlPlaneList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PortalControlPlane `json:"items"`
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// PortalMachineTemplateSpec holds the template.
+type PortalMachineTemplateSpec struct {
+	// template of the PortalMachines. It cannot be changed: make a new PortalMachineTemplate and name it in the
+	// MachineDeployment.
+	// +required
+	Template PortalMachineTemplateResource `json:"template,omitzero"`
+}
+
+// PortalMachineTemplateResource describes the PortalMachines made from the template.
+type PortalMachineTemplateResource struct {
+	// metadata is added to the PortalMachines.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says what workers are made of.
+	// +required
+	Spec WorkerParameters `json:"spec,omitzero"`
+}
+
+// PortalMachineTemplate says what the workers of a MachineDeployment are made of. The portal makes all workers of a
+// cluster alike, so the templates of a Cluster's MachineDeployments must agree.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=portalmachinetemplates,shortName=pmt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Offering",type="string",JSONPath=`.spec.template.spec.serviceOfferingID`
+// +kubebuilder:printcolumn:name="SSH Key Pair",type="string",JSONPath=`.spec.template.spec.sshKeyPair`
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
+type PortalMachineTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec PortalMachineTemplateSpec `json:"spec,omitzero"`
+}
+
+// PortalMachineTemplateList is a list of PortalMachineTemplates.
+// +kubebuilder:object:root=true
+type PortalMachineTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PortalMachineTemplate `json:"items"`
+}

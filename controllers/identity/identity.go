@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package identity turns an identity Secret into a client of the portal, and keeps the Secret from disappearing while
+// it is needed to delete what was created with it.
+package identity
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// Resolver makes portal clients from identity Secrets.
+type Resolver struct {
+	// Client must read Secrets live: a rotated password counts at once.
+	Client client.Client
+	Pool   *cloud.Pool
+	// UserAgent is sent with every request to the portal.
+	UserAgent string
+	// Observe is told of every request, for metrics.
+	Observe func(cloud.Call)
+}
+
+// Identity is a portal client and the version of the Secret that it was made from.
+type Identity struct {
+	Portal  *cloud.Client
+	Version string // changes when the Secret changes
+}
+
+// Resolve returns the client for the Secret, or the outcome that says what is wrong with it.
+func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
+	secret, problem := r.secret(ctx, namespace, ref)
+	if !problem.IsDone() {
+		return Identity{}, problem
+	}
+	portal, err := r.Pool.Client(cloud.Config{
+		BaseURL:   string(secret.Data[infrav1.IdentityBaseURL]),
+		Email:     string(secret.Data[infrav1.IdentityEmail]),
+		Password:  string(secret.Data[infrav1.IdentityPassword]),
+		CABundle:  secret.Data[infrav1.IdentityCABundle],
+		TOTPSeed:  string(secret.Data[infrav1.IdentityTOTPSeed]),
+		UserAgent: r.UserAgent,
+		Observe:   r.Observe,
+	})
+	if err != nil {
+		return Identity{}, outcome.HoldFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
+	}
+	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion}, outcome.Outcome{}
+}
+
+func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (*corev1.Secret, outcome.Outcome) {
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret)
+	if apierrors.IsNotFound(err) {
+		return nil, outcome.HoldFor(0, infrav1.IdentityNotFoundReason,
+			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed)", ref.Name)
+	}
+	if err != nil {
+		return nil, outcome.Fail(fmt.Errorf("read identity Secret %q: %w", ref.Name, err))
+	}
+	for _, key := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
+		if len(secret.Data[key]) == 0 {
+			return nil, outcome.HoldFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", key, ref.Name)
+		}
+	}
+	return secret, outcome.Outcome{}
+}
+
+// Hold puts our finalizer on the Secret, and clusterctl's move label so that `clusterctl move` takes it along.
+func (r *Resolver) Hold(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) error {
+	secret := &corev1.Secret{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret); err != nil {
+		return fmt.Errorf("read identity Secret %q: %w", ref.Name, err)
+	}
+	before := secret.DeepCopy()
+	_, labelled := secret.Labels[clusterctlv1.ClusterctlMoveLabel]
+	changed := secret.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
+	if !labelled {
+		if secret.Labels == nil {
+			secret.Labels = map[string]string{}
+		}
+		secret.Labels[clusterctlv1.ClusterctlMoveLabel] = ""
+	}
+	if labelled && !changed {
+		return nil
+	}
+	return r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// Release takes our finalizer off the Secret unless another PortalCluster of the namespace still needs it.
+func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) error {
+	clusters := &infrav1.PortalClusterList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(leaving.Namespace)); err != nil {
+		return err
+	}
+	for _, other := range clusters.Items {
+		if other.UID != leaving.UID && other.Spec.IdentityRef == leaving.Spec.IdentityRef {
+			return nil
+		}
+	}
+	secret := &corev1.Secret{}
+	key := client.ObjectKey{Namespace: leaving.Namespace, Name: leaving.Spec.IdentityRef.Name}
+	if err := r.Client.Get(ctx, key, secret); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := secret.DeepCopy()
+	if !controllerutil.RemoveFinalizer(secret, infrav1.IdentityFinalizer) {
+		return nil
+	}
+	return client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}

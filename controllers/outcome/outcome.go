@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package outcome says how a step of a reconcile ended, and turns that into a ctrl.Result in one place.
+//
+// A step never sleeps and never returns a bare error of the portal: it is done, it waits (for a time or for an event),
+// it is held until a person changes something, it comes back later without anything to tell, or it failed in a way
+// nobody foresaw. From maps the portal's errors; Backoff keeps a refused request from being sent again too soon.
+package outcome
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// Kind of an Outcome.
+type Kind int
+
+const (
+	// Done: what the step wants is so.
+	Done Kind = iota
+	// Wait: the step is under way; it is looked at again after a time, or when something watched changes.
+	Wait
+	// Hold: only a person, or a change of the spec, gets the step further; it is tried again slowly, if at all.
+	Hold
+	// Later: nothing can be said now (no ticket yet, stale cache); conditions stay as they are.
+	Later
+	// Blocked: another step has to get further first; conditions say Unknown.
+	Blocked
+	// Failed: something unexpected, to be logged.
+	Failed
+)
+
+// PollPriority is the queue priority of everything that is looked at again by time: below the -100 of the initial list,
+// which steady requeues would starve otherwise.
+const PollPriority = -100
+
+// Outcome of a step. Reason and Message become a condition.
+type Outcome struct {
+	Kind    Kind
+	Reason  string
+	Message string
+	After   time.Duration // when to look again; 0: an event will tell
+	Err     error
+}
+
+// IsDone tells whether what the step wants is so.
+func (o Outcome) IsDone() bool { return o.Kind == Done }
+
+// With returns the outcome with another reason and a message in front of its own.
+func (o Outcome) With(reason, format string, args ...any) Outcome {
+	if o.Kind == Later {
+		return o
+	}
+	o.Reason, o.Message = reason, fmt.Sprintf(format, args...)+": "+o.Message
+	return o
+}
+
+// Prefix returns the outcome with words in front of its message.
+func (o Outcome) Prefix(format string, args ...any) Outcome { return o.With(o.Reason, format, args...) }
+
+// DoneBecause is a Done with something to tell.
+func DoneBecause(reason, format string, args ...any) Outcome {
+	return Outcome{Kind: Done, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// WaitFor is under way; after 0 means that an event will tell.
+func WaitFor(after time.Duration, reason, format string, args ...any) Outcome {
+	return Outcome{Kind: Wait, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+}
+
+// HoldFor waits for a person; after 0 means until something changes.
+func HoldFor(after time.Duration, reason, format string, args ...any) Outcome {
+	return Outcome{Kind: Hold, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+}
+
+// BlockedBy waits for another step.
+func BlockedBy(reason, format string, args ...any) Outcome {
+	return Outcome{Kind: Blocked, Reason: reason, Message: fmt.Sprintf(format, args...)}
+}
+
+// Come comes back after a time, with nothing to tell.
+func Come(after time.Duration) Outcome { return Outcome{Kind: Later, After: max(after, time.Second)} }
+
+// Fail is an unexpected error.
+func Fail(err error) Outcome { return Outcome{Kind: Failed, Err: err} }
+
+// Result is the ctrl.Result for a list of outcomes: the soonest of their times, at poll priority. Errors do not become
+// the queue's own backoff (14 attempts in the first minute): they come back after errorDelay.
+func Result(outcomes ...Outcome) ctrl.Result {
+	const errorDelay = 15 * time.Second
+	var after time.Duration
+	for _, o := range outcomes {
+		if o.Kind == Failed && o.After == 0 {
+			o.After = errorDelay
+		}
+		if o.After > 0 && (after == 0 || o.After < after) {
+			after = o.After
+		}
+	}
+	if after == 0 {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: after, Priority: ptr.To(PollPriority)}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+const busyRetry = 10 * time.Second
+
+// From maps an error of the portal to what it means for a step. What a person has to change is a Hold, what passes by
+// itself a Wait; a "come back at t" of the account's governor is a Later and never shows as a failure.
+func From(err error) Outcome {
+	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) {
+		return Come(time.Until(at))
+	}
+	o := classify(err)
+	if at, ok := cloud.RetryAt(err); ok {
+		o.After = max(o.After, time.Until(at))
+	}
+	return o
+}
+
+func classify(err error) Outcome {
+	is := func(reason, do string) Outcome {
+		return HoldFor(0, reason, "%s; the portal says: %v", do, err)
+	}
+	switch {
+	case cloud.IsUnknownOutcome(err):
+		return HoldFor(0, infrav1.OutcomeUnknownReason, "the call was cut off: %v", err)
+	case cloud.IsBusy(err):
+		return WaitFor(busyRetry, infrav1.PortalBusyReason, "another operation holds the portal cluster; waiting for it")
+	case cloud.IsMFARequired(err):
+		return is(infrav1.MFARequiredReason, "add key totpSeed to the identity Secret, or use a portal user without MFA")
+	case cloud.IsUnauthorized(err):
+		return is(infrav1.UnauthorizedReason, "correct email and password in the identity Secret")
+	case cloud.IsForbidden(err):
+		return is(infrav1.ForbiddenReason, "give the portal user the right to do this, or use another user in the identity Secret")
+	case cloud.IsQuota(err):
+		return is(infrav1.QuotaExceededReason, "ask for less, free something in the account, or have its quota raised")
+	case cloud.IsCapacity(err):
+		return is(infrav1.InsufficientCapacityReason, "the zone lacks capacity now; trying again")
+	case cloud.IsNotFound(err):
+		return is(infrav1.NotFoundReason, "check the identifier, and that it belongs to the account of the identity Secret")
+	case cloud.IsInvalid(err), cloud.IsNotAllowed(err):
+		return is(infrav1.RefusedReason, "change what the portal refuses")
+	case cloud.IsUnavailable(err):
+		return WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached or does not serve; trying again: %v", err)
+	}
+	return Outcome{Kind: Failed, Reason: infrav1.InternalErrorReason, Message: err.Error(), Err: err}
+}
