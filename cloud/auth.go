@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"net/http"
+)
+
+// authorized puts the bearer token on a call, logging in first if need be.
+type authorized struct {
+	session *session
+	next    handler
+}
+
+func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
+	if c.route.access != withToken {
+		return h.next.do(ctx, c)
+	}
+	g, err := h.session.grant(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.token = g.token
+	a, err := h.next.do(ctx, c)
+	switch {
+	case err != nil:
+	case tokenRefused(a):
+		h.session.drop(g)
+	default:
+		h.session.accepted()
+	}
+	return a, err
+}
+
+// replaying sends a call once more when its token was refused: that request was not executed, and auth has dropped
+// the token. When a fresh token is refused as well the session remembers it, so that nobody logs in in a loop.
+type replaying struct {
+	session *session
+	next    handler
+}
+
+func (h *replaying) do(ctx context.Context, c *call) (*answer, error) {
+	a, err := h.next.do(ctx, c)
+	if err != nil || c.route.access != withToken || !tokenRefused(a) {
+		return a, err
+	}
+	a, err = h.next.do(ctx, c)
+	if err != nil || !tokenRefused(a) {
+		return a, err
+	}
+	return nil, h.session.refuse(refused(c, a))
+}
+
+// tokenRefused reports whether the portal wants another token: 401, or the codes that say so on any other refusal.
+// MFA_REQUIRED on a full-access token means that the account got a second factor since.
+func tokenRefused(a *answer) bool {
+	if a.status < 400 || a.status >= 500 {
+		return false
+	}
+	e, _ := parseError(a.body, nil)
+	switch e.Code {
+	case CodeInvalidToken, CodeMFARequired:
+		return true
+	}
+	_, listed := kindOfCode[e.Code]
+	return a.status == http.StatusUnauthorized && !listed
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+)
+
+// Client talks to one portal as one user. It is safe for concurrent use. Methods return *Error.
+type Client struct {
+	name     string // what it prints as
+	chain    handler
+	session  *session
+	governor *Governor
+	hidden   func() []string // secrets of the configuration
+	close    func()
+}
+
+// handler is one link of the request chain; doc.go explains their order.
+type handler interface {
+	do(ctx context.Context, c *call) (*answer, error)
+}
+
+const defaultUserAgent = "cluster-api-provider-portal"
+
+// New checks the configuration and makes a client. Nothing is sent before the first call. Its errors are IsInvalid
+// and name the field: baseURL, email, password, caBundle or totpSeed.
+func New(config Config) (*Client, error) {
+	base, err := config.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	roots, err := config.roots()
+	if err != nil {
+		return nil, err
+	}
+	seed, err := config.seed()
+	if err != nil {
+		return nil, err
+	}
+	if config.Governor == nil {
+		config.Governor = NewGovernor(GovernorOptions{})
+	}
+	if config.UserAgent == "" {
+		config.UserAgent = defaultUserAgent
+	}
+	wire := &exchange{base: base, userAgent: config.UserAgent, mutations: config.Transport, others: config.Transport}
+	if config.Transport == nil {
+		wire.mutations, wire.others = newTransport(roots, true), newTransport(roots, false)
+	}
+	below := &governed{
+		governor: config.Governor,
+		wait:     config.Wait,
+		next:     &observed{observe: config.Observe, next: wire},
+	}
+	s := newSession(&entrance{
+		email:    config.Email,
+		password: conceal(config.Password),
+		next:     below,
+		factor:   &secondFactor{seed: seed, ask: config.OTP, wait: config.Wait, next: below},
+	})
+	password := conceal(config.Password)
+	return &Client{
+		name:     config.String(),
+		chain:    &replaying{session: s, next: &authorized{session: s, next: below}},
+		session:  s,
+		governor: config.Governor,
+		hidden:   func() []string { return []string{password.reveal(), seed.reveal()} },
+		close:    wire.close,
+	}, nil
+}
+
+// UserID is the user.id of the login; it logs in if need be. A 404 of the portal means something only together with
+// the user who asks (specification, "HTTP status codes").
+func (c *Client) UserID(ctx context.Context) (string, error) { return c.session.userID(ctx) }
+
+// Governor is the rate limiter of the client's account.
+func (c *Client) Governor() *Governor { return c.governor }
+
+// Reserve takes a ticket for one call of the given flow (a cluster, say) and class, or says with RetryAt when to come
+// back; it never waits. See Governor.Reserve.
+func (c *Client) Reserve(flow string, class Class) (Ticket, error) {
+	return c.governor.Reserve(flow, class)
+}
+
+// Close drops idle connections. The client stays usable.
+func (c *Client) Close() { c.close() }
+
+// send runs one call through the chain and turns everything but a success into an *Error.
+func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
+	request.hidden = append(request.hidden, c.hidden()...)
+	a, err := c.chain.do(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	if !a.ok() {
+		return nil, refused(request, a)
+	}
+	return a, nil
+}
+
+// get reads one endpoint; segment fills the route's {id}.
+func (c *Client) get(ctx context.Context, r route, segment string) (*call, *answer, error) {
+	request, err := newCall(r, segment)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := c.send(ctx, request)
+	return request, a, err
+}
+
+// mutate sends a JSON body (nil for none) and gives the success.
+func (c *Client) mutate(ctx context.Context, r route, segment string, body any) (*call, *answer, error) {
+	request, err := newCall(r, segment)
+	if err != nil {
+		return nil, nil, err
+	}
+	if body != nil {
+		if request, err = request.with(body); err != nil {
+			return nil, nil, err
+		}
+	}
+	a, err := c.send(ctx, request)
+	return request, a, err
+}
+
+// String tells which portal and user, nothing else.
+func (c *Client) String() string { return c.name }
+
+// GoString implements fmt.GoStringer.
+func (c *Client) GoString() string { return c.name }
+
+// Format implements fmt.Formatter for every verb and flag.
+func (c *Client) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.name)) }
+
+// LogValue implements slog.LogValuer.
+func (c *Client) LogValue() slog.Value { return slog.StringValue(c.name) }
+
+// MarshalJSON implements json.Marshaler; log encoders use it.
+func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.name) }

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+)
+
+// CreateClusterRequest holds the create parameters of a managed Kubernetes cluster (specification, "Kubernetes
+// cluster"). All are required but NetworkID, VPCID and SSHKeyPair.
+type CreateClusterRequest struct {
+	Name                string `json:"name"`
+	Description         string `json:"description"`
+	ZoneID              string `json:"zoneId"`
+	KubernetesVersionID string `json:"kubernetesVersionId"`
+	ServiceOfferingID   string `json:"serviceOfferingId"`
+	Size                int    `json:"size"`         // worker nodes
+	ControlNodes        int    `json:"controlNodes"` // 3 for high availability
+	NetworkID           string `json:"networkId,omitempty"`
+	VPCID               string `json:"vpcId,omitempty"` // of the tier in NetworkID
+	SSHKeyPair          string `json:"sshKeyPair,omitempty"`
+}
+
+// Cluster is a record of the undocumented list of clusters.
+type Cluster struct {
+	ID    string
+	Name  string
+	State string
+	Raw   json.RawMessage // the record as the portal sent it
+}
+
+// CreateCluster starts the creation of a cluster. There are no idempotency keys: after an error that
+// IsUnknownOutcome, calling it again may make a second cluster.
+func (c *Client) CreateCluster(ctx context.Context, r CreateClusterRequest) (Job, error) {
+	return c.start(ctx, routeCreateCluster, "", r)
+}
+
+// FindClusters asks for the clusters of exactly that name. The specification has no such endpoint; where the portal
+// has none either the error IsUnsupported.
+func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, error) {
+	request, err := newCall(routeFindClusters, "")
+	if err != nil {
+		return nil, err
+	}
+	request.query = url.Values{"name": {name}}
+	a, err := c.send(ctx, request)
+	if err != nil {
+		return nil, unsupported(err)
+	}
+	all, err := decodeList(request, a, "kubernetesClusters", readCluster)
+	if err != nil {
+		return nil, err
+	}
+	var found []Cluster
+	for _, cluster := range all {
+		if cluster.Name == name { // a portal that does not know the parameter lists them all
+			found = append(found, cluster)
+		}
+	}
+	return found, nil
+}
+
+// unsupported turns "not found" of a whole endpoint into what it means.
+func unsupported(err error) error {
+	e := asError(err)
+	if e == nil || e.Endpoint != routeFindClusters.String() {
+		return err
+	}
+	if IsNotFound(e) || e.Status == 404 || e.Status == 405 {
+		e.kind = kindUnsupported
+	}
+	return e
+}
+
+func readCluster(raw json.RawMessage) (Cluster, bool) {
+	var v struct {
+		ID    text `json:"id"`
+		Name  text `json:"name"`
+		State text `json:"state"`
+	}
+	err := json.Unmarshal(raw, &v)
+	return Cluster{ID: string(v.ID), Name: string(v.Name), State: string(v.State), Raw: raw}, err == nil && v.ID != ""
+}
+
+// Kubeconfig fetches the cluster's kubeconfig file, available once the cluster is Running.
+func (c *Client) Kubeconfig(ctx context.Context, clusterID string) ([]byte, error) {
+	request, a, err := c.get(ctx, routeKubeconfig, clusterID)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, ok := parseKubeconfig(a.body)
+	if !ok {
+		return nil, unreadable(request, a, "no kubeconfig")
+	}
+	return kubeconfig, nil
+}
+
+func parseKubeconfig(body []byte) ([]byte, bool) {
+	var v struct {
+		Kubeconfig string `json:"kubeconfig"`
+	}
+	err := json.Unmarshal(body, &v)
+	return []byte(v.Kubeconfig), err == nil && v.Kubeconfig != ""
+}
+
+type scaleRequest struct {
+	Size int `json:"size"`
+}
+
+// ScaleCluster asks for a number of worker nodes; an absolute target, so it may be repeated.
+func (c *Client) ScaleCluster(ctx context.Context, clusterID string, size int) (Job, error) {
+	return c.start(ctx, routeScaleCluster, clusterID, scaleRequest{Size: size})
+}
+
+type upgradeRequest struct {
+	KubernetesVersionID string `json:"kubernetesVersionId"`
+}
+
+// UpgradeCluster moves control nodes, then workers, to a version from KubernetesVersions.
+func (c *Client) UpgradeCluster(ctx context.Context, clusterID, kubernetesVersionID string) (Job, error) {
+	return c.start(ctx, routeUpgradeCluster, clusterID, upgradeRequest{KubernetesVersionID: kubernetesVersionID})
+}
+
+// DeleteCluster removes all nodes, the control plane and the record. Volumes stay; see DeleteVolume.
+func (c *Client) DeleteCluster(ctx context.Context, clusterID string) (Job, error) {
+	return c.start(ctx, routeDeleteCluster, clusterID, nil)
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+)
+
+// Config says which portal, as whom, and how. It prints as base URL and e-mail only, whatever the verb or encoder.
+type Config struct {
+	// BaseURL of the portal's API; https only (specification, "Authentication", rule 9).
+	BaseURL string
+	// Email and Password of the portal user.
+	Email, Password string
+	// CABundle is PEM; when given, only its certificates are trusted. Empty: those of the system.
+	CABundle []byte
+	// TOTPSeed (base32) makes the second factor for an account with MFA. Empty: the account has none, or OTP asks.
+	TOTPSeed string
+	// OTP asks a person for the one-time code that the portal has just sent. Used when there is no seed.
+	OTP func(context.Context) (string, error)
+
+	// Account names what shares a rate limit, for users of one portal account with different e-mails. Only Pool
+	// reads it. Empty: the e-mail.
+	Account string
+	// Governor of the account's rate limit, shared by all clients of the account. Nil: one of its own.
+	Governor *Governor
+	// Wait makes calls wait for the governor, as a command-line tool wants. Otherwise they return an error for which
+	// RetryAt says when to come back.
+	Wait bool
+
+	// Transport carries the requests. Nil: HTTPS with the timeouts of the specification.
+	Transport http.RoundTripper
+	// UserAgent is sent with every request.
+	UserAgent string
+	// Observe is told of every request when it is over. It must not block.
+	Observe func(Call)
+}
+
+// endpoint checks the configuration and gives the parsed base URL. Its errors name the field and never its value:
+// a base URL may carry a password.
+func (c Config) endpoint() (*url.URL, error) {
+	base, err := url.Parse(strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"))
+	switch {
+	case err != nil:
+		return nil, invalidInput("baseURL", "is not a URL")
+	case base.Scheme != "https":
+		return nil, invalidInput("baseURL", "must start with https://, the portal rejects anything else")
+	case base.Hostname() == "":
+		return nil, invalidInput("baseURL", "names no host")
+	case base.User != nil:
+		return nil, invalidInput("baseURL", "must not carry credentials")
+	case base.RawQuery != "" || base.Fragment != "":
+		return nil, invalidInput("baseURL", "must not carry a query or fragment")
+	case strings.TrimSpace(c.Email) == "":
+		return nil, invalidInput("email", "is missing")
+	case c.Password == "":
+		return nil, invalidInput("password", "is missing")
+	}
+	return base, nil
+}
+
+// roots reads the CA bundle; nil means the system's.
+func (c Config) roots() (*x509.CertPool, error) {
+	if len(strings.TrimSpace(string(c.CABundle))) == 0 {
+		return nil, nil //nolint:nilnil // crypto/tls takes a nil pool for the system's
+	}
+	pool, count := x509.NewCertPool(), 0
+	for block, rest := pem.Decode(c.CABundle); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if block.Type != "CERTIFICATE" || err != nil {
+			return nil, invalidInput("caBundle", "holds something that is not a certificate")
+		}
+		pool.AddCert(cert)
+		count++
+	}
+	if count == 0 {
+		return nil, invalidInput("caBundle", "holds no PEM certificate")
+	}
+	return pool, nil
+}
+
+// seed is the TOTP seed as the library wants it.
+func (c Config) seed() (secret, error) {
+	text := strings.ToUpper(strings.Join(strings.Fields(c.TOTPSeed), ""))
+	if text == "" {
+		return nil, nil //nolint:nilnil // no seed is a valid configuration
+	}
+	if _, err := totp.GenerateCode(text, time.Unix(0, 0)); err != nil {
+		return nil, invalidInput("totpSeed", "is not base32")
+	}
+	return conceal(text), nil
+}
+
+// String tells which portal and user, nothing else.
+func (c Config) String() string { return "portal " + safeURL(c.BaseURL) + " as " + c.Email }
+
+// GoString implements fmt.GoStringer.
+func (c Config) GoString() string { return c.String() }
+
+// Format implements fmt.Formatter for every verb and flag, so that no verb walks the fields.
+func (c Config) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.String())) }
+
+// LogValue implements slog.LogValuer.
+func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
+
+// MarshalJSON implements json.Marshaler; log encoders use it.
+func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
+
+// safeURL drops what a URL may carry besides scheme, host and path.
+func safeURL(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "?"
+	}
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
+}

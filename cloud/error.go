@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Code is the stable, machine-readable error code of the portal (specification, "Error codes"). Codes that the
+// specification does not list are kept as they came.
+type Code string
+
+// The codes that the specification lists.
+const (
+	CodeInvalidParameter     Code = "INVALID_PARAMETER"
+	CodeInvalidToken         Code = "INVALID_TOKEN"
+	CodeMFARequired          Code = "MFA_REQUIRED"
+	CodeResourceNotFound     Code = "RESOURCE_NOT_FOUND"
+	CodeResourceBusy         Code = "RESOURCE_BUSY"
+	CodeQuotaExceeded        Code = "QUOTA_EXCEEDED"
+	CodeInsufficientCapacity Code = "INSUFFICIENT_CAPACITY"
+	CodeRateLimited          Code = "RATE_LIMITED"
+	CodeOperationNotAllowed  Code = "OPERATION_NOT_ALLOWED"
+)
+
+// Error is the only error type of this package: a refusal by the portal, a failed job's reason, a connection that
+// did not work, a wait imposed by the governor, or bad input that was never sent. Ask the predicates (IsBusy,
+// IsUnknownOutcome, ...) what to do about it. Its fields are cleaned of control characters and bounded in length.
+type Error struct {
+	// Endpoint is the route that was called, such as "POST /kubernetes-clusters"; empty for bad input and jobs.
+	Endpoint string
+	// Status is the HTTP status; 0 when there was no answer.
+	Status int
+	// Code is the portal's; empty when the answer had none.
+	Code Code
+	// Message is for people and may change between versions of the portal.
+	Message string
+	// Field names what is invalid: a field of the request, or of Config.
+	Field string
+	// RequestID is what the portal's support asks for. It is no part of Error(), which stays equal for equal causes.
+	RequestID string
+	// RetryAt is when to try again; zero when nobody said.
+	RetryAt time.Time
+
+	kind    kind  // zero: derived from Code and Status
+	unknown bool  // the request was written and may have been executed
+	cause   error // of a connection that did not work
+}
+
+// Error says what failed in words that do not change between two failures of the same cause: no times, no request
+// ids, no addresses of this machine.
+func (e *Error) Error() string {
+	var parts []string
+	if e.Endpoint != "" {
+		parts = append(parts, e.Endpoint)
+	}
+	if e.Code != "" {
+		parts = append(parts, string(e.Code))
+	} else if e.Status != 0 {
+		parts = append(parts, fmt.Sprintf("status %d", e.Status))
+	}
+	if e.Field != "" {
+		parts = append(parts, e.Field)
+	}
+	if e.Message != "" {
+		parts = append(parts, e.Message)
+	}
+	if e.unknown {
+		parts = append(parts, "whether the portal carried it out is not known")
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Unwrap gives the cause below the portal's protocol, such as context.Canceled.
+func (e *Error) Unwrap() error { return e.cause }
+
+// kind is what an error asks its reader to do. Every error has exactly one.
+type kind int
+
+const (
+	kindNone kind = iota
+	kindBusy
+	kindNotAllowed
+	kindQuota
+	kindCapacity
+	kindInvalid
+	kindNotFound
+	kindMFARequired
+	kindUnauthorized
+	kindForbidden
+	kindRateLimited
+	kindUnavailable
+	kindUnsupported
+)
+
+var kindOfCode = map[Code]kind{
+	CodeInvalidParameter:     kindInvalid,
+	CodeInvalidToken:         kindUnauthorized,
+	CodeMFARequired:          kindMFARequired,
+	CodeResourceNotFound:     kindNotFound,
+	CodeResourceBusy:         kindBusy,
+	CodeQuotaExceeded:        kindQuota,
+	CodeInsufficientCapacity: kindCapacity,
+	CodeRateLimited:          kindRateLimited,
+	CodeOperationNotAllowed:  kindNotAllowed,
+}
+
+var kindOfStatus = map[int]kind{
+	401: kindUnauthorized,
+	403: kindForbidden,
+	404: kindNotFound,
+	405: kindUnsupported,
+	408: kindUnavailable,
+	409: kindNotAllowed,
+	429: kindRateLimited,
+	501: kindUnsupported,
+}
+
+// classify finds the kind: a listed code decides whatever the status, since the specification does not show which
+// code comes with which status; anything else falls back to the status.
+func classify(code Code, status int) kind {
+	if k, ok := kindOfCode[code]; ok {
+		return k
+	}
+	if k, ok := kindOfStatus[status]; ok {
+		return k
+	}
+	switch {
+	case status >= 500:
+		return kindUnavailable
+	case status >= 300:
+		return kindInvalid // 400 and 422 by the specification; a redirect, never followed, means a wrong base URL
+	}
+	return kindNone
+}
+
+// hasKind reports whether err is a portal error that asks for k. An unknown outcome asks for nothing else: whoever
+// would retry "unavailable" must not retry a create that may have been executed.
+func hasKind(err error, k kind) bool {
+	e := asError(err)
+	if e == nil || e.unknown {
+		return false
+	}
+	return e.kindOf() == k
+}
+
+func (e *Error) kindOf() kind {
+	if e.kind != kindNone {
+		return e.kind
+	}
+	return classify(e.Code, e.Status)
+}
+
+// asError finds the *Error in a chain; nil when there is none.
+func asError(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}
+
+// IsBusy: the resource is locked by another operation; try again shortly.
+func IsBusy(err error) bool { return hasKind(err, kindBusy) }
+
+// IsNotAllowed: the resource's state forbids the action; look at the state first.
+func IsNotAllowed(err error) bool { return hasKind(err, kindNotAllowed) }
+
+// IsQuota: the account's quota would be exceeded; ask for less, or for a larger quota.
+func IsQuota(err error) bool { return hasKind(err, kindQuota) }
+
+// IsCapacity: the platform has no room now; try again later, or in another zone.
+func IsCapacity(err error) bool { return hasKind(err, kindCapacity) }
+
+// IsInvalid: the request, or the Config, must be changed; Error.Field names the place when it is known.
+func IsInvalid(err error) bool { return hasKind(err, kindInvalid) }
+
+// IsNotFound: the id does not exist, or belongs to another account.
+func IsNotFound(err error) bool { return hasKind(err, kindNotFound) }
+
+// IsMFARequired: the account asks for a second factor and there is no seed to make one with.
+func IsMFARequired(err error) bool { return hasKind(err, kindMFARequired) }
+
+// IsUnauthorized: the login was refused, or a fresh token was; the credentials must be changed. RetryAt says when the
+// client will ask again.
+func IsUnauthorized(err error) bool { return hasKind(err, kindUnauthorized) }
+
+// IsForbidden: this user may not do that.
+func IsForbidden(err error) bool { return hasKind(err, kindForbidden) }
+
+// IsRateLimited: not now; come back at RetryAt. Nothing was executed.
+func IsRateLimited(err error) bool { return hasKind(err, kindRateLimited) }
+
+// IsUnavailable: the portal, or the way to it, is down, or its answer to a read cannot be understood; try again with
+// backoff. For a mutating call it also means that nothing was executed.
+func IsUnavailable(err error) bool { return hasKind(err, kindUnavailable) }
+
+// IsUnsupported: this portal does not have the endpoint.
+func IsUnsupported(err error) bool { return hasKind(err, kindUnsupported) }
+
+// IsUnknownOutcome: a mutating request was written and no answer says whether it was executed. No other predicate
+// holds for such an error.
+func IsUnknownOutcome(err error) bool {
+	e := asError(err)
+	return e != nil && e.unknown
+}
+
+// RetryAt is the time at which to try again, if the portal or the governor named one.
+func RetryAt(err error) (time.Time, bool) {
+	e := asError(err)
+	if e == nil || e.RetryAt.IsZero() {
+		return time.Time{}, false
+	}
+	return e.RetryAt, true
+}
+
+// invalidInput refuses what the caller gave, before anything is sent.
+func invalidInput(field, message string) *Error {
+	return &Error{Field: field, Message: message, kind: kindInvalid}
+}

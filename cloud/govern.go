@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import "context"
+
+// maxWaitedReplays bounds how often a waiting client sends a rate-limited request again.
+const maxWaitedReplays = 5
+
+// governed spends a ticket for every request, and tells the governor what came of it.
+type governed struct {
+	governor *Governor
+	wait     bool
+	next     handler
+}
+
+func (h *governed) do(ctx context.Context, c *call) (*answer, error) {
+	for try := 0; ; try++ {
+		t, err := h.spend(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		c.waited, c.sent = t.waited, false
+		a, err := h.next.do(ctx, c)
+		h.governor.settle(t, c.sent, a)
+		// A request that was rate-limited was not executed.
+		if err == nil && h.wait && isRateLimited(a) && try < maxWaitedReplays {
+			continue
+		}
+		return a, err
+	}
+}
+
+// spend uses the context's ticket, or one of its own.
+func (h *governed) spend(ctx context.Context, c *call) (*ticket, error) {
+	if t := ticketOf(ctx); t != nil {
+		if ok, err := h.governor.spend(t); ok {
+			return t, nil
+		} else if err != nil && !h.wait {
+			return nil, c.notSent(err)
+		}
+	}
+	for {
+		t, err := h.take(ctx, c)
+		if err != nil {
+			return nil, c.notSent(err)
+		}
+		ok, err := h.governor.spend(t.t)
+		if ok {
+			return t.t, nil
+		}
+		if err != nil && !h.wait {
+			return nil, c.notSent(err)
+		}
+	}
+}
+
+// take gets a ticket for a call that came without: its own address serves as flow.
+func (h *governed) take(ctx context.Context, c *call) (Ticket, error) {
+	if h.wait {
+		return h.governor.Wait(ctx, c.route.method+c.path, c.route.class)
+	}
+	return h.governor.Reserve(c.route.method+c.path, c.route.class)
+}
+
+// notSent names the call in an error that stopped it before the wire.
+func (c *call) notSent(err error) error {
+	if e := asError(err); e != nil {
+		e.Endpoint = c.route.String()
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"math"
+	"time"
+)
+
+// How the bucket yields to others on the account when the portal does not tell what remains.
+const (
+	shareCut    = 0.7                // of the rate that is left after a 429
+	shareGrowth = 0.002              // of the limit, regained per second
+	minShare    = 0.05               // of the limit, never given up
+	fullTime    = 60.0 * time.Second // the limit is per minute
+)
+
+// bucket is our picture of the portal's token bucket, kept a margin below it.
+type bucket struct {
+	limit float64 // requests per minute
+	burst float64
+	share float64 // of the limit that is ours to use: less after a 429, slowly more again
+	level float64 // tokens, including those that granted tickets and allotted places will spend; may be negative
+	at    time.Time
+}
+
+func newBucket(limit, burst int, now time.Time) bucket {
+	b := bucket{limit: float64(limit), burst: float64(burst), share: 1, at: now}
+	b.level = b.capacity()
+	return b
+}
+
+func (b *bucket) margin() float64   { return math.Floor(b.burst * marginShare) }
+func (b *bucket) capacity() float64 { return max(b.burst-b.margin(), 1) }
+
+// rate is in tokens per second.
+func (b *bucket) rate() float64 { return b.limit / fullTime.Seconds() * b.share }
+
+func (b *bucket) refill(now time.Time) {
+	passed := now.Sub(b.at).Seconds()
+	if passed <= 0 {
+		return
+	}
+	b.at = now
+	b.level = min(b.level+passed*b.rate(), b.capacity())
+	b.share = min(b.share+passed*shareGrowth, 1)
+}
+
+// follow corrects the picture by what an answer says is left for the whole account. Requests still on the way will
+// be taken from that, hence the subtraction.
+func (b *bucket) follow(remaining, inFlight int) {
+	left := float64(remaining-inFlight) - b.margin()
+	b.level = max(min(b.level, left), -b.burst)
+}
+
+// tier takes over a limit that the portal names.
+func (b *bucket) tier(limit int) {
+	if limit > 0 && limit <= maxLimit {
+		b.limit = float64(limit)
+	}
+}
+
+// yield empties the bucket until a time, and gives a part of the rate to whoever else uses the account.
+func (b *bucket) yield(until time.Time, cut bool) {
+	if cut {
+		b.share = max(b.share*shareCut, minShare)
+	}
+	b.level = min(b.level, 1)
+	b.at = later(b.at, until)
+}

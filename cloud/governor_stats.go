@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import "time"
+
+// GovernorStats is a governor's present state, for metrics.
+type GovernorStats struct {
+	Limit    int           // requests per minute, as configured or learned
+	Tokens   float64       // in the bucket; negative after corrections
+	Share    float64       // of the limit in use; below 1 when others use the account
+	Waiting  map[Class]int // places in the queue, by class
+	Open     int           // mutations between ticket and answer
+	InFlight int           // requests on the way
+	Jobs     int           // running, as far as JobStarted and JobFinished told
+	ClosedTo time.Time     // when the gate opens again after a 429; in the past when it is open
+}
+
+// Stats reads the present state.
+func (g *Governor) Stats() GovernorStats {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.advance(time.Now())
+	s := GovernorStats{
+		Limit:    int(g.bucket.limit),
+		Tokens:   g.bucket.level,
+		Share:    g.bucket.share,
+		Waiting:  map[Class]int{},
+		Open:     g.open,
+		InFlight: g.inFlight,
+		Jobs:     len(g.jobs.started),
+		ClosedTo: g.gate.until,
+	}
+	for class, lane := range g.queue.lanes {
+		s.Waiting[class] = lane.size
+	}
+	return s
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// headerNumber reads a whole number that is not negative.
+func headerNumber(h http.Header, name string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimSpace(h.Get(name)))
+	return n, err == nil && n >= 0
+}
+
+// retryAfter is how long the portal asks to wait: Retry-After in seconds or as a date, else X-RateLimit-Reset (Unix
+// seconds). Times of the portal's clock are taken against its Date header, so that ours may be wrong. Only refusals
+// mean it.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		now = date
+	}
+	value := strings.TrimSpace(h.Get("Retry-After"))
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
+		return waitSeconds(seconds)
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return waitSeconds(at.Sub(now).Seconds())
+	}
+	if reset, ok := headerNumber(h, "X-RateLimit-Reset"); ok {
+		return waitSeconds(float64(reset) - float64(now.Unix()))
+	}
+	return 0, false
+}
+
+// waitSeconds bounds a wait to what is sensible; past times mean now.
+func waitSeconds(seconds float64) (time.Duration, bool) {
+	if !(seconds >= 0) { // also NaN
+		return 0, seconds < 0
+	}
+	if seconds > maxGateClosed.Seconds() {
+		return maxGateClosed, true
+	}
+	return time.Duration(seconds * float64(time.Second)), true
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+)
+
+// JobStatus is the state of an asynchronous operation (specification, "States and transitions").
+type JobStatus string
+
+// The states of a job. Any other word counts as not done.
+const (
+	JobPending   JobStatus = "pending"
+	JobRunning   JobStatus = "running"
+	JobSucceeded JobStatus = "succeeded"
+	JobFailed    JobStatus = "failed"
+)
+
+// Job is an asynchronous operation of the portal.
+type Job struct {
+	ID     string
+	Status JobStatus
+	// Result is present when the job has succeeded; it contains the created resource.
+	Result json.RawMessage
+	// Error is the reason of a failed job, and not nil for one. The predicates (IsQuota, ...) work on it.
+	Error *Error
+}
+
+// Done reports whether the job has ended, well or not.
+func (j Job) Done() bool { return j.Status == JobSucceeded || j.Status == JobFailed }
+
+// Failed reports whether the job has ended without doing its work.
+func (j Job) Failed() bool { return j.Status == JobFailed }
+
+// ResultID is the id of the created resource: result.id, or the id in the one nested object that has one.
+func (j Job) ResultID() (string, bool) { return createdID(j.Result) }
+
+// Job looks at a job once. Suitable polling is Governor.PollAfter.
+func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
+	request, a, err := c.get(ctx, routeJob, jobID)
+	if err != nil {
+		return Job{}, err
+	}
+	job, ok := parseJob(a.body, request.secrets())
+	if !ok || job.Status == "" {
+		return Job{}, unreadable(request, a, "no job with a status")
+	}
+	job.ID = jobID
+	return job, nil
+}
+
+// start makes a call that the portal answers with 202 and a job. An answer without a job id leaves the outcome
+// unknown: something was started that nobody can look at.
+func (c *Client) start(ctx context.Context, r route, segment string, body any) (Job, error) {
+	request, a, err := c.mutate(ctx, r, segment, body)
+	if err != nil {
+		return Job{}, err
+	}
+	job, ok := parseJob(a.body, request.secrets())
+	if !ok || job.ID == "" {
+		return Job{}, unreadable(request, a, "no jobId")
+	}
+	if job.Status == "" {
+		job.Status = JobPending // rule 1 of "States and transitions"
+	}
+	return job, nil
+}
+
+// finish is start for an operation that the portal may also do at once: success without a job is a job already done.
+func (c *Client) finish(ctx context.Context, r route, segment string) (Job, error) {
+	request, a, err := c.mutate(ctx, r, segment, nil)
+	if err != nil {
+		return Job{}, err
+	}
+	job, _ := parseJob(a.body, request.secrets())
+	switch {
+	case job.ID == "" && a.status == 202:
+		return Job{}, unreadable(request, a, "no jobId")
+	case job.ID == "":
+		job.Status = JobSucceeded
+	case job.Status == "":
+		job.Status = JobPending
+	}
+	return job, nil
+}
+
+type jobBody struct {
+	JobID  text            `json:"jobId"`
+	Status text            `json:"status"`
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// parseJob reads a job record. The error may be an object or a string; the specification does not show which.
+func parseJob(body []byte, secrets []string) (Job, bool) {
+	var b jobBody
+	if !isObject(body) || json.Unmarshal(body, &b) != nil {
+		return Job{}, false
+	}
+	job := Job{
+		ID:     string(b.JobID),
+		Status: JobStatus(clean(strings.ToLower(string(b.Status)), maxName, secrets)),
+		Result: b.Result,
+	}
+	if job.Failed() {
+		job.Error = jobError(b.Error, secrets)
+	}
+	return job, true
+}
+
+func jobError(raw json.RawMessage, secrets []string) *Error {
+	if inner, documented := parseError(raw, secrets); documented {
+		return inner // the whole error shape inside the field error
+	}
+	e := parseReason(raw, secrets)
+	if e.Code == "" && e.Message == "" {
+		e.Message = "the portal gave no reason"
+	}
+	return e
+}

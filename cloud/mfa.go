@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+)
+
+// Rules against guessing: one code per TOTP step, and a pause after three refused codes.
+const (
+	otpStep       = 30 * time.Second
+	otpTries      = 3
+	otpPause      = 5 * time.Minute
+	maxOTPPause   = 40 * time.Minute
+	otpWithout    = "the account has MFA: give the identity its totpSeed, or use a portal user without MFA"
+	otpUsed       = "waiting for the next one-time code"
+	otpNotGotten  = "no one-time code was given"
+	otpUnreadable = "no token"
+)
+
+// secondFactor turns a pre-MFA token into a full one (specification, "Authentication", rule 3). The pre-MFA token
+// goes to the two MFA endpoints and nowhere else.
+type secondFactor struct {
+	seed secret
+	ask  func(context.Context) (string, error)
+	wait bool
+	next handler
+
+	mu       sync.Mutex
+	used     int64 // TOTP step of the last code; a portal may take each code only once
+	refusals int
+}
+
+type otpRequest struct {
+	OTP string `json:"otp"`
+}
+
+// ready says when the next code is due, if the present one has been used; before the login, to spare the portal one
+// that leads nowhere.
+func (f *secondFactor) ready(now time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wait || f.used == 0 || step(now) > f.used {
+		return nil
+	}
+	return &Error{
+		Endpoint: routeVerifyOTP.String(),
+		Message:  otpUsed,
+		RetryAt:  time.Unix((f.used+1)*int64(otpStep/time.Second), 0),
+		kind:     kindRateLimited,
+	}
+}
+
+func step(t time.Time) int64 { return t.Unix() / int64(otpStep/time.Second) }
+
+func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) {
+	if f.seed == nil && f.ask == nil {
+		return "", &Error{Endpoint: routeLogin.String(), Message: otpWithout, kind: kindMFARequired}
+	}
+	if _, err := f.call(ctx, routeSendOTP, preMFA, ""); err != nil {
+		return "", err
+	}
+	code, err := f.code(ctx)
+	if err != nil {
+		return "", err
+	}
+	a, err := f.call(ctx, routeVerifyOTP, preMFA, code)
+	if err != nil {
+		return "", f.count(err)
+	}
+	token, ok := tokenIn(a.body)
+	if !ok {
+		return "", loginRefused(unreadable(&call{route: routeVerifyOTP}, a, otpUnreadable))
+	}
+	return token, f.count(nil)
+}
+
+// code makes or asks for one code.
+func (f *secondFactor) code(ctx context.Context) (string, error) {
+	if f.seed == nil {
+		code, err := f.ask(ctx)
+		if err != nil || code == "" {
+			return "", &Error{Endpoint: routeVerifyOTP.String(), Message: otpNotGotten, kind: kindMFARequired, cause: err}
+		}
+		return code, nil
+	}
+	if err := f.fresh(ctx); err != nil {
+		return "", err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	code, err := totp.GenerateCode(f.seed.reveal(), now)
+	if err != nil {
+		return "", invalidInput("totpSeed", "makes no code") // New has checked it
+	}
+	f.used = step(now)
+	return code, nil
+}
+
+// fresh waits, where waiting is allowed, until the present step's code is unused.
+func (f *secondFactor) fresh(ctx context.Context) error {
+	f.mu.Lock()
+	used := f.used
+	f.mu.Unlock()
+	if used == 0 || step(time.Now()) > used {
+		return nil
+	}
+	return sleep(ctx, time.Unix((used+1)*int64(otpStep/time.Second), 0))
+}
+
+// call sends one MFA request with the pre-MFA token.
+func (f *secondFactor) call(ctx context.Context, r route, preMFA, code string) (*answer, error) {
+	c, err := newCall(r, "")
+	if err != nil {
+		return nil, err
+	}
+	if code != "" {
+		if c, err = c.with(otpRequest{OTP: code}); err != nil {
+			return nil, err
+		}
+	}
+	c.token = conceal(preMFA)
+	c.hidden = []string{code, f.seed.reveal()}
+	a, err := f.next.do(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !a.ok() {
+		return nil, loginRefused(refused(c, a))
+	}
+	return a, nil
+}
+
+// count notes a refused or accepted code.
+func (f *secondFactor) count(err error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err == nil {
+		f.refusals = 0
+		return nil
+	}
+	e := asError(err)
+	if !IsUnauthorized(e) {
+		return err
+	}
+	f.refusals++
+	if f.refusals >= otpTries {
+		pause := min(otpPause<<min(f.refusals-otpTries, 10), maxOTPPause)
+		e.RetryAt = time.Now().Add(pause)
+	}
+	return e
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"time"
+)
+
+// Call is one request that is over, for metrics. It carries no id, no secret and no text of the portal but the code.
+type Call struct {
+	// Endpoint is the route, such as "POST /kubernetes-clusters/{cluster_id}/scale".
+	Endpoint string
+	// Class of the ticket that was spent.
+	Class Class
+	// Status of the answer; 0 when there was none.
+	Status int
+	// Code of the answer, if it was an error with one that the specification lists; other codes are not passed on,
+	// since the portal must not decide how many time series there are.
+	Code Code
+	// Duration from the start of the request to the end of its answer.
+	Duration time.Duration
+	// Waited in the governor's queue before the ticket was granted.
+	Waited time.Duration
+}
+
+// observed tells Config.Observe of each request. It stands below the governor, so replays and logins count as what
+// they are: requests of their own.
+type observed struct {
+	observe func(Call)
+	next    handler
+}
+
+func (o *observed) do(ctx context.Context, c *call) (*answer, error) {
+	if o.observe == nil {
+		return o.next.do(ctx, c)
+	}
+	start := time.Now()
+	a, err := o.next.do(ctx, c)
+	seen := Call{
+		Endpoint: c.route.String(),
+		Class:    c.route.class,
+		Duration: time.Since(start),
+		Waited:   c.waited,
+	}
+	if a != nil {
+		seen.Status = a.status
+		if !a.ok() {
+			e, _ := parseError(a.body, nil)
+			if _, listed := kindOfCode[e.Code]; listed {
+				seen.Code = e.Code
+			}
+		}
+	}
+	o.observe(seen)
+	return a, err
+}

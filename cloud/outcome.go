@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// refused makes the error of an answer that is not a success.
+func refused(c *call, a *answer) *Error {
+	e, documented := parseError(a.body, c.secrets())
+	e.Endpoint = c.route.String()
+	e.Status = a.status
+	if e.Message == "" {
+		e.Message = http.StatusText(a.status)
+	}
+	e.unknown = unknownOutcome(c.route.mutating, c.sent, a.status, documented)
+	if wait, ok := retryAfter(a.header, a.at); ok {
+		e.RetryAt = a.at.Add(wait)
+	}
+	return e
+}
+
+// unreadable makes the error of a success whose body does not say what it must. Of a mutating call the portal has
+// done, or will do, something; nobody knows under which id.
+func unreadable(c *call, a *answer, what string) *Error {
+	return &Error{
+		Endpoint: c.route.String(),
+		Status:   a.status,
+		Message:  "the portal's answer cannot be read: " + what,
+		kind:     kindUnavailable,
+		unknown:  c.route.mutating,
+	}
+}
+
+// unanswered makes the error of a request without an answer.
+func unanswered(c *call, cause error) *Error {
+	return &Error{
+		Endpoint: c.route.String(),
+		Message:  reason(cause),
+		kind:     kindUnavailable,
+		unknown:  unknownOutcome(c.route.mutating, c.sent, 0, false),
+		cause:    cause,
+	}
+}
+
+// unknownOutcome decides whether a mutating request may have been executed although no answer says so. There are no
+// idempotency keys (specification, "Limits", rule 4), so a wrong "no" here creates a second cluster.
+// Definite refusals are: nothing was written; 401 and 429, which come before any work; and any other 4xx or 503 that
+// carries the documented error body, which a proxy in between would not produce.
+func unknownOutcome(mutating, sent bool, status int, documented bool) bool {
+	switch {
+	case !mutating, !sent:
+		return false
+	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests:
+		return false
+	case status >= 400 && status < 500, status == http.StatusServiceUnavailable:
+		return !documented
+	}
+	return true
+}
+
+// errorBody is the documented error shape, {"error": {...}}; where a portal sends a plain string it is the message.
+type errorBody struct {
+	Code      text `json:"code"`
+	Message   text `json:"message"`
+	Field     text `json:"field"`
+	RequestID text `json:"requestId"`
+}
+
+// parseError reads the error shape, and reports whether it was the documented one: an object with a code.
+// Anything else, HTML of a proxy for example, gives an empty Error.
+func parseError(body []byte, secrets []string) (*Error, bool) {
+	var outer struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if json.Unmarshal(body, &outer) != nil {
+		return &Error{}, false
+	}
+	e := parseReason(outer.Error, secrets)
+	return e, e.Code != "" && isObject(outer.Error)
+}
+
+// parseReason reads what stands under an error key: the documented object, or a string.
+func parseReason(raw json.RawMessage, secrets []string) *Error {
+	var b errorBody
+	if isObject(raw) {
+		_ = json.Unmarshal(raw, &b) // text fields take any value, so an object always fits
+	} else {
+		var message text
+		_ = json.Unmarshal(raw, &message)
+		b.Code, b.Message = splitCode(string(message))
+	}
+	return &Error{
+		Code:      Code(clean(string(b.Code), maxName, secrets)),
+		Message:   clean(string(b.Message), maxMessage, secrets),
+		Field:     clean(string(b.Field), maxName, secrets),
+		RequestID: clean(string(b.RequestID), maxName, secrets),
+	}
+}
+
+// splitCode finds a listed code at the start of a plain string, "QUOTA_EXCEEDED: too many clusters" for example.
+func splitCode(message string) (code, rest text) {
+	for c := range kindOfCode {
+		if message == string(c) {
+			return text(c), ""
+		}
+		prefix := string(c) + ": "
+		if len(message) > len(prefix) && message[:len(prefix)] == prefix {
+			return text(c), text(message[len(prefix):])
+		}
+	}
+	return "", text(message)
+}
+
+// waitError is the governor's "not now": nothing was sent.
+func waitError(until time.Time) *Error {
+	return &Error{
+		Message: "waiting for the rate limit of the portal account",
+		RetryAt: until,
+		kind:    kindRateLimited,
+	}
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// route is one endpoint of the specification, with what the chain must know about it.
+type route struct {
+	method   string
+	template string // with {name} segments, as the specification writes it
+	class    Class
+	mutating bool // a lost answer leaves the outcome unknown
+	access   access
+}
+
+// access is the kind of token that a route takes.
+type access int
+
+const (
+	withToken access = iota // full-access token, which auth puts on
+	noToken                 // none
+	ownToken                // the call brings its own: the pre-MFA token
+)
+
+// The endpoints, in the order of the specification.
+var (
+	routeLogin         = route{"POST", "/login", login, false, noToken}
+	routeSendOTP       = route{"POST", "/mfa/send-otp", login, false, ownToken}
+	routeVerifyOTP     = route{"POST", "/mfa/verify-otp", login, false, ownToken}
+	routeResetPassword = route{"POST", "/reset-password", Mutation, true, noToken}
+	routeSetPassword   = route{"POST", "/reset-password/{RESET_PASSWORD_TOKEN}", Mutation, true, noToken}
+	routeDisableMFA    = route{"POST", "/admin/mfa/disable/{idp}", Mutation, true, withToken}
+
+	routeVPCs          = route{"GET", "/vpcs", Read, false, withToken}
+	routeCreateVPC     = route{"POST", "/vpcs", Mutation, true, withToken}
+	routeCreateNetwork = route{"POST", "/networks", Mutation, true, withToken}
+
+	routeVersions       = route{"GET", "/kubernetes-versions", Read, false, withToken}
+	routeCreateCluster  = route{"POST", "/kubernetes-clusters", Mutation, true, withToken}
+	routeFindClusters   = route{"GET", "/kubernetes-clusters", Read, false, withToken} // not in the specification
+	routeKubeconfig     = route{"GET", "/kubernetes-clusters/{cluster_id}/config", Read, false, withToken}
+	routeScaleCluster   = route{"POST", "/kubernetes-clusters/{cluster_id}/scale", Mutation, true, withToken}
+	routeUpgradeCluster = route{"POST", "/kubernetes-clusters/{cluster_id}/upgrade", Mutation, true, withToken}
+	routeDeleteCluster  = route{"DELETE", "/kubernetes-clusters/{cluster_id}", Mutation, true, withToken}
+
+	routeJob          = route{"GET", "/jobs/{job_id}", Poll, false, withToken}
+	routeInstances    = route{"GET", "/instances", Read, false, withToken}
+	routeInstance     = route{"GET", "/instances/{instance_id}", Read, false, withToken}
+	routeDeleteVolume = route{"DELETE", "/volumes/{volume_id}", Mutation, true, withToken}
+)
+
+// String is the name of the route in errors and metrics; it never holds an id.
+func (r route) String() string { return r.method + " " + r.template }
+
+// call is one request on its way down the chain.
+type call struct {
+	route  route
+	path   string // below the base URL, escaped
+	query  url.Values
+	body   []byte   // JSON; nil for none
+	hidden []string // secrets in path and body
+
+	token  secret        // the bearer token, once auth has found one
+	waited time.Duration // in the governor's queue
+	sent   bool          // the last attempt may have reached the portal
+}
+
+// newCall fills the route's one {segment}, if it has one.
+func newCall(r route, segment string) (*call, error) {
+	c := &call{route: r, path: r.template}
+	open := strings.IndexByte(r.template, '{')
+	if open < 0 {
+		return c, nil
+	}
+	end := strings.IndexByte(r.template, '}')
+	name := r.template[open+1 : end]
+	if segment == "" || segment == "." || segment == ".." {
+		return nil, invalidInput(name, "must be an id") // dots would address another endpoint
+	}
+	c.path = r.template[:open] + url.PathEscape(segment) + r.template[end+1:]
+	return c, nil
+}
+
+// with puts a JSON body on the call.
+func (c *call) with(body any) (*call, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return nil, invalidInput("", "the request cannot be written as JSON")
+	}
+	c.body = raw
+	return c, nil
+}
+
+// secrets are the texts that no error of this call may carry.
+func (c *call) secrets() []string {
+	return append([]string{c.token.reveal()}, c.hidden...)
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+)
+
+// Backoff after a refused login: at most two logins in any minute, whatever calls for them.
+const (
+	refusalBackoff    = 30 * time.Second
+	maxRefusalBackoff = 10 * time.Minute
+)
+
+// session holds the token of one user, and remembers when the portal refused to give one. Its states: no token,
+// token, token due for refresh (still used while the login does not work), refused until a time.
+type session struct {
+	entrance *entrance
+	flight   singleflight.Group
+
+	mu       sync.Mutex
+	current  *grant
+	user     string    // of the last login; outlives the token
+	refusal  *Error    // of the last login, or of a token fresh from it
+	until    time.Time // before which the refusal is repeated without asking the portal
+	refusals int
+}
+
+func newSession(e *entrance) *session { return &session{entrance: e} }
+
+// grant gives a usable token. Many callers share one login.
+func (s *session) grant(ctx context.Context) (*grant, error) {
+	now := time.Now()
+	g, err := s.known(now)
+	if g != nil && now.Before(g.refreshAt) {
+		return g, nil
+	}
+	if err == nil {
+		var fresh *grant
+		if fresh, err = s.login(ctx); err == nil {
+			return fresh, nil
+		}
+	}
+	if g != nil && now.Before(g.expiresAt) {
+		return g, nil // the refresh failed; the old token is still good
+	}
+	return nil, err
+}
+
+// known is the present token if there is one, and the remembered refusal while it holds.
+func (s *session) known(now time.Time) (*grant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal != nil && now.Before(s.until) {
+		return s.current, s.repeated()
+	}
+	return s.current, nil
+}
+
+// repeated is the refusal as of now, as a copy: errors are handed to many callers.
+func (s *session) repeated() *Error {
+	e := *s.refusal
+	e.RetryAt = s.until
+	return &e
+}
+
+// login asks the portal once for all callers. It outlives the caller that started it, since others wait for it.
+func (s *session) login(ctx context.Context) (*grant, error) {
+	done := s.flight.DoChan("", func() (any, error) {
+		if g, err := s.settled(); g != nil || err != nil {
+			return g, err
+		}
+		g, err := s.entrance.enter(context.WithoutCancel(withoutTicket(ctx)))
+		return g, s.keep(g, err)
+	})
+	select {
+	case r := <-done:
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		return r.Val.(*grant), nil
+	case <-ctx.Done():
+		return nil, &Error{Endpoint: routeLogin.String(), Message: reason(ctx.Err()), kind: kindUnavailable, cause: ctx.Err()}
+	}
+}
+
+// settled looks again under the single flight: another flight may just have ended.
+func (s *session) settled() (*grant, error) {
+	now := time.Now()
+	g, err := s.known(now)
+	if err == nil && g != nil && !now.Before(g.refreshAt) {
+		g = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// keep stores the outcome of a login.
+func (s *session) keep(g *grant, err error) error {
+	if err != nil {
+		return s.remember(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current, s.user, s.refusal = g, g.userID, nil
+	return nil
+}
+
+// remember notes a refusal that asking again will not change.
+func (s *session) remember(err error) error {
+	e := asError(err)
+	if e == nil || !IsUnauthorized(e) && !IsMFARequired(e) {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wait := min(refusalBackoff<<min(s.refusals, 10), maxRefusalBackoff)
+	s.refusals++
+	s.until = time.Now().Add(wait)
+	if e.RetryAt.After(s.until) {
+		s.until = e.RetryAt
+	}
+	s.refusal = e
+	return s.repeated()
+}
+
+// drop forgets a token that the portal refused, unless it has been replaced meanwhile.
+func (s *session) drop(g *grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == g {
+		s.current = nil
+	}
+}
+
+// refuse remembers that the portal does not take its own fresh token.
+func (s *session) refuse(e *Error) error {
+	e.kind = kindUnauthorized
+	return s.remember(e)
+}
+
+// accepted notes that the portal took the token.
+func (s *session) accepted() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refusals = 0
+}
+
+func (s *session) userID(ctx context.Context) (string, error) {
+	s.mu.Lock()
+	user := s.user
+	s.mu.Unlock()
+	if user != "" {
+		return user, nil
+	}
+	g, err := s.grant(ctx)
+	if err != nil {
+		return "", err
+	}
+	if g.userID == "" {
+		return "", &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}
+	}
+	return g.userID, nil
+}

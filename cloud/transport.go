@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Timeouts of the specification ("Limits").
+const (
+	connectTimeout = 10 * time.Second
+	readTimeout    = 60 * time.Second
+	pollTimeout    = 30 * time.Second
+)
+
+// newTransport makes the HTTPS transport. net/http sends a request again by itself when a kept-alive connection
+// turns out to be dead, and HTTP/2 does so in more cases. A mutation therefore travels over a fresh HTTP/1.1
+// connection of its own: there net/http never sends twice, and a connection that the portal closed while it was idle
+// cannot turn a create into an unknown outcome.
+func newTransport(roots *x509.CertPool, mutations bool) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout: connectTimeout,
+		TLSClientConfig: &tls.Config{
+			RootCAs:            roots,
+			MinVersion:         tls.VersionTLS12,
+			ClientSessionCache: tls.NewLRUClientSessionCache(0),
+		},
+		Protocols:              protocols,
+		DisableKeepAlives:      mutations,
+		MaxIdleConnsPerHost:    8,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
