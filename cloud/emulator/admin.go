@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+)
+
+// AdminHandler is what people and tests steer a running emulator with. It is not part of the portal:
+//
+//	GET    /faults           the faults there are, with what they did
+//	POST   /faults           arms one fault or a list
+//	DELETE /faults           removes all faults
+//	DELETE /faults/{id}      removes one
+//	GET    /journal          the journal as JSON; as text with ?format=text
+//	GET    /clusters         the clusters of all accounts, with their nodes
+//	GET    /jobs             the jobs of all accounts
+//	GET    /volumes          the volumes of all accounts
+//	GET    /mailbox/{email}  what the portal sent to an address; holds reset tokens
+func (p *Portal) AdminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Faults()) })
+	mux.HandleFunc("POST /faults", p.adminInject)
+	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {
+		p.ClearFaults()
+		writeAdmin(w, p.Faults())
+	})
+	mux.HandleFunc("DELETE /faults/{id}", func(w http.ResponseWriter, r *http.Request) {
+		if !p.RemoveFault(r.PathValue("id")) {
+			http.Error(w, "there is no such fault", http.StatusNotFound)
+			return
+		}
+		writeAdmin(w, p.Faults())
+	})
+	mux.HandleFunc("GET /journal", func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("format") == "text" {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_ = p.WriteJournal(w) // a reader who has gone cannot be told
+			return
+		}
+		writeAdmin(w, p.Journal())
+	})
+	mux.HandleFunc("GET /clusters", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Clusters()) })
+	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Jobs()) })
+	mux.HandleFunc("GET /volumes", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Volumes()) })
+	mux.HandleFunc("GET /mailbox/{email}", func(w http.ResponseWriter, r *http.Request) {
+		writeAdmin(w, p.Mailbox(r.PathValue("email")))
+	})
+	return localOnly(mux)
+}
+
+func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	faults, err := ParseFaults(data)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	for _, f := range faults {
+		if err := p.Inject(f); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+	}
+	writeAdmin(w, p.Faults())
+}
+
+func writeAdmin(w http.ResponseWriter, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	_ = encoder.Encode(body) // a reader who has gone cannot be told
+}
+
+// localOnly refuses requests for another host, so that no web page can steer the emulator through a name that
+// resolves to loopback.
+func localOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			http.Error(w, "the admin listener answers to loopback addresses only", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ListenAdmin serves AdminHandler on a loopback address in the background until Close, and returns its URL. It is
+// plain HTTP, for curl: it is for this machine only, and no part of the portal.
+func (p *Portal) ListenAdmin(addr string) (string, error) {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		_ = listener.Close() // it served nothing
+		return "", fmt.Errorf("the admin listener must be on a loopback address, not %s", listener.Addr())
+	}
+	server := &http.Server{Handler: p.AdminHandler()}
+	err = p.serve(server, listener, func() error { return server.Serve(listener) })
+	return "http://" + listener.Addr().String(), err
+}

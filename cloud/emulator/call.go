@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxBody bounds what the portal reads of a request, in bytes.
+const maxBody = 1 << 20
+
+// call is one request on its way through the portal.
+type call struct {
+	portal  *Portal
+	request *http.Request
+	id      string // requestId
+	arrived time.Time
+	skew    time.Duration // of the portal's clock for this call
+	route   *route        // nil: there is no such endpoint
+	params  map[string]string
+	body    []byte
+	account string // whose budget it uses; "" for callers unknown
+	session *session
+	strike  strike   // faults that hit it
+	notes   []Entry  // state changes it made, journaled after the request
+	starts  []func() // what begins once it is journaled
+}
+
+// answer is what a call gets.
+type answer struct {
+	status    int
+	body      any // JSON
+	header    http.Header
+	code      string // of an error
+	violation string // how the request broke the specification
+	cut       bool   // the connection ends instead
+}
+
+// now is the portal's clock as this call sees it.
+func (c *call) now() time.Time { return c.portal.now().Add(c.skew) }
+
+// note journals a state change that this call makes.
+func (c *call) note(e Entry) {
+	e.Time = time.Now()
+	c.notes = append(c.notes, e)
+}
+
+// ServeHTTP serves one request of the portal's API.
+func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c := p.newCall(r)
+	if !p.enter() {
+		c.write(w, refuse(CodeUnavailable, "the portal is closed").answer(&p.opts.Shapes, c.id))
+		return
+	}
+	defer p.wg.Done()
+	a := c.decide()
+	c.journal(a)
+	c.deliver(w, a)
+}
+
+func (p *Portal) newCall(r *http.Request) *call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests++
+	return &call{portal: p, request: r, arrived: time.Now(), id: fmt.Sprintf("req-%06d", p.requests)}
+}
+
+// decide works out the answer: endpoint, caller, budget, faults, and then the work itself.
+func (c *call) decide() answer {
+	p := c.portal
+	var unknown *refusal
+	c.route, c.params, unknown = p.find(c.request.Method, c.request.URL.Path)
+	problem := first(c.checkTransport, c.readBody)
+	c.identify()
+
+	limits, limited := p.spend(c)
+	if limited == nil {
+		c.strike = p.hit(c)
+	}
+	a, struck := c.strikeBefore()
+	if !struck {
+		a = c.work(limited, unknown, problem)
+	}
+	a = c.strikeAfter(a)
+	a.header = c.limitHeaders(a, limits)
+	return a
+}
+
+// work does what the endpoint is there for, unless something speaks against it already.
+func (c *call) work(problems ...*refusal) answer {
+	var refused *refusal
+	for _, problem := range problems {
+		if refused == nil {
+			refused = problem
+		}
+	}
+	if refused == nil {
+		refused = first(c.authenticate, c.checkQuery)
+	}
+	var a answer
+	if refused == nil {
+		a, refused = c.route.serve(c)
+	}
+	if refused != nil {
+		return refused.answer(&c.portal.opts.Shapes, c.id)
+	}
+	return a
+}
+
+// checkTransport refuses plain HTTP (specification, Authentication 9).
+func (c *call) checkTransport() *refusal {
+	if c.request.TLS == nil {
+		return &refusal{code: CodeOperationNotAllowed, status: http.StatusBadRequest, violation: true,
+			message: "only HTTPS is accepted"}
+	}
+	return nil
+}
+
+// readBody reads the body of endpoints that take one, and refuses one elsewhere.
+func (c *call) readBody() *refusal {
+	body, err := io.ReadAll(io.LimitReader(c.request.Body, maxBody+1))
+	switch {
+	case err != nil:
+		return broken("", "the body cannot be read")
+	case len(body) > maxBody:
+		return broken("", "the body is larger than %d bytes", maxBody)
+	case c.route == nil:
+		return nil
+	case !c.route.body && len(body) > 0:
+		return broken("", "the endpoint takes no body")
+	}
+	c.body = body
+	return nil
+}
+
+// checkQuery refuses query parameters that the endpoint does not know.
+func (c *call) checkQuery() *refusal {
+	known := map[string]bool{}
+	for _, name := range c.route.query {
+		known[name] = true
+	}
+	for name := range maps.Keys(c.request.URL.Query()) {
+		if !known[name] {
+			return broken(name, "the endpoint does not know query parameter %q", name)
+		}
+	}
+	return nil
+}
+
+// journal records the request, then what it changed, and lets begin what it started.
+func (c *call) journal(a answer) {
+	e := Entry{
+		Time: c.arrived, RequestID: c.id, Account: c.account, Method: c.request.Method,
+		Path: c.shownPath(), Status: a.status, Code: a.code, Violation: a.violation, Fault: c.strike.names(),
+	}
+	if c.route != nil {
+		e.Route = c.route.pattern
+	}
+	if c.session != nil {
+		e.User = c.session.user.ID
+	}
+	c.portal.record(append([]Entry{e}, c.notes...)...)
+	for _, start := range c.starts {
+		start()
+	}
+}
+
+// localPath is the path below the base path.
+func (c *call) localPath() string {
+	return strings.TrimPrefix(c.request.URL.Path, c.portal.opts.BasePath)
+}
+
+// shownPath is the path without the one secret that the specification puts into a path.
+func (c *call) shownPath() string {
+	path := c.request.URL.Path
+	if i := strings.Index(path, "/reset-password/"); i >= 0 {
+		return path[:i] + "/reset-password/…"
+	}
+	return path
+}
+
+// write sends an answer as it is.
+func (c *call) write(w http.ResponseWriter, a answer) {
+	payload, err := json.Marshal(a.body)
+	if err != nil {
+		panic(fmt.Sprintf("answer of %s %s: %v", c.request.Method, c.shownPath(), err))
+	}
+	c.writeBytes(w, a, payload, "application/json")
+}
+
+func (c *call) writeBytes(w http.ResponseWriter, a answer, payload []byte, contentType string) {
+	c.writeHead(w, a, len(payload), contentType)
+	_, _ = w.Write(payload) // a caller who has gone cannot be told
+}
+
+func (c *call) writeHead(w http.ResponseWriter, a answer, length int, contentType string) {
+	maps.Copy(w.Header(), a.header)
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(length))
+	w.Header().Set("Date", c.now().UTC().Format(http.TimeFormat))
+	w.WriteHeader(a.status)
+}
+
+func first(checks ...func() *refusal) *refusal {
+	for _, check := range checks {
+		if r := check(); r != nil {
+			return r
+		}
+	}
+	return nil
+}

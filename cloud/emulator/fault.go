@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"path"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Fault is something that goes wrong, as data: which calls it strikes, and what happens to them. A call may be struck
+// by several faults; where two say the same thing, the one injected first counts. Calls refused by the rate limit are
+// not struck and not counted.
+type Fault struct {
+	// ID names the fault in the journal and for its removal. Default: made up.
+	ID string `json:"id,omitempty"`
+
+	// Method, Path and Account select calls; empty selects all. Path is an endpoint's template, as in
+	// /jobs/{job_id}, or a path without the base path, where * stands for one segment.
+	Method  string `json:"method,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Account string `json:"account,omitempty"`
+	// Nth is the first of the selected calls that is struck, counted from 1; those before it are spared.
+	Nth int `json:"nth,omitempty"`
+	// Count is how many calls are struck; 0 is all.
+	Count int `json:"count,omitempty"`
+	// Probability with which each of them is struck, from the portal's seed; 0 is always.
+	Probability float64 `json:"probability,omitempty"`
+
+	// After has Delay, Status, Code, Cut and RevokeToken strike when the work is done; otherwise before it, and
+	// Status, Code and Cut in its stead.
+	After bool `json:"after,omitempty"`
+	// Delay of the answer. The work is done even if the caller does not wait for it.
+	Delay time.Duration `json:"-"`
+	// Status and Code refuse the call; each has a default that goes with the other. Message and Field go along.
+	Status  int    `json:"status,omitempty"`
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	Field   string `json:"field,omitempty"`
+	// Cut ends the connection without an answer.
+	Cut bool `json:"cut,omitempty"`
+	// Body spoils the answer's body, whatever the answer is.
+	Body BodyFault `json:"body,omitempty"`
+
+	// Job strikes the job that the call starts.
+	Job JobFault `json:"job,omitempty"`
+	// JobCode and JobMessage are the failed job's error. Default: INTERNAL_ERROR.
+	JobCode    string `json:"jobCode,omitempty"`
+	JobMessage string `json:"jobMessage,omitempty"`
+	// JobDelay is added to the job's duration.
+	JobDelay time.Duration `json:"-"`
+	// LeaveNodes has the job, a scale-down, remove machines and leave their Node objects behind.
+	LeaveNodes bool `json:"leaveNodes,omitempty"`
+
+	// RevokeToken ends the token that the call shows.
+	RevokeToken bool `json:"revokeToken,omitempty"`
+	// ClockSkew is added to the portal's clock for the call: tokens checked and issued by it, its headers.
+	ClockSkew time.Duration `json:"-"`
+	// OthersPerMinute is how many requests other users make on the accounts that Account selects, evenly, while the
+	// fault is there. It strikes no calls.
+	OthersPerMinute int `json:"othersPerMinute,omitempty"`
+}
+
+// BodyFault is how an answer's body is spoiled.
+type BodyFault string
+
+// The ways to spoil a body.
+const (
+	BodyTruncated   BodyFault = "truncated"   // half of the JSON, as if it were all
+	BodyInterrupted BodyFault = "interrupted" // half of the JSON, then the connection ends
+	BodyHTML        BodyFault = "html"        // a page, as a proxy in between might send it
+	BodyEmpty       BodyFault = "empty"       // nothing
+)
+
+// JobFault is what goes wrong with a job.
+type JobFault string
+
+// The ways in which jobs go wrong.
+const (
+	JobStuck     JobFault = "stuck"       // running, until the fault is removed; then it goes on
+	JobFails     JobFault = "failed"      // at its end, and nothing was done
+	JobFailsLate JobFault = "failed-late" // at its end, and everything was done; a created cluster stays, as Failed
+	JobForgotten JobFault = "forgotten"   // it goes on, and GET /jobs says 404
+	JobWithoutID JobFault = "without-id"  // it succeeds with an empty result
+)
+
+// armed is a fault and what it did so far.
+type armed struct {
+	Fault
+	calls int           // selected
+	hits  int           // struck
+	gone  chan struct{} // closed when the fault is removed
+}
+
+// FaultState is a fault as it stands.
+type FaultState struct {
+	Fault Fault `json:"fault"`
+	Calls int   `json:"calls"` // that it selected
+	Hits  int   `json:"hits"`  // that it struck
+}
+
+// faultTimes are a fault's durations as text, such as "1m30s", in JSON.
+type faultTimes struct {
+	DelayText     string `json:"delay,omitempty"`
+	JobDelayText  string `json:"jobDelay,omitempty"`
+	ClockSkewText string `json:"clockSkew,omitempty"`
+}
+
+type plainFault Fault
+
+// MarshalJSON writes durations as text.
+func (f Fault) MarshalJSON() ([]byte, error) {
+	text := func(d time.Duration) string {
+		if d == 0 {
+			return ""
+		}
+		return d.String()
+	}
+	return json.Marshal(struct {
+		plainFault
+		faultTimes
+	}{plainFault(f), faultTimes{text(f.Delay), text(f.JobDelay), text(f.ClockSkew)}})
+}
+
+// UnmarshalJSON reads durations as text and refuses unknown members.
+func (f *Fault) UnmarshalJSON(data []byte) error {
+	var in struct {
+		plainFault
+		faultTimes
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&in); err != nil {
+		return err
+	}
+	*f = Fault(in.plainFault)
+	return errors.Join(
+		parseDuration("delay", in.DelayText, &f.Delay),
+		parseDuration("jobDelay", in.JobDelayText, &f.JobDelay),
+		parseDuration("clockSkew", in.ClockSkewText, &f.ClockSkew))
+}
+
+func parseDuration(name, text string, into *time.Duration) error {
+	if text == "" {
+		return nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	*into = d
+	return nil
+}
+
+// ParseFaults reads one fault or a list of faults from JSON.
+func ParseFaults(data []byte) ([]Fault, error) {
+	data = bytes.TrimSpace(data)
+	if !bytes.HasPrefix(data, []byte("[")) {
+		data = slices.Concat([]byte("["), data, []byte("]"))
+	}
+	var out []Fault
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("faults: %w", err)
+	}
+	return out, nil
+}
+
+// Inject arms a fault. It refuses one that says nothing, or something that cannot be.
+func (p *Portal) Inject(f Fault) error {
+	if err := f.validate(); err != nil {
+		return fmt.Errorf("fault %s: %w", f.ID, err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if f.ID == "" {
+		p.nextFault++
+		f.ID = fmt.Sprintf("fault-%d", p.nextFault)
+	}
+	if slices.ContainsFunc(p.faults, func(a *armed) bool { return a.ID == f.ID }) {
+		return fmt.Errorf("fault %s is there already", f.ID)
+	}
+	p.settleOthers()
+	p.faults = append(p.faults, &armed{Fault: f, gone: make(chan struct{})})
+	p.record(Entry{Object: "fault", ID: f.ID, To: "injected"})
+	return nil
+}
+
+// ClearFaults removes all faults. Jobs that were stuck go on.
+func (p *Portal) ClearFaults() { p.removeFaults(func(*armed) bool { return true }) }
+
+// RemoveFault removes one fault and reports whether it was there.
+func (p *Portal) RemoveFault(id string) bool {
+	return p.removeFaults(func(a *armed) bool { return a.ID == id }) > 0
+}
+
+func (p *Portal) removeFaults(which func(*armed) bool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settleOthers()
+	before := len(p.faults)
+	p.faults = slices.DeleteFunc(slices.Clone(p.faults), func(a *armed) bool {
+		if !which(a) {
+			return false
+		}
+		close(a.gone)
+		p.record(Entry{Object: "fault", ID: a.ID, To: "removed"})
+		return true
+	})
+	return before - len(p.faults)
+}
+
+// Faults returns the faults there are, oldest first.
+func (p *Portal) Faults() []FaultState {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := []FaultState{}
+	for _, a := range p.faults {
+		out = append(out, FaultState{Fault: a.Fault, Calls: a.calls, Hits: a.hits})
+	}
+	return out
+}
+
+func (f *Fault) validate() error {
+	_, badPath := path.Match(f.pattern(), "/")
+	switch {
+	case badPath != nil:
+		return fmt.Errorf("path %q is not a pattern", f.Path)
+	case f.Nth < 0 || f.Count < 0 || f.OthersPerMinute < 0 || f.Delay < 0 || f.JobDelay < 0:
+		return errors.New("numbers and delays cannot be negative")
+	case f.Probability < 0 || f.Probability > 1:
+		return errors.New("a probability is between 0 and 1")
+	case f.Status != 0 && (f.Status < 300 || f.Status > 599):
+		return fmt.Errorf("status %d is not one of a failure", f.Status)
+	case !slices.Contains([]BodyFault{"", BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}, f.Body):
+		return fmt.Errorf("body %q is not known", f.Body)
+	case !slices.Contains([]JobFault{"", JobStuck, JobFails, JobFailsLate, JobForgotten, JobWithoutID}, f.Job):
+		return fmt.Errorf("job %q is not known", f.Job)
+	case !f.strikes() && f.OthersPerMinute == 0:
+		return errors.New("it has no effect")
+	}
+	return nil
+}
+
+// strikes reports whether a fault does anything to calls.
+func (f *Fault) strikes() bool {
+	return cmp.Or(f.Delay, f.JobDelay, f.ClockSkew) != 0 || f.Status != 0 || f.Code != "" || f.Cut || f.Body != "" ||
+		f.Job != "" || f.LeaveNodes || f.RevokeToken
+}
+
+var templateParameter = regexp.MustCompile(`\{[^/]*\}`)
+
+// pattern is the path as path.Match reads it.
+func (f *Fault) pattern() string { return templateParameter.ReplaceAllString(f.Path, "*") }
+
+// selects reports whether a call is one of the fault's.
+func (f *Fault) selects(c *call) bool {
+	if f.Method != "" && f.Method != c.request.Method || f.Account != "" && f.Account != c.account {
+		return false
+	}
+	match, _ := path.Match(f.pattern(), c.localPath()) // validated
+	return f.Path == "" || match
+}
+
+// hit finds the faults that strike a call.
+func (p *Portal) hit(c *call) strike {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var s strike
+	for _, a := range p.faults {
+		if !a.strikes() || !a.selects(c) {
+			continue
+		}
+		a.calls++
+		if a.calls < a.Nth || a.Count > 0 && a.hits >= a.Count {
+			continue
+		}
+		if a.Probability > 0 && p.dice.Float64() >= a.Probability {
+			continue
+		}
+		a.hits++
+		s = append(s, a)
+	}
+	return s
+}
+
+// refusal is what the fault answers instead of the portal; nil if it does not.
+func (f *Fault) refusal() *refusal {
+	if f.Status == 0 && f.Code == "" {
+		return nil
+	}
+	r := &refusal{status: f.Status, code: f.Code, field: f.Field, message: f.Message}
+	if r.code == "" {
+		r.code = defaultCode(f.Status)
+	}
+	if r.message == "" {
+		r.message = http.StatusText(DefaultStatus(r.code))
+	}
+	return r
+}
+
+// othersPerMinute is how much of an account's budget others use now. Callers hold mu.
+func (p *Portal) othersPerMinute(account string) int {
+	sum := 0
+	for _, a := range p.faults {
+		if a.Account == "" || a.Account == account {
+			sum += a.OthersPerMinute
+		}
+	}
+	return sum
+}
+
+// settleOthers accounts for the use by others up to now, before it changes. Callers hold mu.
+func (p *Portal) settleOthers() {
+	for account, l := range p.limits {
+		l.useByOthers(time.Now(), p.othersPerMinute(account))
+	}
+}

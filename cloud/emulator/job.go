@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+)
+
+// JobKind is what a job does.
+type JobKind string
+
+// The kinds of jobs.
+const (
+	JobCreateCluster  JobKind = "create cluster"
+	JobScaleCluster   JobKind = "scale cluster"
+	JobUpgradeCluster JobKind = "upgrade cluster"
+	JobDeleteCluster  JobKind = "delete cluster"
+	JobCreateVPC      JobKind = "create vpc"
+	JobCreateNetwork  JobKind = "create network"
+)
+
+// JobStatus is one of the specification's four (States and transitions).
+type JobStatus string
+
+// The states of a job, in the order in which they come.
+const (
+	JobPending   JobStatus = "pending"
+	JobRunning   JobStatus = "running"
+	JobSucceeded JobStatus = "succeeded"
+	JobFailed    JobStatus = "failed"
+)
+
+// Job is an asynchronous operation, as the portal's books have it.
+type Job struct {
+	ID        string    `json:"jobId"`
+	Account   string    `json:"account"`
+	Kind      JobKind   `json:"kind"`
+	ClusterID string    `json:"clusterId,omitempty"`
+	Status    JobStatus `json:"status"`
+	Forgotten bool      `json:"forgotten,omitempty"` // by a fault: it goes on, and GET says 404
+	Accepted  time.Time `json:"accepted"`
+	Ended     time.Time `json:"ended,omitzero"`
+}
+
+type job struct {
+	Job
+	result any
+	err    *jobError
+}
+
+// jobError is why a job failed.
+type jobError struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *jobError) Error() string { return e.Code + ": " + e.Message }
+
+// wireJob is the documented job record.
+type wireJob struct {
+	JobID  string    `json:"jobId"`
+	Status JobStatus `json:"status"`
+	Result any       `json:"result,omitempty"`
+	Error  any       `json:"error,omitempty"`
+}
+
+// order is an operation that a job carries out.
+type order struct {
+	kind      JobKind
+	clusterID string
+	takes     time.Duration // at least
+	// work does it and returns the job's result.
+	work func(ctx context.Context, takes time.Duration) (any, error)
+	// undo gives back what was reserved when the job fails before its work; nil: nothing was.
+	undo func()
+	// spoil marks what was made when the job fails after its work; nil: it stays as it is.
+	spoil func()
+}
+
+// startJob accepts an operation. It begins once the answer is journaled. Callers hold mu.
+func (p *Portal) startJob(c *call, o order) answer {
+	j := &job{Job: Job{
+		ID: p.newID("job"), Account: c.account, Kind: o.kind, ClusterID: o.clusterID,
+		Status: JobPending, Accepted: time.Now(), Forgotten: c.strike.forgets(),
+	}}
+	p.jobs = append(p.jobs, j)
+	p.jobsByID[j.ID] = j
+	c.note(Entry{Object: "job", ID: j.ID, Account: j.Account, To: string(JobPending), Detail: j.detail()})
+	p.wg.Add(1) // the call itself is counted, so Close is still waiting
+	strike := c.strike
+	c.starts = append(c.starts, func() {
+		go func() {
+			defer p.wg.Done()
+			p.run(j, o, strike)
+		}()
+	})
+	return answer{status: http.StatusAccepted, body: wireJob{JobID: j.ID, Status: JobPending}}
+}
+
+func (j *job) detail() string {
+	if j.ClusterID == "" {
+		return string(j.Kind)
+	}
+	return string(j.Kind) + " " + j.ClusterID
+}
+
+// run takes a job through its states. When the portal closes, the job stays where it is.
+func (p *Portal) run(j *job, o order, strike strike) {
+	if sleep(p.ctx, p.opts.Durations.Pending) != nil {
+		return
+	}
+	p.advance(j, JobRunning, nil, nil)
+	if strike.holdJob(p.ctx) != nil {
+		return
+	}
+	takes := max(o.takes, 0) + strike.jobDelay()
+	var result any
+	err := strike.failEarly()
+	if err != nil {
+		if sleep(p.ctx, takes) != nil {
+			return
+		}
+		if o.undo != nil {
+			o.undo()
+		}
+	} else {
+		result, err = o.work(p.ctx, takes)
+		if late := strike.failLate(); err == nil && late != nil {
+			err = late
+			if o.spoil != nil {
+				o.spoil()
+			}
+		}
+	}
+	if p.ctx.Err() != nil {
+		return
+	}
+	if strike.dropsID() {
+		result = struct{}{}
+	}
+	if err != nil {
+		p.advance(j, JobFailed, nil, err)
+		return
+	}
+	p.advance(j, JobSucceeded, result, nil)
+}
+
+// advance moves a job to its next state.
+func (p *Portal) advance(j *job, to JobStatus, result any, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := Entry{Object: "job", ID: j.ID, Account: j.Account, From: string(j.Status), To: string(to), Detail: j.detail()}
+	j.Status, j.result = to, result
+	if to != JobRunning {
+		j.Ended = time.Now()
+	}
+	if err != nil {
+		if !errors.As(err, &j.err) {
+			j.err = &jobError{Code: CodeInternalError, Message: "the platform could not finish the operation"}
+		}
+		e.Detail += ": " + err.Error()
+	}
+	p.record(e)
+}
+
+// getJob answers GET /jobs/{job_id}.
+func (p *Portal) getJob(c *call) (answer, *refusal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	j := p.jobsByID[c.params["job_id"]]
+	if j == nil || j.Account != c.account || j.Forgotten {
+		return answer{}, notFound("job", c.params["job_id"])
+	}
+	out := wireJob{JobID: j.ID, Status: j.Status}
+	switch {
+	case j.Status == JobSucceeded:
+		out.Result = j.result
+	case j.Status == JobFailed && p.opts.Shapes.JobError == JobErrorString:
+		out.Error = j.err.Error()
+	case j.Status == JobFailed:
+		out.Error = j.err
+	}
+	return answer{status: http.StatusOK, body: out}, nil
+}
+
+// Jobs returns all jobs, oldest first.
+func (p *Portal) Jobs() []Job {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := make([]Job, 0, len(p.jobs))
+	for _, j := range p.jobs {
+		out = append(out, j.Job)
+	}
+	return out
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// VictimOrder decides which workers go first when a cluster shrinks.
+type VictimOrder string
+
+// The victim orders.
+const (
+	VictimsNewest VictimOrder = "newest"
+	VictimsOldest VictimOrder = "oldest"
+	VictimsRandom VictimOrder = "random" // the same for the same seed
+)
+
+// node is a Node and where it is in its life: joining, up, leaving.
+type node struct {
+	Node
+	up      bool
+	leaving bool
+}
+
+// checkWorkerOptions refuses option values that would only show up later.
+func (p *Portal) checkWorkerOptions() error {
+	orders := []VictimOrder{VictimsNewest, VictimsOldest, VictimsRandom}
+	if !slices.Contains(orders, p.opts.VictimOrder) {
+		return fmt.Errorf("victim order %q: want one of %v", p.opts.VictimOrder, orders)
+	}
+	styles := []UpgradeStyle{UpgradeInPlace, UpgradeRecreate, UpgradeReplace, UpgradeSurge}
+	if !slices.Contains(styles, p.opts.UpgradeStyle) {
+		return fmt.Errorf("upgrade style %q: want one of %v", p.opts.UpgradeStyle, styles)
+	}
+	return nil
+}
+
+// controls are a cluster's control nodes, oldest first.
+func (cl *cluster) controls() []*node {
+	return slices.DeleteFunc(slices.Clone(cl.nodes), func(n *node) bool { return !n.ControlPlane || n.leaving })
+}
+
+// workers of a cluster, oldest first.
+func (cl *cluster) workers() []*node {
+	return slices.DeleteFunc(slices.Clone(cl.nodes), func(n *node) bool { return n.ControlPlane || n.leaving || n.Gone })
+}
+
+// present are the nodes that are to be there, oldest first, with what is left of others.
+func (cl *cluster) present() []Node {
+	out := []Node{}
+	for _, n := range cl.nodes {
+		if !n.leaving || n.Gone {
+			out = append(out, n.Node)
+		}
+	}
+	return out
+}
+
+// addNode orders a node; reach brings it up. Callers hold mu.
+func (p *Portal) addNode(cl *cluster, controlPlane bool) *node {
+	return p.addNodeNamed(cl, p.nodeName(cl, controlPlane), controlPlane)
+}
+
+func (p *Portal) addNodeNamed(cl *cluster, name string, controlPlane bool) *node {
+	n := &node{Node: Node{Name: name, ID: p.newID("instance"), ControlPlane: controlPlane, Version: cl.Version}}
+	if p.opts.ProviderIDs {
+		n.ProviderID = fmt.Sprintf("portal:///%s/%s", cl.ZoneID, n.ID)
+	}
+	// A Node object that was left behind under this name gives way.
+	cl.nodes = slices.DeleteFunc(cl.nodes, func(old *node) bool { return old.Gone && old.Name == name })
+	cl.nodes = append(cl.nodes, n)
+	return n
+}
+
+// nodeName is <cluster>-c-<n> for control nodes and <cluster>-w-<suffix> for workers; a DNS label again.
+func (p *Portal) nodeName(cl *cluster, controlPlane bool) string {
+	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
+	prefix := cl.Name[:min(len(cl.Name), 50)]
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s-c-%d", prefix, i)
+		if !controlPlane && p.opts.ReuseNodeNames {
+			name = fmt.Sprintf("%s-w-%d", prefix, i)
+		} else if !controlPlane {
+			var suffix [5]byte
+			for j := range suffix {
+				suffix[j] = alphabet[cl.roll.IntN(len(alphabet))]
+			}
+			name = fmt.Sprintf("%s-w-%s", prefix, suffix[:])
+		}
+		if !slices.ContainsFunc(cl.nodes, func(n *node) bool { return n.Name == name && !n.Gone }) {
+			return name
+		}
+	}
+}
+
+// resize orders workers, or picks those that leave; leave lets their Node objects behind. Callers hold mu.
+func (p *Portal) resize(cl *cluster, size int, leave bool) {
+	workers := cl.workers()
+	for range size - len(workers) {
+		p.addNode(cl, false)
+	}
+	for _, n := range p.victims(cl, workers, len(workers)-size) {
+		n.leaving, n.up, n.Gone = true, false, leave
+	}
+}
+
+// victims picks n of the workers, which come oldest first.
+func (p *Portal) victims(cl *cluster, workers []*node, n int) []*node {
+	if n <= 0 {
+		return nil
+	}
+	workers = slices.Clone(workers)
+	switch p.opts.VictimOrder {
+	case VictimsNewest:
+		slices.Reverse(workers)
+	case VictimsRandom:
+		cl.roll.Shuffle(len(workers), func(i, j int) { workers[i], workers[j] = workers[j], workers[i] })
+	}
+	return workers[:n]
+}
+
+// reach has the nodes that are ordered come up and those that leave go, which takes at least as long as given.
+func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) error {
+	p.mu.Lock()
+	want := Workload{ID: cl.ID, Name: cl.Name, Version: cl.serverVersion, Nodes: cl.present()}
+	p.mu.Unlock()
+	if err := pace(ctx, takes, func() error { return p.applyWorkload(ctx, want) }); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range cl.nodes {
+		switch {
+		case n.leaving && n.Gone:
+			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID + ", its Node object stays"})
+			n.leaving = false
+		case n.leaving:
+			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
+		case !n.up && !n.Gone:
+			n.up = true
+			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})
+		}
+	}
+	cl.nodes = slices.DeleteFunc(cl.nodes, func(n *node) bool { return n.leaving })
+	return nil
+}
+
+// pace does something that takes at least as long as given.
+func pace(ctx context.Context, takes time.Duration, do func() error) error {
+	start := time.Now()
+	if err := do(); err != nil {
+		return err
+	}
+	return sleep(ctx, takes-time.Since(start))
+}

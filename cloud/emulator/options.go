@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"io"
+	"time"
+)
+
+// Options describe one portal. The zero value works: one Administrator with a generated password, three Kubernetes
+// versions, one VPC called "default", the documented limits, durations that suit a demonstration, and no faults.
+type Options struct {
+	// Users may log in. Default: one Administrator, DefaultEmail, in DefaultAccount.
+	Users []User
+	// Versions of Kubernetes on offer, any order. Default: DefaultVersions.
+	Versions []Version
+	// VPCs there are from the start. Default: one named "default" in every account; an empty, non-nil list means none.
+	VPCs []VPC
+	// Volumes there are from the start.
+	Volumes []Volume
+	// VolumesPerCluster is how many volumes each new cluster gets, as if its workloads had claimed them.
+	VolumesPerCluster int
+
+	// Zones, ServiceOfferings and SSHKeyPairs there are. An empty list accepts any value: the specification has no
+	// endpoint that lists them.
+	Zones, ServiceOfferings, SSHKeyPairs []string
+
+	// Workloads runs the clusters; nil keeps them in the portal's books only.
+	Workloads Workloads
+	// Durations of the asynchronous operations.
+	Durations Durations
+
+	// VictimOrder decides which workers a scale-down removes. Default: VictimsNewest.
+	VictimOrder VictimOrder
+	// UpgradeStyle decides what an upgrade does to a node. Default: UpgradeInPlace.
+	UpgradeStyle UpgradeStyle
+	// ProviderIDs gives nodes a providerID, portal:///<zone>/<instance>.
+	ProviderIDs bool
+	// ReuseNodeNames gives a new worker the lowest free number of its cluster, so that names come back after a
+	// scale-down, instead of a random suffix that never does.
+	ReuseNodeNames bool
+
+	// MinWorkers and MaxWorkers bound a cluster's size. Default: 0 and 50 (specification, Limits).
+	MinWorkers, MaxWorkers int
+	// MaxClusters per account; 0 is no quota.
+	MaxClusters int
+	// RateLimit of each account. Default: 300 per minute, burst 50 (specification, Limits).
+	RateLimit RateLimit
+	// TokenLifetime of a full-access token. Default: 8 hours (specification, Authentication 7).
+	TokenLifetime time.Duration
+	// ClockSkew is how far the portal's clock is ahead of this machine's; it shows in tokens and in rate limit headers.
+	ClockSkew time.Duration
+
+	// BasePath precedes every path, as in https://host/api/v1; default none.
+	BasePath string
+	// Hosts are further names and addresses in the listener's certificate.
+	Hosts []string
+	// ListClusters answers GET /kubernetes-clusters?name=, which the specification does not know. Default: 405.
+	ListClusters bool
+	// Shapes of answers where the specification leaves room.
+	Shapes Shapes
+	// Faults that are armed from the start.
+	Faults []Fault
+
+	// Seed of all randomness but secrets. Default: one that Portal.Seed tells.
+	Seed int64
+	// JournalTo receives the journal as text, line by line as it is written.
+	JournalTo io.Writer
+}
+
+// Durations are how long operations take at least; real workload clusters may add to it. Zero means the default, a
+// negative duration none at all.
+type Durations struct {
+	Pending time.Duration // before any job runs; default 1 s
+	Create  time.Duration // of a cluster; default 8 s
+	Scale   time.Duration // default 5 s
+	Upgrade time.Duration // of a whole cluster, spread evenly over its nodes; default 10 s
+	Delete  time.Duration // of a cluster; default 5 s
+	VPC     time.Duration // default 3 s
+	Network time.Duration // where networks are created by a job (Shapes.NetworkStatus); default 2 s
+}
+
+// RateLimit of one account across all its users and endpoints (specification, Limits).
+type RateLimit struct {
+	PerMinute int // requests that come back each minute; default 300
+	Burst     int // requests that may be made at once; default 50
+}
+
+func (o *Options) setDefaults() {
+	if len(o.Users) == 0 {
+		o.Users = []User{{Email: DefaultEmail, Role: RoleAdministrator}}
+	}
+	if len(o.Versions) == 0 {
+		o.Versions = DefaultVersions()
+	}
+	orElse(&o.VictimOrder, VictimsNewest)
+	orElse(&o.UpgradeStyle, UpgradeInPlace)
+	orElse(&o.MaxWorkers, 50)
+	orElse(&o.RateLimit.PerMinute, 300)
+	orElse(&o.RateLimit.Burst, 50)
+	orElse(&o.TokenLifetime, 8*time.Hour)
+	orElse(&o.Durations.Pending, time.Second)
+	orElse(&o.Durations.Create, 8*time.Second)
+	orElse(&o.Durations.Scale, 5*time.Second)
+	orElse(&o.Durations.Upgrade, 10*time.Second)
+	orElse(&o.Durations.Delete, 5*time.Second)
+	orElse(&o.Durations.VPC, 3*time.Second)
+	orElse(&o.Durations.Network, 2*time.Second)
+	o.Shapes.setDefaults()
+}
+
+// orElse sets what was left at its zero value.
+func orElse[T comparable](value *T, fallback T) {
+	if *value == *new(T) {
+		*value = fallback
+	}
+}

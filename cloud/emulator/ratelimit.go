@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// limiter is one account's budget: a bucket of burst requests into which one flows back every interval. It is kept as
+// the time at which the bucket will be full, which is exact where a fraction of a request would not be.
+type limiter struct {
+	interval time.Duration
+	burst    int
+	fullAt   time.Time
+	seenAt   time.Time // until when the use by others is accounted for
+}
+
+// limits is what the headers of one answer tell.
+type limits struct {
+	perMinute int
+	remaining int
+	resetIn   time.Duration // until the bucket is full
+	retryIn   time.Duration // until a request is admitted; 0 when this one was
+}
+
+// spend takes a request from the budget of the call's account. Callers that belong to no account share a budget.
+// Refused requests cost nothing.
+func (p *Portal) spend(c *call) (limits, *refusal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l := p.limiterOf(c.account)
+	now := time.Now()
+	l.useByOthers(now, p.othersPerMinute(c.account))
+	left := l.take(now)
+	left.perMinute = p.opts.RateLimit.PerMinute
+	if left.retryIn > 0 {
+		return left, refuse(CodeRateLimited, "too many requests: the account may make %d per minute", left.perMinute)
+	}
+	return left, nil
+}
+
+// limiterOf returns an account's budget. Callers hold mu.
+func (p *Portal) limiterOf(account string) *limiter {
+	l := p.limits[account]
+	if l == nil {
+		l = &limiter{interval: time.Minute / time.Duration(p.opts.RateLimit.PerMinute), burst: p.opts.RateLimit.Burst}
+		p.limits[account] = l
+	}
+	return l
+}
+
+// take admits a request, or tells when to come back.
+func (l *limiter) take(now time.Time) limits {
+	if l.fullAt.Before(now) {
+		l.fullAt = now
+	}
+	room := time.Duration(l.burst) * l.interval
+	after := l.fullAt.Add(l.interval)
+	if over := after.Sub(now) - room; over > 0 {
+		return limits{resetIn: l.fullAt.Sub(now), retryIn: over}
+	}
+	l.fullAt = after
+	return limits{remaining: int((room - after.Sub(now)) / l.interval), resetIn: after.Sub(now)}
+}
+
+// useByOthers takes what a neighbour on the account used since the last look, as far as the budget allowed it.
+func (l *limiter) useByOthers(now time.Time, perMinute int) {
+	since := now.Sub(l.seenAt)
+	first := l.seenAt.IsZero()
+	l.seenAt = now
+	if first || perMinute <= 0 {
+		return
+	}
+	if full := l.fullAt; full.Before(now.Add(-since)) {
+		l.fullAt = now.Add(-since)
+	}
+	used := time.Duration(float64(since) * float64(perMinute) * l.interval.Minutes())
+	l.fullAt = l.fullAt.Add(used)
+	if empty := now.Add(time.Duration(l.burst) * l.interval); l.fullAt.After(empty) {
+		l.fullAt = empty
+	}
+}
+
+// limitHeaders are the documented headers (specification, Limits). X-RateLimit-Reset is when the whole burst is
+// available again; Retry-After is when the next request is.
+func (c *call) limitHeaders(a answer, l limits) http.Header {
+	h := a.header
+	if h == nil {
+		h = http.Header{}
+	}
+	shapes := &c.portal.opts.Shapes
+	if a.status != http.StatusTooManyRequests && shapes.QuietLimits {
+		return h
+	}
+	h.Set("X-RateLimit-Limit", strconv.Itoa(l.perMinute))
+	h.Set("X-RateLimit-Remaining", strconv.Itoa(l.remaining))
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(ceilSeconds(c.now().Add(l.resetIn)), 10))
+	if a.status != http.StatusTooManyRequests {
+		return h
+	}
+	retry := max((l.retryIn+time.Second-1)/time.Second, 1)
+	h.Set("Retry-After", strconv.Itoa(int(retry)))
+	if shapes.RetryAfterDate {
+		h.Set("Retry-After", time.Unix(ceilSeconds(c.now().Add(l.retryIn)), 0).UTC().Format(http.TimeFormat))
+	}
+	return h
+}
+
+// ceilSeconds is a time as a Unix timestamp that is not before it.
+func ceilSeconds(t time.Time) int64 {
+	return t.Add(time.Second - 1).Unix()
+}

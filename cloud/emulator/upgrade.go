@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// UpgradeStyle is what an upgrade does to each node.
+type UpgradeStyle string
+
+// The upgrade styles.
+const (
+	UpgradeInPlace  UpgradeStyle = "in-place" // the node stays and its kubelet becomes newer
+	UpgradeRecreate UpgradeStyle = "recreate" // a new machine under the same name
+	UpgradeReplace  UpgradeStyle = "replace"  // a new machine under a new name comes when the old one goes
+	UpgradeSurge    UpgradeStyle = "surge"    // a new machine under a new name comes before the old one goes
+)
+
+type upgradeBody struct {
+	KubernetesVersionID string `json:"kubernetesVersionId" portal:"required"`
+}
+
+// upgradeCluster answers POST /kubernetes-clusters/{cluster_id}/upgrade. Lower versions are refused, which is our choice; the same one
+// is a job with nothing to do; minors may be skipped, as the specification does not forbid it.
+func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
+	var body upgradeBody
+	if err := c.decode(&body); err != nil {
+		return answer{}, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	cl, err := p.clusterOf(c)
+	if err != nil {
+		return answer{}, err
+	}
+	to, err := p.versionByID(body.KubernetesVersionID)
+	if err != nil {
+		return answer{}, err
+	}
+	if lower(to.SemanticVersion, cl.serverVersion) {
+		return answer{}, invalid("kubernetesVersionId", "the cluster runs %s: it cannot go back to %s", cl.serverVersion, to.SemanticVersion).
+			as(http.StatusUnprocessableEntity)
+	}
+	return p.operate(c, cl, ClusterUpgrading, cl.Version+" → "+to.SemanticVersion, order{
+		kind: JobUpgradeCluster, takes: p.opts.Durations.Upgrade,
+		work: func(ctx context.Context, takes time.Duration) (any, error) {
+			err := p.upgradeNodes(ctx, cl, to.SemanticVersion, takes)
+			if err == nil {
+				p.mu.Lock()
+				cl.Version, cl.VersionID = to.SemanticVersion, to.ID
+				p.mu.Unlock()
+			}
+			p.unlock(cl, ClusterRunning)
+			return p.shown(cl), err
+		},
+	})
+}
+
+// upgradeNodes goes through the nodes one at a time: control nodes first, then workers (Kubernetes endpoints 2). The
+// API server follows with the first control node, since kubelets must not be newer than it.
+func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, version string, takes time.Duration) error {
+	p.mu.Lock()
+	todo := slices.DeleteFunc(append(cl.controls(), cl.workers()...), func(n *node) bool { return n.Version == version })
+	cl.serverVersion = version
+	p.mu.Unlock()
+	if len(todo) == 0 {
+		return p.reach(ctx, cl, takes)
+	}
+	each := takes / time.Duration(len(todo))
+	for _, n := range todo {
+		if err := p.upgradeNode(ctx, cl, n, version, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, version string, takes time.Duration) error {
+	p.mu.Lock()
+	if p.opts.UpgradeStyle == UpgradeInPlace {
+		p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: n.Version, To: version, Detail: cl.ID})
+		n.Version = version
+		p.mu.Unlock()
+		return p.reach(ctx, cl, takes)
+	}
+	name := n.Name
+	if p.opts.UpgradeStyle != UpgradeRecreate {
+		name = p.nodeName(cl, n.ControlPlane)
+	}
+	p.addNodeNamed(cl, name, n.ControlPlane).Version = version
+	if p.opts.UpgradeStyle == UpgradeSurge {
+		p.mu.Unlock()
+		takes /= 2
+		if err := p.reach(ctx, cl, takes); err != nil {
+			return err
+		}
+		p.mu.Lock()
+	}
+	n.leaving, n.up = true, false
+	p.mu.Unlock()
+	return p.reach(ctx, cl, takes)
+}
