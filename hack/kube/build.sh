@@ -14,7 +14,7 @@ assets=${KUBEBUILDER_ASSETS:-}
 if [ "$assets" = "$bin" ]; then assets=; fi
 mkdir -p "$bin"
 
-steps=$(($(echo "$versions" | wc -l) + 3))
+steps=$(($(echo "$versions" | wc -l) + 4))
 if [ -n "$assets" ]; then steps=$((steps - 1)); fi
 if ! command -v kubectl >/dev/null; then steps=$((steps + 1)); fi
 step=0
@@ -55,7 +55,16 @@ for v in $versions; do
 	note=
 done
 build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$(stamp "$newest")"
+build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "$(stamp "$newest")"
 build kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
 if ! command -v kubectl >/dev/null; then
 	build kubectl k8s.io/kubernetes/cmd/kubectl "$(stamp "$newest")"
 fi
+
+# How kwok plays kubelets: its stock stages, as one file.
+stages=$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
+for stage in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease \
+	pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
+	echo ---
+	cat "$stages/$stage.yaml"
+done >"$bin/kwok-stages.yaml"

@@ -82,8 +82,11 @@ func (p *Process) Name() string { return p.spec.Name }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Running tells whether the process has not ended yet.
+// Running tells whether the process has not ended yet; a nil one does not run.
 func (p *Process) Running() bool {
+	if p == nil {
+		return false
+	}
 	select {
 	case <-p.done:
 		return false
@@ -103,7 +106,7 @@ func (p *Process) Err() error {
 // Stop asks the process to end, kills it when its grace is over, and returns when it has ended. On a nil or ended
 // process it does nothing.
 func (p *Process) Stop() {
-	if p == nil || !p.Running() {
+	if !p.Running() {
 		return
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // Fails only if it has just ended.

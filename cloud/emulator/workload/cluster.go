@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+)
+
+// controllers are those a user of a cluster without storage and networks can notice.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"cronjob-controller",
+	"daemonset-controller",
+	"deployment-controller",
+	"disruption-controller",
+	"garbage-collector-controller",
+	"job-controller",
+	"namespace-controller",
+	"node-lifecycle-controller",
+	"pod-garbage-collector-controller",
+	"replicaset-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"statefulset-controller",
+	"taint-eviction-controller",
+	"ttl-after-finished-controller",
+}
+
+// stagesFile, beside the binaries, tells kwok how Nodes and Pods come and go. It is kwok's own.
+const stagesFile = "kwok-stages.yaml"
+
+// cluster is one workload cluster. Whoever changes it holds its turn.
+type cluster struct {
+	id        string
+	parent    *Clusters
+	plane     *plane.Plane
+	client    *kubernetes.Clientset
+	turn      chan struct{}
+	reachable atomic.Bool // the API server has answered once
+
+	version    string
+	registered map[string]string // kubelet version with which a machine last registered, by its id
+	addresses  int               // handed out so far
+}
+
+func (c *Clusters) prepare(id string) (*cluster, error) {
+	controlPlane, err := plane.New(plane.Options{
+		Name:       id,
+		Dir:        c.clusterDir(id),
+		Etcd:       c.etcd,
+		EtcdPrefix: prefix(id),
+		Bind:       c.options.Bind,
+		Host:       c.options.Host,
+	})
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(controlPlane.Config())
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{
+		id: id, parent: c, plane: controlPlane, client: client,
+		turn: make(chan struct{}, 1), registered: map[string]string{},
+	}, nil
+}
+
+func (c *cluster) apply(ctx context.Context, want emulator.Workload) error {
+	if err := c.serve(ctx, want.Version); err != nil {
+		return err
+	}
+	servers, startCtx := errgroup.WithContext(ctx)
+	servers.Go(func() error { return c.startOthers(startCtx) })
+	servers.Go(func() error { return c.applyNodes(startCtx, want.Nodes) })
+	if err := servers.Wait(); err != nil {
+		return err
+	}
+	return c.awaitReady(ctx, want.Nodes)
+}
+
+// serve has the API server answer in the given version: it starts, or is replaced, which interrupts it for seconds.
+func (c *cluster) serve(ctx context.Context, version string) error {
+	name, err := serverBinary(version)
+	if err != nil {
+		return err
+	}
+	if c.version == version && c.plane.APIServerRunning() {
+		return nil
+	}
+	select {
+	case c.parent.boots <- struct{}{}:
+		defer func() { <-c.parent.boots }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := c.plane.StartAPIServer(ctx, c.parent.binary(name)); err != nil {
+		return err
+	}
+	c.version = version
+	c.reachable.Store(true)
+	return nil
+}
+
+// startOthers runs what is not running of the servers around the API server.
+func (c *cluster) startOthers(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return c.plane.StartControllerManager(ctx, c.parent.binary("kube-controller-manager"), controllers...)
+	})
+	group.Go(func() error { return c.plane.StartScheduler(ctx, c.parent.binary("kube-scheduler")) })
+	group.Go(func() error { return c.startKubelets(ctx) })
+	return group.Wait()
+}
+
+// startKubelets runs kwok for the Nodes that carry its label.
+func (c *cluster) startKubelets(ctx context.Context) error {
+	return c.plane.Run(ctx, process.Spec{
+		Name: "kwok",
+		Path: c.parent.binary("kwok"),
+		Args: []string{
+			"--config=" + c.parent.binary(stagesFile),
+			"--kubeconfig=" + c.plane.KubeconfigFile(),
+			"--manage-nodes-with-label-selector=" + kubeletLabel + "=" + kubeletLabelValue,
+			"--node-lease-duration-seconds=40",
+			"--cidr=10.244.0.0/16",
+		},
+		Env: []string{"HOME=" + c.parent.clusterDir(c.id)}, // Where it would look for more configuration.
+	})
+}
+
+// remove ends the cluster with all it holds.
+func (c *cluster) remove(ctx context.Context) error {
+	c.reachable.Store(false)
+	c.plane.Stop()
+	if err := c.parent.etcd.Remove(ctx, prefix(c.id)); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(c.parent.clusterDir(c.id)); err != nil {
+		return fmt.Errorf("remove its files: %w", err)
+	}
+	return nil
+}
+
+func (c *Clusters) clusterDir(id string) string {
+	return filepath.Join(c.options.WorkDir, "cluster-"+id)
+}
+
+func prefix(id string) string { return "/clusters/" + id }

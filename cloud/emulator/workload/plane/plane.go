@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/keyutil"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+)
+
+const loopback = "127.0.0.1"
+
+// Options describe a control plane.
+type Options struct {
+	// Name stands in kubeconfigs, and in errors.
+	Name string
+	// Dir receives keys, certificates, kubeconfigs and logs. It is created, and left to the caller to remove.
+	Dir string
+	// Etcd holds its objects under EtcdPrefix, which begins with a slash.
+	Etcd       *Etcd
+	EtcdPrefix string
+	// Bind is the address on which the API server listens, 127.0.0.1 when empty.
+	Bind string
+	// Host is the name or address by which users reach the API server, 127.0.0.1 when empty.
+	Host string
+}
+
+// Plane is a control plane. StartAPIServer and Stop must not be called concurrently with others; the rest may.
+type Plane struct {
+	options   Options
+	ca        *CA
+	admin     Pair
+	port      int
+	apiserver *process.Process
+
+	mu     sync.Mutex
+	others map[string]*process.Process // by name
+}
+
+// New prepares a control plane: a port, keys and certificates. Nothing runs yet.
+func New(options Options) (*Plane, error) {
+	if options.Bind == "" {
+		options.Bind = loopback
+	}
+	if options.Host == "" {
+		options.Host = loopback
+	}
+	port, err := process.FreePort(options.Bind)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plane{options: options, port: port, others: map[string]*process.Process{}}
+	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err := p.writeKeys(); err != nil {
+		return nil, err
+	}
+	return p, p.writeKubeconfig()
+}
+
+// CA is the authority of the cluster, for clients and servers.
+func (p *Plane) CA() *CA { return p.ca }
+
+// Config is an administrator's access to the API server.
+func (p *Plane) Config() *rest.Config {
+	return &rest.Config{
+		Host: "https://" + hostPort(loopback, p.port),
+		// Tests and emulators make calls in bursts, and the server is theirs alone.
+		QPS: 200, Burst: 400,
+		TLSClientConfig: rest.TLSClientConfig{CAData: p.ca.PEM(), CertData: p.admin.Cert, KeyData: p.admin.Key},
+	}
+}
+
+// Kubeconfig is an administrator's kubeconfig file with the host that users reach.
+func (p *Plane) Kubeconfig() ([]byte, error) { return p.kubeconfig(p.options.Host) }
+
+// KubeconfigFile is an administrator's kubeconfig file for programs on this machine.
+func (p *Plane) KubeconfigFile() string { return p.file("admin.kubeconfig") }
+
+// Log is the path of the log file of the server with that name.
+func (p *Plane) Log(name string) string { return p.file(name + ".log") }
+
+// PIDs are the ids of the processes that run.
+func (p *Plane) PIDs() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ids []int
+	for server := range maps.Values(p.others) {
+		if server.Running() {
+			ids = append(ids, server.PID())
+		}
+	}
+	if p.apiserver.Running() {
+		ids = append(ids, p.apiserver.PID())
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Run starts a further server of this control plane, which Stop ends with it. While one of that name runs it does
+// nothing.
+func (p *Plane) Run(ctx context.Context, spec process.Spec) error {
+	if p.running(spec.Name) {
+		return nil
+	}
+	spec.Log = p.Log(spec.Name)
+	server, err := process.Start(ctx, spec)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.others[spec.Name] = server
+	return nil
+}
+
+// Stop ends all servers, the API server last.
+func (p *Plane) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for server := range maps.Values(p.others) {
+		// They keep no state, and a controller manager takes its time over a clean end.
+		server.Kill()
+	}
+	clear(p.others)
+	p.apiserver.Stop()
+	p.apiserver = nil
+}
+
+func (p *Plane) running(name string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.others[name].Running()
+}
+
+func (p *Plane) writeKeys() error {
+	var err error
+	if p.ca, err = NewCA(p.options.Name + " CA"); err != nil {
+		return err
+	}
+	if p.admin, err = p.ca.Client("kubernetes-admin", "system:masters"); err != nil {
+		return err
+	}
+	serving, err := p.ca.Serve("kube-apiserver", loopback, "localhost", "kubernetes.default.svc", p.options.Host)
+	if err != nil {
+		return err
+	}
+	accounts, err := keyutil.MakeEllipticPrivateKeyPEM()
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(p.file("ca.crt"), p.ca.PEM(), 0o600),
+		serving.WriteTo(p.options.Dir, "server"),
+		os.WriteFile(p.file("accounts.key"), accounts, 0o600),
+	)
+}
+
+func (p *Plane) writeKubeconfig() error {
+	content, err := p.kubeconfig(loopback)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.KubeconfigFile(), content, 0o600)
+}
+
+func (p *Plane) kubeconfig(host string) ([]byte, error) {
+	name := p.options.Name
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{
+			name: {Server: "https://" + hostPort(host, p.port), CertificateAuthorityData: p.ca.PEM()},
+		},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{
+			"admin": {ClientCertificateData: p.admin.Cert, ClientKeyData: p.admin.Key},
+		},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: "admin"}},
+		CurrentContext: name,
+	})
+}
+
+// ready probes the health endpoint of a server of this control plane.
+func (p *Plane) ready(port int, path string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		config := p.Config()
+		tlsConfig, err := rest.TLSConfigFor(config)
+		if err != nil {
+			return err
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
+		return probe(ctx, client, "https://"+hostPort(loopback, port)+path)
+	}
+}
+
+func (p *Plane) file(name string) string { return filepath.Join(p.options.Dir, name) }
+
+func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package plane
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+)
+
+// serverGrace is how long an API server may finish requests; nothing is lost with the others, etcd has it all.
+const serverGrace = 5 * time.Second
+
+// StartAPIServer runs the kube-apiserver binary and returns when it is ready. One that runs already is stopped before.
+func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
+	p.apiserver.Stop()
+	server, err := process.Start(ctx, process.Spec{
+		Name: "kube-apiserver",
+		Path: binary,
+		Args: []string{
+			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
+			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.port),
+			// The Service "kubernetes" would need an address that is not loopback; nothing here runs behind it.
+			"--advertise-address=" + loopback, "--endpoint-reconciler-type=none",
+			"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
+			"--client-ca-file=" + p.file("ca.crt"),
+			"--service-account-issuer=https://kubernetes.default.svc",
+			"--service-account-key-file=" + p.file("accounts.key"),
+			"--service-account-signing-key-file=" + p.file("accounts.key"),
+			"--service-cluster-ip-range=10.96.0.0/16",
+			"--authorization-mode=RBAC",
+			"--allow-privileged",
+			"--profiling=false",
+		},
+		Log:   p.Log("kube-apiserver"),
+		Ready: p.ready(p.port, "/readyz"),
+		Grace: serverGrace,
+	})
+	if err != nil {
+		return err
+	}
+	p.apiserver = server
+	return nil
+}
+
+// APIServerRunning tells whether the API server has been started and has not ended.
+func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
+
+// StartControllerManager runs the kube-controller-manager binary with the controllers of that name.
+func (p *Plane) StartControllerManager(ctx context.Context, binary string, controllers ...string) error {
+	port, err := process.FreePort(loopback)
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx, process.Spec{
+		Name: "kube-controller-manager",
+		Path: binary,
+		Args: append(p.serving(port),
+			"--controllers="+strings.Join(controllers, ","),
+			"--service-account-private-key-file="+p.file("accounts.key"),
+			"--root-ca-file="+p.file("ca.crt"),
+		),
+		Ready: p.ready(port, "/healthz"),
+	})
+}
+
+// StartScheduler runs the kube-scheduler binary.
+func (p *Plane) StartScheduler(ctx context.Context, binary string) error {
+	port, err := process.FreePort(loopback)
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx, process.Spec{
+		Name:  "kube-scheduler",
+		Path:  binary,
+		Args:  p.serving(port),
+		Ready: p.ready(port, "/healthz"),
+	})
+}
+
+// serving are the flags that all components have in common.
+func (p *Plane) serving(port int) []string {
+	return []string{
+		"--kubeconfig=" + p.KubeconfigFile(),
+		"--authentication-kubeconfig=" + p.KubeconfigFile(), "--authorization-kubeconfig=" + p.KubeconfigFile(),
+		"--bind-address=" + loopback, "--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
+		"--leader-elect=false",
+		"--profiling=false",
+	}
+}

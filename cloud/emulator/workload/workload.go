@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+)
+
+// ErrClosed is returned by what is running or called when Clusters is closed.
+var ErrClosed = errors.New("the workload clusters are closed")
+
+// Options say where clusters run.
+type Options struct {
+	// BinDir holds the binaries that make kube builds.
+	BinDir string
+	// WorkDir receives certificates, logs and etcd's data; a directory of its own for each cluster is removed with it.
+	// When empty, a temporary directory is used and removed by Close.
+	WorkDir string
+	// Bind is the address on which API servers listen, 127.0.0.1 when empty.
+	Bind string
+	// Host stands in the kubeconfigs handed out, 127.0.0.1 when empty.
+	Host string
+}
+
+// Clusters are the workload clusters of one emulated portal. It implements emulator.Workloads; all methods may be
+// called concurrently, and different clusters do not wait for each other.
+type Clusters struct {
+	options Options
+	scratch string // removed by Close
+	etcd    *plane.Etcd
+	// boots limits how many control planes start at one instant: they would only slow each other down.
+	boots chan struct{}
+	life  context.Context //nolint:containedctx // Ends with Close.
+	end   context.CancelCauseFunc
+
+	mu       sync.Mutex
+	clusters map[string]*cluster
+	closed   bool
+	calls    sync.WaitGroup
+}
+
+var _ emulator.Workloads = (*Clusters)(nil)
+
+// New starts the etcd of the clusters. The caller closes them. A missing binary is an error that tells how to build it.
+func New(ctx context.Context, options Options) (*Clusters, error) {
+	if err := checkBinaries(options.BinDir); err != nil {
+		return nil, err
+	}
+	c := &Clusters{options: options, boots: make(chan struct{}, runtime.NumCPU()), clusters: map[string]*cluster{}}
+	if options.WorkDir == "" {
+		dir, err := os.MkdirTemp("", "portal-workload-")
+		if err != nil {
+			return nil, err
+		}
+		c.options.WorkDir, c.scratch = dir, dir
+	}
+	etcd, err := plane.StartEtcd(ctx, c.binary("etcd"), c.options.WorkDir)
+	if err != nil {
+		return nil, errors.Join(err, c.removeScratch())
+	}
+	c.etcd = etcd
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// Apply implements emulator.Workloads.
+func (c *Clusters) Apply(ctx context.Context, want emulator.Workload) error {
+	return c.with(ctx, want.ID, true, func(ctx context.Context, cluster *cluster) error {
+		return cluster.apply(ctx, want)
+	})
+}
+
+// Kubeconfig implements emulator.Workloads. The user is an administrator with a client certificate.
+func (c *Clusters) Kubeconfig(_ context.Context, id string) ([]byte, error) {
+	c.mu.Lock()
+	cluster := c.clusters[id]
+	c.mu.Unlock()
+	if cluster == nil || !cluster.reachable.Load() {
+		return nil, fmt.Errorf("workload cluster %s has no API server", id)
+	}
+	return cluster.plane.Kubeconfig()
+}
+
+// Delete implements emulator.Workloads.
+func (c *Clusters) Delete(ctx context.Context, id string) error {
+	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error {
+		if err := cluster.remove(ctx); err != nil {
+			return err
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.clusters, id)
+		return nil
+	})
+}
+
+// Close ends everything; what is under way is broken off with ErrClosed.
+func (c *Clusters) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	c.mu.Unlock()
+
+	c.end(ErrClosed)
+	c.calls.Wait()
+	var stops sync.WaitGroup
+	for _, cluster := range c.clusters {
+		stops.Go(cluster.plane.Stop)
+	}
+	stops.Wait()
+	c.etcd.Stop()
+	return c.removeScratch()
+}
+
+// PIDs are the ids of all processes that run.
+func (c *Clusters) PIDs() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := []int{c.etcd.PID()}
+	for _, cluster := range c.clusters {
+		ids = append(ids, cluster.plane.PIDs()...)
+	}
+	return ids
+}
+
+// with runs the call for the cluster of that id, one at a time, until its context or Clusters end. A cluster that is
+// not there is prepared, or the call left out.
+func (c *Clusters) with(ctx context.Context, id string, create bool, call func(context.Context, *cluster) error) error {
+	cluster, err := c.begin(id, create)
+	if cluster == nil || err != nil {
+		return err
+	}
+	defer c.calls.Done()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	select {
+	case cluster.turn <- struct{}{}:
+		defer func() { <-cluster.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if err := call(ctx, cluster); err != nil {
+		return fmt.Errorf("workload cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+func (c *Clusters) begin(id string, create bool) (*cluster, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, ErrClosed
+	}
+	found := c.clusters[id]
+	if found == nil && create {
+		var err error
+		if found, err = c.prepare(id); err != nil {
+			return nil, fmt.Errorf("workload cluster %s: %w", id, err)
+		}
+		c.clusters[id] = found
+	}
+	if found != nil {
+		c.calls.Add(1)
+	}
+	return found, nil
+}
+
+func (c *Clusters) binary(name string) string { return filepath.Join(c.options.BinDir, name) }
+
+func (c *Clusters) removeScratch() error {
+	if c.scratch == "" {
+		return nil
+	}
+	return os.RemoveAll(c.scratch)
+}
+
+// checkBinaries wants all binaries at the start rather than one after the other when they are needed.
+func checkBinaries(dir string) error {
+	names := []string{"etcd", "kube-controller-manager", "kube-scheduler", "kwok", stagesFile}
+	for _, version := range Versions() {
+		names = append(names, "kube-apiserver-"+version)
+	}
+	for _, name := range names {
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("run make kube: %w", err)
+		}
+	}
+	return nil
+}

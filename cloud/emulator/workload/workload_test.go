@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// binDir is where make kube builds.
+const binDir = "../../../bin"
+
+// patience covers what takes seconds on an idle machine, also on a busy one.
+const patience = 90 * time.Second
+
+func TestVersionsAreOrderedAndUsable(t *testing.T) {
+	versions := Versions()
+	if len(versions) < 2 || !slices.IsSorted(versions) {
+		t.Errorf("versions %v, want two or more, oldest first", versions)
+	}
+	for _, version := range versions {
+		if _, err := serverBinary(version); err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := serverBinary("v1.2.3")
+	if err == nil || !strings.Contains(err.Error(), versions[0]) {
+		t.Errorf("error %v, want one that lists the versions there are", err)
+	}
+}
+
+func TestMissingBinariesAreAnError(t *testing.T) {
+	_, err := New(t.Context(), Options{BinDir: t.TempDir()})
+	if err == nil || !strings.Contains(err.Error(), "make kube") {
+		t.Errorf("error %v, want one that says how to build them", err)
+	}
+}
+
+// TestLife takes one cluster through all that the portal can do to it.
+func TestLife(t *testing.T) {
+	g := NewWithT(t)
+	clusters := open(t)
+	versions := Versions()
+	old, next := versions[0], versions[1]
+	want := emulator.Workload{ID: "c-1", Name: "life", Version: old, Nodes: []emulator.Node{
+		{Name: "life-control-1", ID: "i-1", ControlPlane: true, Version: old},
+		{Name: "life-worker-1", ID: "i-2", Version: old, ProviderID: "portal-instance://i-2"},
+		{Name: "life-worker-2", ID: "i-3", Version: old},
+	}}
+	apply(t, clusters, want)
+	kubeconfig, err := clusters.Kubeconfig(t.Context(), want.ID)
+	g.Expect(err).NotTo(HaveOccurred())
+	client := connect(t, kubeconfig)
+
+	t.Run("nodes are Ready and look like machines", func(t *testing.T) {
+		g := NewWithT(t)
+		checkNodes(t, client, want.Nodes)
+		control, worker := getNode(t, client, "life-control-1"), getNode(t, client, "life-worker-1")
+		g.Expect(control.Labels).To(HaveKey("node-role.kubernetes.io/control-plane"))
+		g.Expect(control.Spec.Taints).To(ContainElement(HaveField("Key", "node-role.kubernetes.io/control-plane")))
+		g.Expect(worker.Labels).NotTo(HaveKey("node-role.kubernetes.io/control-plane"))
+		g.Expect(worker.Labels).To(HaveKeyWithValue("kubernetes.io/hostname", "life-worker-1"))
+		g.Expect(worker.Status.Allocatable.Pods().Value()).To(BeEquivalentTo(110))
+		g.Expect(worker.Status.Addresses).To(ContainElement(HaveField("Type", corev1.NodeInternalIP)))
+	})
+	t.Run("a pod disruption budget is kept", func(t *testing.T) { testEvictions(t, client) })
+	t.Run("applying the same again changes nothing", func(t *testing.T) {
+		before := getNode(t, client, "life-worker-1")
+		apply(t, clusters, want)
+		if diff := cmp.Diff(before.Spec, getNode(t, client, "life-worker-1").Spec); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("an upgrade keeps kubeconfig, Nodes and Pods", func(t *testing.T) {
+		g := NewWithT(t)
+		before := getNode(t, client, "life-worker-1")
+		want.Version = next
+		for i := range want.Nodes {
+			want.Nodes[i].Version = next
+		}
+		apply(t, clusters, want)
+		version, err := client.Discovery().ServerVersion()
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(version.GitVersion).To(Equal(next))
+		checkNodes(t, client, want.Nodes)
+		g.Expect(getNode(t, client, "life-worker-1").UID).To(Equal(before.UID))
+		g.Expect(runningPods(t, client)).To(Equal(2))
+	})
+	t.Run("a machine that goes takes its Pods along", func(t *testing.T) {
+		g := NewWithT(t)
+		want.Nodes = want.Nodes[:2]
+		apply(t, clusters, want)
+		checkNodes(t, client, want.Nodes)
+		pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=life-worker-2"})
+		g.Expect(err).NotTo(HaveOccurred())
+		g.Expect(pods.Items).To(BeEmpty())
+		g.Eventually(func() int { return runningPods(t, client) }).WithTimeout(patience).Should(Equal(2), "replaced on the other worker")
+	})
+	t.Run("a machine with another id under the same name is another Node", func(t *testing.T) {
+		g := NewWithT(t)
+		before := getNode(t, client, "life-worker-1")
+		want.Nodes[1].ID = "i-4"
+		apply(t, clusters, want)
+		after := getNode(t, client, "life-worker-1")
+		g.Expect(after.UID).NotTo(Equal(before.UID))
+		g.Expect(after.Status.NodeInfo.MachineID).To(Equal("i-4"))
+		checkNodes(t, client, want.Nodes)
+	})
+	t.Run("a deleted Node object comes back only with its kubelet's next start", func(t *testing.T) {
+		g := NewWithT(t)
+		g.Expect(client.CoreV1().Nodes().Delete(t.Context(), "life-worker-1", metav1.DeleteOptions{})).To(Succeed())
+		apply(t, clusters, want)
+		checkNodes(t, client, want.Nodes[:1])
+		want.Nodes[1].Version = versions[2]
+		apply(t, clusters, want)
+		checkNodes(t, client, want.Nodes)
+	})
+	t.Run("a machine that is gone leaves its Node without heartbeats", func(t *testing.T) {
+		g := NewWithT(t)
+		want.Nodes[1].Gone = true
+		apply(t, clusters, want)
+		g.Eventually(func() bool { return ready(getNode(t, client, "life-worker-1")) }).
+			WithTimeout(patience).WithPolling(time.Second).Should(BeFalse())
+		want.Nodes = want.Nodes[:1]
+		apply(t, clusters, want)
+		checkNodes(t, client, want.Nodes)
+	})
+	t.Run("delete leaves nothing", func(t *testing.T) { testDelete(t, clusters, want.ID) })
+}
+
+// testEvictions runs two Pods with a budget for one: with both Ready one may go, and while its successor cannot run
+// the other may not.
+func testEvictions(t *testing.T, client *kubernetes.Clientset) {
+	g := NewWithT(t)
+	labels := map[string]string{"app": "web"}
+	replicas, one := int32(2), intstr.FromInt32(1)
+	_, err := client.AppsV1().Deployments("default").Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: "web", Image: "web"}},
+					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+						MaxSkew: 1, TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.ScheduleAnyway,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+					}},
+				},
+			},
+		},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	_, err = client.PolicyV1().PodDisruptionBudgets("default").Create(t.Context(), &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}},
+	}, metav1.CreateOptions{})
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() int { return runningPods(t, client) }).WithTimeout(patience).Should(Equal(2))
+	awaitBudget(t, client, 1)
+
+	cordon(t, client, true)
+	pods := listPods(t, client)
+	g.Expect(evict(t, client, pods[0].Name)).To(Succeed())
+	awaitBudget(t, client, 0)
+	err = evict(t, client, pods[1].Name)
+	g.Expect(apierrors.IsTooManyRequests(err)).To(BeTrue(), "the budget refuses: %v", err)
+
+	cordon(t, client, false)
+	g.Eventually(func() int { return runningPods(t, client) }).WithTimeout(patience).Should(Equal(2))
+	awaitBudget(t, client, 1)
+	g.Expect(evict(t, client, pods[1].Name)).To(Succeed())
+	g.Eventually(func() int { return runningPods(t, client) }).WithTimeout(patience).Should(Equal(2))
+}
+
+func testDelete(t *testing.T, clusters *Clusters, id string) {
+	g := NewWithT(t)
+	pids := clusters.clusters[id].plane.PIDs()
+	g.Expect(pids).To(HaveLen(4))
+	g.Expect(clusters.Delete(t.Context(), id)).To(Succeed())
+	for _, pid := range pids {
+		g.Expect(errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)).To(BeTrue(), "process %d is still there", pid)
+	}
+	_, err := clusters.Kubeconfig(t.Context(), id)
+	g.Expect(err).To(HaveOccurred())
+	_, err = os.Stat(clusters.clusterDir(id))
+	g.Expect(errors.Is(err, os.ErrNotExist)).To(BeTrue())
+	g.Expect(clusters.Delete(t.Context(), id)).To(Succeed(), "an unknown id is no error")
+}
+
+// TestClustersAreApart runs several at once over the one etcd.
+func TestClustersAreApart(t *testing.T) {
+	g := NewWithT(t)
+	clusters := open(t)
+	newest := Versions()[len(Versions())-1]
+	workload := func(i int) emulator.Workload {
+		return emulator.Workload{
+			ID: fmt.Sprintf("c-%d", i), Version: newest,
+			Nodes: []emulator.Node{{Name: fmt.Sprintf("node-%d", i), ID: "i-1", Version: newest}},
+		}
+	}
+	const count = 2
+	failures := make(chan error, count)
+	for i := range count {
+		go func() { failures <- clusters.Apply(t.Context(), workload(i)) }()
+	}
+	for range count {
+		g.Expect(<-failures).NotTo(HaveOccurred())
+	}
+	g.Expect(clusters.Delete(t.Context(), "c-0")).To(Succeed())
+	kubeconfig, err := clusters.Kubeconfig(t.Context(), "c-1")
+	g.Expect(err).NotTo(HaveOccurred())
+	checkNodes(t, connect(t, kubeconfig), workload(1).Nodes)
+
+	again := workload(0)
+	again.Nodes = nil
+	apply(t, clusters, again)
+	kubeconfig, err = clusters.Kubeconfig(t.Context(), "c-0")
+	g.Expect(err).NotTo(HaveOccurred())
+	checkNodes(t, connect(t, kubeconfig), nil) // Nothing is left of the deleted one.
+}
+
+func TestUnknownVersionStartsNothing(t *testing.T) {
+	clusters := open(t)
+	err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: "v1.2.3"})
+	if err == nil || !strings.Contains(err.Error(), "v1.2.3") || len(clusters.PIDs()) != 1 {
+		t.Errorf("error %v, processes %v; want an error and etcd alone", err, clusters.PIDs())
+	}
+}
+
+func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
+	g := NewWithT(t)
+	clusters := open(t)
+	newest := Versions()[len(Versions())-1]
+	result := make(chan error, 1)
+	go func() { result <- clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: newest}) }()
+	etcd := clusters.PIDs()
+	g.Eventually(func() error {
+		_, err := os.Stat(filepath.Join(clusters.clusterDir("c-1"), "kube-apiserver.log"))
+		return err
+	}).WithTimeout(patience).Should(Succeed())
+	g.Expect(clusters.Close()).To(Succeed())
+	g.Expect(errors.Is(<-result, ErrClosed)).To(BeTrue())
+	g.Expect(errors.Is(syscall.Kill(etcd[0], 0), syscall.ESRCH)).To(BeTrue())
+	g.Expect(clusters.clusters["c-1"].plane.PIDs()).To(BeEmpty())
+	g.Expect(clusters.Apply(t.Context(), emulator.Workload{ID: "c-2"})).To(MatchError(ErrClosed))
+}
+
+// open starts the etcd of clusters that end with the test. PORTAL_TEST_WITHOUT_KUBE skips what needs binaries.
+func open(t *testing.T) *Clusters {
+	t.Helper()
+	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
+		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
+	}
+	clusters, err := New(t.Context(), Options{BinDir: binDir, WorkDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := clusters.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return clusters
+}
+
+func apply(t *testing.T, clusters *Clusters, want emulator.Workload) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	begin := time.Now()
+	if err := clusters.Apply(ctx, want); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("applied %s with %d nodes in %.1f s", want.Version, len(want.Nodes), time.Since(begin).Seconds())
+}
+
+func connect(t *testing.T, kubeconfig []byte) *kubernetes.Clientset {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// checkNodes wants these Nodes, Ready and with their kubelet's version, and no others.
+func checkNodes(t *testing.T, client *kubernetes.Clientset, want []emulator.Node) {
+	t.Helper()
+	list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, wants := map[string]string{}, map[string]string{}
+	for _, node := range list.Items {
+		has[node.Name] = fmt.Sprintf("%s ready=%v", node.Status.NodeInfo.KubeletVersion, ready(&node))
+	}
+	for _, node := range want {
+		wants[node.Name] = node.Version + " ready=true"
+	}
+	if diff := cmp.Diff(wants, has); diff != "" {
+		t.Errorf("nodes (-want +got):\n%s", diff)
+	}
+}
+
+func getNode(t *testing.T, client *kubernetes.Clientset, name string) *corev1.Node {
+	t.Helper()
+	node, err := client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+func listPods(t *testing.T, client *kubernetes.Clientset) []corev1.Pod {
+	t.Helper()
+	pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+func runningPods(t *testing.T, client *kubernetes.Clientset) int {
+	t.Helper()
+	return len(slices.DeleteFunc(listPods(t, client), func(pod corev1.Pod) bool {
+		return pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil
+	}))
+}
+
+func awaitBudget(t *testing.T, client *kubernetes.Clientset, allowed int32) {
+	t.Helper()
+	NewWithT(t).Eventually(func() (int32, error) {
+		budget, err := client.PolicyV1().PodDisruptionBudgets("default").Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			return 0, err
+		}
+		if budget.Status.ObservedGeneration == 0 {
+			return -1, nil
+		}
+		return budget.Status.DisruptionsAllowed, nil
+	}).WithTimeout(patience).Should(Equal(allowed))
+}
+
+func evict(t *testing.T, client *kubernetes.Clientset, name string) error {
+	t.Helper()
+	return client.PolicyV1().Evictions("default").Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
+}
+
+// cordon closes or opens all workers.
+func cordon(t *testing.T, client *kubernetes.Clientset, closed bool) {
+	t.Helper()
+	for _, name := range []string{"life-worker-1", "life-worker-2"} {
+		node := getNode(t, client, name)
+		node.Spec.Unschedulable = closed
+		if _, err := client.CoreV1().Nodes().Update(t.Context(), node, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
