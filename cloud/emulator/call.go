@@ -38,9 +38,10 @@ type answer struct {
 	status    int
 	body      any // JSON
 	header    http.Header
-	code      string // of an error
-	violation string // how the request broke the specification
-	cut       bool   // the connection ends instead
+	code      string        // of an error
+	violation string        // how the request broke the specification
+	cut       bool          // the connection ends instead
+	retryIn   time.Duration // what a fault says of Retry-After
 }
 
 // now is the portal's clock as this call sees it.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"slices"
 	"time"
 )
@@ -55,6 +54,7 @@ type cluster struct {
 	roll          *rand.Rand
 	serverVersion string // of the API server; ahead of Version during an upgrade
 	servedOnce    bool   // it has been Running, so there is a kubeconfig
+	reserved      int    // workers that the network has room for, at least Size
 	standIn       string // kubeconfig of a cluster that exists in the books only
 }
 
@@ -87,9 +87,6 @@ func (cl *cluster) wire() wireCluster {
 	}}
 }
 
-// clusterName is a DNS label, since nodes are named after their cluster.
-var clusterName = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$`)
-
 // createCluster answers POST /kubernetes-clusters. Names are not unique: a request that is sent twice makes two clusters.
 func (p *Portal) createCluster(c *call) (answer, *refusal) {
 	var body createBody
@@ -102,7 +99,7 @@ func (p *Portal) createCluster(c *call) (answer, *refusal) {
 	if err != nil {
 		return answer{}, err
 	}
-	cl := &cluster{serverVersion: version.SemanticVersion, Cluster: Cluster{
+	cl := &cluster{serverVersion: version.SemanticVersion, reserved: body.Size, Cluster: Cluster{
 		ID: p.newID("cluster"), Account: c.account, Name: body.Name, Description: body.Description, ZoneID: body.ZoneID,
 		VersionID: version.ID, ServiceOfferingID: body.ServiceOfferingID, Size: body.Size, ControlNodes: body.ControlNodes,
 		NetworkID: body.NetworkID, VPCID: body.VPCID, SSHKeyPair: body.SSHKeyPair, Version: version.SemanticVersion,
@@ -120,87 +117,6 @@ func (p *Portal) createCluster(c *call) (answer, *refusal) {
 		undo:  func() { p.forget(cl) },
 		spoil: func() { p.unlock(cl, ClusterFailed) },
 	}), nil
-}
-
-// checkCreate refuses parameters that cannot make a cluster, in the order of the specification's table. Callers hold mu.
-func (p *Portal) checkCreate(account string, body *createBody) (Version, *refusal) {
-	if !clusterName.MatchString(body.Name) {
-		return Version{}, invalid("name", "a cluster's name is a DNS label of at most 63 lower-case letters, digits and dashes")
-	}
-	if err := oneOf("zoneId", body.ZoneID, p.opts.Zones); err != nil {
-		return Version{}, err
-	}
-	version, err := p.versionByID(body.KubernetesVersionID)
-	if err != nil {
-		return version, err
-	}
-	if err := oneOf("serviceOfferingId", body.ServiceOfferingID, p.opts.ServiceOfferings); err != nil {
-		return version, err
-	}
-	if err := p.checkSize(body.Size); err != nil {
-		return version, err
-	}
-	if body.ControlNodes < 1 {
-		return version, invalid("controlNodes", "a cluster has at least one control node")
-	}
-	if err := p.checkPlace(account, body); err != nil {
-		return version, err
-	}
-	if err := oneOf("sshKeyPair", body.SSHKeyPair, p.opts.SSHKeyPairs); err != nil {
-		return version, err
-	}
-	owned := 0
-	for _, cl := range p.clusters {
-		if cl.Account == account {
-			owned++
-		}
-	}
-	if p.opts.MaxClusters > 0 && owned >= p.opts.MaxClusters {
-		return version, refuse(CodeQuotaExceeded, "the account may have %d clusters", p.opts.MaxClusters)
-	}
-	return version, nil
-}
-
-// checkPlace refuses networks that are not there, belong to another VPC, or are too small. Callers hold mu.
-func (p *Portal) checkPlace(account string, body *createBody) *refusal {
-	if _, err := p.vpcByID(account, body.VPCID); err != nil {
-		return err
-	}
-	if body.NetworkID == "" {
-		return nil
-	}
-	network, err := p.networkByID(account, body.NetworkID)
-	if err != nil {
-		return err
-	}
-	if network.VPCID != "" && network.VPCID != body.VPCID {
-		return invalid("networkId", "network %s is in another VPC", network.ID).as(http.StatusUnprocessableEntity)
-	}
-	return p.checkRoom(network, nil, body.Size+body.ControlNodes, "networkId")
-}
-
-// checkSize refuses worker counts beyond the portal's bounds (specification, Limits).
-func (p *Portal) checkSize(size int) *refusal {
-	if size < 0 {
-		return invalid("size", "size is a number of workers")
-	}
-	if size < p.opts.MinWorkers {
-		return invalid("size", "a cluster has at least %d workers", p.opts.MinWorkers).as(http.StatusUnprocessableEntity)
-	}
-	if size > p.opts.MaxWorkers {
-		over := refuse(CodeQuotaExceeded, "a cluster may have at most %d workers; more on request", p.opts.MaxWorkers)
-		over.field = "size"
-		return over
-	}
-	return nil
-}
-
-// oneOf refuses a value that is not in a list; an empty list knows all values.
-func oneOf(field, value string, known []string) *refusal {
-	if len(known) == 0 || slices.Contains(known, value) {
-		return nil
-	}
-	return invalid(field, "there is no %s %q", field, value)
 }
 
 // placeCluster brings the network into the VPC, or makes an isolated one. Callers hold mu.
@@ -285,6 +201,9 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 		}
 	}
 	leave := c.strike.leavesNodes()
+	if cl.JobID == "" {
+		cl.reserved = max(cl.Size, body.Size)
+	}
 	return p.operate(c, cl, ClusterScaling, fmt.Sprintf("size %d → %d", cl.Size, body.Size), order{
 		kind: JobScaleCluster, takes: p.opts.Durations.Scale,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
@@ -355,6 +274,7 @@ func (p *Portal) unlock(cl *cluster, state ClusterState) {
 	}
 	cl.JobID = ""
 	cl.Size = len(cl.workers())
+	cl.reserved = cl.Size
 	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(state),
 		Detail: fmt.Sprintf("size=%d version=%s", cl.Size, cl.Version)})
 	cl.State = state

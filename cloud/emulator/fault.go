@@ -44,6 +44,8 @@ type Fault struct {
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 	Field   string `json:"field,omitempty"`
+	// RetryAfter goes with a refusal, in seconds or as a date (Shapes.RetryAfterDate).
+	RetryAfter time.Duration `json:"-"`
 	// Cut ends the connection without an answer.
 	Cut bool `json:"cut,omitempty"`
 	// Body spoils the answer's body, whatever the answer is.
@@ -109,6 +111,7 @@ type FaultState struct {
 // faultTimes are a fault's durations as text, such as "1m30s", in JSON.
 type faultTimes struct {
 	DelayText     string `json:"delay,omitempty"`
+	RetryText     string `json:"retryAfter,omitempty"`
 	JobDelayText  string `json:"jobDelay,omitempty"`
 	ClockSkewText string `json:"clockSkew,omitempty"`
 }
@@ -126,7 +129,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plainFault
 		faultTimes
-	}{plainFault(f), faultTimes{text(f.Delay), text(f.JobDelay), text(f.ClockSkew)}})
+	}{plainFault(f), faultTimes{text(f.Delay), text(f.RetryAfter), text(f.JobDelay), text(f.ClockSkew)}})
 }
 
 // UnmarshalJSON reads durations as text and refuses unknown members.
@@ -143,6 +146,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	*f = Fault(in.plainFault)
 	return errors.Join(
 		parseDuration("delay", in.DelayText, &f.Delay),
+		parseDuration("retryAfter", in.RetryText, &f.RetryAfter),
 		parseDuration("jobDelay", in.JobDelayText, &f.JobDelay),
 		parseDuration("clockSkew", in.ClockSkewText, &f.ClockSkew))
 }
@@ -232,7 +236,7 @@ func (f *Fault) validate() error {
 	switch {
 	case badPath != nil:
 		return fmt.Errorf("path %q is not a pattern", f.Path)
-	case f.Nth < 0 || f.Count < 0 || f.OthersPerMinute < 0 || f.Delay < 0 || f.JobDelay < 0:
+	case f.Nth < 0 || f.Count < 0 || f.OthersPerMinute < 0 || f.Delay < 0 || f.RetryAfter < 0 || f.JobDelay < 0:
 		return errors.New("numbers and delays cannot be negative")
 	case f.Probability < 0 || f.Probability > 1:
 		return errors.New("a probability is between 0 and 1")

@@ -140,7 +140,7 @@ func (p *Portal) checkRoom(n *Network, except *cluster, nodes int, field string)
 	taken := nodes
 	for _, c := range p.clusters {
 		if c != except && c.NetworkID == n.ID {
-			taken += c.Size + c.ControlNodes
+			taken += c.reserved + c.ControlNodes
 		}
 	}
 	if room := usable(netip.MustParsePrefix(n.CIDR)); taken > room {

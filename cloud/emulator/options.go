@@ -55,6 +55,8 @@ type Options struct {
 	BasePath string
 	// Hosts are further names and addresses in the listener's certificate.
 	Hosts []string
+	// HTTP1 keeps the listener from offering HTTP/2, where a cut connection is only a reset stream.
+	HTTP1 bool
 	// ListClusters answers GET /kubernetes-clusters?name=, which the specification does not know. Default: 405.
 	ListClusters bool
 	// Shapes of answers where the specification leaves room.

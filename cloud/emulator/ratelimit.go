@@ -86,25 +86,24 @@ func (l *limiter) useByOthers(now time.Time, perMinute int) {
 // limitHeaders are the documented headers (specification, Limits). X-RateLimit-Reset is when the whole burst is
 // available again; Retry-After is when the next request is.
 func (c *call) limitHeaders(a answer, l limits) http.Header {
-	h := a.header
-	if h == nil {
-		h = http.Header{}
-	}
+	h := http.Header{}
 	shapes := &c.portal.opts.Shapes
-	if a.status != http.StatusTooManyRequests && shapes.QuietLimits {
+	limited := a.status == http.StatusTooManyRequests
+	if limited || !shapes.QuietLimits {
+		h.Set("X-RateLimit-Limit", strconv.Itoa(l.perMinute))
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(l.remaining))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(ceilSeconds(c.now().Add(l.resetIn)), 10))
+	}
+	retryIn := max(l.retryIn, a.retryIn)
+	if !limited && retryIn == 0 {
 		return h
 	}
-	h.Set("X-RateLimit-Limit", strconv.Itoa(l.perMinute))
-	h.Set("X-RateLimit-Remaining", strconv.Itoa(l.remaining))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(ceilSeconds(c.now().Add(l.resetIn)), 10))
-	if a.status != http.StatusTooManyRequests {
-		return h
-	}
-	retry := max((l.retryIn+time.Second-1)/time.Second, 1)
-	h.Set("Retry-After", strconv.Itoa(int(retry)))
 	if shapes.RetryAfterDate {
-		h.Set("Retry-After", time.Unix(ceilSeconds(c.now().Add(l.retryIn)), 0).UTC().Format(http.TimeFormat))
+		h.Set("Retry-After", time.Unix(ceilSeconds(c.now().Add(retryIn)), 0).UTC().Format(http.TimeFormat))
+		return h
 	}
+	seconds := max((retryIn+time.Second-1)/time.Second, 1)
+	h.Set("Retry-After", strconv.Itoa(int(seconds)))
 	return h
 }
 

@@ -57,7 +57,9 @@ func (c *call) strikeAt(after bool) (answer, bool) {
 			return answer{cut: true}, true
 		}
 		if r := a.refusal(); r != nil {
-			return r.answer(&c.portal.opts.Shapes, c.id), true
+			refused := r.answer(&c.portal.opts.Shapes, c.id)
+			refused.retryIn = a.RetryAfter
+			return refused, true
 		}
 	}
 	return answer{}, false

@@ -107,7 +107,9 @@ func (p *Portal) Listen(addr string) error {
 		return errors.Join(err, listener.Close())
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	server := &http.Server{Handler: p, TLSConfig: config}
+	server := &http.Server{Handler: p, TLSConfig: config, Protocols: new(http.Protocols)}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(!p.opts.HTTP1)
 	if err := p.serve(server, listener, func() error { return server.ServeTLS(listener, "", "") }); err != nil {
 		return err
 	}

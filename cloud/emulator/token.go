@@ -70,7 +70,7 @@ func (p *Portal) sign(s *session) string {
 // identify finds out whose budget the call uses. It lets nobody in: authenticate does.
 func (c *call) identify() {
 	if c.route != nil && c.route.access == open {
-		c.account = c.portal.loginAccount(c)
+		c.account = c.portal.openAccount(c)
 		return
 	}
 	scheme, token, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")

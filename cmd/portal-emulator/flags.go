@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// Secrets come from files or from these variables, never from flags, which every process on the machine can read.
+const (
+	passwordVariable = "PORTAL_EMULATOR_PASSWORD"
+	seedVariable     = "PORTAL_EMULATOR_TOTP_SEED"
+)
+
+// flags are the command line.
+type flags struct {
+	listen, adminListen, caFile string
+	binaries, workloadHost      string
+	user, passwordFile          string
+	usersFile                   string
+	versions, vpcs              []string
+	durations                   map[string]string
+	victimOrder, upgradeStyle   string
+	faultsFile, shapesFile      string
+	journal                     string
+	passwordGiven               bool
+
+	base emulator.Options // what flags set directly
+}
+
+func (f *flags) bind(set *pflag.FlagSet) {
+	o := &f.base
+	set.StringVar(&f.listen, "listen", "127.0.0.1:8443", "address of the API, TLS only; port 0 takes a free one")
+	set.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8444", "loopback address of the admin listener, plain HTTP; empty turns it off")
+	set.StringVar(&f.caFile, "ca-file", "", "write the CA certificate that clients have to trust to this file")
+	set.StringSliceVar(&o.Hosts, "host", nil, "further name or address for the certificate (repeatable)")
+	set.StringVar(&o.BasePath, "base-path", "", "path before all endpoints, such as /api/v1")
+	set.BoolVar(&o.HTTP1, "http1", false, "do not offer HTTP/2")
+
+	set.StringVar(&f.binaries, "kubernetes-binaries", os.Getenv("KUBEBUILDER_ASSETS"), "directory of the binaries that make kube builds; clusters are then real ones (default $KUBEBUILDER_ASSETS)")
+	set.StringVar(&f.workloadHost, "workload-host", "", "host in the kubeconfigs of real clusters (default 127.0.0.1)")
+	set.StringSliceVar(&f.versions, "kubernetes-versions", nil, "Kubernetes versions on offer (default those of package emulator)")
+	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that is there from the start (repeatable; default one named default)")
+
+	set.StringVar(&f.user, "user", emulator.DefaultEmail, "e-mail of the Administrator; a TOTP seed in $"+seedVariable+" gives the user MFA")
+	set.StringVar(&f.passwordFile, "password-file", "", "file with the user's password (default $"+passwordVariable+", else one is made up and printed)")
+	set.StringVar(&f.usersFile, "users-file", "", "YAML list of users instead: email, password, role, account, totpSeed, idp")
+
+	set.StringToStringVar(&f.durations, "job-duration", nil, "how long jobs take at least, by kind: pending, create, scale, upgrade, delete, vpc, network, or all (create=30s,upgrade=1m)")
+	set.StringVar(&f.victimOrder, "victim-order", string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random")
+	set.StringVar(&f.upgradeStyle, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
+	set.BoolVar(&o.ProviderIDs, "provider-ids", false, "give nodes a providerID")
+	set.BoolVar(&o.ReuseNodeNames, "reuse-node-names", false, "give new workers the names of removed ones")
+	set.IntVar(&o.MinWorkers, "min-workers", 0, "least workers of a cluster")
+	set.IntVar(&o.MaxWorkers, "max-workers", 50, "most workers of a cluster")
+	set.IntVar(&o.MaxClusters, "max-clusters", 0, "clusters that an account may have; 0 is no quota")
+	set.IntVar(&o.VolumesPerCluster, "volumes-per-cluster", 0, "volumes that each new cluster gets")
+	set.IntVar(&o.RateLimit.PerMinute, "rate-limit", 300, "requests per minute of each account")
+	set.IntVar(&o.RateLimit.Burst, "rate-burst", 50, "requests that an account may make at once")
+	set.DurationVar(&o.TokenLifetime, "token-lifetime", 8*time.Hour, "lifetime of tokens")
+	set.DurationVar(&o.ClockSkew, "clock-skew", 0, "how far the portal's clock is ahead")
+	set.BoolVar(&o.ListClusters, "list-clusters", false, "answer GET /kubernetes-clusters?name=, which the specification does not know")
+	set.StringVar(&f.faultsFile, "faults", "", "YAML or JSON file with faults to arm at the start")
+	set.StringVar(&f.shapesFile, "shapes", "", "YAML or JSON file with the shapes of answers where the specification leaves room")
+	set.Int64Var(&o.Seed, "seed", 0, "seed of all randomness but secrets (default a new one, printed)")
+	set.StringVar(&f.journal, "journal", "", "write requests and changes of state to this file as they happen; - is standard output")
+}
+
+// options are what the flags and the files they name ask for.
+func (f *flags) options() (emulator.Options, error) {
+	opts := f.base
+	opts.VictimOrder = emulator.VictimOrder(f.victimOrder)
+	opts.UpgradeStyle = emulator.UpgradeStyle(f.upgradeStyle)
+	for _, v := range f.versions {
+		opts.Versions = append(opts.Versions, emulator.Version{SemanticVersion: v})
+	}
+	if err := f.readUsers(&opts); err != nil {
+		return opts, err
+	}
+	for _, name := range f.vpcs {
+		opts.VPCs = append(opts.VPCs, emulator.VPC{Name: name, Account: opts.Users[0].Account})
+	}
+	if err := setDurations(&opts.Durations, f.durations); err != nil {
+		return opts, err
+	}
+	if f.shapesFile != "" {
+		if err := readYAML(f.shapesFile, &opts.Shapes); err != nil {
+			return opts, err
+		}
+	}
+	if f.faultsFile == "" {
+		return opts, nil
+	}
+	content, err := os.ReadFile(f.faultsFile)
+	if err != nil {
+		return opts, err
+	}
+	content, err = yaml.YAMLToJSONStrict(content)
+	if err == nil {
+		opts.Faults, err = emulator.ParseFaults(content)
+	}
+	if err != nil {
+		return opts, fmt.Errorf("%s: %w", f.faultsFile, err)
+	}
+	return opts, nil
+}
+
+// userEntry is a user in the users file.
+type userEntry struct {
+	ID       string        `json:"id,omitempty"`
+	Email    string        `json:"email"`
+	Password string        `json:"password,omitempty"`
+	Role     emulator.Role `json:"role,omitempty"`
+	Account  string        `json:"account,omitempty"`
+	TOTPSeed string        `json:"totpSeed,omitempty"`
+	IDP      string        `json:"idp,omitempty"`
+}
+
+func (f *flags) readUsers(opts *emulator.Options) error {
+	if f.usersFile != "" {
+		var entries []userEntry
+		if err := readYAML(f.usersFile, &entries); err != nil {
+			return fmt.Errorf("%s: %w", f.usersFile, errUsersFile)
+		}
+		if len(entries) == 0 {
+			return fmt.Errorf("%s: there are no users", f.usersFile)
+		}
+		for _, e := range entries {
+			opts.Users = append(opts.Users, emulator.User(e))
+		}
+		f.passwordGiven = entries[0].Password != ""
+		return nil
+	}
+	password := os.Getenv(passwordVariable)
+	if f.passwordFile != "" {
+		content, err := os.ReadFile(f.passwordFile)
+		if err != nil {
+			return err
+		}
+		if password = strings.TrimRight(string(content), "\r\n"); password == "" {
+			return fmt.Errorf("%s: the password is empty", f.passwordFile)
+		}
+	}
+	f.passwordGiven = password != ""
+	opts.Users = []emulator.User{{Email: f.user, Password: password, TOTPSeed: os.Getenv(seedVariable)}}
+	return nil
+}
+
+// errUsersFile does not repeat what was read, which is secret.
+var errUsersFile = errors.New("cannot be read as a YAML list of users with the keys id, email, password, role, account, totpSeed and idp")
+
+// readYAML reads a file to the letter.
+func readYAML(name string, into any) error {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(content, into); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func setDurations(d *emulator.Durations, given map[string]string) error {
+	kinds := map[string][]*time.Duration{
+		"pending": {&d.Pending}, "create": {&d.Create}, "scale": {&d.Scale}, "upgrade": {&d.Upgrade},
+		"delete": {&d.Delete}, "vpc": {&d.VPC}, "network": {&d.Network},
+		"all": {&d.Create, &d.Scale, &d.Upgrade, &d.Delete, &d.VPC, &d.Network},
+	}
+	names := make([]string, 0, len(given))
+	for name := range given {
+		names = append(names, name)
+	}
+	slices.Sort(names) // all comes first, so that others may differ from it
+	for _, name := range names {
+		takes, err := time.ParseDuration(given[name])
+		if err != nil || kinds[name] == nil {
+			return fmt.Errorf("--job-duration %s=%s: want a kind of job and a duration", name, given[name])
+		}
+		if takes == 0 {
+			takes = -1 // none, rather than the default
+		}
+		for _, target := range kinds[name] {
+			*target = takes
+		}
+	}
+	return nil
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command portal-emulator runs the cloud portal's REST API on this machine: for demonstrations, for development without a
+// portal account, and for tests of clients. See package cloud/emulator for what it models.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := newCommand().ExecuteContext(ctx); err != nil {
+		os.Exit(1)
+	}
+}
+
+func newCommand() *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "portal-emulator",
+		Short: "Run the cloud portal's REST API on this machine",
+		Long: `portal-emulator serves the cloud portal's REST API over TLS: login with JWTs and MFA, VPCs and networks, managed
+Kubernetes clusters, jobs, instances, volumes, the documented errors and the rate limit. It keeps everything in
+memory. With --kubernetes-binaries its clusters are real API servers with simulated nodes; without, they exist in
+its books only.
+
+Things that go wrong are data: --faults reads them from a file, and the admin listener changes them while it runs.`,
+		Example: `  portal-emulator --ca-file portal-ca.crt
+  portal-emulator --kubernetes-binaries bin --job-duration create=30s --victim-order random
+  curl --cacert portal-ca.crt https://127.0.0.1:8443/login -H 'Content-Type: application/json' \
+    -d '{"email":"admin@portal.example","password":"…"}'
+  curl -X POST http://127.0.0.1:8444/faults -d '{"path":"/jobs/*","status":503,"count":3}'
+  curl 'http://127.0.0.1:8444/journal?format=text'`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: false,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), &f, cmd.OutOrStdout())
+		},
+	}
+	f.bind(cmd.Flags())
+	return cmd
+}
+
+// run serves until the context ends.
+func run(ctx context.Context, f *flags, out io.Writer) (err error) {
+	opts, err := f.options()
+	if err != nil {
+		return err
+	}
+	if f.journal != "" {
+		journal, openErr := openJournal(f.journal, out)
+		if openErr != nil {
+			return openErr
+		}
+		defer func() { err = errors.Join(err, journal.Close()) }()
+		opts.JournalTo = journal
+	}
+	if f.binaries != "" {
+		// Here the portal's clusters become real ones.
+		clusters, startErr := workload.New(ctx, workload.Options{BinDir: f.binaries, Host: f.workloadHost})
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, clusters.Close()) }()
+		opts.Workloads = clusters
+	}
+	portal, err := emulator.New(opts)
+	if err != nil {
+		return err
+	}
+	defer portal.Close()
+	if err := listen(portal, f, out); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	_, err = fmt.Fprintln(out, "Stopping: jobs under way end where they are, workload clusters are removed.")
+	return err
+}
+
+// listen starts the listeners and tells how to use them.
+func listen(portal *emulator.Portal, f *flags, out io.Writer) error {
+	if err := portal.Listen(f.listen); err != nil {
+		return err
+	}
+	if f.caFile != "" {
+		if err := os.WriteFile(f.caFile, portal.CAPEM(), 0o644); err != nil { //nolint:gosec // A certificate is public.
+			return err
+		}
+	}
+	admin := "off (--admin-listen)"
+	if f.adminListen != "" {
+		url, err := portal.ListenAdmin(f.adminListen)
+		if err != nil {
+			return err
+		}
+		admin = url + "  (/faults /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
+	}
+	_, err := io.WriteString(out, f.welcome(portal, admin))
+	return err
+}
+
+// welcome is what a person needs to know. The password stands in it only if the emulator made it up.
+func (f *flags) welcome(portal *emulator.Portal, admin string) string {
+	email, password := portal.Credentials()
+	if f.passwordGiven {
+		password = "(as given)"
+	}
+	ca := f.caFile
+	if ca == "" {
+		ca = "(not written: --ca-file)"
+	}
+	clusters := "in the portal's books only (--kubernetes-binaries makes them real)"
+	if f.binaries != "" {
+		clusters = "real API servers with simulated nodes"
+	}
+	versions := make([]string, 0, len(portal.Versions()))
+	for _, v := range portal.Versions() {
+		versions = append(versions, v.SemanticVersion)
+	}
+	return fmt.Sprintf(`The portal emulator is ready.
+  URL        %s
+  CA file    %s
+  E-mail     %s
+  Password   %s
+  Admin      %s
+  Clusters   %s
+  Versions   %s
+  Seed       %d
+Ctrl-C stops it; nothing is kept.
+`, portal.URL(), ca, email, password, admin, clusters, strings.Join(versions, " "), portal.Seed())
+}
+
+// openJournal opens the journal's file; - is standard output.
+func openJournal(name string, out io.Writer) (io.WriteCloser, error) {
+	if name == "-" {
+		return unclosed{out}, nil
+	}
+	return os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+}
+
+type unclosed struct{ io.Writer }
+
+func (unclosed) Close() error { return nil }
