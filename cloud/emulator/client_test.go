@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
@@ -156,17 +158,97 @@ func (r *reply) refused(status int, code string) *reply {
 	return r
 }
 
-func clusterBody(p *emulator.Portal, vpc, network string, size int) string {
-	return fmt.Sprintf(`{"name":"demo","description":"a test","zoneId":"zone-1","kubernetesVersionId":%q,
-		"serviceOfferingId":"so-1","size":%d,"controlNodes":1,"networkId":%q,"vpcId":%q,"sshKeyPair":"key"}`,
-		p.Versions()[0].ID, size, network, vpc)
+// clusterRequest is a create call's body; fields are changed by tests.
+type clusterRequest map[string]any
+
+// newCluster is a valid create call in the account's default VPC and a network of the cluster's own.
+func (c *caller) newCluster(size int) clusterRequest {
+	c.t.Helper()
+	return clusterRequest{
+		"name": "demo", "description": "a test", "zoneId": "zone-1", "kubernetesVersionId": c.p.Versions()[0].ID,
+		"serviceOfferingId": "offering-1", "size": size, "controlNodes": 1, "sshKeyPair": "key",
+		"vpcId": c.get("/vpcs?name=default").want(200).text("vpcs", 0, "id"),
+	}
 }
 
-func versionID(p *emulator.Portal, semantic string) string {
-	for _, v := range p.Versions() {
-		if v.SemanticVersion == semantic {
-			return v.ID
+func (r clusterRequest) with(field string, value any) clusterRequest {
+	r[field] = value
+	return r
+}
+
+func (r clusterRequest) without(field string) clusterRequest {
+	delete(r, field)
+	return r
+}
+
+func (r clusterRequest) String() string {
+	out, err := json.Marshal(map[string]any(r))
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// create makes a cluster and waits for it.
+func (c *caller) create(request clusterRequest) (id string) {
+	c.t.Helper()
+	job := c.post("/kubernetes-clusters", request.String()).want(202).text("jobId")
+	return c.wait(job).has("succeeded", "status").text("result", "kubernetesCluster", "id")
+}
+
+// wait polls a job every 5 seconds of virtual time until it has ended.
+func (c *caller) wait(job string) *reply {
+	c.t.Helper()
+	for range 100 {
+		r := c.get("/jobs/" + job).want(200)
+		if status := r.text("status"); status == "succeeded" || status == "failed" {
+			return r
+		}
+		time.Sleep(5 * time.Second)
+	}
+	c.t.Fatalf("job %s does not end", job)
+	return nil
+}
+
+// scale has a cluster scaled and waits for it.
+func (c *caller) scale(id string, size int) *reply {
+	c.t.Helper()
+	return c.wait(c.post("/kubernetes-clusters/"+id+"/scale", fmt.Sprintf(`{"size":%d}`, size)).want(202).text("jobId"))
+}
+
+// upgrade has a cluster upgraded and waits for it.
+func (c *caller) upgrade(id, version string) *reply {
+	c.t.Helper()
+	return c.wait(c.post("/kubernetes-clusters/"+id+"/upgrade", c.versionBody(version)).want(202).text("jobId"))
+}
+
+func (c *caller) versionBody(version string) string {
+	c.t.Helper()
+	for _, v := range c.p.Versions() {
+		if v.SemanticVersion == version {
+			return fmt.Sprintf(`{"kubernetesVersionId":%q}`, v.ID)
 		}
 	}
+	c.t.Fatalf("version %s is not on offer", version)
 	return ""
+}
+
+// workers of the portal's first cluster, oldest first.
+func workers(p *emulator.Portal) []string {
+	names := []string{}
+	for _, n := range p.Clusters()[0].Nodes {
+		if !n.ControlPlane && !n.Gone {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+// bubble runs a test in virtual time with a portal and its first user logged in.
+func bubble(t *testing.T, opts emulator.Options, run func(t *testing.T, p *emulator.Portal, c *caller)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, opts)
+		run(t, p, login(t, p))
+	})
 }

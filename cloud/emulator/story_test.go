@@ -3,38 +3,153 @@
 package emulator_test
 
 import (
+	"fmt"
+	"regexp"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
+// TestClusterLife tells the whole life of a cluster by the journal: what was asked, and what came of it.
 func TestClusterLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPortal(t, emulator.Options{Seed: 1})
-		c := login(t, p)
-		vpc := c.get("/vpcs?name=default").want(200).text("vpcs", 0, "id")
+	bubble(t, emulator.Options{Seed: 1, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
-		body := clusterBody(p, vpc, network, 2)
-		job := c.post("/kubernetes-clusters", body).want(202).text("jobId")
-		c.get("/jobs/"+job).want(200).has("pending", "status")
+		id := c.create(c.newCluster(1).with("networkId", network))
+		c.scale(id, 2).has("succeeded", "status")
+		c.scale(id, 1).has("succeeded", "status")
+		c.upgrade(id, "v1.35.6").has("succeeded", "status")
+		if kubeconfig := c.get("/kubernetes-clusters/" + id + "/config").want(200).text("kubeconfig"); !strings.Contains(kubeconfig, id) {
+			t.Errorf("the kubeconfig does not lead to %s", id)
+		}
+		c.wait(c.delete("/kubernetes-clusters/"+id).want(202).text("jobId")).has("succeeded", "status")
+		c.get("/kubernetes-clusters/"+id+"/config").refused(404, emulator.CodeResourceNotFound)
+
+		if diff := cmp.Diff(clusterLife, story(p)); diff != "" {
+			t.Errorf("the story differs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+const clusterLife = `
+00:00   portal: ready seed=1
+00:00 POST /login → 200
+00:00 POST /networks → 201
+00:00   network net-1: created 10.1.0.0/24
+00:00 GET /vpcs → 200
+00:00 POST /kubernetes-clusters → 202
+00:00   cluster cluster-1: Creating name=demo size=1 controlNodes=1 version=v1.34.9
+00:00   job job-1: pending create cluster cluster-1
+00:00 GET /jobs/job-1 → 200
+00:01   job job-1: pending → running create cluster cluster-1
+00:05 GET /jobs/job-1 → 200
+00:09   node demo-c-1: added cluster-1
+00:09   node demo-w-1: added cluster-1
+00:09   cluster cluster-1: Creating → Running size=1 version=v1.34.9
+00:09   job job-1: running → succeeded create cluster cluster-1
+00:10 GET /jobs/job-1 → 200
+00:10 POST /kubernetes-clusters/cluster-1/scale → 202
+00:10   cluster cluster-1: Running → Scaling size 1 → 2
+00:10   job job-2: pending scale cluster cluster-1
+00:10 GET /jobs/job-2 → 200
+00:11   job job-2: pending → running scale cluster cluster-1
+00:15 GET /jobs/job-2 → 200
+00:16   node demo-w-2: added cluster-1
+00:16   cluster cluster-1: Scaling → Running size=2 version=v1.34.9
+00:16   job job-2: running → succeeded scale cluster cluster-1
+00:20 GET /jobs/job-2 → 200
+00:20 POST /kubernetes-clusters/cluster-1/scale → 202
+00:20   cluster cluster-1: Running → Scaling size 2 → 1
+00:20   job job-3: pending scale cluster cluster-1
+00:20 GET /jobs/job-3 → 200
+00:21   job job-3: pending → running scale cluster cluster-1
+00:25 GET /jobs/job-3 → 200
+00:26   node demo-w-2: removed cluster-1
+00:26   cluster cluster-1: Scaling → Running size=1 version=v1.34.9
+00:26   job job-3: running → succeeded scale cluster cluster-1
+00:30 GET /jobs/job-3 → 200
+00:30 POST /kubernetes-clusters/cluster-1/upgrade → 202
+00:30   cluster cluster-1: Running → Upgrading v1.34.9 → v1.35.6
+00:30   job job-4: pending upgrade cluster cluster-1
+00:30 GET /jobs/job-4 → 200
+00:31   job job-4: pending → running upgrade cluster cluster-1
+00:35 GET /jobs/job-4 → 200
+00:36   node demo-c-1: v1.34.9 → v1.35.6 cluster-1
+00:40 GET /jobs/job-4 → 200
+00:41   node demo-w-1: v1.34.9 → v1.35.6 cluster-1
+00:41   cluster cluster-1: Upgrading → Running size=1 version=v1.35.6
+00:41   job job-4: running → succeeded upgrade cluster cluster-1
+00:45 GET /jobs/job-4 → 200
+00:45 GET /kubernetes-clusters/cluster-1/config → 200
+00:45 DELETE /kubernetes-clusters/cluster-1 → 202
+00:45   cluster cluster-1: Running → Deleting
+00:45   job job-5: pending delete cluster cluster-1
+00:45 GET /jobs/job-5 → 200
+00:46   job job-5: pending → running delete cluster cluster-1
+00:50 GET /jobs/job-5 → 200
+00:51   node demo-c-1: removed cluster-1
+00:51   node demo-w-1: removed cluster-1
+00:51   cluster cluster-1: Deleting → deleted
+00:51   job job-5: running → succeeded delete cluster cluster-1
+00:55 GET /jobs/job-5 → 200
+00:55 GET /kubernetes-clusters/cluster-1/config → 404 RESOURCE_NOT_FOUND
+`
+
+// story is the journal with short times, and ids numbered in the order in which they appear.
+func story(p *emulator.Portal) string {
+	var b strings.Builder
+	for _, e := range p.Journal() {
+		fmt.Fprintf(&b, "%s %s\n", e.Time.Format("04:05"), e)
+	}
+	seen, count := map[string]string{}, map[string]int{}
+	return "\n" + regexp.MustCompile(`\b([a-z]+)-[0-9a-f]{12}\b`).ReplaceAllStringFunc(b.String(), func(id string) string {
+		if seen[id] == "" {
+			kind, _, _ := strings.Cut(id, "-")
+			count[kind]++
+			seen[id] = fmt.Sprintf("%s-%d", kind, count[kind])
+		}
+		return seen[id]
+	})
+}
+
+// TestSameSeedSameStory: all ids, names and choices come from the seed.
+func TestSameSeedSameStory(t *testing.T) {
+	run := func(seed int64) (journal string) {
+		bubble(t, emulator.Options{Seed: seed, VictimOrder: emulator.VictimsRandom}, func(_ *testing.T, p *emulator.Portal, c *caller) {
+			c.scale(c.create(c.newCluster(6)), 3)
+			for _, e := range p.Journal() {
+				journal += e.String() + "\n"
+			}
+		})
+		return journal
+	}
+	first := run(7)
+	if diff := cmp.Diff(first, run(7)); diff != "" {
+		t.Errorf("the same seed tells another story (-first +second):\n%s", diff)
+	}
+	if first == run(8) {
+		t.Error("another seed tells the same story")
+	}
+}
+
+// TestCloseEndsEverything: Close returns at once although a job is under way, and leaves no goroutine (the bubble
+// would not end).
+func TestCloseEndsEverything(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		job := c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")
 		time.Sleep(2 * time.Second)
-		c.get("/jobs/"+job).want(200).has("running", "status")
-		time.Sleep(10 * time.Second)
-		id := c.get("/jobs/"+job).want(200).has("succeeded", "status").text("result", "kubernetesCluster", "id")
-		for _, size := range []string{"4", "1"} {
-			c.post("/kubernetes-clusters/"+id+"/scale", `{"size":`+size+`}`).want(202)
-			time.Sleep(10 * time.Second)
+		start := time.Now()
+		p.Close()
+		if took := time.Since(start); took != 0 {
+			t.Errorf("Close took %s", took)
 		}
-		c.post("/kubernetes-clusters/"+id+"/upgrade", `{"kubernetesVersionId":"`+versionID(p, "v1.36.3")+`"}`).want(202)
-		time.Sleep(15 * time.Second)
-		c.get("/kubernetes-clusters/" + id + "/config").want(200).text("kubeconfig")
-		c.delete("/kubernetes-clusters/" + id).want(202)
-		time.Sleep(10 * time.Second)
-		c.delete("/kubernetes-clusters/"+id).refused(404, emulator.CodeResourceNotFound)
-		if err := p.WriteJournal(t.Output()); err != nil {
-			t.Fatal(err)
+		c.get("/jobs/"+job).refused(503, emulator.CodeUnavailable)
+		if got := p.Jobs()[0].Status; got != emulator.JobRunning {
+			t.Errorf("the job is %s, want it to stay as it was", got)
 		}
+		p.Close() // once more does no harm
 	})
 }

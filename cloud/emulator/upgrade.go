@@ -82,10 +82,14 @@ func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, version string, 
 func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, version string, takes time.Duration) error {
 	p.mu.Lock()
 	if p.opts.UpgradeStyle == UpgradeInPlace {
-		p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: n.Version, To: version, Detail: cl.ID})
+		before := n.Version
 		n.Version = version
 		p.mu.Unlock()
-		return p.reach(ctx, cl, takes)
+		err := p.reach(ctx, cl, takes)
+		if err == nil {
+			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: version, Detail: cl.ID})
+		}
+		return err
 	}
 	name := n.Name
 	if p.opts.UpgradeStyle != UpgradeRecreate {

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+func TestLogin(t *testing.T) {
+	p := newPortal(t, emulator.Options{Users: []emulator.User{{ID: "user-1", Email: "Ops@portal.example", Password: "right"}}})
+	c := &caller{t: t, p: p}
+	c.post("/login", `{"email":"ops@portal.example","password":"right"}`).want(200).
+		has("user-1", "user", "id").has("Ops@portal.example", "user", "email").has("Administrator", "user", "role").has(false, "mfaRequired")
+	c.post("/login", `{"email":"ops@portal.example","password":"wrong"}`).refused(401, emulator.CodeInvalidCredentials)
+	c.post("/login", `{"email":"nobody@portal.example","password":"right"}`).refused(401, emulator.CodeInvalidCredentials)
+	c.post("/login", `{"email":"ops@portal.example"}`).refused(400, emulator.CodeInvalidParameter).has("password", "error", "field")
+}
+
+// TestTokenLife: a token is valid for 8 hours, to the second (Authentication 7).
+func TestTokenLife(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, _ *emulator.Portal, c *caller) {
+		expires, err := parse(t, c.token).GetExpirationTime()
+		if err != nil || !expires.Equal(time.Now().Add(8*time.Hour)) {
+			t.Errorf("exp is %v, %v", expires, err)
+		}
+		time.Sleep(8*time.Hour - time.Second)
+		c.get("/vpcs").want(200)
+		time.Sleep(time.Second)
+		c.get("/vpcs").refused(401, emulator.CodeInvalidToken)
+		c.token = login(t, c.p).token
+		c.get("/vpcs").want(200)
+	})
+}
+
+// TestTokensWithoutExp end all the same.
+func TestTokensWithoutExp(t *testing.T) {
+	bubble(t, emulator.Options{Shapes: emulator.Shapes{TokensWithoutExp: true}}, func(t *testing.T, _ *emulator.Portal, c *caller) {
+		if expires, err := parse(t, c.token).GetExpirationTime(); err != nil || expires != nil {
+			t.Errorf("exp is %v, %v", expires, err)
+		}
+		time.Sleep(8 * time.Hour)
+		c.get("/vpcs").refused(401, emulator.CodeInvalidToken)
+	})
+}
+
+func parse(t *testing.T, token string) jwt.Claims {
+	t.Helper()
+	parsed, _, err := jwt.NewParser().ParseUnverified(token, jwt.MapClaims{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed.Claims
+}
+
+// TestInvalidTokens are refused on every protected endpoint (Authentication 5).
+func TestInvalidTokens(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	valid := login(t, p)
+	other := login(t, newPortal(t, emulator.Options{}))
+	claims := parse(t, valid.token)
+	resigned, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("another key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, claims).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := map[string]string{
+		"missing": "", "empty": "Bearer ", "no JWT": "Bearer abc", "another scheme": "Basic " + valid.token,
+		"another portal's": "Bearer " + other.token, "wrongly signed": "Bearer " + resigned, "unsigned": "Bearer " + unsigned,
+		"tampered with": "Bearer " + valid.token[:len(valid.token)-4] + "AAAA",
+	}
+	for name, header := range headers {
+		for _, endpoint := range []string{"GET /vpcs", "GET /jobs/1", "POST /mfa/send-otp", "POST /admin/mfa/disable/portal", "DELETE /kubernetes-clusters/1"} {
+			t.Run(name+" "+endpoint, func(t *testing.T) {
+				c := &caller{t: t, p: p}
+				method, path, _ := strings.Cut(endpoint, " ")
+				r := c.request(method, path, "")
+				r.Header.Set("Authorization", header)
+				c.send(r).refused(401, emulator.CodeInvalidToken)
+			})
+		}
+	}
+}
+
+// TestRoles: what only an Administrator may do is 403 for others (Authentication 6).
+func TestRoles(t *testing.T) {
+	p := newPortal(t, emulator.Options{Users: []emulator.User{
+		{Email: "admin@portal.example", Password: "a"},
+		{Email: "user@portal.example", Password: "u", Role: emulator.RoleUser},
+	}})
+	user := loginAs(t, p, "user@portal.example", "u")
+	user.post("/admin/mfa/disable/portal", "").refused(403, emulator.CodeForbidden)
+	user.get("/vpcs").want(200)
+	loginAs(t, p, "admin@portal.example", "a").post("/admin/mfa/disable/portal", "").want(200)
+}
+
+// TestAccounts: what belongs to another account is not there (HTTP status codes, 404).
+func TestAccounts(t *testing.T) {
+	users := []emulator.User{{Email: "a@portal.example", Password: "p", Account: "a"}, {Email: "b@portal.example", Password: "p", Account: "b"}}
+	opts := emulator.Options{Users: users, VolumesPerCluster: 1, ListClusters: true}
+	bubble(t, opts, func(t *testing.T, p *emulator.Portal, a *caller) {
+		id := a.create(a.newCluster(1))
+		network := a.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
+		b := loginAs(t, p, "b@portal.example", "p")
+		for _, endpoint := range []string{
+			"GET /jobs/" + p.Jobs()[0].ID, "GET /instances/" + p.Instances()[0].ID, "DELETE /volumes/" + p.Volumes()[0].ID,
+			"GET /kubernetes-clusters/" + id + "/config", "DELETE /kubernetes-clusters/" + id,
+		} {
+			method, path, _ := strings.Cut(endpoint, " ")
+			b.do(method, path, "").refused(404, emulator.CodeResourceNotFound)
+		}
+		b.post("/kubernetes-clusters/"+id+"/scale", `{"size":1}`).refused(404, emulator.CodeResourceNotFound)
+		b.post("/kubernetes-clusters/"+id+"/upgrade", b.versionBody("v1.36.3")).refused(404, emulator.CodeResourceNotFound)
+		b.post("/kubernetes-clusters", b.newCluster(1).with("networkId", network).String()).refused(400, emulator.CodeInvalidParameter).has("networkId", "error", "field")
+		b.post("/kubernetes-clusters", a.newCluster(1).String()).refused(400, emulator.CodeInvalidParameter).has("vpcId", "error", "field")
+		for _, list := range []string{"/instances", "/kubernetes-clusters"} {
+			if raw := string(b.get(list).want(200).raw); strings.Contains(raw, id) {
+				t.Errorf("%s shows another account's: %s", list, raw)
+			}
+		}
+	})
+}
+
+// TestUsersThatCannotBe are refused at the start, without their secrets.
+func TestUsersThatCannotBe(t *testing.T) {
+	const canary = "canary-%"
+	for name, users := range map[string][]emulator.User{
+		"no e-mail":  {{Password: canary}},
+		"twice":      {{Email: "a@portal.example", Password: canary}, {Email: "A@portal.example", Password: canary}},
+		"wrong seed": {{Email: "a@portal.example", TOTPSeed: canary}},
+	} {
+		_, err := emulator.New(emulator.Options{Users: users})
+		if err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	u := emulator.User{Email: "a@portal.example", Password: canary, TOTPSeed: canary}
+	if text := fmt.Sprintf("%v %+v %#v %s", u, u, u, []emulator.User{u}); strings.Contains(text, "canary") {
+		t.Errorf("a user prints as %s", text)
+	}
+}

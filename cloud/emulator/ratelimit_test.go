@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestRateLimit to the exact request: 50 at once, then one every 200 ms, for all users and endpoints of an account
+// together (Limits).
+func TestRateLimit(t *testing.T) {
+	users := []emulator.User{
+		{Email: "a@portal.example", Password: "p"}, {Email: "b@portal.example", Password: "p"},
+		{Email: "c@portal.example", Password: "p", Account: "other"},
+	}
+	bubble(t, emulator.Options{Users: users}, func(t *testing.T, p *emulator.Portal, a *caller) {
+		b := loginAs(t, p, "b@portal.example", "p") // with a's own login the second request
+		for i := range 48 {
+			left := []*caller{a, b}[i%2].get("/vpcs").want(200).header.Get("X-RateLimit-Remaining")
+			if want := strconv.Itoa(47 - i); left != want {
+				t.Fatalf("request %d: %s remaining, want %s", i+3, left, want)
+			}
+		}
+		r := a.get("/vpcs").refused(429, emulator.CodeRateLimited)
+		for header, want := range map[string]string{
+			"X-RateLimit-Limit": "300", "X-RateLimit-Remaining": "0", "Retry-After": "1",
+			"X-RateLimit-Reset": strconv.FormatInt(time.Now().Add(10*time.Second).Unix(), 10), // 50 × 200 ms
+		} {
+			if got := r.header.Get(header); got != want {
+				t.Errorf("%s: %s, want %s", header, got, want)
+			}
+		}
+		a.post("/login", `{"email":"b@portal.example","password":"p"}`).refused(429, emulator.CodeRateLimited)
+		loginAs(t, p, "c@portal.example", "p").get("/vpcs").want(200) // another account
+
+		time.Sleep(200*time.Millisecond - 1)
+		b.get("/vpcs").refused(429, emulator.CodeRateLimited)
+		time.Sleep(1)
+		b.get("/vpcs").want(200)
+		a.get("/vpcs").refused(429, emulator.CodeRateLimited)
+		time.Sleep(time.Hour)
+		for range 50 {
+			a.get("/vpcs").want(200)
+		}
+		a.get("/vpcs").refused(429, emulator.CodeRateLimited)
+	})
+}
+
+// TestSustainedRate: over ten minutes an account gets 300 a minute and its burst, however often it asks.
+func TestSustainedRate(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, _ *emulator.Portal, c *caller) {
+		served := 1 // the login
+		for range 10 * 60 * 10 {
+			if c.get("/vpcs").status == 200 {
+				served++
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if served != 10*300+50-1 { // the last token comes with the end of the last minute
+			t.Errorf("%d requests were served", served)
+		}
+	})
+}
+
+// TestHigherTier has its own figures.
+func TestHigherTier(t *testing.T) {
+	bubble(t, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: 600, Burst: 3}}, func(t *testing.T, _ *emulator.Portal, c *caller) {
+		c.get("/vpcs").want(200)
+		if got := c.get("/vpcs").want(200).header.Get("X-RateLimit-Limit"); got != "600" {
+			t.Errorf("limit %s", got)
+		}
+		c.get("/vpcs").want(429)
+		time.Sleep(100 * time.Millisecond)
+		c.get("/vpcs").want(200)
+	})
+}
+
+// TestNeighbour uses a part of the account, evenly, for as long as the fault is there.
+func TestNeighbour(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		if err := p.Inject(emulator.Fault{OthersPerMinute: 150}); err != nil {
+			t.Fatal(err)
+		}
+		served := func(minutes int) (n int) {
+			for range minutes * 600 {
+				if c.get("/vpcs").status == 200 {
+					n++
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			return n
+		}
+		served(1) // uses up the burst
+		if got := served(10); got < 1499 || got > 1501 {
+			t.Errorf("%d requests were served beside the neighbour, want half of 3000", got)
+		}
+		p.ClearFaults()
+		if got := served(10); got < 2999 || got > 3001 {
+			t.Errorf("%d requests were served without the neighbour, want 3000", got)
+		}
+	})
+}
+
+// TestLimitHeaderShapes where the specification leaves room.
+func TestLimitHeaderShapes(t *testing.T) {
+	opts := emulator.Options{RateLimit: emulator.RateLimit{Burst: 2}, Shapes: emulator.Shapes{QuietLimits: true, RetryAfterDate: true}}
+	bubble(t, opts, func(t *testing.T, _ *emulator.Portal, c *caller) {
+		if h := c.get("/vpcs").want(200).header; h.Get("X-RateLimit-Remaining") != "" {
+			t.Errorf("headers with success: %v", h)
+		}
+		h := c.get("/vpcs").want(429).header
+		at, err := time.Parse(time.RFC1123, h.Get("Retry-After"))
+		if err != nil || at.Sub(time.Now()) != time.Second || h.Get("X-RateLimit-Limit") != "300" {
+			t.Errorf("headers of the refusal: %v", h)
+		}
+	})
+}
