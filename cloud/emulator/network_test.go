@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"testing"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestCIDR: networks are IPv4 in CIDR notation with room for a node.
+func TestCIDR(t *testing.T) {
+	p := newPortal(t, emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "small", CIDR: "10.1.0.0/16"}}})
+	c := login(t, p)
+	for _, test := range []struct {
+		body   string
+		status int
+		field  string
+	}{
+		{`{"cidr":"10.0.0.0/24"}`, 201, ""},
+		{`{"cidr":"10.0.0.0/29"}`, 201, ""},
+		{`{"cidr":"10.0.0.0/30"}`, 400, "cidr"},
+		{`{"cidr":"10.0.0.1/24"}`, 400, "cidr"},
+		{`{"cidr":"10.0.0.0"}`, 400, "cidr"},
+		{`{"cidr":"10.0.0.0/33"}`, 400, "cidr"},
+		{`{"cidr":"fd00::/64"}`, 400, "cidr"},
+		{`{"cidr":"a network"}`, 400, "cidr"},
+		{`{"cidr":"10.1.2.0/24","vpcId":"vpc-1"}`, 201, ""},
+		{`{"cidr":"10.2.0.0/24","vpcId":"vpc-1"}`, 422, "cidr"},
+		{`{"cidr":"10.0.0.0/8","vpcId":"vpc-1"}`, 422, "cidr"},
+		{`{"cidr":"10.1.2.0/24","vpcId":"vpc-2"}`, 400, "vpcId"},
+	} {
+		r := c.post("/networks", test.body)
+		if test.status == 201 {
+			r.want(201).text("network", "id")
+			continue
+		}
+		r.refused(test.status, emulator.CodeInvalidParameter).has(test.field, "error", "field")
+	}
+	if n := len(p.Networks()); n != 3 {
+		t.Errorf("%d networks", n)
+	}
+}
+
+// TestNetworkRoom: a /24 has 251 usable addresses, a /29 three (Kubernetes endpoints 4, Network).
+func TestNetworkRoom(t *testing.T) {
+	bubble(t, emulator.Options{MaxWorkers: 300}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
+		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
+		request := func(size int) string { return c.newCluster(size).with("networkId", network).String() }
+		c.post("/kubernetes-clusters", request(251)).refused(422, emulator.CodeInvalidParameter).has("networkId", "error", "field")
+		id := c.create(c.newCluster(240).with("networkId", network))
+		c.post("/kubernetes-clusters", request(10)).refused(422, emulator.CodeInvalidParameter)
+		c.create(c.newCluster(1).with("networkId", network))
+		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":249}`).refused(422, emulator.CodeInvalidParameter).has("size", "error", "field")
+		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":248}`).want(202)
+		c.post("/kubernetes-clusters", request(0)).refused(422, emulator.CodeInvalidParameter) // those on order count
+	})
+}
+
+// TestClusterNetwork: a network joins the VPC of its cluster; without one the cluster gets its own, which goes with it.
+func TestClusterNetwork(t *testing.T) {
+	opts := emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "default"}, {ID: "vpc-2", Name: "other"}}}
+	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
+		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
+		c.create(c.newCluster(1).with("networkId", network))
+		if got := p.Networks()[0].VPCID; got != "vpc-1" {
+			t.Errorf("the network is in VPC %q", got)
+		}
+		c.post("/kubernetes-clusters", c.newCluster(1).with("networkId", network).with("vpcId", "vpc-2").String()).
+			refused(422, emulator.CodeInvalidParameter).has("networkId", "error", "field")
+
+		id := c.create(c.newCluster(1))
+		if n := p.Networks(); len(n) != 2 || !n[1].Isolated {
+			t.Errorf("networks %+v", n)
+		}
+		c.wait(c.delete("/kubernetes-clusters/" + id).want(202).text("jobId"))
+		if n := p.Networks(); len(n) != 1 || n[0].ID != network {
+			t.Errorf("networks %+v", n)
+		}
+	})
+}
+
+// TestVPCs are made by a job whose result carries vpc.id (Network endpoints), and found by name.
+func TestVPCs(t *testing.T) {
+	for _, place := range []emulator.IDPlace{emulator.IDNested, emulator.IDFlat} {
+		bubble(t, emulator.Options{Shapes: emulator.Shapes{CreatedID: place}}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
+			job := c.post("/vpcs", `{"name":"mine","cidr":"10.0.0.0/8"}`).want(202).has("pending", "status").text("jobId")
+			c.get("/vpcs?name=mine").want(200).has(nil, "vpcs", 0)
+			id := c.wait(job).has("succeeded", "status").text("result", "vpc", "id")
+			c.get("/vpcs?name=mine").want(200).has(id, "vpcs", 0, "id").has(nil, "vpcs", 1)
+			c.get("/vpcs").want(200).has("default", "vpcs", 0, "name").has("mine", "vpcs", 1, "name")
+			c.post("/vpcs", `{"name":"mine","cidr":"10.0.0.1/8"}`).refused(400, emulator.CodeInvalidParameter).has("cidr", "error", "field")
+			c.post("/vpcs", `{}`).refused(400, emulator.CodeInvalidParameter).has("name", "error", "field")
+		})
+	}
+}

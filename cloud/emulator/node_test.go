@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestVictims: which workers go is the option's choice.
+func TestVictims(t *testing.T) {
+	for order, keep := range map[emulator.VictimOrder]func(before []string) []string{
+		emulator.VictimsNewest: func(before []string) []string { return before[:2] },
+		emulator.VictimsOldest: func(before []string) []string { return before[3:] },
+		emulator.VictimsRandom: nil, // the same for the same seed: TestSameSeedSameStory
+	} {
+		t.Run(string(order), func(t *testing.T) {
+			bubble(t, emulator.Options{VictimOrder: order, Seed: 3}, func(t *testing.T, p *emulator.Portal, c *caller) {
+				id := c.create(c.newCluster(3))
+				c.scale(id, 5)
+				before := workers(p)
+				c.scale(id, 2).has("succeeded", "status")
+				after := workers(p)
+				if keep != nil {
+					if diff := cmp.Diff(keep(before), after); diff != "" {
+						t.Errorf("of %v (-want +got):\n%s", before, diff)
+					}
+				}
+				if len(after) != 2 || !slices.Contains(before, after[0]) || !slices.Contains(before, after[1]) {
+					t.Errorf("of %v %v are left", before, after)
+				}
+			})
+		})
+	}
+}
+
+// TestRandomVictims are neither always the newest nor always the oldest.
+func TestRandomVictims(t *testing.T) {
+	kept := map[int]int{}
+	for seed := range int64(40) {
+		bubble(t, emulator.Options{VictimOrder: emulator.VictimsRandom, Seed: seed + 1}, func(_ *testing.T, p *emulator.Portal, c *caller) {
+			id := c.create(c.newCluster(4))
+			before := workers(p)
+			c.scale(id, 1)
+			kept[slices.Index(before, workers(p)[0])]++
+		})
+	}
+	if len(kept) != 4 {
+		t.Errorf("which of four workers was kept, how often: %v", kept)
+	}
+}
+
+// TestUpgradeStyles: control nodes first, then workers, one at a time; the API server never behind a kubelet.
+func TestUpgradeStyles(t *testing.T) {
+	for style, want := range map[emulator.UpgradeStyle][]string{
+		emulator.UpgradeInPlace: {
+			"34: c-1@34, w-1@34, w-2@34",
+			"35: c-1@35, w-1@34, w-2@34",
+			"35: c-1@35, w-1@35, w-2@34",
+			"35: c-1@35, w-1@35, w-2@35",
+		},
+		emulator.UpgradeRecreate: {
+			"34: c-1@34, w-1@34, w-2@34",
+			"35: w-1@34, w-2@34, c-1@35",
+			"35: w-2@34, c-1@35, w-1@35",
+			"35: c-1@35, w-1@35, w-2@35",
+		},
+		emulator.UpgradeReplace: {
+			"34: c-1@34, w-1@34, w-2@34",
+			"35: w-1@34, w-2@34, c-2@35",
+			"35: w-2@34, c-2@35, w-3@35",
+			"35: c-2@35, w-3@35, w-1@35",
+		},
+		emulator.UpgradeSurge: {
+			"34: c-1@34, w-1@34, w-2@34",
+			"35: c-1@34, w-1@34, w-2@34, c-2@35",
+			"35: w-1@34, w-2@34, c-2@35",
+			"35: w-1@34, w-2@34, c-2@35, w-3@35",
+			"35: w-2@34, c-2@35, w-3@35",
+			"35: w-2@34, c-2@35, w-3@35, w-1@35",
+			"35: c-2@35, w-3@35, w-1@35",
+		},
+	} {
+		t.Run(string(style), func(t *testing.T) {
+			l := &ledger{}
+			bubble(t, emulator.Options{UpgradeStyle: style, Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
+				id := c.create(c.newCluster(2))
+				before := machines(p)
+				c.upgrade(id, "v1.35.6").has("succeeded", "status")
+				if diff := cmp.Diff(want, l.steps()); diff != "" {
+					t.Errorf("steps (-want +got):\n%s", diff)
+				}
+				if same := cmp.Equal(before, machines(p)); same != (style == emulator.UpgradeInPlace) {
+					t.Errorf("machines before %v, after %v", before, machines(p))
+				}
+				if got := p.Clusters()[0]; got.Version != "v1.35.6" || got.Size != 2 {
+					t.Errorf("cluster %+v", got)
+				}
+			})
+		})
+	}
+}
+
+// machines are the instance ids of the first cluster's nodes.
+func machines(p *emulator.Portal) []string {
+	ids := []string{}
+	for _, n := range p.Clusters()[0].Nodes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+// TestNodeNames come back only where they are to be reused, and then on another machine.
+func TestNodeNames(t *testing.T) {
+	for _, reuse := range []bool{false, true} {
+		bubble(t, emulator.Options{ReuseNodeNames: reuse}, func(t *testing.T, p *emulator.Portal, c *caller) {
+			id := c.create(c.newCluster(2).with("name", strings.Repeat("n", 63)))
+			before := p.Clusters()[0].Nodes
+			c.scale(id, 1)
+			c.scale(id, 2)
+			after := p.Clusters()[0].Nodes
+			if same := before[2].Name == after[2].Name; same != reuse || before[2].ID == after[2].ID {
+				t.Errorf("reuse %t: %v became %v", reuse, before[2], after[2])
+			}
+			for _, n := range after {
+				if len(n.Name) > 63 {
+					t.Errorf("%s is longer than a DNS label", n.Name)
+				}
+			}
+		})
+	}
+}
+
+// TestProviderIDs tell zone and instance, or are empty.
+func TestProviderIDs(t *testing.T) {
+	for _, with := range []bool{false, true} {
+		bubble(t, emulator.Options{ProviderIDs: with}, func(t *testing.T, p *emulator.Portal, c *caller) {
+			c.create(c.newCluster(1))
+			for _, n := range p.Clusters()[0].Nodes {
+				want := ""
+				if with {
+					want = "portal:///zone-1/" + n.ID
+				}
+				if n.ProviderID != want {
+					t.Errorf("provider id %q, want %q", n.ProviderID, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNodesLeftBehind: the machine goes, its Node object stays, until a node of that name or the cluster's end.
+func TestNodesLeftBehind(t *testing.T) {
+	l := &ledger{}
+	bubble(t, emulator.Options{Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		if err := p.Inject(emulator.Fault{Path: "/kubernetes-clusters/{cluster_id}/scale", LeaveNodes: true, Count: 1}); err != nil {
+			t.Fatal(err)
+		}
+		id := c.create(c.newCluster(2))
+		c.scale(id, 1)
+		c.scale(id, 1)
+		c.scale(id, 2)
+		want := []string{
+			"34: c-1@34, w-1@34, w-2@34",
+			"34: c-1@34, w-1@34, w-2 gone",
+			"34: c-1@34, w-1@34, w-2 gone",
+			"34: c-1@34, w-1@34, w-2@34",
+		}
+		if diff := cmp.Diff(want, l.steps()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		if n := len(p.Instances()); n != 3 {
+			t.Errorf("%d instances", n)
+		}
+	})
+}

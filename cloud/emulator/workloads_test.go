@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// ledger is a Workloads that writes down what it is asked for, and takes its time.
+type ledger struct {
+	takes time.Duration
+	fails error // of Apply
+
+	mu      sync.Mutex
+	applied []emulator.Workload
+	deleted []string
+}
+
+func (l *ledger) Apply(ctx context.Context, w emulator.Workload) error {
+	select {
+	case <-time.After(l.takes):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.applied = append(l.applied, w)
+	return l.fails
+}
+
+func (l *ledger) Kubeconfig(_ context.Context, id string) ([]byte, error) {
+	if id == "" {
+		return nil, errors.New("no id")
+	}
+	return []byte("kubeconfig of " + id), nil
+}
+
+func (l *ledger) Delete(_ context.Context, id string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deleted = append(l.deleted, id)
+	return nil
+}
+
+// steps are what was asked for, one line each: the API server's version, then each node with its own.
+func (l *ledger) steps() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := []string{}
+	for _, w := range l.applied {
+		nodes := []string{}
+		for _, n := range w.Nodes {
+			text := strings.TrimPrefix(n.Name, w.Name+"-") + "@" + minor(n.Version)
+			if n.Gone {
+				text = strings.TrimPrefix(n.Name, w.Name+"-") + " gone"
+			}
+			nodes = append(nodes, text)
+		}
+		out = append(out, fmt.Sprintf("%s: %s", minor(w.Version), strings.Join(nodes, ", ")))
+	}
+	return out
+}
+
+func (l *ledger) last() emulator.Workload {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.applied[len(l.applied)-1]
+}
+
+func (l *ledger) deletions() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.deleted)
+}
+
+// minor is the middle of v1.36.3.
+func minor(version string) string { return strings.Split(version, ".")[1] }
