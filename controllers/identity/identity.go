@@ -9,7 +9,9 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -75,25 +77,27 @@ func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.Por
 	return secret, outcome.Outcome{}
 }
 
-// Hold puts our finalizer on the Secret, and clusterctl's move label so that `clusterctl move` takes it along.
-func (r *Resolver) Hold(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) error {
-	secret := &corev1.Secret{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret); err != nil {
-		return fmt.Errorf("read identity Secret %q: %w", ref.Name, err)
+// Hold puts our finalizer on the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A Secret
+// that is on its way out without our finalizer cannot be held any more.
+func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
+	secret, problem := r.secret(ctx, user.Namespace, user.Spec.IdentityRef)
+	if !problem.IsDone() {
+		return problem
 	}
 	before := secret.DeepCopy()
-	_, labelled := secret.Labels[clusterctlv1.ClusterctlMoveLabel]
-	changed := secret.DeletionTimestamp.IsZero() && controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
-	if !labelled {
-		if secret.Labels == nil {
-			secret.Labels = map[string]string{}
-		}
-		secret.Labels[clusterctlv1.ClusterctlMoveLabel] = ""
+	if secret.DeletionTimestamp.IsZero() {
+		controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
+	} else if !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
+		return outcome.HoldFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
 	}
-	if labelled && !changed {
-		return nil
+	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
+	if equality.Semantic.DeepEqual(before.ObjectMeta, secret.ObjectMeta) {
+		return outcome.Outcome{}
 	}
-	return r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return outcome.Fail(fmt.Errorf("hold identity Secret %q: %w", secret.Name, err))
+	}
+	return outcome.Outcome{}
 }
 
 // Release takes our finalizer off the Secret unless another PortalCluster of the namespace still needs it.

@@ -37,6 +37,8 @@ type Operation struct {
 	Time metav1.Time `json:"time"`
 	// JobID of the portal; empty until the portal has answered.
 	JobID string `json:"jobID,omitempty"`
+	// Attempt is a fingerprint of all that went into the request: after a failure the same attempt waits its time.
+	Attempt string `json:"attempt,omitempty"`
 	// From is the size before a scale.
 	From int `json:"from,omitempty"`
 	// Unknown says why nobody knows how the operation ended.

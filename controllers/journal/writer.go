@@ -21,6 +21,8 @@ type Writer struct {
 	Client client.Client
 	// Live reads past the cache, after a conflict.
 	Live client.Reader
+	// Wrote is told of every write that succeeded; optional.
+	Wrote func(client.Object)
 }
 
 // Detach returns a context for a call to the portal and its outcome: it outlives the reconcile that began it.
@@ -44,7 +46,13 @@ func (w Writer) Change(ctx context.Context, obj client.Object, change func()) er
 		return fmt.Errorf("%T is not a client.Object", obj)
 	}
 	change()
-	return w.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err := w.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return err
+	}
+	if w.Wrote != nil {
+		w.Wrote(obj)
+	}
+	return nil
 }
 
 // Settle stores what became of a call: the change is made on the object as it is, again after every failure, until it

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -58,6 +59,12 @@ func (o Outcome) With(reason, format string, args ...any) Outcome {
 	return o
 }
 
+// Soon returns the outcome with a time to look again, for what the portal has just begun.
+func (o Outcome) Soon() Outcome {
+	o.After = max(o.After, 5*time.Second)
+	return o
+}
+
 // Prefix returns the outcome with words in front of its message.
 func (o Outcome) Prefix(format string, args ...any) Outcome { return o.With(o.Reason, format, args...) }
 
@@ -87,15 +94,10 @@ func Come(after time.Duration) Outcome { return Outcome{Kind: Later, After: max(
 // Fail is an unexpected error.
 func Fail(err error) Outcome { return Outcome{Kind: Failed, Err: err} }
 
-// Result is the ctrl.Result for a list of outcomes: the soonest of their times, at poll priority. Errors do not become
-// the queue's own backoff (14 attempts in the first minute): they come back after errorDelay.
+// Result is the ctrl.Result for a list of outcomes: the soonest of their times, at poll priority.
 func Result(outcomes ...Outcome) ctrl.Result {
-	const errorDelay = 15 * time.Second
 	var after time.Duration
 	for _, o := range outcomes {
-		if o.Kind == Failed && o.After == 0 {
-			o.After = errorDelay
-		}
 		if o.After > 0 && (after == 0 || o.After < after) {
 			after = o.After
 		}
@@ -104,4 +106,15 @@ func Result(outcomes ...Outcome) ctrl.Result {
 		return ctrl.Result{}
 	}
 	return ctrl.Result{RequeueAfter: after, Priority: ptr.To(PollPriority)}
+}
+
+// FirstError is the error of the first step that failed in a way nobody foresaw. A conflict is none: somebody else wrote
+// the object, which wakes the reconciler again.
+func FirstError(outcomes ...Outcome) error {
+	for _, o := range outcomes {
+		if o.Kind == Failed && !apierrors.IsConflict(o.Err) {
+			return o.Err
+		}
+	}
+	return nil
 }

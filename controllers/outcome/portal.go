@@ -50,5 +50,5 @@ func classify(err error) Outcome {
 	case cloud.IsUnavailable(err):
 		return WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached or does not serve; trying again: %v", err)
 	}
-	return Outcome{Kind: Failed, Reason: infrav1.InternalErrorReason, Message: err.Error(), Err: err}
+	return WaitFor(firstRetry, infrav1.InternalErrorReason, "the portal answered in a way that is not understood; trying again: %v", err)
 }

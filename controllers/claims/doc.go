@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package claims decides which Machine holds which worker node of a portal cluster. The portal decides which nodes
+// there are: it takes a count, and removes whichever node it likes. Machines are claims on those nodes.
+//
+// It is a pure function from what is seen (View) to what is to be done (Plan): no client, no clock, no memory. The plan
+// is carried out by package portalcontrolplane, a write at a time; between any two writes it may be interrupted and is
+// then decided anew from what is seen.
+//
+// The states of a claim, and what moves it on:
+//
+//		Unbound ── Bind ──▶ Bound ── Machine is deleted ──▶ Held ── surplus ──▶ Draining ── core drained ──▶ Drained ── node vanished ──▶ (gone)
+//		   ▲                  │                              │                     │                            │
+//		   │                  └ node vanished ──▶ Lost       └── no surplus ───────┴──── surplus went away ─────┴──▶ Released ──▶ (gone)
+//		   └──────────────────── Bind to a free node ─┘
+//
+//	  - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. So from the
+//	    moment that core can know the Node, core cannot drain or delete it by itself.
+//	  - Held: core waits at the pre-drain hook. Only when the portal has more workers than the replicas ask for (a
+//	    surplus) may a held Machine go on to be drained; otherwise it is released at once, and its node stays.
+//	  - Draining: the pre-drain hook is off, core drains. Drained: core waits at the pre-terminate hook. The portal is
+//	    asked for fewer workers only when all that drain are drained.
+//	  - Drained ends when the Machine's Node is gone: the hooks go, and core deletes a Node object that does not exist. If
+//	    the portal took another node instead, this one is still running: the Machine is released, so that core does not
+//	    delete its Node; and the Machine whose node was taken is Lost, and is bound to the one that is now free.
+//	  - Released: the PortalMachine gets a providerID that no Node has; when the Machine shows it, its nodeRef is taken
+//	    away, and only then, in a later write, the hooks. Core then skips both drain and deletion of the Node.
+//
+// Why hooks, and not a finalizer on the PortalMachine: core works on the Machine that it read at the beginning of its
+// pass, so what is ordered on the Machine is ordered for core; and a PortalMachine that is being deleted no longer
+// hands its providerID on.
+package claims

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package controllers connects Cluster API to the portal. One folder per kind:
+//
+//	portalcluster        account, VPC and network; the identity Secret is held while it is needed
+//	portalcontrolplane   everything that changes a portal cluster, one operation at a time: create, upgrade, scale,
+//	                     delete; and which Machine holds which worker node
+//	portalmachine        how a claim on a worker node stands; never calls the portal
+//
+// and what they stand on:
+//
+//	claims     Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
+//	creation   creates something at the portal exactly once, whatever happens
+//	journal    the operation in flight and the record of what could not be found again, kept on the object
+//	jobs       looks at the portal's jobs, none too often
+//	outcome    how a step of a reconcile ended: done, wait, hold, later; and the backoff of refused requests
+//	identity   an identity Secret becomes a client of the portal
+//
+// The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.
+package controllers

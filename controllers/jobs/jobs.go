@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package jobs looks at the portal's jobs, one look per pass and none too many: a reconcile is woken by many events,
+// but a job is only asked for when its time has come, and never within 5 seconds (specification, Jobs).
+package jobs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const (
+	// stuckAfter is when a job that is still seen pending or running counts as stuck (specification, Jobs).
+	stuckAfter = 30 * time.Minute
+	// stuckPoll is how often a stuck job is looked at. It is never issued again.
+	stuckPoll = 5 * time.Minute
+	// firstLook is how long a job is left alone.
+	firstLook = 5 * time.Second
+)
+
+// Follower remembers when to look at which job next. The zero value is ready to use.
+type Follower struct {
+	mu   sync.Mutex
+	next map[string]time.Time
+}
+
+// Look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Later while it runs and
+// when it is not the time to look, Hold when it is stuck, and whatever an error means. The bool tells whether the error
+// was that the portal does not know the job.
+func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, op *journal.Operation) (cloud.Job, bool, outcome.Outcome) {
+	if left := time.Until(f.due(op)); left > 0 {
+		return cloud.Job{}, false, outcome.Come(left)
+	}
+	ticket, err := portal.Reserve(flow, cloud.Poll)
+	if err != nil {
+		return cloud.Job{}, false, outcome.From(err)
+	}
+	defer ticket.Release()
+	job, err := portal.Job(cloud.WithTicket(ctx, ticket), op.JobID)
+	switch {
+	case cloud.IsNotFound(err):
+		f.forget(op.JobID)
+		return cloud.Job{}, true, outcome.From(err)
+	case err != nil:
+		return cloud.Job{}, false, f.later(op, outcome.From(err))
+	case job.Done():
+		f.forget(op.JobID)
+		portal.Governor().JobFinished(string(op.Type), op.JobID, time.Since(op.Time.Time))
+		return job, false, outcome.Outcome{}
+	}
+	return job, false, f.running(portal, op)
+}
+
+// Accepted returns the outcome of a job that the portal has just accepted, with the time of the first look.
+func (f *Follower) Accepted(op *journal.Operation, o outcome.Outcome) outcome.Outcome {
+	return f.later(op, o)
+}
+
+// running is the outcome for a job that was just seen pending or running.
+func (f *Follower) running(portal *cloud.Client, op *journal.Operation) outcome.Outcome {
+	if time.Since(op.Time.Time) > stuckAfter {
+		return f.later(op, outcome.HoldFor(stuckPoll, infrav1.JobStuckReason,
+			"job %s runs for more than 30 minutes; ask the portal's support, it is not sent again", op.JobID))
+	}
+	now := time.Now()
+	portal.Governor().JobStarted(string(op.Type), op.JobID)
+	at := portal.Governor().PollAfter(string(op.Type), op.Time.Time, now)
+	return f.later(op, outcome.Come(at.Sub(now)))
+}
+
+// later remembers when to look again: never within firstLook.
+func (f *Follower) later(op *journal.Operation, o outcome.Outcome) outcome.Outcome {
+	o.After = max(o.After, firstLook)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		f.next = map[string]time.Time{}
+	}
+	f.next[op.JobID] = time.Now().Add(o.After)
+	return o
+}
+
+func (f *Follower) due(op *journal.Operation) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if at, found := f.next[op.JobID]; found {
+		return at
+	}
+	return op.Time.Add(firstLook)
+}
+
+func (f *Follower) forget(jobID string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.next, jobID)
+}

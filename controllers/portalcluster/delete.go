@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// reconcileDelete lets the PortalCluster go when its control plane, which needs the identity, is gone.
+func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result, error) {
+	if !controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
+		return ctrl.Result{}, nil
+	}
+	left, err := r.controlPlane(ctx, s)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if left != "" {
+		s.deleting = outcome.WaitFor(0, infrav1.WaitingForControlPlaneReason, "waiting for PortalControlPlane %s to be deleted", left)
+		return ctrl.Result{}, nil
+	}
+	s.deleting = outcome.WaitFor(0, infrav1.DeletingReason, "releasing the identity Secret")
+	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
+		r.event(s, infrav1.EventNetworkRemains, "Delete",
+			"network %s, created from %s, remains: the portal's API cannot delete networks", id, s.portalCluster.Spec.Network.CIDR)
+	}
+	if err := r.Identities.Release(ctx, s.portalCluster); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.writer().Change(ctx, s.portalCluster, func() {
+		controllerutil.RemoveFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
+	}))
+}
+
+// controlPlane names a PortalControlPlane that still needs this PortalCluster: the one that the Cluster refers to, or
+// one that carries the Cluster's name.
+func (r *Reconciler) controlPlane(ctx context.Context, s *scope) (string, error) {
+	if s.cluster != nil && s.cluster.Spec.ControlPlaneRef.Kind == "PortalControlPlane" {
+		cp := &infrav1.PortalControlPlane{}
+		key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.ControlPlaneRef.Name}
+		if err := r.Live.Get(ctx, key, cp); err == nil {
+			return cp.Name, nil
+		} else if !apierrors.IsNotFound(err) {
+			return "", err
+		}
+	}
+	name := s.portalCluster.Labels[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return "", nil
+	}
+	cps := &infrav1.PortalControlPlaneList{}
+	if err := r.Live.List(ctx, cps, client.InNamespace(s.portalCluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+		return "", err
+	}
+	for _, cp := range cps.Items {
+		return cp.Name, nil
+	}
+	return "", nil
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package portalcluster reconciles PortalClusters: where at the portal a Cluster lives, and under which account.
+//
+// A PortalCluster is provisioned when the portal accepts its identity, its VPC is found and its network is known. It has
+// no endpoint to offer: the PortalControlPlane does, and waiting for it would be a deadlock.
+//
+// The steps, in order (reconciler.go): identity → vpc → network. Only the creation of a network from a CIDR changes
+// anything at the portal. The portal can neither list nor delete networks, so it is journaled like a create: an
+// interrupted call is an unknown outcome that only a person can settle, with spec.network.id.
+//
+// Deletion waits for the PortalControlPlane, which still needs the identity; then the identity Secret is released.
+package portalcluster

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"context"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// reconcileIdentity resolves the identity Secret, holds on to it and logs in with it. A refused login is not repeated
+// before its time, unless the Secret changes.
+func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Outcome {
+	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
+	if !problem.IsDone() {
+		return problem
+	}
+	if held := r.Identities.Hold(ctx, s.portalCluster); !held.IsDone() {
+		return held
+	}
+	key := s.attemptKey("identity")
+	if refused, found := r.backoff.Recall(key, id.Version); found {
+		return refused
+	}
+	if _, err := id.Portal.UserID(ctx); err != nil {
+		return r.backoff.Refuse(key, id.Version, outcome.From(err))
+	}
+	r.backoff.Forget(key)
+	s.identity = id
+	return outcome.DoneBecause(infrav1.IdentityAcceptedReason, "")
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/jobs"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusters,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusters/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// Reconciler reconciles PortalClusters.
+type Reconciler struct {
+	Client           client.Client
+	Live             client.Reader
+	Identities       *identity.Resolver
+	Recorder         events.EventRecorder
+	WatchFilterValue string
+
+	backoff outcome.Backoff
+	jobs    jobs.Follower
+	slots   creation.Slots
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcluster")
+	toPortalCluster := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("PortalCluster"), mgr.GetClient(), &infrav1.PortalCluster{})
+	return capicontroller.NewControllerManagedBy(mgr, log).
+		For(&infrav1.PortalCluster{}).
+		WithOptions(options).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toPortalCluster),
+			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
+		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
+		Complete(ctx, r)
+}
+
+// fromControlPlane wakes the PortalCluster of the same Cluster: its deletion waits for the control plane to go.
+func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.requests(ctx, obj.GetNamespace(), func(c *infrav1.PortalCluster) bool {
+		name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+		return name != "" && c.Labels[clusterv1.ClusterNameLabel] == name
+	})
+}
+
+// fromSecret wakes the PortalClusters that use the Secret.
+func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.requests(ctx, obj.GetNamespace(), func(c *infrav1.PortalCluster) bool {
+		return c.Spec.IdentityRef.Name == obj.GetName()
+	})
+}
+
+func (r *Reconciler) requests(ctx context.Context, namespace string, matches func(*infrav1.PortalCluster) bool) []reconcile.Request {
+	clusters := &infrav1.PortalClusterList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range clusters.Items {
+		if matches(&clusters.Items[i]) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+		}
+	}
+	return requests
+}
+
+// scope is one pass over one PortalCluster.
+type scope struct {
+	cluster       *clusterv1.Cluster
+	portalCluster *infrav1.PortalCluster
+	identity      identity.Identity
+	vpcID         string
+	networkID     string
+
+	identityReady, networkReady, deleting outcome.Outcome
+}
+
+// Reconcile brings one PortalCluster a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	portalCluster := &infrav1.PortalCluster{}
+	if err := r.Client.Get(ctx, req.NamespacedName, portalCluster); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, portalCluster.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	s := &scope{cluster: cluster, portalCluster: portalCluster}
+	before := portalCluster.DeepCopy()
+	defer func() {
+		if err := r.patchStatus(ctx, before, s); err != nil && reterr == nil {
+			reterr = err
+		}
+	}()
+	if !portalCluster.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, s)
+	}
+	return r.reconcileNormal(ctx, s)
+}
+
+func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result, error) {
+	if s.cluster == nil {
+		return ctrl.Result{}, nil // core sets the owner; a watch event tells
+	}
+	if err := r.ensureFinalizer(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	s.identityReady = r.reconcileIdentity(ctx, s)
+	s.networkReady = r.reconcilePlace(ctx, s)
+	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
+}
+
+// reconcilePlace settles VPC and network, once the portal accepts the identity.
+func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outcome {
+	if !s.identityReady.IsDone() {
+		return outcome.BlockedBy(infrav1.WaitingForIdentityReason, "see condition IdentityReady")
+	}
+	if o := r.reconcileVPC(ctx, s); !o.IsDone() {
+		return o
+	}
+	return r.reconcileNetwork(ctx, s)
+}
+
+func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
+	if controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
+		return nil
+	}
+	return r.writer().Change(ctx, s.portalCluster, func() {
+		controllerutil.AddFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
+	})
+}
+
+// patchStatus writes what the pass found, if it changed.
+func (r *Reconciler) patchStatus(ctx context.Context, before *infrav1.PortalCluster, s *scope) error {
+	after := s.portalCluster
+	status := before.Status.DeepCopy()
+	after.Status = *status
+	s.updateStatus()
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	base := after.DeepCopy()
+	base.Status = before.Status
+	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
+}
+
+func (r *Reconciler) machinery() creation.Machinery {
+	return creation.Machinery{Writer: r.writer(), Jobs: &r.jobs, Backoff: &r.backoff, Slots: &r.slots}
+}
+
+func (r *Reconciler) writer() journal.Writer { return journal.Writer{Client: r.Client, Live: r.Live} }
+
+// attemptKey names what a step tries, for the backoff.
+func (s *scope) attemptKey(step string) string {
+	return client.ObjectKeyFromObject(s.portalCluster).String() + "/" + step
+}

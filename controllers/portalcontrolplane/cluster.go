@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// reconcileCluster sees to it that the portal cluster exists: created once, or adopted by its id.
+func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
+	if s.controlPlane.Spec.ClusterID != "" {
+		return r.adopt(ctx, s)
+	}
+	if !s.infrastructure.IsDone() {
+		return s.infrastructure
+	}
+	if s.retiring() && s.op == nil {
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is created")
+	}
+	if s.op != nil { // an unfinished creation needs none of the inputs
+		return r.create(ctx, s, cloud.CreateClusterRequest{Name: s.op.Target}, "")
+	}
+	request, o := r.createRequest(ctx, s)
+	if !o.IsDone() {
+		return o
+	}
+	return r.create(ctx, s, request, fingerprint(request, s.identity.Version))
+}
+
+// fingerprint stands for all that goes into the request but the name, which changes after a failure.
+func fingerprint(request cloud.CreateClusterRequest, identity string) string {
+	request.Name = ""
+	hash := fnv.New64a()
+	_, _ = fmt.Fprintf(hash, "%+v %s", request, identity)
+	return strconv.FormatUint(hash.Sum64(), 36)
+}
+
+// adopt forgets an unfinished creation: spec.clusterID settles it.
+func (r *Reconciler) adopt(ctx context.Context, s *scope) outcome.Outcome {
+	if s.op != nil && s.op.Type == journal.Create {
+		if err := r.change(ctx, s, func() { journal.Put(s.controlPlane, nil) }); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+}
+
+// create takes the creation one step further; package creation tells the states.
+func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateClusterRequest, attempt string) outcome.Outcome {
+	portal, cp := s.identity.Portal, s.controlPlane
+	var userID string
+	o := r.machinery().Step(ctx, creation.Creation{
+		Object: cp, Portal: portal, Type: journal.Create, Noun: "cluster", Target: request.Name,
+		Flow: s.flow(), Attempt: attempt, Reason: infrav1.CreatingReason,
+		WayOut: "set spec.clusterID to its id",
+		Call: func(ctx context.Context) (cloud.Created, error) {
+			job, err := portal.CreateCluster(ctx, request)
+			return cloud.Created{Job: job}, err
+		},
+		Accepted: func() {
+			journal.PutRecord(cp, r.newRecord(s, request, userID))
+		},
+		Prepare: func(ctx context.Context) (err error) {
+			userID, err = portal.UserID(ctx)
+			return err
+		},
+		Find:    func(ctx context.Context) (string, error) { return findCluster(ctx, portal, request.Name) },
+		Created: func(id string) { cp.Spec.ClusterID = id },
+		Failed: func() {
+			s.record.AbandonedNames = append(s.record.AbandonedNames, request.Name)
+			journal.PutRecord(cp, s.record)
+			cp.Spec.ClusterName = mintName(cp.Name)
+		},
+	})
+	if err := s.loadJournal(); err != nil {
+		return outcome.Fail(err)
+	}
+	if o.IsDone() {
+		r.event(s, infrav1.EventOperationSucceeded, "Create", "the portal created cluster %s (id %s)", request.Name, cp.Spec.ClusterID)
+		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+	}
+	return o
+}
+
+func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, userID string) *journal.Record {
+	return &journal.Record{
+		UserID:         userID,
+		Size:           request.Size,
+		Workers:        &infrav1.WorkerParameters{ServiceOfferingID: request.ServiceOfferingID, SSHKeyPair: request.SSHKeyPair},
+		NetworkID:      request.NetworkID,
+		VPCID:          request.VPCID,
+		AbandonedNames: s.record.AbandonedNames,
+	}
+}
+
+func findCluster(ctx context.Context, portal *cloud.Client, name string) (string, error) {
+	found, err := portal.FindClusters(ctx, name)
+	if err != nil || len(found) != 1 {
+		return "", err
+	}
+	return found[0].ID, nil
+}
+
+// settleTime is left for the MachineDeployments of one manifest to arrive, so that the first size is their sum.
+const settleTime = 3 * time.Second
+
+// createRequest collects what the portal cluster is created with, or says what is missing.
+func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
+	none := cloud.CreateClusterRequest{}
+	var err error
+	if s.desired, err = r.readDesired(ctx, r.Client, s); err != nil {
+		return none, outcome.Fail(err)
+	}
+	parameters, o := r.workerParameters(ctx, s)
+	if !o.IsDone() {
+		return none, o
+	}
+	if wait := settleTime - time.Since(s.desired.youngest); wait > 0 {
+		return none, outcome.WaitFor(wait, infrav1.WaitingForWorkersReason, "MachineDeployments are still being created")
+	}
+	version, o := r.offered(ctx, s, s.controlPlane.Spec.Version)
+	if !o.IsDone() {
+		return none, o
+	}
+	if err := r.ensureName(ctx, s); err != nil {
+		return none, outcome.Fail(err)
+	}
+	return cloud.CreateClusterRequest{
+		Name:                s.controlPlane.Spec.ClusterName,
+		Description:         s.controlPlane.Spec.Description,
+		ZoneID:              s.portalCluster.Spec.ZoneID,
+		KubernetesVersionID: version.ID,
+		ServiceOfferingID:   parameters.ServiceOfferingID,
+		SSHKeyPair:          parameters.SSHKeyPair,
+		Size:                s.desired.sum,
+		ControlNodes:        int(ptr.Deref(s.controlPlane.Spec.Replicas, 1)),
+		NetworkID:           s.portalCluster.Status.NetworkID,
+		VPCID:               s.portalCluster.Status.VPCID,
+	}, outcome.Outcome{}
+}
+
+// ensureName mints the portal cluster's name into spec, before the portal is first asked.
+func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
+	if s.controlPlane.Spec.ClusterName != "" {
+		return nil
+	}
+	return r.change(ctx, s, func() { s.controlPlane.Spec.ClusterName = mintName(s.controlPlane.Name) })
+}
+
+// mintName makes a name that a person can find at the portal, and that was never used before.
+func mintName(base string) string {
+	const longest, suffix = 63, 5
+	if len(base) > longest-suffix-1 {
+		base = base[:longest-suffix-1]
+	}
+	return base + "-" + rand.String(suffix)
+}

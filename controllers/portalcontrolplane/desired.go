@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const (
+	machineKind  = "PortalMachine"
+	templateKind = "PortalMachineTemplate"
+)
+
+// desired is how many workers the objects of the Cluster ask for.
+type desired struct {
+	// known is false while an object does not say its number yet.
+	known bool
+	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone; those that are being
+	// deleted do not count.
+	sum int
+	// templates that the workers are made from, sorted.
+	templates []string
+	// youngest of the objects that count.
+	youngest time.Time
+	// machines of the Cluster that are backed by PortalMachines.
+	machines []clusterv1.Machine
+}
+
+func (d *desired) count(meta metav1.ObjectMeta, replicas *int32, template string) {
+	if !meta.DeletionTimestamp.IsZero() {
+		return
+	}
+	if replicas == nil {
+		d.known = false
+	}
+	d.sum += int(ptr.Deref(replicas, 0))
+	if meta.CreationTimestamp.After(d.youngest) {
+		d.youngest = meta.CreationTimestamp.Time
+	}
+	if template != "" && !slices.Contains(d.templates, template) {
+		d.templates = append(d.templates, template)
+		slices.Sort(d.templates)
+	}
+}
+
+// readDesired adds up the replicas of the Cluster.
+func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *scope) (desired, error) {
+	d := desired{known: true}
+	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
+	deployments, sets, machines := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}
+	for _, list := range []client.ObjectList{deployments, sets, machines} {
+		if err := reader.List(ctx, list, of...); err != nil {
+			return d, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	for _, md := range deployments.Items {
+		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind {
+			d.count(md.ObjectMeta, md.Spec.Replicas, ref.Name)
+		}
+	}
+	for _, ms := range sets.Items {
+		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind && metav1.GetControllerOf(&ms) == nil {
+			d.count(ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
+		}
+	}
+	for _, m := range machines.Items {
+		if m.Spec.InfrastructureRef.Kind != machineKind {
+			continue
+		}
+		d.machines = append(d.machines, m)
+		if metav1.GetControllerOf(&m) == nil {
+			d.count(m.ObjectMeta, ptr.To[int32](1), "")
+		}
+	}
+	return d, nil
+}
+
+// workerParameters says what the workers are made of: what the templates of the MachineDeployments agree on, or
+// spec.workers where there is none yet.
+func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.WorkerParameters, outcome.Outcome) {
+	none := infrav1.WorkerParameters{}
+	if !s.desired.known {
+		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment has no spec.replicas yet")
+	}
+	if len(s.desired.templates) == 0 {
+		if own := s.controlPlane.Spec.Workers; own != nil {
+			return *own, outcome.Outcome{}
+		}
+		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
+			"create a MachineDeployment with a PortalMachineTemplate for Cluster %s, or set spec.workers", s.cluster.Name)
+	}
+	byParameters := map[infrav1.WorkerParameters][]string{}
+	for _, name := range s.desired.templates {
+		template := &infrav1.PortalMachineTemplate{}
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
+		if apierrors.IsNotFound(err) {
+			return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "create PortalMachineTemplate %s, which a MachineDeployment names", name)
+		}
+		if err != nil {
+			return none, outcome.Fail(err)
+		}
+		byParameters[template.Spec.Template.Spec] = append(byParameters[template.Spec.Template.Spec], name)
+	}
+	return agreed(byParameters)
+}
+
+// agreed returns the parameters that all templates share; the portal makes all workers of a cluster alike.
+func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerParameters, outcome.Outcome) {
+	var all []string
+	var one infrav1.WorkerParameters
+	for parameters, templates := range byParameters {
+		one = parameters
+		all = append(all, fmt.Sprintf("%s: offering %s, SSH key pair %s", strings.Join(templates, ", "), parameters.ServiceOfferingID, parameters.SSHKeyPair))
+	}
+	if len(all) == 1 {
+		return one, outcome.Outcome{}
+	}
+	slices.Sort(all)
+	return one, outcome.HoldFor(0, infrav1.TemplatesDisagreeReason,
+		"the portal makes all workers of a cluster alike, but the PortalMachineTemplates of the MachineDeployments differ (%s); make them agree",
+		strings.Join(all, "; "))
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package portalcontrolplane reconciles PortalControlPlanes: one managed Kubernetes cluster at the portal each. Whatever
+// changes a portal cluster happens here, one operation at a time, so there is one writer and nothing to coordinate.
+//
+// What comes in: spec.version; the replicas of the Cluster's MachineDeployments, whose sum is the number of workers; and
+// the Nodes of the workload cluster. What goes out: create, upgrade, scale, delete; and which Machine holds which Node.
+//
+// A pass (reconciler.go) reads all it needs into a scope (scope.go), then runs a list of steps, each in its file:
+//
+//	cluster.go      the portal cluster exists: create it once, or adopt the one that spec.clusterID names
+//	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec
+//	connection.go   its API server answers; its Nodes and version are known
+//	operation.go    the operation in flight is looked at; nothing new starts before it has ended
+//	version.go      it runs spec.version, else upgrade
+//	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
+//	                of the replicas, else scale (scale.go)
+//	delete.go       and, when it is to go, it is gone
+//
+// A step returns an outcome (package outcome) and never waits. status.go alone turns outcomes into conditions.
+//
+// The states of a portal cluster, as this package sees them, and what can interrupt them:
+//
+//	nothing ─▶ named ─▶ creating ─▶ running ⇄ upgrading │ scaling ─▶ deleting ─▶ gone
+//
+//	named       the name is in spec, so a person can find the cluster whatever happens next
+//	creating    package creation: a crash here ends in "unknown", never in a second cluster
+//	upgrading,
+//	scaling     absolute and by id: a crash drops the intent, and it is decided anew
+//	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
+//	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once
+//	gone        a 404 counts only under the portal user that created the cluster
+package portalcontrolplane

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/paused"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/jobs"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes/finalizers,verbs=update
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachines,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;machinedeployments;machinesets,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get;list;watch;update;patch
+
+// Reconciler reconciles PortalControlPlanes.
+type Reconciler struct {
+	Client           client.Client
+	Live             client.Reader // past the cache
+	Identities       *identity.Resolver
+	ClusterCache     clustercache.ClusterCache
+	Recorder         events.EventRecorder
+	WatchFilterValue string
+
+	controller capicontroller.Controller
+	backoff    outcome.Backoff
+	jobs       jobs.Follower
+	versions   offers
+	slots      creation.Slots
+}
+
+// step is one thing that a pass sees to; its outcome becomes the condition.
+type step struct {
+	condition string
+	run       func(context.Context, *scope) outcome.Outcome
+}
+
+func (r *Reconciler) steps() []step {
+	return []step{
+		{infrav1.ProvisionedCondition, r.reconcileCluster},
+		{infrav1.KubeconfigReadyCondition, r.reconcileKubeconfig},
+		{infrav1.ConnectedCondition, r.reconcileConnection},
+		{infrav1.OperationInProgressCondition, r.reconcileOperation},
+		{infrav1.VersionUpToDateCondition, r.reconcileVersion},
+		{infrav1.WorkersReadyCondition, r.reconcileWorkers},
+	}
+}
+
+// Reconcile brings one portal cluster a step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, controlPlane); err != nil || isPaused || requeue {
+		if err == nil && isPaused {
+			err = r.letMove(ctx, controlPlane)
+		}
+		return ctrl.Result{}, err
+	}
+	s, err := r.loadScope(ctx, controlPlane, cluster)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	before := controlPlane.Status.DeepCopy()
+	defer func() {
+		if err := r.patchStatus(ctx, s, before); err != nil && reterr == nil {
+			reterr = err
+		}
+	}()
+	if !controlPlane.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, s)
+	}
+	return r.reconcileNormal(ctx, s)
+}
+
+func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result, error) {
+	if s.cluster == nil {
+		return ctrl.Result{}, nil // core sets the owner; a watch event tells
+	}
+	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
+		if err := r.change(ctx, s, func() { controllerutil.AddFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) }); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	var all []outcome.Outcome
+	for _, step := range r.steps() {
+		o := step.run(ctx, s)
+		s.outcomes[step.condition] = o
+		all = append(all, o)
+		if o.Kind == outcome.Failed {
+			break
+		}
+	}
+	return outcome.Result(all...), outcome.FirstError(all...)
+}
+
+// letMove takes clusterctl's block-move annotation off a paused object: no call is under way, since this reconciler is
+// the only one that makes calls for it, so its operation may move along.
+func (r *Reconciler) letMove(ctx context.Context, controlPlane *infrav1.PortalControlPlane) error {
+	if !journal.BlocksMove(controlPlane) {
+		return nil
+	}
+	return r.writer().Change(ctx, controlPlane, func() { delete(controlPlane.Annotations, clusterctlv1.BlockMoveAnnotation) })
+}
+
+func (r *Reconciler) writer() journal.Writer {
+	return journal.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
+}
+
+// wrote keeps the next pass from reading a cache that has not seen our own write.
+func (r *Reconciler) wrote(obj client.Object) {
+	if _, ours := obj.(*infrav1.PortalControlPlane); ours && r.controller != nil {
+		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,
+			capicontroller.StructuredObject(infrav1.GroupVersion, "PortalControlPlane"), obj.GetResourceVersion())
+	}
+}
+
+func (r *Reconciler) machinery() creation.Machinery {
+	return creation.Machinery{Writer: r.writer(), Jobs: &r.jobs, Backoff: &r.backoff, Slots: &r.slots}
+}
+
+func (r *Reconciler) event(s *scope, reason, action, format string, args ...any) {
+	r.Recorder.Eventf(s.controlPlane, nil, corev1.EventTypeNormal, reason, action, format, args...)
+}
+
+func (r *Reconciler) warn(s *scope, reason, action, format string, args ...any) {
+	r.Recorder.Eventf(s.controlPlane, nil, corev1.EventTypeWarning, reason, action, format, args...)
+}

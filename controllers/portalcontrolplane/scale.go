@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"strconv"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// scale asks the portal for the number of workers that the plan wants. This is where the replicas of MachineDeployments
+// become a request to the portal.
+func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
+	if !s.infrastructure.IsDone() {
+		return s.infrastructure
+	}
+	from, to := s.record.Size, s.plan.Size
+	if from < 0 {
+		from = len(s.nodes)
+	}
+	op := journal.New(journal.Scale, strconv.Itoa(to))
+	op.From = from
+	o := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
+		return s.identity.Portal.ScaleCluster(ctx, s.controlPlane.Spec.ClusterID, to)
+	}, func(record *journal.Record) { record.Size = to })
+	if o.IsDone() {
+		return s.workersOutcome().Soon()
+	}
+	if o.Kind == outcome.Wait && o.Reason == infrav1.PortalBusyReason {
+		return o
+	}
+	return o.Prefix("scale from %d to %d workers", from, to)
+}

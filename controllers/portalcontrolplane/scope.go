@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// scope is one pass over one PortalControlPlane: what was read, and how the steps ended.
+type scope struct {
+	controlPlane  *infrav1.PortalControlPlane
+	cluster       *clusterv1.Cluster     // nil: gone, or not linked yet
+	portalCluster *infrav1.PortalCluster // nil: gone, or not linked yet
+
+	identity identity.Identity
+	// infrastructure says whether the portal may be called: PortalCluster provisioned, identity usable.
+	infrastructure outcome.Outcome
+
+	op     *journal.Operation
+	record *journal.Record
+
+	// Of the workload cluster, once connected.
+	workload client.Client
+	running  string // version of the API server
+	nodes    []corev1.Node
+
+	desired desired
+	plan    claims.Plan
+	workers int // worker Nodes
+
+	outcomes map[string]outcome.Outcome
+}
+
+// loadScope reads what every step needs. What is missing is no error: the steps say what they wait for.
+func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
+	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}}
+	if err := s.loadJournal(); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.portalCluster, err = r.portalCluster(ctx, s); err != nil {
+		return nil, err
+	}
+	s.infrastructure = r.loadIdentity(ctx, s)
+	return s, nil
+}
+
+func (s *scope) loadJournal() (err error) {
+	if s.op, err = journal.Load(s.controlPlane); err != nil {
+		return err
+	}
+	s.record, err = journal.LoadRecord(s.controlPlane)
+	return err
+}
+
+// portalCluster finds the PortalCluster: the one that the Cluster refers to, or one that carries the Cluster's name.
+func (r *Reconciler) portalCluster(ctx context.Context, s *scope) (*infrav1.PortalCluster, error) {
+	if s.cluster != nil && s.cluster.Spec.InfrastructureRef.Kind == "PortalCluster" {
+		found := &infrav1.PortalCluster{}
+		key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: s.cluster.Spec.InfrastructureRef.Name}
+		err := r.Client.Get(ctx, key, found)
+		if err == nil || !apierrors.IsNotFound(err) {
+			return found, err
+		}
+	}
+	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
+	all := &infrav1.PortalClusterList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+		return nil, err
+	}
+	if name == "" || len(all.Items) == 0 {
+		return nil, nil //nolint:nilnil // none is no error
+	}
+	return &all.Items[0], nil
+}
+
+// loadIdentity says whether the portal may be called, and under which identity.
+func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome {
+	if s.portalCluster == nil {
+		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "no PortalCluster found: name it in spec.infrastructureRef of the Cluster")
+	}
+	if !ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) {
+		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
+	}
+	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
+	s.identity = id
+	return problem
+}
+
+// flow names this portal cluster to the account's governor and to the backoff.
+func (s *scope) flow() string {
+	return client.ObjectKeyFromObject(s.controlPlane).String()
+}
+
+// retiring tells whether the Cluster or the control plane is being deleted: nothing is scaled then.
+func (s *scope) retiring() bool {
+	return !s.controlPlane.DeletionTimestamp.IsZero() || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
+}
+
+func (s *scope) clusterKey() client.ObjectKey { return util.ObjectKey(s.cluster) }
+
+// change writes one change of metadata or spec with an optimistic lock, and keeps the scope in step with it.
+func (r *Reconciler) change(ctx context.Context, s *scope, change func()) error {
+	if err := r.writer().Change(ctx, s.controlPlane, change); err != nil {
+		return fmt.Errorf("write PortalControlPlane: %w", err)
+	}
+	return s.loadJournal()
+}
+
+// settle stores what became of a call to the portal; it does not give up before the time is up.
+func (r *Reconciler) settle(ctx context.Context, s *scope, change func()) error {
+	ctx, cancel := journal.Detach(ctx)
+	defer cancel()
+	if err := r.writer().Settle(ctx, s.controlPlane, change); err != nil {
+		return err
+	}
+	return s.loadJournal()
+}

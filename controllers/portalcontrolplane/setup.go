@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcontrolplane")
+	member := handler.EnqueueRequestsFromMapFunc(r.fromMember)
+	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
+		For(&infrav1.PortalControlPlane{}).
+		WithOptions(options).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.fromCluster)).
+		Watches(&infrav1.PortalCluster{}, member).
+		Watches(&clusterv1.MachineDeployment{}, member).
+		Watches(&clusterv1.MachineSet{}, member).
+		Watches(&clusterv1.Machine{}, member).
+		Watches(&infrav1.PortalMachine{}, member).
+		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
+		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster)).
+		Build(ctx, r)
+	return err
+}
+
+// fromCluster wakes the control plane that the Cluster refers to.
+func (r *Reconciler) fromCluster(_ context.Context, obj client.Object) []reconcile.Request {
+	cluster, ok := obj.(*clusterv1.Cluster)
+	if !ok || cluster.Spec.ControlPlaneRef.Kind != "PortalControlPlane" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}}}
+}
+
+// fromMember wakes the control plane of the Cluster that the object belongs to.
+func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconcile.Request {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster); err != nil {
+		return nil
+	}
+	return r.fromCluster(ctx, cluster)
+}
+
+// fromTemplate wakes the control planes of the namespace: a template does not name its Cluster until core adopts it.
+func (r *Reconciler) fromTemplate(ctx context.Context, obj client.Object) []reconcile.Request {
+	all := &infrav1.PortalControlPlaneList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(obj.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalControlPlanes for a watch event")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		if all.Items[i].Spec.ClusterID == "" { // templates count when the portal cluster is created
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+	}
+	return requests
+}
+
+// watchNodes wakes the control plane when the Nodes of its workload cluster change.
+func (r *Reconciler) watchNodes(ctx context.Context, s *scope) error {
+	key := client.ObjectKeyFromObject(s.controlPlane)
+	return r.ClusterCache.Watch(ctx, s.clusterKey(), clustercache.NewWatcher(clustercache.WatcherOptions{
+		Name:    "portalcontrolplane-watchNodes",
+		Watcher: r.controller,
+		Kind:    &corev1.Node{},
+		EventHandler: handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{NamespacedName: key}}
+		}),
+		Predicates: []nodePredicate{nodeChanged},
+	}))
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// patchStatus writes what the pass found, if it changed. Only status: everything else was written, with an optimistic
+// lock, when it was decided.
+func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalControlPlaneStatus) error {
+	s.controlPlane.Status = *before.DeepCopy()
+	s.updateStatus()
+	if equality.Semantic.DeepEqual(*before, s.controlPlane.Status) {
+		return nil
+	}
+	base := s.controlPlane.DeepCopy()
+	base.Status = *before
+	if err := r.Client.Status().Patch(ctx, s.controlPlane, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	r.wrote(s.controlPlane)
+	return nil
+}
+
+// updateStatus turns what the pass found into status. It is the only place that does.
+func (s *scope) updateStatus() {
+	status := &s.controlPlane.Status
+	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, or core skips drain and hooks
+	if deleting, found := s.outcomes[clusterv1.DeletingCondition]; found {
+		s.reportDeleting(deleting)
+		s.reportOperation()
+		return
+	}
+	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
+	if s.cluster == nil {
+		outcome.Report(s.controlPlane, infrav1.AvailableCondition,
+			outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster refers to this object in spec.controlPlaneRef"))
+		return
+	}
+	for condition, o := range s.outcomes {
+		if condition != infrav1.OperationInProgressCondition {
+			outcome.Report(s.controlPlane, condition, o)
+		}
+	}
+	s.reportOperation()
+	s.reportAvailable()
+	s.countReplicas()
+}
+
+func (s *scope) reportDeleting(o outcome.Outcome) {
+	if o.Kind == outcome.Later {
+		return
+	}
+	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionTrue, o)
+	outcome.Set(s.controlPlane, infrav1.AvailableCondition, metav1.ConditionFalse,
+		outcome.Outcome{Reason: infrav1.DeletingReason, Message: o.Message})
+}
+
+// reportOperation names what runs at the portal, here and in the conditions that the Cluster sums up.
+func (s *scope) reportOperation() {
+	reason, stuck := operationReason(s.op), s.outcomes[infrav1.OperationInProgressCondition]
+	running := metav1.ConditionFalse
+	o := outcome.Outcome{Reason: infrav1.IdleReason}
+	if s.op != nil {
+		running = metav1.ConditionTrue
+		o = outcome.Outcome{Reason: reason, Message: describe(s.op) + jobOf(s.op)}
+		if stuck.Kind == outcome.Hold || stuck.Kind == outcome.Wait {
+			o = outcome.Outcome{Reason: stuck.Reason, Message: stuck.Message}
+		}
+	}
+	outcome.Set(s.controlPlane, infrav1.OperationInProgressCondition, running, o)
+	for condition, when := range map[string]string{
+		clusterv1.RollingOutCondition:  infrav1.UpgradingReason,
+		clusterv1.ScalingUpCondition:   infrav1.ScalingUpReason,
+		clusterv1.ScalingDownCondition: infrav1.ScalingDownReason,
+	} {
+		if reason == when {
+			outcome.Set(s.controlPlane, condition, metav1.ConditionTrue, o)
+		} else {
+			outcome.Set(s.controlPlane, condition, metav1.ConditionFalse, outcome.Outcome{Reason: "Not" + condition})
+		}
+	}
+}
+
+func jobOf(op *journal.Operation) string {
+	if op.JobID == "" {
+		return ""
+	}
+	return " (job " + op.JobID + ")"
+}
+
+func operationReason(op *journal.Operation) string {
+	switch {
+	case op == nil:
+		return infrav1.IdleReason
+	case op.Unknown != "":
+		return infrav1.OutcomeUnknownReason
+	case op.Type == journal.Upgrade:
+		return infrav1.UpgradingReason
+	case op.Type == journal.Delete:
+		return infrav1.DeletingReason
+	case op.Type == journal.Create:
+		return infrav1.CreatingReason
+	case operationOn(op) == claims.RemoveNodes:
+		return infrav1.ScalingDownReason
+	}
+	return infrav1.ScalingUpReason
+}
+
+// reportAvailable makes Available of the first condition that keeps the API server from being used.
+func (s *scope) reportAvailable() {
+	summary, status := outcome.Outcome{Reason: infrav1.AvailableReason}, metav1.ConditionTrue
+	for _, t := range []string{infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition} {
+		c := conditions.Get(s.controlPlane, t)
+		if c != nil && c.Status == metav1.ConditionTrue {
+			continue
+		}
+		status = metav1.ConditionFalse
+		if c != nil {
+			summary = outcome.Outcome{Reason: c.Reason, Message: c.Message}
+		} else {
+			summary = outcome.Outcome{Reason: infrav1.WaitingForInfrastructureReason}
+		}
+		break
+	}
+	outcome.Set(s.controlPlane, infrav1.AvailableCondition, status, summary)
+	if s.outcomes[infrav1.KubeconfigReadyCondition].IsDone() && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
+	}
+}
+
+// countReplicas fills versions and counters.
+func (s *scope) countReplicas() {
+	status, nodes := &s.controlPlane.Status, s.controlPlane.Spec.Replicas
+	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
+	count := func(when bool) *int32 {
+		if when {
+			return ptr.To(ptr.Deref(nodes, 0))
+		}
+		return ptr.To[int32](0)
+	}
+	status.Replicas = count(s.controlPlane.Spec.ClusterID != "")
+	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
+	if s.record.Version != "" {
+		status.Version = s.record.Version
+		status.Versions = []clusterv1.StatusVersion{{Version: s.record.Version, Replicas: ptr.Deref(nodes, 0)}}
+	}
+	status.UpToDateReplicas = count(connected && s.record.Version == s.controlPlane.Spec.Version)
+	if s.outcomes[infrav1.ConnectedCondition].IsDone() && s.desired.known {
+		status.Workers = &infrav1.WorkerCounts{
+			Desired: int32(s.desired.sum),              //nolint:gosec // a count of workers
+			Size:    int32(s.record.Size),              //nolint:gosec // a count of workers
+			Nodes:   int32(len(s.nodes)),               //nolint:gosec // a count of workers
+			Claimed: int32(len(s.nodes) - s.plan.Free), //nolint:gosec // a count of workers
+		}
+	}
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// reconcileWorkers keeps Machines and worker nodes one to one, and the number of workers at the sum of the replicas.
+func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Outcome {
+	if s.retiring() {
+		if err := r.dropHooks(ctx, s); err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is scaled")
+	}
+	if !s.outcomes[infrav1.ConnectedCondition].IsDone() {
+		return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
+	}
+	if err := r.makePlan(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
+	for _, move := range s.plan.Moves {
+		if err := r.carryOut(ctx, s, move); err != nil {
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return outcome.Come(0) // it changed under our eyes: look again
+			}
+			return outcome.Fail(fmt.Errorf("machine %s: %w", move.Machine, err))
+		}
+	}
+	if !s.desired.known {
+		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment has no spec.replicas yet")
+	}
+	if s.plan.Scale {
+		return r.scale(ctx, s)
+	}
+	return s.workersOutcome()
+}
+
+// makePlan decides from the cache; what it would change is decided again from live reads, since the sum of the replicas
+// and the Machines that are being deleted must be of one moment.
+func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
+	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
+		return err
+	}
+	if len(s.plan.Moves) == 0 && !s.plan.Scale {
+		return nil
+	}
+	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
+	if err != nil {
+		return err
+	}
+	return r.planFrom(ctx, s, r.Live, workload)
+}
+
+func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reader, workload client.Reader) (err error) {
+	if s.desired, err = r.readDesired(ctx, reader, s); err != nil {
+		return err
+	}
+	claimed := &infrav1.PortalMachineList{}
+	if err := reader.List(ctx, claimed, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
+		return fmt.Errorf("list PortalMachines: %w", err)
+	}
+	if s.nodes, err = workers(ctx, workload); err != nil {
+		return fmt.Errorf("list Nodes: %w", err)
+	}
+	if !s.desired.known {
+		s.plan = claims.Plan{}
+		return nil
+	}
+	s.plan = claims.Make(claims.View{
+		ClusterID: s.controlPlane.Spec.ClusterID,
+		Desired:   s.desired.sum,
+		Size:      s.record.Size,
+		Operation: operationOn(s.op),
+		Machines:  machineViews(s.desired.machines, claimed.Items),
+		Nodes:     nodeViews(s.nodes),
+	})
+	return nil
+}
+
+// operationOn says what the operation in flight does to nodes.
+func operationOn(op *journal.Operation) claims.Operation {
+	switch {
+	case op == nil:
+		return claims.Idle
+	case op.Type == journal.Scale && target(op) >= op.From:
+		return claims.AddsNodes
+	case op.Type == journal.Scale:
+		return claims.RemoveNodes
+	}
+	return claims.Replaces
+}
+
+func machineViews(machines []clusterv1.Machine, portalMachines []infrav1.PortalMachine) []claims.Machine {
+	byName := map[string]infrav1.PortalMachine{}
+	for _, pm := range portalMachines {
+		byName[pm.Name] = pm
+	}
+	var views []claims.Machine
+	for _, m := range machines {
+		pm, found := byName[m.Spec.InfrastructureRef.Name]
+		if !found && m.DeletionTimestamp.IsZero() {
+			continue // core is still making it
+		}
+		view := claims.Machine{
+			Name:            m.Name,
+			Created:         m.CreationTimestamp.Time,
+			Deleting:        !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
+			PreDrain:        metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
+			PreTerminate:    metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
+			Drained:         waitsForPreTerminate(m),
+			ClaimProviderID: pm.Spec.ProviderID,
+			ProviderID:      m.Spec.ProviderID,
+			NodeRef:         m.Status.NodeRef.Name,
+		}
+		if pm.Spec.Node != nil {
+			view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
+		}
+		views = append(views, view)
+	}
+	return views
+}
+
+// waitsForPreTerminate tells whether core has drained the Machine's Node and waits at the pre-terminate hook.
+func waitsForPreTerminate(m clusterv1.Machine) bool {
+	return conditions.GetReason(&m, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingWaitingForPreTerminateHookReason
+}
+
+func nodeViews(nodes []corev1.Node) []claims.Node {
+	var views []claims.Node
+	for i := range nodes {
+		n := &nodes[i]
+		views = append(views, claims.Node{
+			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID,
+			Created: n.CreationTimestamp.Time, Ready: util.IsNodeReady(n), Cordoned: n.Spec.Unschedulable,
+		})
+	}
+	return views
+}
+
+// workersOutcome tells how Machines and nodes stand.
+func (s *scope) workersOutcome() outcome.Outcome {
+	s.workers = len(s.nodes)
+	switch {
+	case s.op != nil && s.op.Type == journal.Scale:
+		reason := infrav1.ScalingUpReason
+		if operationOn(s.op) == claims.RemoveNodes {
+			reason = infrav1.ScalingDownReason
+		}
+		return outcome.WaitFor(0, reason, "the portal scales from %d to %s workers (job %s)", s.op.From, s.op.Target, s.op.JobID)
+	case len(s.plan.Draining) > 0:
+		names := slices.Sorted(slices.Values(s.plan.Draining))
+		return outcome.WaitFor(0, infrav1.DrainingReason,
+			"the portal is asked to remove workers when these Machines are drained: %s (see their condition Deleting)", strings.Join(names, ", "))
+	case s.op != nil:
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are seen to when the portal has finished to %s", describe(s.op))
+	case s.workers < s.desired.sum:
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes are there", s.workers, s.desired.sum)
+	case s.plan.Unbound > 0:
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
+	case s.plan.Free > 0:
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, s.workers)
+	case s.workers > s.desired.sum:
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes are there, %d are wanted; waiting for Machines to be deleted", s.workers, s.desired.sum)
+	}
+	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
+}
+
+// dropHooks lets all Machines of a Cluster that is being deleted go: the whole portal cluster goes, so there is nothing
+// to drain and no node to keep.
+func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
+	machines := &clusterv1.MachineList{}
+	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
+	if s.cluster != nil {
+		name = s.cluster.Name
+	}
+	if err := r.Client.List(ctx, machines, client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+		return err
+	}
+	var all []error
+	for i := range machines.Items {
+		if machines.Items[i].Spec.InfrastructureRef.Kind == machineKind {
+			all = append(all, client.IgnoreNotFound(r.letGo(ctx, &machines.Items[i])))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package portalmachine reconciles PortalMachines: it tells core and people how a claim stands. Which node a claim is
+// bound to is decided by package portalcontrolplane for all Machines of a Cluster together; this package never calls
+// the portal, and writes nothing but status.
+//
+// A PortalMachine has no finalizer: core deletes it when both hooks on its Machine are gone, and there is nothing at the
+// portal that belongs to it alone.
+package portalmachine
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachines/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+
+// Reconciler reconciles PortalMachines.
+type Reconciler struct {
+	Client           client.Client
+	WatchFilterValue string
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalmachine")
+	clusterToMachines, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &infrav1.PortalMachineList{}, mgr.GetScheme())
+	if err != nil {
+		return err
+	}
+	machineToPortalMachine := util.MachineToInfrastructureMapFunc(infrav1.GroupVersion.WithKind("PortalMachine"))
+	return capicontroller.NewControllerManagedBy(mgr, log).
+		For(&infrav1.PortalMachine{}).
+		WithOptions(options).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		Watches(&clusterv1.Machine{}, handler.EnqueueRequestsFromMapFunc(machineToPortalMachine)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToMachines), predicates.ClusterPausedTransitions(mgr.GetScheme(), log)).
+		Complete(ctx, r)
+}
+
+// Reconcile tells how one claim stands.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	claim := &infrav1.PortalMachine{}
+	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	machine, err := util.GetOwnerMachine(ctx, r.Client, claim.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ctrl.Result{}, err
+	}
+	var cluster *clusterv1.Cluster
+	if machine != nil {
+		if cluster, err = util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName); err != nil && !apierrors.IsNotFound(err) {
+			return ctrl.Result{}, err
+		}
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, claim); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	before := claim.DeepCopy()
+	updateStatus(claim, machine)
+	if equality.Semantic.DeepEqual(before.Status, claim.Status) {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(r.Client.Status().Patch(ctx, claim, client.MergeFrom(before)))
+}
+
+// updateStatus says how the claim stands. A claim that was bound once stays provisioned: the contract does not take it
+// back, and a node that is replaced is a new binding of the same claim.
+func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
+	o := outcome.WaitFor(0, infrav1.WaitingForNodeReason, "waiting for the portal to add a worker node; see condition WorkersReady of the PortalControlPlane")
+	switch {
+	case machine == nil:
+		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
+	case claim.Spec.Node != nil:
+		o = outcome.DoneBecause(infrav1.BoundReason, "")
+		claim.Status.Initialization.Provisioned = ptr.To(true)
+		claim.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: claim.Spec.Node.Name}}
+	case claim.Spec.ProviderID != "":
+		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and its node stays: nothing is to be removed at the portal")
+	}
+	outcome.Report(claim, infrav1.ReadyCondition, o)
+	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
+	if !claim.DeletionTimestamp.IsZero() {
+		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason}
+	}
+	outcome.Set(claim, clusterv1.DeletingCondition, deleting, d)
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
+)
+
+// UserAgent is what API servers and the portal see.
+const UserAgent = "cluster-api-provider-portal"
+
+// Options of the controllers.
+type Options struct {
+	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter; empty: everything is reconciled.
+	WatchFilterValue string
+	// How many objects are reconciled at the same time.
+	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
+}
+
+// ClientOptions make the manager's client read Secrets live: a rotated password counts at once, and no Secret is cached.
+func ClientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+}
+
+// SetupWithManager adds all reconcilers to the manager.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+	workloads, err := setupClusterCache(ctx, mgr, options)
+	if err != nil {
+		return err
+	}
+	identities := &identity.Resolver{Client: mgr.GetClient(), Pool: &cloud.Pool{}, UserAgent: UserAgent}
+	cluster := &portalcluster.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
+		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,
+	}
+	if err := cluster.SetupWithManager(ctx, mgr, concurrency(options.ClusterConcurrency)); err != nil {
+		return fmt.Errorf("set up the PortalCluster controller: %w", err)
+	}
+	controlPlane := &portalcontrolplane.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
+		Recorder: mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
+	}
+	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
+		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
+	}
+	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
+	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
+		return fmt.Errorf("set up the PortalMachine controller: %w", err)
+	}
+	return nil
+}
+
+// setupClusterCache connects to the workload clusters of PortalControlPlanes, as soon as their kubeconfig is there.
+func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options Options) (clustercache.ClusterCache, error) {
+	workloads, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:     mgr.GetClient(),
+		WatchFilterValue: options.WatchFilterValue,
+		ClusterFilter: func(cluster *clusterv1.Cluster) bool {
+			return cluster.Spec.ControlPlaneRef.Kind == "PortalControlPlane" &&
+				ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
+		},
+		Client: clustercache.ClientOptions{UserAgent: UserAgent},
+	}, concurrency(options.ClusterCacheConcurrency))
+	if err != nil {
+		return nil, fmt.Errorf("set up the connections to workload clusters: %w", err)
+	}
+	return workloads, nil
+}
+
+func concurrency(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager runs the portal provider's controllers.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsv1 "k8s.io/component-base/logs/api/v1"
+	"k8s.io/klog/v2"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/feature"
+	"sigs.k8s.io/cluster-api/util/flags"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers"
+)
+
+// gracePeriod lets calls to the portal that are under way end, with their outcomes stored, before the manager does.
+const gracePeriod = 90 * time.Second
+
+// options of the manager; every flag is one of them.
+type options struct {
+	leaderElect               bool
+	leaseDuration             time.Duration
+	renewDeadline, retryEvery time.Duration
+	namespace                 string
+	healthAddr, profilerAddr  string
+	syncPeriod                time.Duration
+	controllers               controllers.Options
+	manager                   flags.ManagerOptions
+	logs                      *logs.Options
+}
+
+func main() {
+	o := options{logs: logs.NewOptions()}
+	o.addFlags(pflag.CommandLine)
+	pflag.Parse()
+	if err := o.run(); err != nil {
+		klog.Background().Error(err, "The manager stopped")
+		klog.Flush()
+		os.Exit(1)
+	}
+}
+
+func (o *options) addFlags(fs *pflag.FlagSet) {
+	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
+	fs.AddGoFlagSet(flag.CommandLine)
+	logsv1.AddFlags(o.logs, fs)
+	flags.AddManagerOptions(fs, &o.manager)
+	feature.MutableGates.AddFlag(fs)
+	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active.")
+	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over the leadership.")
+	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its leadership before it gives up.")
+	fs.DurationVar(&o.retryEvery, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries to get or renew the leadership.")
+	fs.StringVar(&o.namespace, "namespace", "", "Namespace to watch. If empty, all namespaces are watched.")
+	fs.StringVar(&o.controllers.WatchFilterValue, "watch-filter", "",
+		fmt.Sprintf("Only reconcile objects with label %s of this value. If empty, all objects are reconciled.", clusterv1.WatchLabel))
+	fs.StringVar(&o.healthAddr, "health-addr", ":9440", "Address of the health probes.")
+	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, there is none.")
+	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is looked at even if nothing changed.")
+	fs.IntVar(&o.controllers.ClusterConcurrency, "portalcluster-concurrency", 10, "Number of PortalClusters to reconcile at the same time.")
+	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")
+	fs.IntVar(&o.controllers.MachineConcurrency, "portalmachine-concurrency", 10, "Number of PortalMachines to reconcile at the same time.")
+	fs.IntVar(&o.controllers.ClusterCacheConcurrency, "clustercache-concurrency", 50, "Number of workload clusters to connect to at the same time.")
+}
+
+// run starts the manager and stays until SIGTERM or SIGINT; a second signal ends it at once.
+func (o *options) run() error {
+	if err := logsv1.ValidateAndApply(o.logs, nil); err != nil {
+		return err
+	}
+	log := klog.Background()
+	ctrl.SetLogger(log)
+	mgr, err := o.newManager()
+	if err != nil {
+		return err
+	}
+	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
+	if err := controllers.SetupWithManager(ctx, mgr, o.controllers); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ready", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
+		return err
+	}
+	log.Info("Starting the manager")
+	return mgr.Start(ctx)
+}
+
+func (o *options) newManager() (ctrl.Manager, error) {
+	_, metrics, err := flags.GetManagerOptions(o.manager)
+	if err != nil {
+		return nil, fmt.Errorf("flags: %w", err)
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return nil, fmt.Errorf("no management cluster: %w", err)
+	}
+	config.QPS, config.Burst = 100, 200
+	config.UserAgent = controllers.UserAgent
+	return ctrl.NewManager(config, o.managerOptions(metrics))
+}
+
+func (o *options) managerOptions(metrics *metricsserver.Options) ctrl.Options {
+	grace := gracePeriod
+	managerOptions := ctrl.Options{
+		Scheme:                        newScheme(),
+		Metrics:                       *metrics,
+		HealthProbeBindAddress:        o.healthAddr,
+		PprofBindAddress:              o.profilerAddr,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "controller-leader-election-capportal",
+		LeaseDuration:                 &o.leaseDuration,
+		RenewDeadline:                 &o.renewDeadline,
+		RetryPeriod:                   &o.retryEvery,
+		LeaderElectionReleaseOnCancel: true, // only after all calls under way have ended
+		GracefulShutdownTimeout:       &grace,
+		Cache:                         cache.Options{SyncPeriod: &o.syncPeriod},
+		Client:                        controllers.ClientOptions(),
+	}
+	if o.namespace != "" {
+		managerOptions.Cache.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+	}
+	return managerOptions
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err) // only a programming error can make it fail
+		}
+	}
+	return scheme
+}
