@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// listening is a portal on a real socket and a client that trusts it.
+func listening(t *testing.T, opts emulator.Options) (*emulator.Portal, *http.Client) {
+	t.Helper()
+	p := newPortal(t, opts)
+	if err := p.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(p.CAPEM()) {
+		t.Fatal("the CA is no certificate")
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	return p, &http.Client{Transport: transport, Timeout: 10 * time.Second}
+}
+
+func fetch(t *testing.T, client *http.Client, url string) (*http.Response, []byte, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	return response, body, err
+}
+
+// TestTLS: only HTTPS is accepted, and only by those who know the CA (Authentication 9).
+func TestTLS(t *testing.T) {
+	p, client := listening(t, emulator.Options{BasePath: "/v1"})
+	response, body, err := fetch(t, client, p.URL()+"/vpcs")
+	if err != nil || response.StatusCode != 401 || !bytes.Contains(body, []byte(emulator.CodeInvalidToken)) {
+		t.Errorf("%v %v %s", err, response, body)
+	}
+	var unknown *tls.CertificateVerificationError
+	if _, _, err := fetch(t, &http.Client{}, p.URL()+"/vpcs"); !errors.As(err, &unknown) {
+		t.Errorf("without the CA: %v", err)
+	}
+	response, _, err = fetch(t, client, strings.Replace(p.URL(), "https", "http", 1)+"/vpcs")
+	if err != nil || response.StatusCode != 400 {
+		t.Errorf("plain HTTP: %v %v", err, response)
+	}
+	if n := len(p.Journal()); n != 2 {
+		t.Errorf("the journal has %d entries, want the start and one request", n)
+	}
+}
+
+// TestCutOnTheWire: over a real connection faults end it, with either protocol.
+func TestCutOnTheWire(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		p, client := listening(t, emulator.Options{HTTP1: http1, Faults: []emulator.Fault{
+			{Path: "/vpcs", Cut: true}, {Path: "/instances", Body: emulator.BodyInterrupted},
+		}})
+		if _, _, err := fetch(t, client, p.URL()+"/vpcs"); err == nil {
+			t.Error("an answer came before the cut")
+		}
+		response, body, err := fetch(t, client, p.URL()+"/instances")
+		if response == nil || err == nil || len(body) == 0 {
+			t.Fatalf("interrupted: %v %q %v", response, body, err)
+		}
+		if want := map[bool]int{false: 2, true: 1}[http1]; response.ProtoMajor != want {
+			t.Errorf("HTTP/%d, want %d", response.ProtoMajor, want)
+		}
+	}
+}
+
+// TestServe ends with its context; Close ends a listener and delays under way.
+func TestServe(t *testing.T) {
+	p, client := listening(t, emulator.Options{Faults: []emulator.Fault{{Delay: time.Hour}}})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Serve(ctx, "127.0.0.1:0"); err != nil {
+		t.Error(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _, _ = fetch(t, client, p.URL()+"/vpcs")
+	}()
+	p.Close()
+	<-done
+	if err := p.Listen("127.0.0.1:0"); err == nil {
+		t.Error("a closed portal listens")
+	}
+}
+
+// TestAdmin steers faults and shows the books.
+func TestAdmin(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	url, err := p.ListenAdmin("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := login(t, p)
+	steps := []struct {
+		method, path, body string
+		status             int
+		want               string
+	}{
+		{"POST", "/faults", `{"id":"one","path":"/vpcs","status":503,"delay":"1ms"}`, 200, `"id": "one"`},
+		{"POST", "/faults", `[{"id":"two","cut":true,"nth":100},{"id":"three","cut":true,"nth":100}]`, 200, `"three"`},
+		{"POST", "/faults", `{"id":"one","cut":true}`, 400, "already"},
+		{"POST", "/faults", `{"cutt":true}`, 400, "cutt"},
+		{"DELETE", "/faults/two", "", 200, `"three"`},
+		{"DELETE", "/faults/two", "", 404, ""},
+		{"GET", "/faults", "", 200, `"delay": "1ms"`},
+		{"GET", "/journal", "", 200, `"path": "/login"`},
+		{"GET", "/journal?format=text", "", 200, "POST /login → 200\n"},
+		{"GET", "/clusters", "", 200, "[]"},
+		{"GET", "/jobs", "", 200, "[]"},
+		{"GET", "/volumes", "", 200, "[]"},
+		{"GET", "/mailbox/admin@portal.example", "", 200, ""},
+		{"PUT", "/faults", "", 405, ""},
+	}
+	for _, step := range steps {
+		r, err := http.NewRequestWithContext(t.Context(), step.method, url+step.path, strings.NewReader(step.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.StatusCode != step.status || !strings.Contains(string(body), step.want) {
+			t.Errorf("%s %s: %v %d %s", step.method, step.path, err, response.StatusCode, body)
+		}
+	}
+	c.get("/vpcs").refused(503, emulator.CodeUnavailable)
+	p.ClearFaults()
+	c.get("/vpcs").want(200)
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestAdminIsLocal: it neither listens elsewhere nor answers to another host's name.
+func TestAdminIsLocal(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	if _, err := p.ListenAdmin("0.0.0.0:0"); err == nil {
+		t.Error("the admin listener is open to the network")
+	}
+	url, err := p.ListenAdmin("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/clusters", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = "portal.example"
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	if response.StatusCode != http.StatusForbidden {
+		t.Errorf("status %d", response.StatusCode)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestStateAsData: what the admin listener shows can be read by programs.
+func TestStateAsData(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		c.create(c.newCluster(2))
+		data, err := json.Marshal(p.Clusters())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []emulator.Cluster
+		if err := json.Unmarshal(data, &out); err != nil || len(out) != 1 || len(out[0].Nodes) != 3 {
+			t.Errorf("%v %s", err, data)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestShapes: each alternative answer where the specification leaves room, and its default.
+func TestShapes(t *testing.T) {
+	network := `{"cidr":"10.0.0.0/24"}`
+	for name, test := range map[string]struct {
+		shapes emulator.Shapes
+		check  func(c *caller)
+	}{
+		"defaults": {emulator.Shapes{}, func(c *caller) {
+			c.get("/kubernetes-versions").has("v1.34.9", "versions", 0, "semanticVersion").text("versions", 0, "state")
+			c.post("/networks", network).want(201).text("network", "id")
+		}},
+		"bare lists": {emulator.Shapes{BareLists: true}, func(c *caller) {
+			c.get("/kubernetes-versions").want(200).text(0, "id")
+			c.get("/vpcs").want(200).text(0, "id")
+			c.get("/instances").want(200).has(nil, 0)
+		}},
+		"bare versions": {emulator.Shapes{BareVersions: true}, func(c *caller) { c.get("/kubernetes-versions").has("1.34.9", "versions", 0, "semanticVersion") }},
+		"version build": {emulator.Shapes{VersionBuild: "portal.1"}, func(c *caller) {
+			c.get("/kubernetes-versions").has("v1.34.9+portal.1", "versions", 0, "semanticVersion")
+		}},
+		"flat ids":    {emulator.Shapes{CreatedID: emulator.IDFlat}, func(c *caller) { c.post("/networks", network).want(201).text("id") }},
+		"network 200": {emulator.Shapes{NetworkStatus: http.StatusOK}, func(c *caller) { c.post("/networks", network).want(200).text("network", "id") }},
+		"network 202, nested": {emulator.Shapes{NetworkStatus: 202}, func(c *caller) {
+			c.wait(c.post("/networks", network).want(202).text("jobId")).text("result", "network", "id")
+		}},
+		"network 202, flat": {emulator.Shapes{NetworkStatus: 202, CreatedID: emulator.IDFlat}, func(c *caller) {
+			c.wait(c.post("/networks", network).want(202).text("jobId")).text("result", "id")
+		}},
+		"cluster, flat": {emulator.Shapes{CreatedID: emulator.IDFlat}, func(c *caller) {
+			c.wait(c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")).text("result", "id")
+		}},
+		"job error": {emulator.Shapes{JobError: emulator.JobErrorString}, func(c *caller) {
+			inject(c.t, c.p, emulator.Fault{Job: emulator.JobFails, JobCode: "C", JobMessage: "m"})
+			c.wait(c.post("/vpcs", `{"name":"v"}`).want(202).text("jobId")).has("C: m", "error")
+		}},
+		"codes": {emulator.Shapes{CodeStatus: map[string]int{emulator.CodeResourceNotFound: 422, emulator.CodeInvalidParameter: 409}}, func(c *caller) {
+			c.get("/jobs/none").refused(422, emulator.CodeResourceNotFound)
+			c.post("/networks", `{"cidr":"x"}`).refused(409, emulator.CodeInvalidParameter)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, emulator.Options{Shapes: test.shapes}, func(t *testing.T, _ *emulator.Portal, c *caller) { test.check(c) })
+		})
+	}
+}
+
+// TestOTPTokenField is where the specification does not show the name.
+func TestOTPTokenField(t *testing.T) {
+	opts := mfaOptions()
+	opts.Shapes.OTPTokenField = "accessToken"
+	bubble(t, opts, func(t *testing.T, _ *emulator.Portal, c *caller) {
+		c.post("/mfa/send-otp", "").want(200)
+		c.token = c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("accessToken")
+		c.get("/vpcs").want(200)
+	})
+}
+
+// TestOptionsThatCannotBe are refused at the start.
+func TestOptionsThatCannotBe(t *testing.T) {
+	for name, opts := range map[string]emulator.Options{
+		"created id":     {Shapes: emulator.Shapes{CreatedID: "deep"}},
+		"network status": {Shapes: emulator.Shapes{NetworkStatus: 204}},
+		"job error":      {Shapes: emulator.Shapes{JobError: "list"}},
+		"code status":    {Shapes: emulator.Shapes{CodeStatus: map[string]int{"X": 200}}},
+		"version":        {Versions: []emulator.Version{{SemanticVersion: "1.36"}}},
+		"victims":        {VictimOrder: "largest"},
+		"upgrade":        {UpgradeStyle: "big bang"},
+	} {
+		if _, err := emulator.New(opts); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
