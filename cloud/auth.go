@@ -27,7 +27,7 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	case err != nil:
 	case tokenRefused(a):
 		h.session.drop(g)
-	default:
+	case a.status < 500 && a.status != http.StatusTooManyRequests: // which may come before the token is looked at
 		h.session.accepted()
 	}
 	return a, err

@@ -19,12 +19,14 @@ const (
 // Rules of our own.
 const (
 	defaultMaxOpen = 4                // mutations between ticket and answer at one time, so that a crash leaves few in doubt
-	pollShare      = 0.2              // of the tokens that polls get while others queue too
 	marginShare    = 0.1              // of the burst that is left to jitter on the way, and to others
 	placeGrace     = 15 * time.Second // for which a place outlives the time at which its flow was to come back
 	ticketLife     = time.Minute      // of a ticket that is neither spent nor released
 	minWait        = 100 * time.Millisecond
 )
+
+// guaranteed is the part of the tokens that a class gets at least, whatever waits before it.
+var guaranteed = map[Class]float64{Poll: 0.2, Read: 0.1}
 
 // GovernorOptions describes an account. The zero value is the standard tier.
 type GovernorOptions struct {
@@ -122,7 +124,7 @@ func (g *Governor) claim(p *place, now time.Time) (*ticket, time.Time) {
 	g.advance(now)
 	g.queue.keep(p, now.Add(placeGrace))
 	g.allot(now)
-	if p.allotted && (p.key.class != Mutation || g.open < g.options.MaxOpen) {
+	if p.allotted && g.gate.open(now) && (p.key.class != Mutation || g.open < g.options.MaxOpen) {
 		g.queue.leave(p)
 		return g.grant(p, now), time.Time{}
 	}
@@ -142,12 +144,13 @@ func (g *Governor) advance(now time.Time) {
 	}
 }
 
-// allot hands free tokens to the places whose turn it is.
+// allot hands free tokens to the places whose turn it is, and takes them back when the portal tells that there are
+// fewer than we thought.
 func (g *Governor) allot(now time.Time) {
-	if !g.gate.open(now) {
-		return
+	for g.free() < 0 && len(g.queue.aside) > 0 {
+		g.queue.revoke()
 	}
-	for g.bucket.level-float64(len(g.tickets)+g.queue.allotted) >= 1 {
+	for g.gate.open(now) && g.free() >= 1 {
 		p := g.queue.next(g.options.MaxOpen)
 		if p == nil {
 			return
@@ -156,14 +159,20 @@ func (g *Governor) allot(now time.Time) {
 	}
 }
 
+// free is the number of tokens that nobody has been promised.
+func (g *Governor) free() float64 {
+	return g.bucket.level - float64(len(g.tickets)+len(g.queue.aside))
+}
+
 // expect estimates when the place gets its token. Others may come before it or leave; it is asked again then.
 func (g *Governor) expect(p *place, now time.Time) time.Time {
-	if p.allotted { // and no mutation may be opened
-		return now.Add(5 * minWait)
+	open := later(now, g.gate.until)
+	if p.allotted { // but the gate is closed, or no mutation may be opened
+		return later(open, now.Add(5*minWait))
 	}
-	missing := g.queue.ahead(p) + 1 + float64(len(g.tickets)+g.queue.allotted) - g.bucket.level
-	at := later(now, g.gate.until).Add(time.Duration(max(missing, 0) / g.bucket.rate() * float64(time.Second)))
-	return later(at, now.Add(minWait))
+	missing := g.queue.ahead(p) + 1 - g.free()
+	wait := time.Duration(max(missing, 0) / g.bucket.rate() * float64(time.Second))
+	return later(open.Add(wait), now.Add(minWait))
 }
 
 func later(a, b time.Time) time.Time {

@@ -22,6 +22,17 @@ func (l *lane) push(p *place) {
 	l.size++
 }
 
+// pushFront puts the place before all others.
+func (l *lane) pushFront(p *place) {
+	flow := p.key.flow
+	if turn := slices.Index(l.turns, flow); turn >= 0 {
+		l.turns = slices.Delete(l.turns, turn, turn+1)
+	}
+	l.turns = slices.Insert(l.turns, 0, flow)
+	l.flows[flow] = slices.Insert(l.flows[flow], 0, p)
+	l.size++
+}
+
 // pop takes the first place of the flow whose turn it is; nil when the lane is empty.
 func (l *lane) pop() *place {
 	if len(l.turns) == 0 {

@@ -2,7 +2,10 @@
 
 package cloud
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Class is what a call is for; it decides who goes first.
 type Class int
@@ -50,10 +53,9 @@ type place struct {
 type queue struct {
 	places    map[placeKey]*place
 	lanes     map[Class]*lane
-	allotted  int // tokens set aside
-	mutations int // of which for mutations
-	credit    float64
-	readNext  bool // mutations and reads alternate
+	aside     []*place          // those that have a token set aside, in the order in which they got it
+	mutations int               // of which for mutations
+	credit    map[Class]float64 // towards a class's guaranteed share
 	serial    int
 	swept     time.Time
 }
@@ -61,6 +63,7 @@ type queue struct {
 func newQueue() queue {
 	return queue{
 		places: map[placeKey]*place{},
+		credit: map[Class]float64{},
 		lanes:  map[Class]*lane{login: newLane(), Mutation: newLane(), Read: newLane(), Poll: newLane()},
 	}
 }
@@ -98,14 +101,26 @@ func (q *queue) keep(p *place, until time.Time) {
 // allot sets a token aside for the place.
 func (q *queue) allot(p *place) {
 	p.allotted = true
-	q.count(p, 1)
+	q.aside = append(q.aside, p)
+	if p.key.class == Mutation {
+		q.mutations++
+	}
 }
 
-func (q *queue) count(p *place, by int) {
-	q.allotted += by
+// unallot frees the token that was set aside for the place.
+func (q *queue) unallot(p *place) {
+	p.allotted = false
+	q.aside = slices.DeleteFunc(q.aside, func(other *place) bool { return other == p })
 	if p.key.class == Mutation {
-		q.mutations += by
+		q.mutations--
 	}
+}
+
+// revoke frees the token set aside last, because there is none; its place is the first of its class again.
+func (q *queue) revoke() {
+	p := q.aside[len(q.aside)-1]
+	q.unallot(p)
+	q.lanes[p.key.class].pushFront(p)
 }
 
 // leave takes the place out of the queue; a token that was set aside is free again.
@@ -116,8 +131,7 @@ func (q *queue) leave(p *place) {
 	p.left = true
 	delete(q.places, p.key)
 	if p.allotted {
-		p.allotted = false
-		q.count(p, -1)
+		q.unallot(p)
 	} else {
 		q.lanes[p.key.class].remove(p)
 	}
@@ -136,62 +150,59 @@ func (q *queue) sweep(now time.Time) {
 	}
 }
 
-// next picks the place for one token: logins, then mutations and reads in turn, then polls; but every fifth token is
-// for a poll if one waits.
+// next picks the place for one token: logins, then mutations, reads, polls; but classes behind others that wait get
+// their share of the tokens.
 func (q *queue) next(maxOpen int) *place {
 	if p := q.lanes[login].pop(); p != nil {
 		return p
 	}
-	q.credit = min(q.credit+pollShare, 1)
-	if q.credit >= 1 {
-		if p := q.lanes[Poll].pop(); p != nil {
-			q.credit = 0
-			return p
+	for _, class := range []Class{Poll, Read} {
+		q.credit[class] = min(q.credit[class]+guaranteed[class], 1)
+	}
+	for _, class := range []Class{Poll, Read} {
+		if q.credit[class] >= 1 {
+			if p := q.lanes[class].pop(); p != nil {
+				return q.charge(p)
+			}
 		}
 	}
-	if p := q.foreground(maxOpen); p != nil {
+	// Tokens set aside for mutations are bounded, or mutations that must not be opened yet would hold them all.
+	if p := q.popMutation(maxOpen); p != nil {
 		return p
 	}
-	if p := q.lanes[Poll].pop(); p != nil {
-		q.credit = 0
-		return p
+	for _, class := range []Class{Read, Poll} {
+		if p := q.lanes[class].pop(); p != nil {
+			return q.charge(p)
+		}
 	}
 	return nil
 }
 
-// foreground alternates between mutations and reads. Tokens set aside for mutations are bounded, or mutations that
-// must not be opened yet would hold all tokens.
-func (q *queue) foreground(maxOpen int) *place {
-	order := [2]Class{Mutation, Read}
-	if q.readNext {
-		order = [2]Class{Read, Mutation}
+func (q *queue) popMutation(maxOpen int) *place {
+	if q.mutations >= maxOpen {
+		return nil
 	}
-	for _, class := range order {
-		if class == Mutation && q.mutations >= maxOpen {
-			continue
-		}
-		if p := q.lanes[class].pop(); p != nil {
-			q.readNext = class == Mutation
-			return p
-		}
-	}
-	return nil
+	return q.lanes[Mutation].pop()
+}
+
+func (q *queue) charge(p *place) *place {
+	q.credit[p.key.class] = max(q.credit[p.key.class]-1, 0)
+	return p
 }
 
 // ahead estimates how many tokens are handed out before the place gets one.
 func (q *queue) ahead(p *place) float64 {
 	rank := float64(q.lanes[p.key.class].rank(p))
-	foreground := float64(q.lanes[Mutation].size + q.lanes[Read].size + q.lanes[login].size)
-	polls := float64(q.lanes[Poll].size)
 	switch p.key.class {
 	case login:
 		return rank
-	case Poll:
-		return min(rank+foreground, (rank+1)/pollShare)
-	case Read:
-		rank += min(rank+1, float64(q.lanes[Mutation].size))
-	default:
-		rank += min(rank+1, float64(q.lanes[Read].size))
+	case Mutation:
+		others := min(float64(q.lanes[Read].size), rank*guaranteed[Read]) + min(float64(q.lanes[Poll].size), rank*guaranteed[Poll])
+		return rank + others/(1-guaranteed[Read]-guaranteed[Poll])
 	}
-	return rank + min(polls, rank*pollShare/(1-pollShare))
+	before := float64(q.lanes[Mutation].size)
+	if p.key.class == Poll {
+		before += float64(q.lanes[Read].size)
+	}
+	return min(rank+before, (rank+1)/guaranteed[p.key.class])
 }

@@ -28,7 +28,7 @@ func (g *Governor) Stats() GovernorStats {
 		Waiting:  map[Class]int{},
 		Open:     g.open,
 		InFlight: g.inFlight,
-		Jobs:     len(g.jobs.started),
+		Jobs:     len(g.jobs.running),
 		ClosedTo: g.gate.until,
 	}
 	for class, lane := range g.queue.lanes {

@@ -49,6 +49,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, unreadable(request, a, "no job with a status")
 	}
 	job.ID = jobID
+	c.governor.saw(jobID, job.Done())
 	return job, nil
 }
 

@@ -10,10 +10,11 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Backoff after a refused login: at most two logins in any minute, whatever calls for them.
+// Times between logins. After a refusal there are at most two in any minute, whatever calls for them.
 const (
 	refusalBackoff    = 30 * time.Second
 	maxRefusalBackoff = 10 * time.Minute
+	refreshRetry      = time.Minute // while the old token is still good
 )
 
 // session holds the token of one user, and remembers when the portal refused to give one. Its states: no token,
@@ -46,9 +47,21 @@ func (s *session) grant(ctx context.Context) (*grant, error) {
 		}
 	}
 	if g != nil && now.Before(g.expiresAt) {
+		s.postpone(g, now.Add(refreshRetry))
 		return g, nil // the refresh failed; the old token is still good
 	}
 	return nil, err
+}
+
+// postpone sets when a failed refresh is tried again.
+func (s *session) postpone(g *grant, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == g {
+		later := *g
+		later.refreshAt = until
+		s.current = &later
+	}
 }
 
 // known is the present token if there is one, and the remembered refusal while it holds.
@@ -134,7 +147,7 @@ func (s *session) remember(err error) error {
 func (s *session) drop(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == g {
+	if s.current != nil && s.current.token.reveal() == g.token.reveal() {
 		s.current = nil
 	}
 }

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// portalLimit is the rate limit as the specification describes it, for tests in a synctest bubble: a token bucket of
+// 300 requests a minute with a burst of 50, shared by all users of the account.
+type portalLimit struct {
+	http.Handler
+	latency time.Duration // of every request, each way
+	headers bool          // X-RateLimit-Remaining on every answer, not only on 429
+
+	mu       sync.Mutex
+	tokens   float64
+	at       time.Time
+	requests int
+	refused  int
+}
+
+func newPortalLimit(latency time.Duration, h http.Handler) *portalLimit {
+	return &portalLimit{Handler: h, latency: latency, tokens: 50, at: time.Now()}
+}
+
+// take spends one token of the account, for a request or for a neighbour.
+func (p *portalLimit) take() (bool, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.tokens = min(50, p.tokens+now.Sub(p.at).Seconds()*5)
+	p.at = now
+	if p.tokens < 1 {
+		return false, 0
+	}
+	p.tokens--
+	return true, int(p.tokens)
+}
+
+// RoundTrip makes it a transport: in process, so that time is the bubble's.
+func (p *portalLimit) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(p.latency)
+	ok, left := p.take()
+	p.mu.Lock()
+	p.requests++
+	if !ok {
+		p.refused++
+	}
+	p.mu.Unlock()
+	w := httptest.NewRecorder()
+	if ok {
+		if p.headers {
+			w.Header().Set("X-RateLimit-Limit", "300")
+			w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(left))
+		}
+		p.ServeHTTP(w, r)
+	} else {
+		w.Header().Set("X-RateLimit-Limit", "300")
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(time.Now().Unix()+1, 10))
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"error":{"code":"RATE_LIMITED","message":"slow down","requestId":"r"}}`)
+	}
+	time.Sleep(p.latency)
+	return w.Result(), nil
+}
+
+// neighbour uses the account besides us, on average so many times a second, until stop is closed. It gives the
+// number of its requests that were refused.
+func (p *portalLimit) neighbour(random *rand.Rand, perSecond float64, stop <-chan struct{}) (refused int) {
+	for !closed(stop) {
+		time.Sleep(time.Duration(random.ExpFloat64() / perSecond * float64(time.Second)))
+		if ok, _ := p.take(); !ok {
+			refused++
+		}
+	}
+	return refused
+}
+
+// testConfig is a valid configuration for a portal behind a transport.
+func testConfig(transport http.RoundTripper) Config {
+	return Config{BaseURL: "https://portal.test", Email: "robot@example.test", Password: "pw", Transport: transport}
+}
+
+func newClient(t *testing.T, config Config) *Client {
+	t.Helper()
+	c, err := New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// answers is a handler that logs in anybody and answers everything else with one body.
+func answers(status int, body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/login" {
+			_, _ = io.WriteString(w, `{"token":"token-1","user":{"id":"user-1"},"mfaRequired":false}`)
+			return
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	})
+}
