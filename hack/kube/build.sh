@@ -61,10 +61,10 @@ if ! command -v kubectl >/dev/null; then
 	build kubectl k8s.io/kubernetes/cmd/kubectl "$(stamp "$newest")"
 fi
 
-# How kwok plays kubelets: its stock stages, as one file.
+# How kwok plays kubelets: of its stock stages those that package workload does not bring itself, as one file.
 stages=$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
-for stage in node/fast/node-initialize node/heartbeat-with-lease/node-heartbeat-with-lease \
-	pod/fast/pod-ready pod/fast/pod-complete pod/fast/pod-delete; do
+for stage in node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready \
+	pod/fast/pod-complete pod/fast/pod-delete; do
 	echo ---
 	cat "$stages/$stage.yaml"
 done >"$bin/kwok-stages.yaml"

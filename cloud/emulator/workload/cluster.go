@@ -4,12 +4,17 @@ package workload
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -37,8 +42,18 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
-// stagesFile, beside the binaries, tells kwok how Nodes and Pods come and go. It is kwok's own.
+// stagesFile, beside the binaries, tells kwok how Nodes send heartbeats and how Pods come and go. It is kwok's own.
 const stagesFile = "kwok-stages.yaml"
+
+// kubelets is the name of the server that plays them.
+const kubelets = "kwok"
+
+// heartbeats is how long a Node stays Ready without one; kwok sends four in that time. Kubernetes' own 50 s would
+// make people wait who want to see what happens to a machine that is gone.
+const heartbeats = 20 * time.Second
+
+//go:embed kubelet.yaml
+var kubeletStage []byte
 
 // cluster is one workload cluster. Whoever changes it holds its turn.
 type cluster struct {
@@ -116,26 +131,41 @@ func (c *cluster) serve(ctx context.Context, version string) error {
 func (c *cluster) startOthers(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return c.plane.StartControllerManager(ctx, c.parent.binary("kube-controller-manager"), controllers...)
+		return c.plane.StartControllerManager(ctx, c.parent.binary("kube-controller-manager"),
+			"--controllers="+strings.Join(controllers, ","),
+			"--node-monitor-grace-period="+heartbeats.String())
 	})
 	group.Go(func() error { return c.plane.StartScheduler(ctx, c.parent.binary("kube-scheduler")) })
 	group.Go(func() error { return c.startKubelets(ctx) })
 	return group.Wait()
 }
 
-// startKubelets runs kwok for the Nodes that carry its label.
+// startKubelets runs kwok for the Nodes that carry its label. The leases of its predecessor are removed: it would wait
+// for them to expire.
 func (c *cluster) startKubelets(ctx context.Context) error {
+	if c.plane.Running(kubelets) {
+		return nil
+	}
+	leases := c.client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
+	if err := leases.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return err
+	}
+	home := c.parent.clusterDir(c.id)
+	kubelet := filepath.Join(home, "kubelet.yaml")
+	if err := os.WriteFile(kubelet, kubeletStage, 0o600); err != nil {
+		return err
+	}
 	return c.plane.Run(ctx, process.Spec{
-		Name: "kwok",
+		Name: kubelets,
 		Path: c.parent.binary("kwok"),
 		Args: []string{
-			"--config=" + c.parent.binary(stagesFile),
+			"--config=" + kubelet, "--config=" + c.parent.binary(stagesFile),
 			"--kubeconfig=" + c.plane.KubeconfigFile(),
 			"--manage-nodes-with-label-selector=" + kubeletLabel + "=" + kubeletLabelValue,
-			"--node-lease-duration-seconds=40",
+			fmt.Sprintf("--node-lease-duration-seconds=%.0f", heartbeats.Seconds()),
 			"--cidr=10.244.0.0/16",
 		},
-		Env: []string{"HOME=" + c.parent.clusterDir(c.id)}, // Where it would look for more configuration.
+		Env: []string{"HOME=" + home}, // Where it would look for more configuration.
 	})
 }
 

@@ -115,7 +115,7 @@ func (p *Plane) PIDs() []int {
 // Run starts a further server of this control plane, which Stop ends with it. While one of that name runs it does
 // nothing.
 func (p *Plane) Run(ctx context.Context, spec process.Spec) error {
-	if p.running(spec.Name) {
+	if p.Running(spec.Name) {
 		return nil
 	}
 	spec.Log = p.Log(spec.Name)
@@ -142,7 +142,8 @@ func (p *Plane) Stop() {
 	p.apiserver = nil
 }
 
-func (p *Plane) running(name string) bool {
+// Running tells whether the server that Run started under that name has not ended.
+func (p *Plane) Running(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.others[name].Running()

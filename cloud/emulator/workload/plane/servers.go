@@ -4,19 +4,21 @@ package plane
 
 import (
 	"context"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 )
 
-// serverGrace is how long an API server may finish requests; nothing is lost with the others, etcd has it all.
-const serverGrace = 5 * time.Second
+// serverGrace is how long an API server may finish requests. Most take milliseconds; it would wait for watches for
+// the time of a request at most, one minute.
+const serverGrace = time.Second
 
-// StartAPIServer runs the kube-apiserver binary and returns when it is ready. One that runs already is stopped before.
+// StartAPIServer runs the kube-apiserver binary and returns when it is ready. All that runs already is stopped before:
+// controllers that meet no server wait longer and longer, started again they are there at once.
 func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
-	p.apiserver.Stop()
+	p.Stop()
 	server, err := process.Start(ctx, process.Spec{
 		Name: "kube-apiserver",
 		Path: binary,
@@ -27,6 +29,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 			"--advertise-address=" + loopback, "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
 			"--client-ca-file=" + p.file("ca.crt"),
+			"--requestheader-client-ca-file=" + p.file("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + p.file("accounts.key"),
 			"--service-account-signing-key-file=" + p.file("accounts.key"),
@@ -49,8 +52,8 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 // APIServerRunning tells whether the API server has been started and has not ended.
 func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
 
-// StartControllerManager runs the kube-controller-manager binary with the controllers of that name.
-func (p *Plane) StartControllerManager(ctx context.Context, binary string, controllers ...string) error {
+// StartControllerManager runs the kube-controller-manager binary with further flags.
+func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags ...string) error {
 	port, err := process.FreePort(loopback)
 	if err != nil {
 		return err
@@ -58,11 +61,10 @@ func (p *Plane) StartControllerManager(ctx context.Context, binary string, contr
 	return p.Run(ctx, process.Spec{
 		Name: "kube-controller-manager",
 		Path: binary,
-		Args: append(p.serving(port),
-			"--controllers="+strings.Join(controllers, ","),
-			"--service-account-private-key-file="+p.file("accounts.key"),
-			"--root-ca-file="+p.file("ca.crt"),
-		),
+		Args: slices.Concat(p.serving(port), []string{
+			"--service-account-private-key-file=" + p.file("accounts.key"),
+			"--root-ca-file=" + p.file("ca.crt"),
+		}, flags),
 		Ready: p.ready(port, "/healthz"),
 	})
 }
