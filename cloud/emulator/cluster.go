@@ -3,7 +3,6 @@
 package emulator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -339,6 +338,5 @@ func (p *Portal) Clusters() []Cluster {
 		snapshot.Nodes = cl.present()
 		out = append(out, snapshot)
 	}
-	slices.SortFunc(out, func(a, b Cluster) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return out
 }

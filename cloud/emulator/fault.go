@@ -233,23 +233,38 @@ func (p *Portal) Faults() []FaultState {
 
 func (f *Fault) validate() error {
 	_, badPath := path.Match(f.pattern(), "/")
+	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute)), f.Delay, f.RetryAfter, f.JobDelay)
 	switch {
 	case badPath != nil:
 		return fmt.Errorf("path %q is not a pattern", f.Path)
-	case f.Nth < 0 || f.Count < 0 || f.OthersPerMinute < 0 || f.Delay < 0 || f.RetryAfter < 0 || f.JobDelay < 0:
+	case least < 0:
 		return errors.New("numbers and delays cannot be negative")
 	case f.Probability < 0 || f.Probability > 1:
 		return errors.New("a probability is between 0 and 1")
 	case f.Status != 0 && (f.Status < 300 || f.Status > 599):
 		return fmt.Errorf("status %d is not one of a failure", f.Status)
-	case !slices.Contains([]BodyFault{"", BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}, f.Body):
-		return fmt.Errorf("body %q is not known", f.Body)
-	case !slices.Contains([]JobFault{"", JobStuck, JobFails, JobFailsLate, JobForgotten, JobWithoutID}, f.Job):
-		return fmt.Errorf("job %q is not known", f.Job)
+	case !slices.Contains(bodyFaults, f.Body):
+		return fmt.Errorf("body %q is not one of%s", f.Body, joined(bodyFaults))
+	case !slices.Contains(jobFaults, f.Job):
+		return fmt.Errorf("job %q is not one of%s", f.Job, joined(jobFaults))
 	case !f.strikes() && f.OthersPerMinute == 0:
 		return errors.New("it has no effect")
 	}
 	return nil
+}
+
+var (
+	bodyFaults = []BodyFault{"", BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
+	jobFaults  = []JobFault{"", JobStuck, JobFails, JobFailsLate, JobForgotten, JobWithoutID}
+)
+
+// joined lists values, the empty one as nothing.
+func joined[T ~string](values []T) string {
+	var out string
+	for _, v := range values[1:] {
+		out += " " + string(v)
+	}
+	return out
 }
 
 // strikes reports whether a fault does anything to calls.

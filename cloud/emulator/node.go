@@ -19,24 +19,13 @@ const (
 	VictimsRandom VictimOrder = "random" // the same for the same seed
 )
 
+var victimOrders = []VictimOrder{VictimsNewest, VictimsOldest, VictimsRandom}
+
 // node is a Node and where it is in its life: joining, up, leaving.
 type node struct {
 	Node
 	up      bool
 	leaving bool
-}
-
-// checkWorkerOptions refuses option values that would only show up later.
-func (p *Portal) checkWorkerOptions() error {
-	orders := []VictimOrder{VictimsNewest, VictimsOldest, VictimsRandom}
-	if !slices.Contains(orders, p.opts.VictimOrder) {
-		return fmt.Errorf("victim order %q: want one of %v", p.opts.VictimOrder, orders)
-	}
-	styles := []UpgradeStyle{UpgradeInPlace, UpgradeRecreate, UpgradeReplace, UpgradeSurge}
-	if !slices.Contains(styles, p.opts.UpgradeStyle) {
-		return fmt.Errorf("upgrade style %q: want one of %v", p.opts.UpgradeStyle, styles)
-	}
-	return nil
 }
 
 // controls are a cluster's control nodes, oldest first.

@@ -3,7 +3,9 @@
 package emulator
 
 import (
+	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -109,6 +111,21 @@ func (o *Options) setDefaults() {
 	orElse(&o.Durations.VPC, 3*time.Second)
 	orElse(&o.Durations.Network, 2*time.Second)
 	o.Shapes.setDefaults()
+}
+
+// validate refuses option values that would only show up later.
+func (o *Options) validate() error {
+	switch {
+	case !slices.Contains(victimOrders, o.VictimOrder):
+		return fmt.Errorf("victim order %q: want one of %v", o.VictimOrder, victimOrders)
+	case !slices.Contains(upgradeStyles, o.UpgradeStyle):
+		return fmt.Errorf("upgrade style %q: want one of %v", o.UpgradeStyle, upgradeStyles)
+	case o.MinWorkers < 0 || o.MaxWorkers < o.MinWorkers:
+		return fmt.Errorf("workers of a cluster: from %d to %d", o.MinWorkers, o.MaxWorkers)
+	case o.RateLimit.PerMinute < 1 || o.RateLimit.Burst < 1:
+		return fmt.Errorf("rate limit %d per minute, burst %d: want at least 1", o.RateLimit.PerMinute, o.RateLimit.Burst)
+	}
+	return o.Shapes.validate()
 }
 
 // orElse sets what was left at its zero value.

@@ -54,7 +54,7 @@ type Portal struct {
 // New returns a portal that serves requests through Transport and Handler at once, and starts nothing by itself.
 func New(opts Options) (*Portal, error) {
 	opts.setDefaults()
-	if err := opts.Shapes.validate(); err != nil {
+	if err := opts.validate(); err != nil {
 		return nil, err
 	}
 	if opts.Seed == 0 {
@@ -91,9 +91,6 @@ func (p *Portal) furnish() error {
 		}
 	}
 	if err := p.addVersions(p.opts.Versions); err != nil {
-		return err
-	}
-	if err := p.checkWorkerOptions(); err != nil {
 		return err
 	}
 	p.addVPCs(p.opts.VPCs)

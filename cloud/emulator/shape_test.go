@@ -75,6 +75,9 @@ func TestOptionsThatCannotBe(t *testing.T) {
 		"job error":      {Shapes: emulator.Shapes{JobError: "list"}},
 		"code status":    {Shapes: emulator.Shapes{CodeStatus: map[string]int{"X": 200}}},
 		"version":        {Versions: []emulator.Version{{SemanticVersion: "1.36"}}},
+		"workers":        {MinWorkers: 60},
+		"rate":           {RateLimit: emulator.RateLimit{PerMinute: -1}},
+		"burst":          {RateLimit: emulator.RateLimit{Burst: -1}},
 		"victims":        {VictimOrder: "largest"},
 		"upgrade":        {UpgradeStyle: "big bang"},
 	} {

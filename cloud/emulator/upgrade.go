@@ -20,6 +20,8 @@ const (
 	UpgradeSurge    UpgradeStyle = "surge"    // a new machine under a new name comes before the old one goes
 )
 
+var upgradeStyles = []UpgradeStyle{UpgradeInPlace, UpgradeRecreate, UpgradeReplace, UpgradeSurge}
+
 type upgradeBody struct {
 	KubernetesVersionID string `json:"kubernetesVersionId" portal:"required"`
 }

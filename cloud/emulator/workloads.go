@@ -27,10 +27,10 @@ type Workload struct {
 
 // Node is a machine that has joined, or is to join, a workload cluster.
 type Node struct {
-	Name         string // of the Node object
-	ID           string // of the portal's instance; a Node that keeps its name but changes its ID is a new Node object
-	ControlPlane bool   // carries the label node-role.kubernetes.io/control-plane
-	Version      string // of the kubelet, for example "v1.36.3"
-	ProviderID   string // empty: the Node has none
-	Gone         bool   // the machine is no more, its Node object stays behind (NotReady after a while)
+	Name         string `json:"name"`                   // of the Node object
+	ID           string `json:"id"`                     // of the portal's instance; a Node that keeps its name but changes its ID is a new Node object
+	ControlPlane bool   `json:"controlPlane,omitempty"` // carries the label node-role.kubernetes.io/control-plane
+	Version      string `json:"version"`                // of the kubelet, for example "v1.36.3"
+	ProviderID   string `json:"providerID,omitempty"`   // empty: the Node has none
+	Gone         bool   `json:"gone,omitempty"`         // the machine is no more, its Node object stays behind (NotReady after a while)
 }

@@ -42,21 +42,21 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	o := &f.base
 	set.StringVar(&f.listen, "listen", "127.0.0.1:8443", "address of the API, TLS only; port 0 takes a free one")
 	set.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8444", "loopback address of the admin listener, plain HTTP; empty turns it off")
-	set.StringVar(&f.caFile, "ca-file", "", "write the CA certificate that clients have to trust to this file")
+	set.StringVar(&f.caFile, "ca-file", "", "write the CA certificate that clients have to trust to this `file`")
 	set.StringSliceVar(&o.Hosts, "host", nil, "further name or address for the certificate (repeatable)")
 	set.StringVar(&o.BasePath, "base-path", "", "path before all endpoints, such as /api/v1")
 	set.BoolVar(&o.HTTP1, "http1", false, "do not offer HTTP/2")
 
-	set.StringVar(&f.binaries, "kubernetes-binaries", os.Getenv("KUBEBUILDER_ASSETS"), "directory of the binaries that make kube builds; clusters are then real ones (default $KUBEBUILDER_ASSETS)")
+	set.StringVar(&f.binaries, "kubernetes-binaries", os.Getenv("KUBEBUILDER_ASSETS"), "`directory` of the binaries that make kube builds; clusters are then real ones (default $KUBEBUILDER_ASSETS)")
 	set.StringVar(&f.workloadHost, "workload-host", "", "host in the kubeconfigs of real clusters (default 127.0.0.1)")
-	set.StringSliceVar(&f.versions, "kubernetes-versions", nil, "Kubernetes versions on offer (default those of package emulator)")
+	set.StringSliceVar(&f.versions, "kubernetes-versions", defaultVersions(), "Kubernetes versions on offer")
 	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that is there from the start (repeatable; default one named default)")
 
 	set.StringVar(&f.user, "user", emulator.DefaultEmail, "e-mail of the Administrator; a TOTP seed in $"+seedVariable+" gives the user MFA")
-	set.StringVar(&f.passwordFile, "password-file", "", "file with the user's password (default $"+passwordVariable+", else one is made up and printed)")
-	set.StringVar(&f.usersFile, "users-file", "", "YAML list of users instead: email, password, role, account, totpSeed, idp")
+	set.StringVar(&f.passwordFile, "password-file", "", "`file` with the user's password (default $"+passwordVariable+", else one is made up and printed)")
+	set.StringVar(&f.usersFile, "users-file", "", "YAML `file` with a list of users instead: email, password, role, account, totpSeed, idp")
 
-	set.StringToStringVar(&f.durations, "job-duration", nil, "how long jobs take at least, by kind: pending, create, scale, upgrade, delete, vpc, network, or all (create=30s,upgrade=1m)")
+	set.StringToStringVar(&f.durations, "job-duration", nil, "how long jobs take at least, by `kind=duration`: pending, create, scale, upgrade, delete, vpc, network, or all (create=30s,upgrade=1m)")
 	set.StringVar(&f.victimOrder, "victim-order", string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random")
 	set.StringVar(&f.upgradeStyle, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
 	set.BoolVar(&o.ProviderIDs, "provider-ids", false, "give nodes a providerID")
@@ -70,10 +70,17 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.DurationVar(&o.TokenLifetime, "token-lifetime", 8*time.Hour, "lifetime of tokens")
 	set.DurationVar(&o.ClockSkew, "clock-skew", 0, "how far the portal's clock is ahead")
 	set.BoolVar(&o.ListClusters, "list-clusters", false, "answer GET /kubernetes-clusters?name=, which the specification does not know")
-	set.StringVar(&f.faultsFile, "faults", "", "YAML or JSON file with faults to arm at the start")
-	set.StringVar(&f.shapesFile, "shapes", "", "YAML or JSON file with the shapes of answers where the specification leaves room")
+	set.StringVar(&f.faultsFile, "faults", "", "YAML or JSON `file` with faults to arm at the start")
+	set.StringVar(&f.shapesFile, "shapes", "", "YAML or JSON `file` with the shapes of answers where the specification leaves room")
 	set.Int64Var(&o.Seed, "seed", 0, "seed of all randomness but secrets (default a new one, printed)")
-	set.StringVar(&f.journal, "journal", "", "write requests and changes of state to this file as they happen; - is standard output")
+	set.StringVar(&f.journal, "journal", "", "write requests and changes of state to this `file` as they happen; - is standard output")
+}
+
+func defaultVersions() (names []string) {
+	for _, v := range emulator.DefaultVersions() {
+		names = append(names, v.SemanticVersion)
+	}
+	return names
 }
 
 // options are what the flags and the files they name ask for.
