@@ -1,17 +1,96 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package emulator is the cloud portal itself, as a server: the REST API of the specification, strict about every
-// request, with jobs, rate limits and faults. It knows nothing of the client that talks to it, nor of Kubernetes.
+// request, with jobs, limits and faults. It knows nothing of the client that talks to it, nor of Kubernetes.
 //
 // # Use
 //
-//	p, err := emulator.New(emulator.Options{})    // starts nothing
-//	defer p.Close()                               // ends jobs, waits for them, deletes workload clusters
+//	p, err := emulator.New(emulator.Options{})       // starts nothing
+//	defer p.Close()                                  // ends jobs, waits for them, deletes workload clusters
 //	email, password := p.Credentials()
-//	client := &http.Client{Transport: p.Transport()} // in-process, works in testing/synctest bubbles
-//	err = p.Listen("127.0.0.1:0")                 // or over TLS: p.URL() and p.CAPEM()
+//	client := &http.Client{Transport: p.Transport()} // in-process: works in testing/synctest bubbles
+//	err = p.Listen("127.0.0.1:0")                    // or over TLS: p.URL(), p.CAPEM()
 //
-// What happened stands in [Portal.Journal]; what is there, in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
-// [Portal.Networks], [Portal.VPCs] and [Portal.Volumes]. [Portal.Violations] are the requests that a correct client would not
-// have sent.
+// What happened stands in [Portal.Journal]; what there is, in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
+// [Portal.Networks], [Portal.VPCs] and [Portal.Volumes]. [Portal.Violations] are the requests that a correct client
+// would not have sent: tests of a client assert that there are none. All waiting is package time's, and all
+// randomness but secrets comes from [Options.Seed].
+//
+// A request goes, in this order, through: the endpoint table (route.go), TLS and body (call.go), whose budget it
+// uses (token.go), the rate limit (ratelimit.go), faults that come before the work (strike.go), the token
+// (token.go), and its endpoint; then through faults that come after the work, and the journal. A handler changes the
+// books under one lock and never waits; what takes time is a job.
+//
+// # States
+//
+// A job is pending, running, then succeeded or failed. Nothing interrupts it: there is no endpoint that could. A
+// stuck job (a fault) stays running until the fault is removed. [Portal.Close] leaves jobs where they are.
+//
+//	cluster    from          by                       what may be called meanwhile
+//	Creating   -             POST /kubernetes-clusters  nothing: RESOURCE_BUSY, config OPERATION_NOT_ALLOWED
+//	Running    any below     job ended                everything
+//	Scaling    Running       scale                    config; all else RESOURCE_BUSY
+//	Upgrading  Running       upgrade                  config; all else RESOURCE_BUSY
+//	Deleting   Running,      DELETE                   nothing, as Creating
+//	           Failed
+//	Failed     Creating      a create job that failed DELETE; all else OPERATION_NOT_ALLOWED
+//	                         half way
+//	(gone)     Deleting      job succeeded            404
+//
+// A failed scale, upgrade or delete job leads back to Running (a delete of a Failed cluster, to Failed). An upgrade
+// that failed half way leaves the nodes it did; the same version again does the rest.
+//
+// A pre-MFA token lives 10 minutes, ends when it is exchanged, and after 5 wrong codes. A full-access token lives 8
+// hours ([Options.TokenLifetime]) and ends early with a password reset or the fault RevokeToken. A login does not
+// end earlier tokens. A reset link lives an hour and works once.
+//
+// # Chosen where the specification is silent
+//
+// Errors. The status of each code is [DefaultStatus]; a rule that is broken by a well-formed request is 422, also
+// where its code is INVALID_PARAMETER. Codes beyond the common ones: INVALID_CREDENTIALS (401, login), FORBIDDEN (403,
+// role), INTERNAL_ERROR (500), SERVICE_UNAVAILABLE (503). An unknown path is 404 RESOURCE_NOT_FOUND, a known path with
+// another method 405 OPERATION_NOT_ALLOWED. Unknown, repeated, misspelled or mistyped JSON members, unknown query
+// parameters, a body where none is documented, and another content type than application/json are 400
+// INVALID_PARAMETER. A plain HTTP request gets a bare 400 from the TLS listener, in the documented shape from Handler.
+//
+// Rate limit. A bucket of the burst (50) that fills at the rate (300 a minute: one every 200 ms). Refused requests cost
+// nothing. Every answer has the X-RateLimit headers; Remaining is what the bucket holds, Reset when it is full, and
+// Retry-After, on 429, when the next request is admitted, rounded up to seconds. Logins and password resets count
+// against the account of their e-mail or link; callers that belong to no account share one budget.
+//
+// Login and MFA. E-mails are compared without case. MFA is TOTP (6 digits, 30 seconds, one step of tolerance), each code
+// counts once, send-otp has to precede verify-otp, and a wrong code is INVALID_PARAMETER of otp. POST
+// /admin/mfa/disable/{idp} turns MFA off for the account's users of that identity provider. POST /reset-password answers alike
+// whether the address is known or not; mails go to [Portal.Mailbox].
+//
+// VPCs and networks. The body of POST /vpcs is name and, optionally, cidr; that of POST /networks is cidr and, optionally,
+// name and vpcId. CIDRs are IPv4 without host bits and with at least one usable address; five addresses of each
+// network are not usable, which gives the specification's 251 and 507. The nodes of a network's clusters have to fit
+// (the specification only advises). A network joins the VPC of its first cluster. The isolated network of a cluster
+// without networkId is a /16 and goes with the cluster. There are VPCs called "default" from the start.
+//
+// Clusters. All create parameters but networkId are required and not empty, vpcId and description included, since the
+// specification calls them the minimum set. Names are DNS labels, and not unique. Sizes from [Options.MinWorkers] (0) to
+// [Options.MaxWorkers] (50), beyond which it is QUOTA_EXCEEDED. The kubeconfig is there from the first Running until the
+// deletion. A size or version that the cluster has already is a job with nothing to do; a lower version is refused; minors
+// may be skipped. The API server changes its version with the first control node. New workers have the cluster's
+// version. Job results carry the record with its id, a deletion's an empty object.
+//
+// Instances are the machines of nodes; one that comes or goes is Stopped. Volumes come from options or [Portal.AddVolume],
+// lose their cluster when it is deleted, and are deleted at once; while a cluster uses them, that is refused.
+//
+// What of this has other sensible forms can be chosen: [Shapes] for answers, [Options] for behaviour.
+//
+// # Left out
+//
+// Endpoints whose paths are not shown: instances (create, start, stop, reboot, destroy), volumes (create, attach, detach,
+// resize), tiers, backups, bulk calls, further MFA endpoints. Events, pagination, port forwards, the CSI driver. OTPs
+// by e-mail or SMS. Draining of nodes before they go. Higher tiers per account: [Options.RateLimit] is for all. Nothing is kept on disk.
+//
+// # Things that go wrong
+//
+// A [Fault] is data: which calls it selects, and what happens to them, to their job, or to the account. Faults come
+// with [Options], from a file of the command portal-emulator ([ParseFaults]), through [Portal.Inject], or over the
+// admin listener ([Portal.ListenAdmin]), which is plain HTTP on loopback, apart from the portal. A busy resource, a
+// full platform or an exhausted quota is a fault with that Code.
 package emulator

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// output is what the command writes while it runs.
+type output struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// start runs the command until the test stops it, and waits until it is ready.
+func start(t *testing.T, args ...string) (out *output, stop func() error) {
+	t.Helper()
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	out = &output{}
+	cmd := newCommand()
+	cmd.SetOut(out)
+	cmd.SetErr(out)
+	cmd.SetArgs(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...))
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.ExecuteContext(ctx) }()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(out.String(), "Ctrl-C"); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not ready: %s", out)
+		}
+	}
+	return out, func() error { cancel(); return <-ended }
+}
+
+// told is what the welcome says behind a word.
+func told(t *testing.T, out *output, word string) string {
+	t.Helper()
+	match := regexp.MustCompile(`(?m)^\s+` + word + `\s+(\S+)`).FindStringSubmatch(out.String())
+	if match == nil {
+		t.Fatalf("nothing about %s in:\n%s", word, out)
+	}
+	return match[1]
+}
+
+func write(t *testing.T, name, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// post makes a JSON request and returns status and body.
+func post(t *testing.T, client *http.Client, url, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// trusting is a client that knows the CA from a file.
+func trusting(t *testing.T, caFile string) *http.Client {
+	t.Helper()
+	ca, err := os.ReadFile(caFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
+}
+
+// TestFirstUse: what is printed is enough to log in, and to steer.
+func TestFirstUse(t *testing.T) {
+	ca, journal := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "journal.txt")
+	out, stop := start(t, "--ca-file", ca, "--journal", journal, "--seed", "42")
+	client, url, password := trusting(t, ca), told(t, out, "URL"), told(t, out, "Password")
+	login := fmt.Sprintf(`{"email":%q,"password":%q}`, told(t, out, "E-mail"), password)
+	if status, body := post(t, client, url+"/login", login); status != 200 {
+		t.Errorf("login: %d %s", status, body)
+	}
+	if status, body := post(t, http.DefaultClient, told(t, out, "Admin")+"/faults", `{"path":"/login","status":503}`); status != 200 {
+		t.Errorf("admin: %d %s", status, body)
+	}
+	if status, _ := post(t, client, url+"/login", login); status != 503 {
+		t.Errorf("login with a fault: %d", status)
+	}
+	if seed := told(t, out, "Seed"); seed != "42" {
+		t.Errorf("seed %s", seed)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := stop(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	written, err := os.ReadFile(journal)
+	if err != nil || !strings.Contains(string(written), "POST /login → 503") || strings.Contains(string(written), password) {
+		t.Errorf("journal %v:\n%s", err, written)
+	}
+}
+
+// TestFiles: users, faults and shapes come from YAML; given passwords are not printed.
+func TestFiles(t *testing.T) {
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	users := write(t, "users.yaml", "- email: ops@portal.example\n  password: canary\n  role: User\n- email: b@portal.example\n  password: p\n  account: b\n")
+	faults := write(t, "faults.yaml", "- path: /mfa/send-otp\n  status: 503\n  delay: 1ms\n- path: /reset-password\n  code: RESOURCE_BUSY\n")
+	shapes := write(t, "shapes.yaml", "codeStatus:\n  RESOURCE_BUSY: 422\n")
+	out, stop := start(t, "--ca-file", ca, "--users-file", users, "--faults", faults, "--shapes", shapes, "--journal", "-")
+	client, url := trusting(t, ca), told(t, out, "URL")
+	for path, want := range map[string]int{"/login": 200, "/mfa/send-otp": 503, "/reset-password": 422} {
+		body := ""
+		if path == "/login" {
+			body = `{"email":"ops@portal.example","password":"canary"}`
+		}
+		if status, answer := post(t, client, url+path, body); status != want {
+			t.Errorf("%s: %d %s, want %d", path, status, answer, want)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if text := out.String(); strings.Contains(text, "canary") || !strings.Contains(text, "POST /login → 200") {
+		t.Errorf("output:\n%s", text)
+	}
+}
+
+// TestPasswordSources: a file, or else the environment; neither is printed.
+func TestPasswordSources(t *testing.T) {
+	t.Setenv(passwordVariable, "canary-env")
+	for name, test := range map[string]struct {
+		args     []string
+		password string
+	}{
+		"environment": {nil, "canary-env"},
+		"file":        {[]string{"--password-file", write(t, "password", "canary-file\n")}, "canary-file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ca := filepath.Join(t.TempDir(), "ca.crt")
+			out, stop := start(t, append(test.args, "--ca-file", ca)...)
+			body := fmt.Sprintf(`{"email":"admin@portal.example","password":%q}`, test.password)
+			if status, answer := post(t, trusting(t, ca), told(t, out, "URL")+"/login", body); status != 200 {
+				t.Errorf("login: %d %s", status, answer)
+			}
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			if strings.Contains(out.String(), "canary") {
+				t.Errorf("the password is printed:\n%s", out)
+			}
+		})
+	}
+}
+
+// TestWrongFlags end the command with what is wrong, and without what is secret.
+func TestWrongFlags(t *testing.T) {
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	for want, args := range map[string][]string{
+		"victim order":         {"--victim-order", "largest"},
+		"upgrade style":        {"--upgrade-style", "sudden"},
+		"--job-duration":       {"--job-duration", "crate=1s"},
+		"--job-duration scale": {"--job-duration", "scale=fast"},
+		"no such file":         {"--faults", "/nonexistent"},
+		"dealy":                {"--faults", write(t, "f.yaml", "- dealy: 1s\n")},
+		"bareList":             {"--shapes", write(t, "s.yaml", "bareList: true\n")},
+		"users.yaml":           {"--users-file", write(t, "users.yaml", "- email: a\n  password: [canary]\n")},
+		"there are no users":   {"--users-file", write(t, "none.yaml", "[]")},
+		"is empty":             {"--password-file", write(t, "empty", "\n")},
+		"loopback":             {"--admin-listen", "0.0.0.0:0"},
+		"run make kube":        {"--kubernetes-binaries", "/nonexistent"},
+		"unknown command":      {"serve"},
+	} {
+		cmd := newCommand()
+		out := &output{}
+		cmd.SetOut(out)
+		cmd.SetErr(out)
+		cmd.SetArgs(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", ""}, args...))
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out.String(), "canary") {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// TestJobDurations: all comes first, whatever the order on the command line, and zero means none.
+func TestJobDurations(t *testing.T) {
+	f := flags{user: "a@portal.example", durations: map[string]string{"create": "1m", "all": "2s", "vpc": "0"}}
+	opts, err := f.options()
+	if d := opts.Durations; err != nil || d.Create != time.Minute || d.Scale != 2*time.Second || d.VPC >= 0 || d.Pending != 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
