@@ -25,7 +25,7 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	a, err := h.next.do(ctx, c)
 	switch {
 	case err != nil:
-	case tokenRefused(a):
+	case tokenRefused(c, a):
 		h.session.drop(g)
 	case a.status < 500 && a.status != http.StatusTooManyRequests: // which may come before the token is looked at
 		h.session.accepted()
@@ -42,23 +42,27 @@ type replaying struct {
 
 func (h *replaying) do(ctx context.Context, c *call) (*answer, error) {
 	a, err := h.next.do(ctx, c)
-	if err != nil || c.route.access != withToken || !tokenRefused(a) {
+	if err != nil || c.route.access != withToken || !tokenRefused(c, a) {
 		return a, err
 	}
 	a, err = h.next.do(ctx, c)
-	if err != nil || !tokenRefused(a) {
+	if err != nil || !tokenRefused(c, a) {
 		return a, err
 	}
 	return nil, h.session.refuse(refused(c, a))
 }
 
 // tokenRefused reports whether the portal wants another token: 401, or the codes that say so on any other refusal.
-// MFA_REQUIRED on a full-access token means that the account got a second factor since.
-func tokenRefused(a *answer) bool {
-	if a.status < 400 || a.status >= 500 {
+// MFA_REQUIRED on a full-access token means that the account got a second factor since. A mutating call whose
+// outcome is in doubt is never sent again, whatever its code.
+func tokenRefused(c *call, a *answer) bool {
+	if a.ok() {
 		return false
 	}
-	e, _ := parseError(a.body, nil)
+	e, documented := parseError(a.body, nil)
+	if unknownOutcome(c.route.mutating, true, a.status, documented) {
+		return false
+	}
 	switch e.Code {
 	case CodeInvalidToken, CodeMFARequired:
 		return true

@@ -35,13 +35,16 @@ type exchange struct {
 func (x *exchange) do(ctx context.Context, c *call) (*answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	watch := newWatch(c, cancel)
-	defer watch.stop()
-	req := x.request(httptrace.WithClientTrace(ctx, watch.trace()), c)
 	transport := x.others
 	if c.route.mutating {
 		transport = x.mutations
 	}
+	watch := newWatch(c, transport, cancel)
+	defer watch.stop()
+	if err := ctx.Err(); err != nil {
+		return nil, unanswered(c, err)
+	}
+	req := x.request(httptrace.WithClientTrace(ctx, watch.trace()), c)
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		c.sent = watch.mayHaveSent(err)
@@ -111,12 +114,13 @@ func firstCause(ctx context.Context, err error) error {
 type watch struct {
 	read    time.Duration
 	timer   *time.Timer
-	asked   atomic.Bool // for a connection: the transport reports its steps
+	reports bool        // the transport tells its steps
 	written atomic.Bool // headers complete: the portal may act on it
 }
 
-func newWatch(c *call, cancel context.CancelCauseFunc) *watch {
-	w := &watch{read: readTimeout}
+func newWatch(c *call, transport http.RoundTripper, cancel context.CancelCauseFunc) *watch {
+	_, reports := transport.(*http.Transport)
+	w := &watch{read: readTimeout, reports: reports}
 	if c.route.class == Poll {
 		w.read = pollTimeout
 	}
@@ -128,10 +132,7 @@ func (w *watch) stop() { w.timer.Stop() }
 
 func (w *watch) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
-		GetConn: func(string) {
-			w.asked.Store(true)
-			w.timer.Reset(2 * connectTimeout) // dial and TLS handshake have connectTimeout each
-		},
+		GetConn:      func(string) { w.timer.Reset(2 * connectTimeout) }, // one each for dial and TLS handshake
 		GotConn:      func(httptrace.GotConnInfo) { w.timer.Reset(w.read) },
 		WroteHeaders: func() { w.written.Store(true) },
 	}
@@ -140,7 +141,7 @@ func (w *watch) trace() *httptrace.ClientTrace {
 // mayHaveSent reports whether the failed request may have reached the portal. A transport that does not report its
 // steps gets the benefit of the doubt only for failures that come before writing by their nature.
 func (w *watch) mayHaveSent(err error) bool {
-	if w.asked.Load() {
+	if w.reports {
 		return w.written.Load()
 	}
 	return !beforeWriting(err)

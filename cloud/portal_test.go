@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"io"
+	"log"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -85,6 +86,8 @@ func (p *portalLimit) neighbour(random *rand.Rand, perSecond float64, stop <-cha
 	}
 	return refused
 }
+
+var quiet = log.New(io.Discard, "", 0)
 
 // testConfig is a valid configuration for a portal behind a transport.
 func testConfig(transport http.RoundTripper) Config {

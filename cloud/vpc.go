@@ -52,12 +52,10 @@ func readVPC(raw json.RawMessage) (VPC, bool) {
 	return VPC{ID: string(v.ID), Name: string(v.Name), CIDR: string(v.CIDR), Raw: raw}, err == nil && v.ID != ""
 }
 
-// CreateVPCRequest holds what a VPC is made of. The specification does not show the body; empty fields are not sent.
+// CreateVPCRequest holds what a VPC is made of. The specification does not show the body; an empty CIDR is not sent.
 type CreateVPCRequest struct {
-	Name        string `json:"name,omitempty"`
-	Description string `json:"description,omitempty"`
-	ZoneID      string `json:"zoneId,omitempty"`
-	CIDR        string `json:"cidr,omitempty"`
+	Name string `json:"name"`
+	CIDR string `json:"cidr,omitempty"`
 }
 
 // CreateVPC starts the creation of a VPC; Job.ResultID is its id in the end.

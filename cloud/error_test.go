@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+var predicates = map[string]func(error) bool{
+	"busy": IsBusy, "not allowed": IsNotAllowed, "quota": IsQuota, "capacity": IsCapacity, "invalid": IsInvalid,
+	"not found": IsNotFound, "mfa": IsMFARequired, "unauthorized": IsUnauthorized, "forbidden": IsForbidden,
+	"rate limited": IsRateLimited, "unavailable": IsUnavailable, "unsupported": IsUnsupported,
+	"unknown outcome": IsUnknownOutcome,
+}
+
+// which names the one predicate that holds.
+func which(t *testing.T, err error) string {
+	t.Helper()
+	var holds []string
+	for name, is := range predicates {
+		if is(err) {
+			holds = append(holds, name)
+		}
+	}
+	if len(holds) > 1 {
+		t.Errorf("%v asks for %d things at once: %v", err, len(holds), holds)
+	}
+	return strings.Join(holds, ",")
+}
+
+func TestCodeDecidesWhateverTheStatus(t *testing.T) {
+	want := map[Code]string{
+		CodeInvalidParameter: "invalid", CodeMFARequired: "mfa", CodeResourceNotFound: "not found",
+		CodeResourceBusy: "busy", CodeQuotaExceeded: "quota", CodeInsufficientCapacity: "capacity",
+		CodeRateLimited: "rate limited", CodeOperationNotAllowed: "not allowed", CodeInvalidToken: "unauthorized",
+	}
+	for code, kind := range want {
+		for _, status := range []int{400, 401, 403, 404, 409, 422, 429, 500, 503} {
+			err := &Error{Code: code, Status: status}
+			if got := which(t, fmt.Errorf("wrapped: %w", err)); got != kind {
+				t.Errorf("%s with status %d is %q, want %q", code, status, got, kind)
+			}
+		}
+	}
+	if len(want) != len(kindOfCode) {
+		t.Errorf("%d codes are tested, there are %d", len(want), len(kindOfCode))
+	}
+}
+
+func TestUnknownCodeFallsBackToTheStatus(t *testing.T) {
+	for status, kind := range map[int]string{
+		301: "invalid", 400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not found", 405: "unsupported",
+		408: "unavailable", 409: "not allowed", 413: "invalid", 422: "invalid", 429: "rate limited",
+		500: "unavailable", 501: "unsupported", 502: "unavailable", 503: "unavailable", 504: "unavailable",
+	} {
+		for _, code := range []Code{"", "SOMETHING_NEW"} {
+			if got := which(t, &Error{Status: status, Code: code}); got != kind {
+				t.Errorf("status %d with code %q is %q, want %q", status, code, got, kind)
+			}
+		}
+	}
+}
+
+func TestNoErrorIsNothing(t *testing.T) {
+	var none *Error
+	for _, err := range []error{nil, none, errors.New("other"), context.Canceled} {
+		if got := which(t, err); got != "" {
+			t.Errorf("%v is %q", err, got)
+		}
+		if _, ok := RetryAt(err); ok {
+			t.Errorf("%v has a RetryAt", err)
+		}
+	}
+}
+
+func TestErrorBodies(t *testing.T) {
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		want   Error
+	}{
+		"documented": {422, `{"error":{"code":"QUOTA_EXCEEDED","message":"too many","field":"size","requestId":"r-1"}}`,
+			Error{Code: "QUOTA_EXCEEDED", Message: "too many", Field: "size", RequestID: "r-1"}},
+		"unknown code":    {418, `{"error":{"code":"TEAPOT","message":"short"}}`, Error{Code: "TEAPOT", Message: "short"}},
+		"string":          {500, `{"error":"broken"}`, Error{Message: "broken"}},
+		"code in string":  {409, `{"error":"RESOURCE_BUSY: wait"}`, Error{Code: "RESOURCE_BUSY", Message: "wait"}},
+		"number as code":  {400, `{"error":{"code":17,"message":"x"}}`, Error{Code: "17", Message: "x"}},
+		"object as field": {400, `{"error":{"code":"A","field":{"x":1}}}`, Error{Code: "A", Message: "Bad Request"}},
+		"not JSON":        {502, `<html>Bad gateway</html>`, Error{Message: "Bad Gateway"}},
+		"empty":           {503, ``, Error{Message: "Service Unavailable"}},
+		"null":            {503, `{"error":null}`, Error{Message: "Service Unavailable"}},
+		"array":           {503, `[1]`, Error{Message: "Service Unavailable"}},
+		"control characters": {400, `{"error":{"code":"A","message":"a\u0000b\u001b[31mred\nline\u202eright"}}`,
+			Error{Code: "A", Message: "a b [31mred lineright"}},
+		"long": {400, `{"error":{"code":"A","message":"` + strings.Repeat("ä", 10_000) + `"}}`,
+			Error{Code: "A", Message: strings.Repeat("ä", maxMessage-1) + "…"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newClient(t, testConfig(answersWith(test.status, test.body)))
+			_, err := client.Kubeconfig(t.Context(), "c")
+			got := asError(err)
+			if got == nil {
+				t.Fatalf("got %v", err)
+			}
+			if got.Code != test.want.Code || got.Message != test.want.Message || got.Field != test.want.Field ||
+				got.RequestID != test.want.RequestID || got.Status != test.status {
+				t.Errorf("got %+v, want %+v", *got, test.want)
+			}
+		})
+	}
+}
+
+// Conditions show Error(), so it must not change while the cause does not.
+func TestErrorTextIsStable(t *testing.T) {
+	a := &Error{Endpoint: "GET /x", Status: 409, Code: "A", Message: "m", RequestID: "1", RetryAt: time.Unix(1, 0)}
+	b := &Error{Endpoint: "GET /x", Status: 400, Code: "A", Message: "m", RequestID: "2", RetryAt: time.Unix(2, 0)}
+	if a.Error() != b.Error() {
+		t.Errorf("%q differs from %q", a, b)
+	}
+	var texts []string
+	for port := range 2 {
+		read := &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Err: errors.New("connection reset")}
+		_, err := newClient(t, testConfig(roundTrip(func(*http.Request) (*http.Response, error) { return nil, read }))).Instances(t.Context())
+		texts = append(texts, err.Error())
+		if !IsUnavailable(err) {
+			t.Errorf("%v is not unavailable", err)
+		}
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("%q differs from %q", texts[0], texts[1])
+	}
+}
+
+func TestRetryAfterOfARefusal(t *testing.T) {
+	start := time.Now()
+	transport := roundTrip(func(r *http.Request) (*http.Response, error) {
+		response, _ := answersWith(503, `{"error":{"code":"MAINTENANCE"}}`)(r)
+		response.Header.Set("Retry-After", "120")
+		return response, nil
+	})
+	_, err := newClient(t, testConfig(transport)).Instances(t.Context())
+	at, ok := RetryAt(err)
+	if wait := at.Sub(start); !ok || wait < 119*time.Second || wait > 125*time.Second {
+		t.Errorf("RetryAt is %v, %v after the call", ok, wait)
+	}
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestUnknownOutcome(t *testing.T) {
+	for _, test := range []struct {
+		mutating, sent bool
+		status         int
+		documented     bool
+		want           bool
+	}{
+		{mutating: false, sent: true, status: 0, want: false},
+		{mutating: false, sent: true, status: 500, want: false},
+		{mutating: true, sent: false, status: 0, want: false},
+		{mutating: true, sent: true, status: 0, want: true},
+		{mutating: true, sent: true, status: 200, want: true},
+		{mutating: true, sent: true, status: 202, want: true},
+		{mutating: true, sent: true, status: 302, want: true},
+		{mutating: true, sent: true, status: 400, documented: true, want: false},
+		{mutating: true, sent: true, status: 400, want: true},
+		{mutating: true, sent: true, status: 401, want: false},
+		{mutating: true, sent: true, status: 404, documented: true, want: false},
+		{mutating: true, sent: true, status: 404, want: true},
+		{mutating: true, sent: true, status: 409, documented: true, want: false},
+		{mutating: true, sent: true, status: 429, want: false},
+		{mutating: true, sent: true, status: 500, documented: true, want: true},
+		{mutating: true, sent: true, status: 502, documented: true, want: true},
+		{mutating: true, sent: true, status: 503, documented: true, want: false},
+		{mutating: true, sent: true, status: 503, want: true},
+		{mutating: true, sent: true, status: 504, want: true},
+	} {
+		if got := unknownOutcome(test.mutating, test.sent, test.status, test.documented); got != test.want {
+			t.Errorf("%+v: got %v", test, got)
+		}
+	}
+}
+
+// mutations is every call that changes something at the portal.
+func mutations(c *Client) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"create cluster": func(ctx context.Context) error {
+			_, err := c.CreateCluster(ctx, CreateClusterRequest{Name: "n"})
+			return err
+		},
+		"scale":   func(ctx context.Context) error { _, err := c.ScaleCluster(ctx, "c", 3); return err },
+		"upgrade": func(ctx context.Context) error { _, err := c.UpgradeCluster(ctx, "c", "v"); return err },
+		"delete":  func(ctx context.Context) error { _, err := c.DeleteCluster(ctx, "c"); return err },
+		"create vpc": func(ctx context.Context) error {
+			_, err := c.CreateVPC(ctx, CreateVPCRequest{Name: "n"})
+			return err
+		},
+		"create network": func(ctx context.Context) error {
+			_, err := c.CreateNetwork(ctx, CreateNetworkRequest{CIDR: "10.0.0.0/24"})
+			return err
+		},
+		"delete volume":  func(ctx context.Context) error { _, err := c.DeleteVolume(ctx, "v"); return err },
+		"reset password": func(ctx context.Context) error { return c.ResetPassword(ctx, "token", "new") },
+		"disable mfa":    func(ctx context.Context) error { return c.DisableMFA(ctx, "idp") },
+	}
+}
+
+// Every mutating call, against every way in which an answer can go missing over a real TLS connection: the portal
+// gets the request at most once, and the error says whether it may have.
+func TestLostAnswers(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer  http.HandlerFunc
+		unknown bool
+		skip    string // calls that read nothing from a success
+	}{
+		"cut before the answer": {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") }, true, ""},
+		"cut in the header":     {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "HTTP/1.1 202 Acc") }, true, ""},
+		"cut in the body": {func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\n{\"jobId\":\"j\",")
+		}, true, ""},
+		"not JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(202)
+			_, _ = io.WriteString(w, "accepted")
+		}, true, "reset password,disable mfa"},
+		"no job": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(202)
+			_, _ = io.WriteString(w, "{}")
+		}, true, "reset password,disable mfa"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+		}, true, ""},
+		"bad gateway":  {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) }, true, ""},
+		"server error": {refusal(500, "BROKEN"), true, ""},
+		"bare 404":     {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, true, ""},
+		"maintenance":  {refusal(503, "MAINTENANCE"), false, ""},
+		"busy":         {refusal(409, "RESOURCE_BUSY"), false, ""},
+		"quota":        {refusal(422, "QUOTA_EXCEEDED"), false, ""},
+		"cut in the body of a refusal": {func(w http.ResponseWriter, _ *http.Request) {
+			hijack(w, "HTTP/1.1 429 Too Many Requests\r\nContent-Length: 100\r\n\r\n{\"err")
+		}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			portal := newTLSPortal(t, test.answer)
+			for operation := range mutations(nil) {
+				if strings.Contains(test.skip, operation) {
+					continue
+				}
+				portal.mutations.Store(0)
+				err := mutations(portal.client(t))[operation](t.Context())
+				if err == nil {
+					t.Errorf("%s: no error", operation)
+				}
+				if got := IsUnknownOutcome(err); got != test.unknown {
+					t.Errorf("%s: unknown outcome is %v: %v", operation, got, err)
+				}
+				which(t, err)
+				if n := portal.mutations.Load(); n != 1 {
+					t.Errorf("%s: the portal got the request %d times", operation, n)
+				}
+			}
+		})
+	}
+}
+
+// A password reset may take any success; a lost connection is still an unknown outcome.
+func TestSuccessWithoutABody(t *testing.T) {
+	portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
+	c := portal.client(t)
+	job, err := c.DeleteVolume(t.Context(), "v")
+	if err != nil || job.Status != JobSucceeded || job.ID != "" {
+		t.Errorf("a volume deleted at once gives %+v, %v", job, err)
+	}
+	for _, err := range []error{
+		c.ResetPassword(t.Context(), "token", "new"),
+		c.RequestPasswordReset(t.Context(), "a@example.test"),
+		c.DisableMFA(t.Context(), "idp"),
+	} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Failures before anything is written are definite, however they come about.
+func TestNothingWritten(t *testing.T) {
+	portal := newTLSPortal(t, refusal(500, "UNEXPECTED"))
+	closed := newTLSPortal(t, refusal(500, "UNEXPECTED"))
+	closed.Close()
+	silent := listen(t, func(c net.Conn) { _ = c.Close() }) // instead of a TLS handshake
+	for name, config := range map[string]Config{
+		"connection refused": {BaseURL: closed.URL, CABundle: closed.ca()},
+		"unknown authority":  {BaseURL: portal.URL},
+		"other host":         {BaseURL: strings.Replace(portal.URL, "127.0.0.1", "localhost", 1), CABundle: portal.ca()},
+		"no TLS handshake":   {BaseURL: "https://" + silent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config.Email, config.Password = "a@example.test", "pw"
+			c := newClient(t, config)
+			c.session.current = schedule("token", "user", time.Now()) // logged in before it broke
+			for operation, call := range mutations(c) {
+				err := call(t.Context())
+				if IsUnknownOutcome(err) || !IsUnavailable(err) {
+					t.Errorf("%s: %q: %v", operation, which(t, err), err)
+				}
+			}
+		})
+	}
+}
+
+// A context that ends while the portal works leaves the outcome unknown; one that has ended before does not.
+func TestCancelledCalls(t *testing.T) {
+	arrived := make(chan struct{}, 1)
+	portal := newTLSPortal(t, func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+	})
+	c := portal.client(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	_, err := c.CreateCluster(ctx, CreateClusterRequest{})
+	if !IsUnknownOutcome(err) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled while the portal works: %v", err)
+	}
+	_, err = c.CreateCluster(ctx, CreateClusterRequest{})
+	if IsUnknownOutcome(err) || !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: %v", err)
+	}
+}
+
+// A portal, or a load balancer before it, that closes idle connections must not turn the next create into an unknown
+// outcome, nor make net/http send it twice.
+func TestMutationsUseFreshConnections(t *testing.T) {
+	portal := newTLSPortal(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			_, _ = io.WriteString(w, `{"versions":[]}`)
+			return
+		}
+		w.WriteHeader(202)
+		_, _ = io.WriteString(w, `{"jobId":"j","status":"pending"}`)
+	})
+	c := portal.client(t)
+	for range 5 {
+		if _, err := c.KubernetesVersions(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.CreateCluster(t.Context(), CreateClusterRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(portal.mutationConns); n != 5 {
+		t.Errorf("5 mutations used %d connections", n)
+	}
+	if n := len(portal.otherConns); n != 1 {
+		t.Errorf("logins and reads used %d connections", n)
+	}
+	for header := range portal.headers {
+		if strings.Contains(strings.ToLower(header), "idempotency") {
+			t.Errorf("header %s lets net/http send a POST twice", header)
+		}
+	}
+}
+
+// Redirects are not followed: they would carry the token, or the password, elsewhere.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	var elsewhere atomic.Int64
+	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
+	defer other.Close()
+	portal := newTLSPortal(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, other.URL, http.StatusFound)
+	})
+	_, err := portal.client(t).Instances(t.Context())
+	if !IsInvalid(err) {
+		t.Errorf("a redirect is %v", err)
+	}
+	if elsewhere.Load() > 0 {
+		t.Error("the redirect was followed")
+	}
+}
+
+// A portal that never answers is given up after 60 s, and after 30 s when it is only polled (specification,
+// "Limits").
+func TestReadTimeouts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/login" {
+				return answersWith(200, "")(r)
+			}
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+		c := newClient(t, testConfig(silent))
+		for _, test := range []struct {
+			want    time.Duration
+			unknown bool
+			call    func() error
+		}{
+			{60 * time.Second, false, func() error { _, err := c.Instances(t.Context()); return err }},
+			{30 * time.Second, false, func() error { _, err := c.Job(t.Context(), "j"); return err }},
+			{60 * time.Second, true, func() error { _, err := c.DeleteCluster(t.Context(), "c"); return err }},
+		} {
+			start := time.Now()
+			err := test.call()
+			if took := time.Since(start); took != test.want {
+				t.Errorf("%v after %v, want %v", err, took, test.want)
+			}
+			if IsUnknownOutcome(err) != test.unknown || !test.unknown && !IsUnavailable(err) {
+				t.Errorf("%q: %v", which(t, err), err)
+			}
+		}
+	})
+}
+
+func TestAnswersAreBounded(t *testing.T) {
+	huge := roundTrip(func(r *http.Request) (*http.Response, error) {
+		response, _ := answersWith(200, "")(r)
+		if r.URL.Path != "/login" {
+			response.Body = io.NopCloser(io.MultiReader(strings.NewReader(`{"kubeconfig":"`), endless{}))
+		}
+		return response, nil
+	})
+	_, err := newClient(t, testConfig(huge)).Kubeconfig(t.Context(), "c")
+	if !IsUnavailable(err) || !errors.Is(err, errTooLarge) {
+		t.Errorf("an endless answer gives %v", err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// tlsPortal is a portal over real TLS that logs in anybody and counts what else arrives.
+type tlsPortal struct {
+	*httptest.Server
+	mutations atomic.Int64
+
+	mu            sync.Mutex
+	mutationConns map[string]bool
+	otherConns    map[string]bool
+	headers       http.Header
+}
+
+func newTLSPortal(t *testing.T, answer http.HandlerFunc) *tlsPortal {
+	p := &tlsPortal{mutationConns: map[string]bool{}, otherConns: map[string]bool{}, headers: http.Header{}}
+	p.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		p.note(r)
+		if r.URL.Path == "/login" {
+			_, _ = io.WriteString(w, `{"token":"token-1","user":{"id":"user-1"}}`)
+			return
+		}
+		answer(w, r)
+	}))
+	p.Config.ErrorLog = quiet
+	p.StartTLS()
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *tlsPortal) note(r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name := range r.Header {
+		p.headers[name] = nil
+	}
+	if r.Method == http.MethodGet || r.URL.Path == "/login" {
+		p.otherConns[r.RemoteAddr] = true
+		return
+	}
+	p.mutations.Add(1)
+	p.mutationConns[r.RemoteAddr] = true
+}
+
+func (p *tlsPortal) ca() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
+}
+
+// client is a client with the real HTTPS transport.
+func (p *tlsPortal) client(t *testing.T) *Client {
+	t.Helper()
+	c := newClient(t, Config{BaseURL: p.URL, CABundle: p.ca(), Email: "a@example.test", Password: "pw"})
+	t.Cleanup(c.Close)
+	return c
+}
+
+func refusal(status int, code string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"error":{"code":%q,"message":"m","requestId":"r"}}`, code)
+	}
+}
+
+// hijack writes raw bytes and closes the connection.
+func hijack(w http.ResponseWriter, raw string) {
+	conn, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_, _ = io.WriteString(conn, raw)
+	_ = conn.Close()
+}
+
+// listen serves bare connections and gives the address.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+		}
+	}()
+	return listener.Addr().String()
+}
