@@ -87,7 +87,21 @@ func (p *Plane) Config() *rest.Config {
 }
 
 // Kubeconfig is an administrator's kubeconfig file with the host that users reach.
-func (p *Plane) Kubeconfig() ([]byte, error) { return p.kubeconfig(p.options.Host) }
+func (p *Plane) Kubeconfig() ([]byte, error) { return p.kubeconfig(p.options.Host, "admin", p.admin) }
+
+// WriteKubeconfig writes a kubeconfig file for a program on this machine which acts as that user, and returns its path.
+// What the user may do is RBAC's business.
+func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, error) {
+	pair, err := p.ca.Client(user, groups...)
+	if err != nil {
+		return "", err
+	}
+	content, err := p.kubeconfig(loopback, user, pair)
+	if err != nil {
+		return "", err
+	}
+	return p.file(file), os.WriteFile(p.file(file), content, 0o600)
+}
 
 // KubeconfigFile is an administrator's kubeconfig file for programs on this machine.
 func (p *Plane) KubeconfigFile() string { return p.file("admin.kubeconfig") }
@@ -173,23 +187,23 @@ func (p *Plane) writeKeys() error {
 }
 
 func (p *Plane) writeKubeconfig() error {
-	content, err := p.kubeconfig(loopback)
+	content, err := p.kubeconfig(loopback, "admin", p.admin)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(p.KubeconfigFile(), content, 0o600)
 }
 
-func (p *Plane) kubeconfig(host string) ([]byte, error) {
+func (p *Plane) kubeconfig(host, user string, pair Pair) ([]byte, error) {
 	name := p.options.Name
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
 			name: {Server: "https://" + hostPort(host, p.port), CertificateAuthorityData: p.ca.PEM()},
 		},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
-			"admin": {ClientCertificateData: p.admin.Cert, ClientKeyData: p.admin.Key},
+			user: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},
 		},
-		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: "admin"}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: user}},
 		CurrentContext: name,
 	})
 }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+)
+
+// featureGates are those of a management cluster that can use ClusterClasses.
+const featureGates = "ClusterTopology=true,MachinePool=true"
+
+// installCore installs Cluster API's CRDs and webhooks and prepares what its manager serves the webhooks with.
+func (s *Sandbox) installCore(ctx context.Context) error {
+	if s.options.WithoutCore {
+		return nil
+	}
+	return s.progress.step("Cluster API: CRDs and webhooks", func() error {
+		manifests, err := os.ReadFile(s.Binary("capi-core/core-components.yaml"))
+		if err != nil {
+			return fmt.Errorf("run make core: %w", err)
+		}
+		objects, err := parse(manifests)
+		if err != nil {
+			return err
+		}
+		port, err := process.FreePort(loopback)
+		if err != nil {
+			return err
+		}
+		caBundle, err := s.issueWebhookCertificate()
+		if err != nil {
+			return err
+		}
+		s.coreWebhookPort = port
+		for _, object := range objects {
+			if err := reachByURL(object, hostPort(port), caBundle); err != nil {
+				return err
+			}
+		}
+		return s.install(ctx, objects, "Namespace", "CustomResourceDefinition",
+			"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+	})
+}
+
+// startCore runs Cluster API's manager, as an administrator: its role would need what others aggregate to it.
+func (s *Sandbox) startCore(ctx context.Context) error {
+	if s.options.WithoutCore {
+		return nil
+	}
+	return s.progress.step("Cluster API: core manager", func() error {
+		ports, err := freePorts(2)
+		if err != nil {
+			return err
+		}
+		s.core, err = process.Start(ctx, process.Spec{
+			Name: "core",
+			Path: s.Binary("capi-core-manager"),
+			Args: append([]string{
+				"--feature-gates=" + featureGates,
+				"--webhook-port=" + strconv.Itoa(s.coreWebhookPort), "--webhook-cert-dir=" + s.webhookDir(),
+				"--health-addr=" + hostPort(ports[0]),
+				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
+			}, s.options.CoreArgs...),
+			Env:   []string{"KUBECONFIG=" + s.Kubeconfig},
+			Log:   filepath.Join(s.Dir, "core.log"),
+			Ready: readyz(ports[0]),
+		})
+		return err
+	})
+}
+
+// issueWebhookCertificate writes the certificate that the webhook server presents, and returns the CA to trust.
+func (s *Sandbox) issueWebhookCertificate() ([]byte, error) {
+	if err := os.MkdirAll(s.webhookDir(), 0o700); err != nil {
+		return nil, err
+	}
+	ca, err := plane.NewCA("webhooks")
+	if err != nil {
+		return nil, err
+	}
+	pair, err := ca.Serve("capi-webhook-service", loopback)
+	if err != nil {
+		return nil, err
+	}
+	return ca.PEM(), pair.WriteTo(s.webhookDir(), "tls")
+}
+
+func (s *Sandbox) webhookDir() string { return filepath.Join(s.Dir, "webhook-certificates") }
+
+// reachByURL has the API server call the webhooks of an object, admission or conversion, on this machine instead of
+// behind a Service. Other objects stay as they are.
+func reachByURL(object *unstructured.Unstructured, host string, caBundle []byte) error {
+	if object.GetKind() == "CustomResourceDefinition" {
+		webhook, found, err := unstructured.NestedMap(object.Object, "spec", "conversion", "webhook")
+		if err != nil || !found {
+			return err
+		}
+		if err := replaceService(webhook, host, caBundle); err != nil {
+			return err
+		}
+		return unstructured.SetNestedMap(object.Object, webhook, "spec", "conversion", "webhook")
+	}
+	webhooks, found, err := unstructured.NestedSlice(object.Object, "webhooks")
+	if err != nil || !found {
+		return err
+	}
+	for _, webhook := range webhooks {
+		if err := replaceService(webhook.(map[string]any), host, caBundle); err != nil {
+			return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return unstructured.SetNestedSlice(object.Object, webhooks, "webhooks")
+}
+
+func replaceService(webhook map[string]any, host string, caBundle []byte) error {
+	path, found, err := unstructured.NestedString(webhook, "clientConfig", "service", "path")
+	if err != nil || !found {
+		return fmt.Errorf("webhook without a service path: %w", err)
+	}
+	webhook["clientConfig"] = map[string]any{
+		"url":      "https://" + host + path,
+		"caBundle": base64.StdEncoding.EncodeToString(caBundle),
+	}
+	return nil
+}
+
+// readyz probes a manager's health address.
+func readyz(port int) func(context.Context) error {
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+hostPort(port)+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("readyz: %s", response.Status)
+		}
+		return nil
+	}
+}
+
+func freePorts(count int) ([]int, error) {
+	ports := make([]int, count)
+	for i := range ports {
+		var err error
+		if ports[i], err = process.FreePort(loopback); err != nil {
+			return nil, err
+		}
+	}
+	return ports, nil
+}
+
+func hostPort(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+)
+
+// controllers are those that something in a management cluster without Nodes can notice.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"garbage-collector-controller",
+	"namespace-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"validatingadmissionpolicy-status-controller",
+}
+
+// startManagement brings up the management cluster with everything installed, and Cluster API running in it.
+func (s *Sandbox) startManagement(ctx context.Context) error {
+	if err := s.progress.step("management cluster: etcd and kube-apiserver", func() error { return s.startAPIServer(ctx) }); err != nil {
+		return err
+	}
+	if err := s.installCore(ctx); err != nil {
+		return err
+	}
+	if err := s.installProvider(ctx); err != nil {
+		return err
+	}
+	// The garbage collector looks for new kinds every 30 seconds; started after they are there, it knows them at once.
+	if err := s.progress.step("management cluster: kube-controller-manager", func() error {
+		return s.plane.StartControllerManager(ctx, s.Binary("kube-controller-manager"), "--controllers="+strings.Join(controllers, ","))
+	}); err != nil {
+		return err
+	}
+	return s.startCore(ctx)
+}
+
+func (s *Sandbox) startAPIServer(ctx context.Context) error {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+		if _, err := os.Stat(s.Binary(name)); err != nil {
+			return fmt.Errorf("run make kube: %w", err)
+		}
+	}
+	var err error
+	if s.etcd, err = plane.StartEtcd(ctx, s.Binary("etcd"), s.Dir); err != nil {
+		return err
+	}
+	s.plane, err = plane.New(plane.Options{
+		Name: "sandbox", Dir: filepath.Join(s.Dir, "management"), Etcd: s.etcd, EtcdPrefix: "/management",
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.plane.StartAPIServer(ctx, s.Binary("kube-apiserver")); err != nil {
+		return err
+	}
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	s.Kubeconfig, s.Config = s.plane.KubeconfigFile(), s.plane.Config()
+	s.Client, err = client.New(s.Config, client.Options{Scheme: scheme})
+	return err
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"time"
+
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// fieldOwner owns the fields of what the sandbox installs.
+const fieldOwner = client.FieldOwner("portal-sandbox")
+
+// kustomize renders a folder of the checkout as a release would.
+func (s *Sandbox) kustomize(ctx context.Context, folder ...string) ([]*unstructured.Unstructured, error) {
+	command := exec.CommandContext(ctx, s.Binary("kustomize"), "build", s.File(folder...))
+	var problems bytes.Buffer
+	command.Stderr = &problems
+	manifests, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("kustomize: %w\n%s", err, problems.Bytes())
+	}
+	return parse(manifests)
+}
+
+// parse reads the documents of a YAML file.
+func parse(manifests []byte) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifests), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(object.Object) > 0 {
+			objects = append(objects, object)
+		}
+	}
+}
+
+// install applies those of the objects that are of the kinds, kind after kind, and waits until CRDs are served.
+func (s *Sandbox) install(ctx context.Context, objects []*unstructured.Unstructured, kinds ...string) error {
+	var names []string
+	for _, kind := range kinds {
+		for _, object := range objects {
+			if object.GetKind() != kind {
+				continue
+			}
+			if err := s.apply(ctx, object); err != nil {
+				return err
+			}
+			if kind == "CustomResourceDefinition" {
+				names = append(names, object.GetName())
+			}
+		}
+	}
+	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return s.served(ctx, names)
+	})
+}
+
+func (s *Sandbox) apply(ctx context.Context, object *unstructured.Unstructured) error {
+	err := s.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), fieldOwner, client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
+	}
+	return nil
+}
+
+func (s *Sandbox) served(ctx context.Context, names []string) (bool, error) {
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := s.Client.List(ctx, crds); err != nil {
+		return false, err
+	}
+	for _, crd := range crds.Items {
+		if slices.Contains(names, crd.Name) && !apihelpers.IsCRDConditionTrue(&crd, apiextensionsv1.Established) {
+			return false, nil
+		}
+	}
+	return true, nil
+}

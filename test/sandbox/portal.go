@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
+)
+
+// startPortal runs the emulated portal in this process, and the etcd of the clusters it will sell.
+func (s *Sandbox) startPortal(ctx context.Context) error {
+	if s.options.WithoutPortal {
+		return nil
+	}
+	return s.progress.step("emulated portal", func() error {
+		options := s.options.Portal
+		if !s.options.WithoutWorkloads {
+			var err error
+			s.workloads, err = workload.New(ctx, workload.Options{
+				BinDir: s.File("bin"), WorkDir: filepath.Join(s.Dir, "workloads"),
+			})
+			if err != nil {
+				return err
+			}
+			options.Workloads = s.workloads
+		}
+		portal, err := emulator.New(options)
+		if err != nil {
+			return err
+		}
+		s.Portal = portal
+		address := s.options.PortalAddress
+		if address == "" {
+			address = loopback + ":0"
+		}
+		return portal.Listen(address)
+	})
+}
+
+// createIdentity stores the portal's credentials in the Secret that clusters refer to.
+func (s *Sandbox) createIdentity(ctx context.Context) error {
+	s.Identity = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "portal-identity"}
+	if s.options.WithoutPortal {
+		return nil
+	}
+	return s.progress.step("identity Secret "+s.Identity.String(), func() error {
+		return s.Client.Create(ctx, s.IdentitySecret(s.Identity))
+	})
+}
+
+// IdentitySecret is a Secret with what it takes to log in to the portal.
+func (s *Sandbox) IdentitySecret(key client.ObjectKey) *corev1.Secret {
+	email, password := s.Portal.Credentials()
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		StringData: map[string]string{
+			infrav1.IdentityBaseURL:  s.Portal.URL(),
+			infrav1.IdentityEmail:    email,
+			infrav1.IdentityPassword: password,
+			infrav1.IdentityCABundle: string(s.Portal.CAPEM()),
+		},
+	}
+}

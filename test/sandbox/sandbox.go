@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+)
+
+const loopback = "127.0.0.1"
+
+// Options say what runs. The zero value runs everything.
+type Options struct {
+	// Root is the checkout, with the manifests in config/ and the binaries in bin/. When empty, it is looked for from
+	// the working directory upwards.
+	Root string
+	// Dir receives kubeconfigs, certificates and logs. When empty, a temporary directory is used and removed by Close.
+	Dir string
+	// Out receives a line for each part that is up. Nil is silence.
+	Out io.Writer
+
+	// Portal configures the emulated portal. Its Workloads are set by the sandbox unless WithoutWorkloads.
+	Portal emulator.Options
+	// PortalAddress is where the portal listens, a free port of 127.0.0.1 when empty.
+	PortalAddress string
+
+	// WithoutCore leaves out Cluster API: its CRDs, its webhooks and its manager.
+	WithoutCore bool
+	// WithoutManager does not start our manager; StartManager does, later.
+	WithoutManager bool
+	// WithoutPortal leaves out the portal and the identity Secret.
+	WithoutPortal bool
+	// WithoutWorkloads keeps the portal's clusters in its books: they have no API server.
+	WithoutWorkloads bool
+
+	// CoreArgs and ManagerArgs are further flags of the two managers; a flag given here wins.
+	CoreArgs, ManagerArgs []string
+}
+
+// Sandbox is what runs.
+type Sandbox struct {
+	// Kubeconfig is the path of the management cluster's kubeconfig file, an administrator's.
+	Kubeconfig string
+	// Config and Client are the same access for programs. The client reads live.
+	Config *rest.Config
+	Client client.Client
+	// Portal is the emulated portal; nil WithoutPortal.
+	Portal *emulator.Portal
+	// Identity names the Secret with which clusters log in to the portal.
+	Identity client.ObjectKey
+	// MetricsURL answers with our manager's metrics.
+	MetricsURL string
+	// Dir holds the logs: core.log, manager.log, and those of the servers.
+	Dir string
+
+	options   Options
+	scratch   string
+	etcd      *plane.Etcd
+	plane     *plane.Plane
+	workloads *workload.Clusters
+	core      *process.Process
+	manager   *process.Process
+	progress  progress
+
+	coreWebhookPort   int
+	managerKubeconfig string
+}
+
+// Start runs a sandbox and returns when all its parts are ready. What runs when it fails is ended.
+func Start(ctx context.Context, options Options) (*Sandbox, error) {
+	s := &Sandbox{options: options, progress: progress{out: options.Out}}
+	if err := s.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Sandbox) start(ctx context.Context) error {
+	if err := s.findPlaces(); err != nil {
+		return err
+	}
+	both, bothCtx := errgroup.WithContext(ctx)
+	both.Go(func() error { return s.startManagement(bothCtx) })
+	both.Go(func() error { return s.startPortal(bothCtx) })
+	if err := both.Wait(); err != nil {
+		return err
+	}
+	if err := s.createIdentity(ctx); err != nil {
+		return err
+	}
+	if s.options.WithoutManager {
+		return nil
+	}
+	return s.StartManager(ctx)
+}
+
+// Close ends everything, in the order in which the parts need each other.
+func (s *Sandbox) Close() error {
+	s.StopManager()
+	s.core.Stop()
+	if s.Portal != nil {
+		s.Portal.Close()
+	}
+	var failed []error
+	if s.workloads != nil {
+		failed = append(failed, s.workloads.Close())
+	}
+	if s.plane != nil {
+		s.plane.Stop()
+	}
+	if s.etcd != nil {
+		s.etcd.Stop()
+	}
+	if s.scratch != "" {
+		failed = append(failed, os.RemoveAll(s.scratch))
+	}
+	return errors.Join(failed...)
+}
+
+// PIDs are the ids of the processes that run.
+func (s *Sandbox) PIDs() []int {
+	var ids []int
+	for _, server := range []*process.Process{s.manager, s.core} {
+		if server.Running() {
+			ids = append(ids, server.PID())
+		}
+	}
+	ids = append(ids, s.plane.PIDs()...)
+	ids = append(ids, s.etcd.PID())
+	if s.workloads != nil {
+		ids = append(ids, s.workloads.PIDs()...)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Binary is the path of a binary that make has built, such as clusterctl.
+func (s *Sandbox) Binary(name string) string { return filepath.Join(s.options.Root, "bin", name) }
+
+// File is the path of a file of the checkout.
+func (s *Sandbox) File(elements ...string) string {
+	return filepath.Join(append([]string{s.options.Root}, elements...)...)
+}
+
+func (s *Sandbox) findPlaces() error {
+	var err error
+	if s.options.Root == "" {
+		if s.options.Root, err = findRoot(); err != nil {
+			return err
+		}
+	}
+	if s.options.Root, err = filepath.Abs(s.options.Root); err != nil {
+		return err
+	}
+	if s.Dir = s.options.Dir; s.Dir == "" {
+		s.Dir, err = os.MkdirTemp("", "portal-sandbox-")
+		s.scratch = s.Dir
+		return err
+	}
+	return os.MkdirAll(s.Dir, 0o700)
+}
+
+// findRoot walks from the working directory upwards to the one with config/ and go.mod.
+func findRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		_, noModule := os.Stat(filepath.Join(dir, "go.mod"))
+		_, noConfig := os.Stat(filepath.Join(dir, "config", "crd"))
+		if noModule == nil && noConfig == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("%s is not inside a checkout of the portal provider", start)
+		}
+	}
+}
+
+func newScheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	return scheme, nil
+}
