@@ -170,7 +170,7 @@ func TestCut(t *testing.T) {
 		c := login(t, p)
 		inject(t, p, emulator.Fault{Cut: true, After: after})
 		r := c.post("/networks", `{"cidr":"10.0.0.0/24"}`)
-		if !errors.Is(r.err, io.ErrUnexpectedEOF) {
+		if !errors.Is(r.err, io.ErrUnexpectedEOF) || r.header != nil {
 			t.Errorf("after %t: status %d, %v", after, r.status, r.err)
 		}
 		if done := len(p.Networks()) == 1; done != after {

@@ -34,14 +34,13 @@ func TestMFA(t *testing.T) {
 		c.post("/mfa/verify-otp", otpBody(t, time.Now())).refused(409, emulator.CodeOperationNotAllowed)
 		c.post("/mfa/send-otp", "").want(200)
 		c.post("/mfa/verify-otp", `{"otp":"000000"}`).refused(400, emulator.CodeInvalidParameter).has("otp", "error", "field")
-		pending := c.token
+		pending := &caller{t: t, p: c.p, token: c.token}
 		c.token = c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("token")
+		pending.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken) // exchanged
 		c.get("/vpcs").want(200)
 		c.post("/mfa/send-otp", "").refused(409, emulator.CodeOperationNotAllowed)
 		time.Sleep(8*time.Hour - time.Second)
 		c.get("/vpcs").want(200)
-		c.token = pending
-		c.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken)
 	})
 }
 

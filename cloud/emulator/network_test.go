@@ -10,7 +10,7 @@ import (
 
 // TestCIDR: networks are IPv4 in CIDR notation with room for a node.
 func TestCIDR(t *testing.T) {
-	p := newPortal(t, emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "small", CIDR: "10.1.0.0/16"}}})
+	p := newPortal(t, emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "small", CIDR: "10.0.0.0/16"}}})
 	c := login(t, p)
 	for _, test := range []struct {
 		body   string
@@ -25,10 +25,10 @@ func TestCIDR(t *testing.T) {
 		{`{"cidr":"10.0.0.0/33"}`, 400, "cidr"},
 		{`{"cidr":"fd00::/64"}`, 400, "cidr"},
 		{`{"cidr":"a network"}`, 400, "cidr"},
-		{`{"cidr":"10.1.2.0/24","vpcId":"vpc-1"}`, 201, ""},
+		{`{"cidr":"10.0.2.0/24","vpcId":"vpc-1"}`, 201, ""},
 		{`{"cidr":"10.2.0.0/24","vpcId":"vpc-1"}`, 422, "cidr"},
 		{`{"cidr":"10.0.0.0/8","vpcId":"vpc-1"}`, 422, "cidr"},
-		{`{"cidr":"10.1.2.0/24","vpcId":"vpc-2"}`, 400, "vpcId"},
+		{`{"cidr":"10.0.2.0/24","vpcId":"vpc-2"}`, 400, "vpcId"},
 	} {
 		r := c.post("/networks", test.body)
 		if test.status == 201 {
@@ -62,7 +62,7 @@ func TestClusterNetwork(t *testing.T) {
 	opts := emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "default"}, {ID: "vpc-2", Name: "other"}}}
 	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
-		c.create(c.newCluster(1).with("networkId", network))
+		placed := c.create(c.newCluster(1).with("networkId", network))
 		if got := p.Networks()[0].VPCID; got != "vpc-1" {
 			t.Errorf("the network is in VPC %q", got)
 		}
@@ -74,6 +74,7 @@ func TestClusterNetwork(t *testing.T) {
 			t.Errorf("networks %+v", n)
 		}
 		c.wait(c.delete("/kubernetes-clusters/" + id).want(202).text("jobId"))
+		c.wait(c.delete("/kubernetes-clusters/" + placed).want(202).text("jobId"))
 		if n := p.Networks(); len(n) != 1 || n[0].ID != network {
 			t.Errorf("networks %+v", n)
 		}

@@ -138,7 +138,9 @@ func TestSameSeedSameStory(t *testing.T) {
 // TestCloseEndsEverything: Close returns at once although a job is under way, and leaves no goroutine (the bubble
 // would not end).
 func TestCloseEndsEverything(t *testing.T) {
-	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+	l := &ledger{}
+	bubble(t, emulator.Options{Workloads: l}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		id := c.create(c.newCluster(1))
 		job := c.post("/kubernetes-clusters", c.newCluster(1).String()).want(202).text("jobId")
 		time.Sleep(2 * time.Second)
 		start := time.Now()
@@ -147,8 +149,11 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Errorf("Close took %s", took)
 		}
 		c.get("/jobs/"+job).refused(503, emulator.CodeUnavailable)
-		if got := p.Jobs()[0].Status; got != emulator.JobRunning {
+		if got := p.Jobs()[1].Status; got != emulator.JobRunning {
 			t.Errorf("the job is %s, want it to stay as it was", got)
+		}
+		if got := l.deletions(); len(got) != 2 || got[0] != id && got[1] != id {
+			t.Errorf("workload clusters deleted: %v", got)
 		}
 		p.Close() // once more does no harm
 	})
