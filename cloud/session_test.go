@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// doorman is the part of a portal that knows users: it issues tokens and takes only the ones it has issued and not
+// revoked. Everything behind it is an empty list of versions.
+type doorman struct {
+	password string
+	claims   func() jwt.Claims // of the tokens; nil: no JWT at all
+	wait     time.Duration     // that a login takes
+	down     bool              // logins fail
+
+	mu     sync.Mutex
+	serial int
+	valid  map[string]bool
+	logins []time.Time
+	others []time.Time // requests that are no login
+}
+
+func newDoorman() *doorman { return &doorman{password: "pw", valid: map[string]bool{}} }
+
+func (d *doorman) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(d.wait)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.URL.Path != "/login" {
+		d.others = append(d.others, time.Now())
+		if !d.valid[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")] {
+			return respond(401, `{"error":{"code":"INVALID_TOKEN","message":"expired"}}`), nil
+		}
+		return respond(200, `{"versions":[]}`), nil
+	}
+	d.logins = append(d.logins, time.Now())
+	var body map[string]string
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	switch {
+	case d.down:
+		return respond(503, ""), nil
+	case body["password"] != d.password:
+		return respond(401, `{"error":{"code":"INVALID_TOKEN","message":"wrong e-mail or password"}}`), nil
+	}
+	token := d.issue()
+	d.valid[token] = true
+	return respond(200, fmt.Sprintf(`{"token":%q,"user":{"id":"user-1","email":"x"},"mfaRequired":false}`, token)), nil
+}
+
+func (d *doorman) issue() string {
+	d.serial++
+	if d.claims == nil {
+		return fmt.Sprintf("token-%d", d.serial)
+	}
+	token := jwt.NewWithClaims(jwt.SigningMethodHS256, d.claims())
+	token.Header["serial"] = d.serial
+	signed, err := token.SignedString([]byte("portal"))
+	if err != nil {
+		panic(err)
+	}
+	return signed
+}
+
+func (d *doorman) revokeAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.valid = map[string]bool{}
+}
+
+func look(t *testing.T, c *Client) error {
+	_, err := c.KubernetesVersions(t.Context())
+	return err
+}
+
+func TestManyCallersShareOneLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		d.wait = time.Second
+		c := newClient(t, testConfig(d))
+		var group sync.WaitGroup
+		for range 40 {
+			group.Go(func() {
+				if err := look(t, c); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		d.revokeAll()
+		for range 40 {
+			group.Go(func() { untilDone(t, func() error { return look(t, c) }) })
+		}
+		group.Wait()
+		if len(d.logins) != 2 {
+			t.Errorf("%d logins, want one at first and one after the token was revoked", len(d.logins))
+		}
+	})
+}
+
+// One caller giving up does not spoil the login for the others.
+func TestLoginOutlivesItsFirstCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		d.wait = 2 * time.Second
+		c := newClient(t, testConfig(d))
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var group sync.WaitGroup
+		group.Go(func() {
+			_, err := c.KubernetesVersions(impatient)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the impatient caller got %v", err)
+			}
+		})
+		time.Sleep(time.Millisecond)
+		group.Go(func() {
+			if err := look(t, c); err != nil {
+				t.Error(err)
+			}
+		})
+		group.Wait()
+		if len(d.logins) != 1 {
+			t.Errorf("%d logins", len(d.logins))
+		}
+	})
+}
+
+// Tokens live 8 hours and are refreshed at 7, whether or not they say so; a shorter life is read from exp, against
+// iat if the clocks differ.
+func TestRefresh(t *testing.T) {
+	issued := func(skew, life time.Duration) func() jwt.Claims {
+		return func() jwt.Claims {
+			now := time.Now().Add(skew)
+			return jwt.RegisteredClaims{IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(life))}
+		}
+	}
+	for name, test := range map[string]struct {
+		claims func() jwt.Claims
+		want   time.Duration
+	}{
+		"no JWT":                 {nil, 7 * time.Hour},
+		"no exp":                 {func() jwt.Claims { return jwt.RegisteredClaims{Subject: "x"} }, 7 * time.Hour},
+		"8 hours":                {issued(0, 8*time.Hour), 7 * time.Hour},
+		"1 hour":                 {issued(0, time.Hour), 52*time.Minute + 30*time.Second},
+		"portal's clock is slow": {issued(-10*time.Hour, time.Hour), 52*time.Minute + 30*time.Second},
+		"portal's clock is fast": {issued(10*time.Hour, time.Hour), 52*time.Minute + 30*time.Second},
+		"exp without iat": {func() jwt.Claims {
+			return jwt.RegisteredClaims{ExpiresAt: jwt.NewNumericDate(time.Now().Add(4 * time.Hour))}
+		}, 210 * time.Minute},
+		"already expired": {func() jwt.Claims {
+			return jwt.RegisteredClaims{ExpiresAt: jwt.NewNumericDate(time.Now().Add(-time.Hour))}
+		}, 7 * time.Hour},
+		"a year":   {issued(0, 365*24*time.Hour), 7 * time.Hour},
+		"1 second": {issued(0, time.Second), minRefresh},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDoorman()
+				d.claims = test.claims
+				c := newClient(t, testConfig(d))
+				start := time.Now()
+				for len(d.logins) < 2 {
+					untilDone(t, func() error { return look(t, c) })
+					time.Sleep(test.want / 1000)
+				}
+				if got := d.logins[1].Sub(start); got < test.want || got > test.want+test.want/500+time.Second {
+					t.Errorf("refreshed after %v, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// While the login is down, a token that is due for refresh serves on until it expires, without a login for each call.
+func TestRefreshFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.down = true
+		time.Sleep(7*time.Hour + time.Second)
+		for range 50 * 60 { // until 10 minutes before it expires
+			if err := look(t, c); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := len(d.logins); n < 40 || n > 60 {
+			t.Errorf("%d logins in 50 minutes, want about one a minute", n)
+		}
+		time.Sleep(10 * time.Minute)
+		if err := look(t, c); !IsUnavailable(err) {
+			t.Errorf("with the token expired and the login down: %v", err)
+		}
+	})
+}
+
+func TestReplayAfterTokenRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		for range 3 {
+			d.revokeAll()
+			if err := look(t, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(d.logins) != 3 || len(d.others) != 5 { // the first call has a fresh token
+			t.Errorf("%d logins and %d other requests, want 3 and 5", len(d.logins), len(d.others))
+		}
+	})
+}
+
+// A 401 was not executed, so a create may follow it, once.
+func TestCreateIsReplayedOnceAfter401(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, refusals := range []int{1, 2, 99} {
+			seen := 0
+			c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.Path == "/login" {
+					return answersWith(200, "")(r)
+				}
+				body, _ := io.ReadAll(r.Body)
+				if !strings.Contains(string(body), `"name":"n"`) {
+					t.Errorf("request %d has the body %q", seen, body)
+				}
+				if seen++; seen <= refusals {
+					return respond(401, ""), nil
+				}
+				return respond(202, `{"jobId":"j","status":"pending"}`), nil
+			})))
+			_, err := c.CreateCluster(t.Context(), CreateClusterRequest{Name: "n"})
+			if (err == nil) != (refusals == 1) || err != nil && !IsUnauthorized(err) {
+				t.Errorf("%d refusals: %v", refusals, err)
+			}
+			if seen != min(refusals+1, 2) {
+				t.Errorf("%d refusals: sent %d times", refusals, seen)
+			}
+		}
+	})
+}
+
+// A wrong password costs at most two portal calls in any minute, however often a reconciler comes along, and is
+// noticed when it is put right.
+func TestWrongPassword(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		d.password = "changed"
+		c := newClient(t, testConfig(d))
+		for range 3600 {
+			err := look(t, c)
+			at, ok := RetryAt(err)
+			if !IsUnauthorized(err) || !ok || !at.After(time.Now()) {
+				t.Fatalf("%q, retry at %v: %v", which(t, err), at, err)
+			}
+			time.Sleep(time.Second)
+		}
+		if worst := mostInAMinute(d.logins); worst > 2 {
+			t.Errorf("%d logins in a minute", worst)
+		}
+		if n := len(d.logins); n < 5 || n > 15 || len(d.others) != 0 {
+			t.Errorf("%d logins and %d other requests in an hour", n, len(d.others))
+		}
+		d.mu.Lock()
+		d.password = "pw"
+		d.mu.Unlock()
+		untilAuthorized(t, c, maxRefusalBackoff)
+	})
+}
+
+func untilAuthorized(t *testing.T, c *Client, within time.Duration) {
+	start := time.Now()
+	for look(t, c) != nil {
+		if time.Since(start) > within+time.Second {
+			t.Fatalf("still refused after %v", within)
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+func mostInAMinute(times []time.Time) int {
+	most := 0
+	for i, from := range times {
+		n := 0
+		for _, at := range times[i:] {
+			if at.Sub(from) < time.Minute {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// A portal that refuses its own fresh tokens is not asked for one after the other.
+func TestFreshTokenRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+			defer d.revokeAll()
+			return d.RoundTrip(r)
+		})))
+		for range 600 {
+			if err := look(t, c); !IsUnauthorized(err) {
+				t.Fatalf("%q: %v", which(t, err), err)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := len(d.logins); n > 12 {
+			t.Errorf("%d logins in 10 minutes", n)
+		}
+	})
+}
+
+// What the login answers says nothing about the call that needed it: no 404 of the login may read as "the cluster is
+// gone", no 400 as "the size is invalid".
+func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+		want   string
+	}{
+		{400, `{"error":{"code":"INVALID_PARAMETER","field":"email"}}`, "unauthorized"},
+		{401, ``, "unauthorized"},
+		{403, `{"error":{"code":"FORBIDDEN"}}`, "unauthorized"},
+		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "unauthorized"},
+		{302, ``, "unauthorized"},
+		{409, `{"error":{"code":"OPERATION_NOT_ALLOWED"}}`, "unauthorized"},
+		{409, `{"error":{"code":"RESOURCE_BUSY"}}`, "unavailable"},
+		{422, `{"error":{"code":"QUOTA_EXCEEDED"}}`, "unauthorized"},
+		{429, ``, "rate limited"},
+		{500, ``, "unavailable"},
+		{200, `{}`, "unauthorized"},
+		{200, `{"token":"a\nb"}`, "unauthorized"},
+		{200, `not JSON`, "unauthorized"},
+		{200, `{"token":"pre","mfaRequired":true}`, "mfa"},
+		{403, `{"error":{"code":"MFA_REQUIRED"}}`, "mfa"},
+	} {
+		requests := 0
+		c := newClient(t, testConfig(roundTrip(func(*http.Request) (*http.Response, error) {
+			requests++
+			return respond(test.status, test.body), nil
+		})))
+		for operation, call := range mutations(c) {
+			if operation == "reset password" {
+				continue // needs no login
+			}
+			if got := which(t, call(t.Context())); got != test.want {
+				t.Errorf("login %d %s, %s: %q, want %q", test.status, test.body, operation, got, test.want)
+			}
+		}
+		if test.want == "unauthorized" && requests != 1 {
+			t.Errorf("login %d %s: asked %d times", test.status, test.body, requests)
+		}
+	}
+}
+
+func TestUserID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		for range 2 {
+			id, err := c.UserID(t.Context())
+			if id != "user-1" || err != nil {
+				t.Errorf("%q, %v", id, err)
+			}
+			time.Sleep(9 * time.Hour) // it outlives the token
+		}
+		if len(d.logins) != 1 {
+			t.Errorf("%d logins", len(d.logins))
+		}
+	})
+}
