@@ -4,7 +4,6 @@ package emulator_test
 
 import (
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -12,22 +11,6 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
-
-// TestArrow: the emulator knows neither the client (a wrong JSON tag would be wrong on both sides, and every test
-// would pass) nor Kubernetes.
-func TestArrow(t *testing.T) {
-	const module = "github.com/capportal/cluster-api-provider-portal/"
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for dep := range strings.FieldsSeq(string(out)) {
-		host, _, _ := strings.Cut(dep, "/")
-		if strings.HasSuffix(host, "k8s.io") || strings.HasPrefix(dep, module) && dep != module+"cloud/emulator" {
-			t.Errorf("the emulator imports %s", dep)
-		}
-	}
-}
 
 // TestDefaultVersions are those that workload clusters can be built with.
 func TestDefaultVersions(t *testing.T) {
