@@ -95,12 +95,12 @@ func TestNeighbour(t *testing.T) {
 			return n
 		}
 		served(1) // uses up the burst
-		if got := served(10); got < 1499 || got > 1501 {
-			t.Errorf("%d requests were served beside the neighbour, want half of 3000", got)
+		if got := served(3); got < 449 || got > 451 {
+			t.Errorf("%d requests were served beside the neighbour, want half of 900", got)
 		}
 		p.ClearFaults()
-		if got := served(10); got < 2999 || got > 3001 {
-			t.Errorf("%d requests were served without the neighbour, want 3000", got)
+		if got := served(3); got < 899 || got > 901 {
+			t.Errorf("%d requests were served without the neighbour, want 900", got)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -156,5 +157,31 @@ func TestCloseEndsEverything(t *testing.T) {
 			t.Errorf("workload clusters deleted: %v", got)
 		}
 		p.Close() // once more does no harm
+	})
+}
+
+// TestConcurrentCallers: fifty clusters live at the same time, and in the end nothing is left but the story.
+func TestConcurrentCallers(t *testing.T) {
+	l := &ledger{takes: 3 * time.Second}
+	opts := emulator.Options{Workloads: l, RateLimit: emulator.RateLimit{PerMinute: 60000, Burst: 1000}}
+	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
+		request := c.newCluster(2).String()
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				job := c.post("/kubernetes-clusters", request).text("jobId")
+				id := c.wait(job).text("result", "kubernetesCluster", "id")
+				c.scale(id, 4).has("succeeded", "status")
+				c.get("/instances").want(200)
+				c.wait(c.delete("/kubernetes-clusters/"+id).text("jobId")).has("succeeded", "status")
+			})
+		}
+		all.Wait()
+		if n := len(p.Clusters()) + len(p.Instances()) + len(p.Networks()) + len(p.Violations()); n != 0 {
+			t.Errorf("%d records or violations are left", n)
+		}
+		if n := len(l.deletions()); n != 50 {
+			t.Errorf("%d workload clusters were deleted", n)
+		}
 	})
 }
