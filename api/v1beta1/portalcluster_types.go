@@ -8,8 +8,6 @@ import (
 
 // PortalClusterSpec says where at the portal a Cluster lives, and under which account.
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.network) || !has(self.network)",message="network cannot be added later: the portal places a cluster when it creates it"
-// +kubebuilder:validation:XValidation:rule="has(oldSelf.vpc) == has(self.vpc)",message="vpc cannot be added or removed later: the portal places a cluster when it creates it"
-// +kubebuilder:validation:XValidation:rule="!has(self.network) || has(self.vpc)",message="network needs vpc: the portal looks for the network in that VPC"
 type PortalClusterSpec struct {
 	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the
 	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA).
@@ -24,8 +22,8 @@ type PortalClusterSpec struct {
 	ZoneID string `json:"zoneID,omitempty"`
 
 	// vpc is the virtual private cloud that holds the network, by id or by name.
-	// +optional
-	VPC *PortalVPC `json:"vpc,omitempty"`
+	// +required
+	VPC PortalVPC `json:"vpc,omitzero"`
 
 	// network receives the nodes: an existing one by id, or one that is created from a CIDR. When omitted, the portal
 	// creates an isolated network which cannot route to other resources without extra setup.

@@ -110,11 +110,7 @@ func (in *PortalClusterList) DeepCopyObject() runtime.Object {
 func (in *PortalClusterSpec) DeepCopyInto(out *PortalClusterSpec) {
 	*out = *in
 	out.IdentityRef = in.IdentityRef
-	if in.VPC != nil {
-		in, out := &in.VPC, &out.VPC
-		*out = new(PortalVPC)
-		**out = **in
-	}
+	out.VPC = in.VPC
 	if in.Network != nil {
 		in, out := &in.Network, &out.Network
 		*out = new(PortalNetwork)

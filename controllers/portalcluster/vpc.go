@@ -13,8 +13,6 @@ import (
 func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome {
 	vpc := s.portalCluster.Spec.VPC
 	switch {
-	case vpc == nil:
-		return outcome.Outcome{}
 	case vpc.ID != "":
 		s.vpcID = vpc.ID
 		return outcome.Outcome{}

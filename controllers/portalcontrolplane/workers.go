@@ -170,7 +170,7 @@ func (s *scope) workersOutcome() outcome.Outcome {
 		names := slices.Sorted(slices.Values(s.plan.Draining))
 		return outcome.WaitFor(0, infrav1.DrainingReason,
 			"the portal is asked to remove workers when these Machines are drained: %s (see their condition Deleting)", strings.Join(names, ", "))
-	case s.op != nil:
+	case s.op != nil && (s.workers != s.desired.sum || s.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are seen to when the portal has finished to %s", describe(s.op))
 	case s.workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes are there", s.workers, s.desired.sum)

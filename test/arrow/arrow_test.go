@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package arrow holds the one arrow of the design: main → controllers → cloud → HTTPS.
+package arrow
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/capportal/cluster-api-provider-portal"
+
+// TestArrow reads what each package depends on, and fails with the reason where that breaks the arrow.
+func TestArrow(t *testing.T) {
+	tests := []struct {
+		packages, mustNot string
+		allowed           []string
+		because           string
+	}{
+		{"/api/...", module, []string{"/api/"}, "api is types only"},
+		{"/api/...", "sigs.k8s.io/controller-runtime", nil, "api is types only; who uses the types brings the machinery"},
+		{"/cloud", "k8s.io/", nil, "the portal client knows nothing of Kubernetes"},
+		{"/cloud", module, []string{"/cloud"}, "the portal client knows nothing of who uses it"},
+		{"/cloud/emulator", "k8s.io/", nil, "workload clusters stand behind an interface, in packages of their own"},
+		{"/cloud/emulator", module, []string{"/cloud/emulator"}, "shared wire structs would be wrong on both sides, and every test would pass"},
+		{"/controllers/claims", "k8s.io/", nil, "the plan is a pure function"},
+		{"/controllers/...", module + "/cloud/emulator", nil, "controllers know the portal only as the client shows it"},
+		{"", module + "/cloud/emulator", nil, "the manager does not ship the emulator"},
+	}
+	for _, test := range tests {
+		t.Run(strings.Trim(test.packages, "/.")+" without "+test.mustNot, func(t *testing.T) {
+			for _, dependency := range dependencies(t, module+test.packages) {
+				if breaks(dependency, test.mustNot, test.allowed) {
+					t.Errorf("%s depends on %s, but %s", module+test.packages, dependency, test.because)
+				}
+			}
+		})
+	}
+}
+
+func breaks(dependency, mustNot string, allowed []string) bool {
+	if !strings.HasPrefix(dependency, mustNot) && !(mustNot == "k8s.io/" && strings.HasPrefix(dependency, "sigs.k8s.io/")) {
+		return false
+	}
+	for _, prefix := range allowed {
+		if dependency == module+prefix || strings.HasPrefix(dependency, module+strings.TrimSuffix(prefix, "/")+"/") {
+			return false
+		}
+	}
+	return true
+}
+
+func dependencies(t *testing.T, packages string) []string {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-deps", packages).Output()
+	if err != nil {
+		t.Fatalf("go list -deps %s: %v", packages, err)
+	}
+	return strings.Fields(string(out))
+}
