@@ -65,6 +65,6 @@ func (b *bucket) yield(until time.Time, cut bool) {
 	if cut {
 		b.share = max(b.share*shareCut, minShare)
 	}
-	b.level = min(b.level, 1)
+	b.level = 1 // then, to see how things stand
 	b.at = later(b.at, until)
 }

@@ -2,7 +2,10 @@
 
 package cloud
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Rules for looking at jobs.
 const (
@@ -78,7 +81,8 @@ func (g *Governor) saw(jobID string, done bool) {
 // jobBook knows which jobs run and how long their kinds take.
 type jobBook struct {
 	running map[string]*runningJob
-	likely  map[string]time.Duration // by kind: the age at which nine of ten jobs are done
+	likely  map[string]time.Duration // by kind: the age at which most jobs are done
+	asked   int
 }
 
 type runningJob struct {
@@ -93,13 +97,19 @@ func newJobBook() jobBook {
 }
 
 // leave is how long a job of that age is best left alone: until it is likely to be done; for a kind that is not known
-// yet, or a job that is late, a part of the time it has taken already.
+// yet, or a job that is late, a part of the time it has taken already. One job in ten is looked at earlier, somewhere
+// in the second half of that time: nothing else would tell that jobs have become faster.
 func (b *jobBook) leave(kind string, age time.Duration) time.Duration {
 	likely := b.likely[kind]
-	if age < likely {
-		return min(likely-age, maxUnwatched)
+	if age >= likely {
+		return min((age-likely)/3, maxUnwatched)
 	}
-	return min((age-likely)/3, maxUnwatched)
+	b.asked++
+	if b.asked%10 == 0 {
+		_, spread := math.Modf(float64(b.asked) * math.Phi) // evenly spread, whatever the number
+		likely -= time.Duration(spread / 2 * float64(likely))
+	}
+	return min(max(likely-age, 0), maxUnwatched)
 }
 
 // due counts the jobs that may be done by now.
@@ -121,21 +131,20 @@ func (b *jobBook) forget(now time.Time) {
 	}
 }
 
-// learn adjusts what is likely by a job that was last seen running at one age and done at another. A first look that
-// found it done makes the next ones come a little earlier; one that came too early makes them come later by nine
-// times as much, so that about one look in ten is too early.
+// learn adjusts what is likely by a job that was last seen running at one age, and done at another. No job moves it
+// past its own end: hundreds may report what was decided on the same old estimate. And none moves it far: a job may be
+// an exception.
 func (b *jobBook) learn(kind string, running, done time.Duration) {
-	const stride = 1.0 / 400
 	likely, known := b.likely[kind]
 	switch {
-	case !known || done < likely: // the end is certain to come before what we thought
+	case !known && running > 0:
+		likely = (running + done) / 2
+	case !known:
 		likely = done
-	case running > likely+likely/4:
-		likely = running
-	case running > 0:
-		likely += time.Duration(9 * stride * float64(likely))
-	default:
-		likely -= time.Duration(stride * float64(likely))
+	case done < likely:
+		likely -= (likely - done) / 5
+	case running >= likely:
+		likely += min(done-likely, max(likely/200, min((running-likely)/16, likely/8)))
 	}
 	b.likely[kind] = likely
 }
