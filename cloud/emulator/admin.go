@@ -99,7 +99,7 @@ func localOnly(next http.Handler) http.Handler {
 // ListenAdmin serves AdminHandler on a loopback address in the background until Close, and returns its URL. It is
 // plain HTTP, for curl: it is for this machine only, and no part of the portal.
 func (p *Portal) ListenAdmin(addr string) (string, error) {
-	listener, err := net.Listen("tcp", addr)
+	listener, err := new(net.ListenConfig).Listen(p.ctx, "tcp", addr)
 	if err != nil {
 		return "", err
 	}
@@ -107,7 +107,7 @@ func (p *Portal) ListenAdmin(addr string) (string, error) {
 		_ = listener.Close() // it served nothing
 		return "", fmt.Errorf("the admin listener must be on a loopback address, not %s", listener.Addr())
 	}
-	server := &http.Server{Handler: p.AdminHandler()}
+	server := &http.Server{Handler: p.AdminHandler(), ReadHeaderTimeout: headerTimeout}
 	err = p.serve(server, listener, func() error { return server.Serve(listener) })
 	return "http://" + listener.Addr().String(), err
 }

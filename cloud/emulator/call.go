@@ -180,11 +180,11 @@ func (c *call) localPath() string {
 
 // shownPath is the path without the one secret that the specification puts into a path.
 func (c *call) shownPath() string {
-	path := c.request.URL.Path
-	if i := strings.Index(path, "/reset-password/"); i >= 0 {
-		return path[:i] + "/reset-password/…"
+	const secretBelow = "/reset-password/"
+	if before, _, secret := strings.Cut(c.request.URL.Path, secretBelow); secret {
+		return before + secretBelow + "…"
 	}
-	return path
+	return c.request.URL.Path
 }
 
 // write sends an answer as it is.

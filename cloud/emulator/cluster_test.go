@@ -123,7 +123,7 @@ func TestStates(t *testing.T) {
 
 // TestCreateTwice makes two clusters: names are not unique, and idempotency keys are not supported (Limits 4).
 func TestCreateTwice(t *testing.T) {
-	bubble(t, emulator.Options{MaxClusters: 2}, func(t *testing.T, p *emulator.Portal, c *caller) {
+	bubble(t, emulator.Options{MaxClusters: 2}, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		if first, second := c.create(c.newCluster(1)), c.create(c.newCluster(1)); first == second {
 			t.Error("one cluster was made of two requests")
 		}
@@ -235,14 +235,14 @@ func TestVolumes(t *testing.T) {
 
 // TestListClusters is there when asked for.
 func TestListClusters(t *testing.T) {
-	bubble(t, emulator.Options{ListClusters: true}, func(t *testing.T, _ *emulator.Portal, c *caller) {
+	bubble(t, emulator.Options{ListClusters: true}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))
 		c.get("/kubernetes-clusters?name=demo").want(200).has(id, "kubernetesClusters", 0, "id")
 		c.get("/kubernetes-clusters?name=other").want(200).has(nil, "kubernetesClusters", 0)
 	})
 }
 
-// TestFleetNames: many clusters, no id twice.
+// TestFleetIDs: many clusters, no id twice.
 func TestFleetIDs(t *testing.T) {
 	bubble(t, emulator.Options{RateLimit: emulator.RateLimit{Burst: 1000}}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		for range 100 {

@@ -33,7 +33,7 @@
 //	Upgrading  Running       upgrade                  config; all else RESOURCE_BUSY
 //	Deleting   Running,      DELETE                   nothing, as Creating
 //	           Failed
-//	Failed     Creating      a create job that failed DELETE; all else OPERATION_NOT_ALLOWED
+//	Failed     Creating      create job failed        DELETE; all else OPERATION_NOT_ALLOWED
 //	                         half way
 //	(gone)     Deleting      job succeeded            404
 //

@@ -224,7 +224,7 @@ func (p *Portal) removeFaults(which func(*armed) bool) int {
 func (p *Portal) Faults() []FaultState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := []FaultState{}
+	out := make([]FaultState, 0, len(p.faults))
 	for _, a := range p.faults {
 		out = append(out, FaultState{Fault: a.Fault, Calls: a.calls, Hits: a.hits})
 	}
@@ -244,9 +244,9 @@ func (f *Fault) validate() error {
 	case f.Status != 0 && (f.Status < 300 || f.Status > 599):
 		return fmt.Errorf("status %d is not one of a failure", f.Status)
 	case !slices.Contains(bodyFaults, f.Body):
-		return fmt.Errorf("body %q is not one of%s", f.Body, joined(bodyFaults))
+		return fmt.Errorf("body %q is not one of %q", f.Body, bodyFaults[1:])
 	case !slices.Contains(jobFaults, f.Job):
-		return fmt.Errorf("job %q is not one of%s", f.Job, joined(jobFaults))
+		return fmt.Errorf("job %q is not one of %q", f.Job, jobFaults[1:])
 	case !f.strikes() && f.OthersPerMinute == 0:
 		return errors.New("it has no effect")
 	}
@@ -257,15 +257,6 @@ var (
 	bodyFaults = []BodyFault{"", BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
 	jobFaults  = []JobFault{"", JobStuck, JobFails, JobFailsLate, JobForgotten, JobWithoutID}
 )
-
-// joined lists values, the empty one as nothing.
-func joined[T ~string](values []T) string {
-	var out string
-	for _, v := range values[1:] {
-		out += " " + string(v)
-	}
-	return out
-}
 
 // strikes reports whether a fault does anything to calls.
 func (f *Fault) strikes() bool {

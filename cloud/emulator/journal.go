@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ func (e Entry) IsRequest() bool { return e.Method != "" }
 func (e Entry) String() string {
 	var b strings.Builder
 	if e.IsRequest() {
-		status := fmt.Sprint(e.Status)
+		status := strconv.Itoa(e.Status)
 		if e.Status == 0 {
 			status = "cut"
 		}

@@ -50,8 +50,8 @@ func (cl *cluster) present() []Node {
 }
 
 // addNode orders a node; reach brings it up. Callers hold mu.
-func (p *Portal) addNode(cl *cluster, controlPlane bool) *node {
-	return p.addNodeNamed(cl, p.nodeName(cl, controlPlane), controlPlane)
+func (p *Portal) addNode(cl *cluster, controlPlane bool) {
+	p.addNodeNamed(cl, p.nodeName(cl, controlPlane), controlPlane)
 }
 
 func (p *Portal) addNodeNamed(cl *cluster, name string, controlPlane bool) *node {

@@ -24,7 +24,7 @@ type Portal struct {
 	tokenKey []byte
 	tls      authority
 
-	ctx    context.Context // ends with Close; jobs and delays end with it
+	ctx    context.Context //nolint:containedctx // Ends with Close; jobs and delays end with it.
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // jobs, requests and listeners under way
 

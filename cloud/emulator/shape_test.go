@@ -51,7 +51,7 @@ func TestShapes(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, emulator.Options{Shapes: test.shapes}, func(t *testing.T, _ *emulator.Portal, c *caller) { test.check(c) })
+			bubble(t, emulator.Options{Shapes: test.shapes}, func(_ *testing.T, _ *emulator.Portal, c *caller) { test.check(c) })
 		})
 	}
 }

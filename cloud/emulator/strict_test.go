@@ -26,7 +26,7 @@ func TestStrict(t *testing.T) {
 		{name: "unknown method", method: "PUT", path: "/networks", status: 405, code: emulator.CodeOperationNotAllowed},
 		{name: "HEAD", method: "HEAD", path: "/instances", status: 405, code: emulator.CodeOperationNotAllowed},
 		{name: "list of clusters", method: "GET", path: "/kubernetes-clusters?name=x", status: 405, code: emulator.CodeOperationNotAllowed},
-		{name: "unknown query", method: "GET", path: "/vpcs?nmae=x", status: 400, field: "nmae"},
+		{name: "unknown query", method: "GET", path: "/vpcs?title=x", status: 400, field: "title"},
 		{name: "query where none is known", method: "GET", path: "/instances?page=2", status: 400, field: "page"},
 		{name: "body where none is known", method: "DELETE", path: "/volumes/1", body: `{}`, status: 400},
 		{name: "no content type", method: "POST", path: "/networks", body: `{"cidr":"10.0.0.0/24"}`, header: map[string]string{"Content-Type": ""}, status: 400, field: "Content-Type"},

@@ -32,6 +32,9 @@ type authority struct {
 	err  error
 }
 
+// headerTimeout is how long a client may take to say what it wants.
+const headerTimeout = 10 * time.Second
+
 // inProcessTLS tells requests that came through Transport from plain HTTP.
 var inProcessTLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
 
@@ -94,7 +97,7 @@ func (p *Portal) CAPEM() []byte {
 // Listen serves the API on a TCP address, such as 127.0.0.1:0, with TLS, in the background until Close. A plain HTTP
 // request on it gets 400.
 func (p *Portal) Listen(addr string) error {
-	listener, err := net.Listen("tcp", addr)
+	listener, err := new(net.ListenConfig).Listen(p.ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -107,7 +110,7 @@ func (p *Portal) Listen(addr string) error {
 		return errors.Join(err, listener.Close())
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	server := &http.Server{Handler: p, TLSConfig: config, Protocols: new(http.Protocols)}
+	server := &http.Server{Handler: p, TLSConfig: config, ReadHeaderTimeout: headerTimeout, Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(!p.opts.HTTP1)
 	if err := p.serve(server, listener, func() error { return server.ServeTLS(listener, "", "") }); err != nil {
@@ -143,7 +146,6 @@ func (p *Portal) URL() string {
 
 // serve runs a server that ends with the portal.
 func (p *Portal) serve(server *http.Server, listener net.Listener, run func() error) error {
-	server.ReadHeaderTimeout = 10 * time.Second
 	server.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail are their client's concern
 	if !p.enter() {
 		return errors.Join(errors.New("the portal is closed"), listener.Close())

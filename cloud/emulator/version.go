@@ -46,7 +46,7 @@ type wireVersion struct {
 
 // listVersions answers GET /kubernetes-versions.
 func (p *Portal) listVersions(*call) (answer, *refusal) {
-	out := []wireVersion{}
+	out := make([]wireVersion, 0, len(p.versions))
 	for _, v := range p.versions {
 		out = append(out, wireVersion{ID: v.ID, SemanticVersion: p.opts.Shapes.semanticVersion(v.SemanticVersion), State: v.State})
 	}

@@ -69,12 +69,6 @@ func (l *ledger) steps() []string {
 	return out
 }
 
-func (l *ledger) last() emulator.Workload {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.applied[len(l.applied)-1]
-}
-
 func (l *ledger) deletions() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
