@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// script is a portal that expects one request and gives one answer.
+type script struct {
+	t       *testing.T
+	request string // method, path with query, body
+	status  int
+	body    string
+	asked   bool
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/api/login" {
+		return respond(200, `{"token":"token-1","user":{"id":17,"email":"x","role":"User"},"mfaRequired":false}`), nil
+	}
+	var body []byte
+	if r.Body != nil {
+		body, _ = io.ReadAll(r.Body)
+	}
+	if got := r.Method + " " + r.URL.RequestURI() + " " + string(body); got != s.request {
+		s.t.Errorf("request\n got %s\nwant %s", got, s.request)
+	}
+	if hasType := r.Header.Get("Content-Type") == "application/json"; hasType != (body != nil) {
+		s.t.Errorf("content type %q with body %q", r.Header.Get("Content-Type"), body)
+	}
+	s.asked = true
+	return respond(s.status, s.body), nil
+}
+
+// endpoints are the calls of the specification with the requests that they make, and every shape of answer that is
+// documented or, where it is "not shown", sensible.
+var endpoints = []struct {
+	name    string
+	call    func(context.Context, *Client) (any, error)
+	request string
+	status  int
+	bodies  []string
+	want    any
+}{
+	{
+		name: "create cluster", status: 202,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			return c.CreateCluster(ctx, CreateClusterRequest{Name: "n", Description: "d", ZoneID: "z", KubernetesVersionID: "k",
+				ServiceOfferingID: "s", Size: 3, ControlNodes: 1, NetworkID: "net", VPCID: "vpc", SSHKeyPair: "key"})
+		},
+		request: `POST /api/kubernetes-clusters {"name":"n","description":"d","zoneId":"z","kubernetesVersionId":"k",` +
+			`"serviceOfferingId":"s","size":3,"controlNodes":1,"networkId":"net","vpcId":"vpc","sshKeyPair":"key"}`,
+		bodies: []string{`{"jobId":"j","status":"pending"}`, `{"jobId":"j"}`, `{"status":"PENDING","jobId":"j","more":[1]}`},
+		want:   Job{ID: "j", Status: JobPending},
+	},
+	{
+		name: "create the smallest cluster", status: 202,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			return c.CreateCluster(ctx, CreateClusterRequest{Name: "n"})
+		},
+		request: `POST /api/kubernetes-clusters {"name":"n","description":"","zoneId":"","kubernetesVersionId":"",` +
+			`"serviceOfferingId":"","size":0,"controlNodes":0}`,
+		bodies: []string{`{"jobId":17,"status":"running"}`},
+		want:   Job{ID: "17", Status: JobRunning},
+	},
+	{
+		name: "find clusters", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return names(c.FindClusters(ctx, "a b")) },
+		request: `GET /api/kubernetes-clusters?name=a+b `,
+		bodies: []string{
+			`{"kubernetesClusters":[{"id":"1","name":"a b","state":"Running"},{"id":"2","name":"a b c"}]}`,
+			`{"clusters":[{"id":"1","name":"a b","state":"Running"}],"count":1}`,
+			`[{"id":1,"name":"a b","state":"Running"},{"id":"2"}]`,
+		},
+		want: []Cluster{{ID: "1", Name: "a b", State: "Running"}},
+	},
+	{
+		name: "kubeconfig", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			b, err := c.Kubeconfig(ctx, "c/1")
+			return string(b), err
+		},
+		request: `GET /api/kubernetes-clusters/c%2F1/config `,
+		bodies:  []string{`{"kubeconfig":"apiVersion: v1\n"}`},
+		want:    "apiVersion: v1\n",
+	},
+	{
+		name: "scale", status: 202,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.ScaleCluster(ctx, "c", 0) },
+		request: `POST /api/kubernetes-clusters/c/scale {"size":0}`,
+		bodies:  []string{`{"jobId":"j","status":"pending"}`},
+		want:    Job{ID: "j", Status: JobPending},
+	},
+	{
+		name: "upgrade", status: 202,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.UpgradeCluster(ctx, "c", "v2") },
+		request: `POST /api/kubernetes-clusters/c/upgrade {"kubernetesVersionId":"v2"}`,
+		bodies:  []string{`{"jobId":"j","status":"pending"}`},
+		want:    Job{ID: "j", Status: JobPending},
+	},
+	{
+		name: "delete", status: 202,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.DeleteCluster(ctx, "c") },
+		request: `DELETE /api/kubernetes-clusters/c `,
+		bodies:  []string{`{"jobId":"j","status":"pending"}`},
+		want:    Job{ID: "j", Status: JobPending},
+	},
+	{
+		name: "versions", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.KubernetesVersions(ctx) },
+		request: `GET /api/kubernetes-versions `,
+		bodies: []string{
+			`{"versions":[{"id":"1","semanticVersion":"v1.36.3","state":"Enabled"}]}`,
+			`[{"id":1,"semanticVersion":"v1.36.3","state":"Enabled","extra":{}}]`,
+			`{"kubernetesVersions":[{"id":"1","semanticVersion":"v1.36.3","state":"Enabled"}],"count":1}`,
+		},
+		want: []KubernetesVersion{{ID: "1", SemanticVersion: "v1.36.3", State: "Enabled"}},
+	},
+	{
+		name: "no versions", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.KubernetesVersions(ctx) },
+		request: `GET /api/kubernetes-versions `,
+		bodies:  []string{`{"versions":[]}`, `{"versions":null}`, `[]`},
+		want:    []KubernetesVersion{},
+	},
+	{
+		name: "VPCs by name", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return vpcs(c.VPCs(ctx, "prod")) },
+		request: `GET /api/vpcs?name=prod `,
+		bodies: []string{
+			`{"vpcs":[{"id":"1","name":"prod"},{"id":"2","name":"prod-2"}]}`,
+			`[{"id":"1","name":"prod"}]`,
+		},
+		want: []VPC{{ID: "1", Name: "prod"}},
+	},
+	{
+		name: "VPCs whose names are not shown", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return vpcs(c.VPCs(ctx, "prod")) },
+		request: `GET /api/vpcs?name=prod `,
+		bodies:  []string{`{"vpcs":[{"id":"1"}]}`},
+		want:    []VPC{{ID: "1"}},
+	},
+	{
+		name: "all VPCs", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return vpcs(c.VPCs(ctx, "")) },
+		request: `GET /api/vpcs `,
+		bodies:  []string{`{"vpcs":[{"id":"1","name":"a","cidr":"10.0.0.0/8"},{"id":"2"}]}`},
+		want:    []VPC{{ID: "1", Name: "a", CIDR: "10.0.0.0/8"}, {ID: "2"}},
+	},
+	{
+		name: "create VPC", status: 202,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			return c.CreateVPC(ctx, CreateVPCRequest{Name: "n"})
+		},
+		request: `POST /api/vpcs {"name":"n"}`,
+		bodies:  []string{`{"jobId":"j","status":"pending"}`},
+		want:    Job{ID: "j", Status: JobPending},
+	},
+	{
+		name: "create network at once", status: 201,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			return c.CreateNetwork(ctx, CreateNetworkRequest{CIDR: "10.0.0.0/24"})
+		},
+		request: `POST /api/networks {"cidr":"10.0.0.0/24"}`,
+		bodies:  []string{`{"id":"n"}`, `{"network":{"id":"n","cidr":"10.0.0.0/24"}}`, `{"id":"n","vpc":{"id":"other"}}`},
+		want:    Created{ID: "n"},
+	},
+	{
+		name: "create network by a job", status: 202,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			return c.CreateNetwork(ctx, CreateNetworkRequest{CIDR: "10.0.0.0/24"})
+		},
+		request: `POST /api/networks {"cidr":"10.0.0.0/24"}`,
+		bodies:  []string{`{"jobId":"j","status":"pending"}`, `{"jobId":"j","id":"j"}`},
+		want:    Created{Job: Job{ID: "j", Status: JobPending}},
+	},
+	{
+		name: "running job", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.Job(ctx, "j") },
+		request: `GET /api/jobs/j `,
+		bodies:  []string{`{"jobId":"j","status":"running"}`, `{"status":"Running","error":null}`},
+		want:    Job{ID: "j", Status: JobRunning},
+	},
+	{
+		name: "job that succeeded", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			job, err := c.Job(ctx, "j")
+			id, ok := job.ResultID()
+			return []any{job.Done(), job.Failed(), id, ok}, err
+		},
+		request: `GET /api/jobs/j `,
+		bodies: []string{
+			`{"jobId":"j","status":"succeeded","result":{"id":"r"}}`,
+			`{"jobId":"j","status":"succeeded","result":{"vpc":{"id":"r"}}}`,
+			`{"jobId":"j","status":"succeeded","result":{"kubernetesCluster":{"id":"r","name":"n"},"note":"x","list":[1]}}`,
+			`{"jobId":"j","status":"succeeded","result":{"id":"r","network":{"id":"other"}}}`,
+		},
+		want: []any{true, false, "r", true},
+	},
+	{
+		name: "job that succeeded without an id", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			job, err := c.Job(ctx, "j")
+			id, ok := job.ResultID()
+			return []any{job.Done(), job.Failed(), id, ok}, err
+		},
+		request: `GET /api/jobs/j `,
+		bodies: []string{
+			`{"jobId":"j","status":"succeeded"}`, `{"jobId":"j","status":"succeeded","result":null}`,
+			`{"jobId":"j","status":"succeeded","result":{"a":{"id":"1"},"b":{"id":"2"}}}`,
+			`{"jobId":"j","status":"succeeded","result":"r"}`,
+		},
+		want: []any{true, false, "", false},
+	},
+	{
+		name: "job that failed", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			job, err := c.Job(ctx, "j")
+			return []any{job.Failed(), IsQuota(job.Error), job.Error.Error()}, err
+		},
+		request: `GET /api/jobs/j `,
+		bodies: []string{
+			`{"jobId":"j","status":"failed","error":{"code":"QUOTA_EXCEEDED","message":"too many"}}`,
+			`{"jobId":"j","status":"failed","error":{"error":{"code":"QUOTA_EXCEEDED","message":"too many"}}}`,
+			`{"jobId":"j","status":"failed","error":"QUOTA_EXCEEDED: too many"}`,
+		},
+		want: []any{true, true, "QUOTA_EXCEEDED: too many"},
+	},
+	{
+		name: "job that failed without a reason", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			job, err := c.Job(ctx, "j")
+			return job.Error.Error(), err
+		},
+		request: `GET /api/jobs/j `,
+		bodies:  []string{`{"status":"failed"}`, `{"status":"failed","error":{}}`, `{"status":"failed","error":[1]}`},
+		want:    "the portal gave no reason",
+	},
+	{
+		name: "instances", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return instances(c.Instances(ctx)) },
+		request: `GET /api/instances `,
+		bodies:  []string{`{"instances":[{"id":"1","name":"a","state":"Running"}]}`, `[{"id":"1","name":"a","state":"Running"}]`},
+		want:    []Instance{{ID: "1", Name: "a", State: "Running"}},
+	},
+	{
+		name: "instance", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			i, err := c.Instance(ctx, "1")
+			i.Raw = nil
+			return i, err
+		},
+		request: `GET /api/instances/1 `,
+		bodies:  []string{`{"id":"1","state":"Stopped"}`, `{"instance":{"id":"1","state":"Stopped"}}`},
+		want:    Instance{ID: "1", State: "Stopped"},
+	},
+	{
+		name: "delete volume", status: 202,
+		call:    func(ctx context.Context, c *Client) (any, error) { return c.DeleteVolume(ctx, "v") },
+		request: `DELETE /api/volumes/v `,
+		bodies:  []string{`{"jobId":"j","status":"pending"}`, `{"jobId":"j"}`},
+		want:    Job{ID: "j", Status: JobPending},
+	},
+	{
+		name: "request password reset", status: 200,
+		call: func(ctx context.Context, c *Client) (any, error) {
+			return nil, c.RequestPasswordReset(ctx, "a@example.test")
+		},
+		request: `POST /api/reset-password {"email":"a@example.test"}`,
+		bodies:  []string{``, `{}`, `{"message":"sent"}`},
+	},
+	{
+		name: "reset password", status: 204,
+		call:    func(ctx context.Context, c *Client) (any, error) { return nil, c.ResetPassword(ctx, "t/1", "new") },
+		request: `POST /api/reset-password/t%2F1 {"password":"new"}`,
+		bodies:  []string{``},
+	},
+	{
+		name: "disable MFA", status: 200,
+		call:    func(ctx context.Context, c *Client) (any, error) { return nil, c.DisableMFA(ctx, "google") },
+		request: `POST /api/admin/mfa/disable/google `,
+		bodies:  []string{``, `{}`},
+	},
+}
+
+// The raw records of lists are compared by what was read from them.
+func names(list []Cluster, err error) ([]Cluster, error) {
+	for i := range list {
+		list[i].Raw = nil
+	}
+	return list, err
+}
+
+func vpcs(list []VPC, err error) ([]VPC, error) {
+	for i := range list {
+		list[i].Raw = nil
+	}
+	return list, err
+}
+
+func instances(list []Instance, err error) ([]Instance, error) {
+	for i := range list {
+		list[i].Raw = nil
+	}
+	return list, err
+}
+
+func TestEndpoints(t *testing.T) {
+	for _, test := range endpoints {
+		for _, body := range test.bodies {
+			t.Run(test.name, func(t *testing.T) {
+				portal := &script{t: t, request: test.request, status: test.status, body: body}
+				config := testConfig(portal)
+				config.BaseURL += "/api"
+				got, err := test.call(t.Context(), newClient(t, config))
+				if err != nil || !portal.asked {
+					t.Fatalf("%s: %v", body, err)
+				}
+				if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(Error{})); diff != "" {
+					t.Errorf("%s: (-want +got)\n%s", body, diff)
+				}
+			})
+		}
+	}
+}
+
+// Answers to reads that do not say what they must are errors, never empty results: an empty list would read as "it
+// does not exist".
+func TestUnreadableAnswersToReads(t *testing.T) {
+	for _, body := range []string{``, `x`, `null`, `{}`, `"a"`, `{"a":[],"b":[]}`, `{"versions":{}}`, `{"versions":[{"name":"no id"}]}`, `[[]]`} {
+		c := newClient(t, testConfig(answersWith(200, body)))
+		for name, call := range map[string]func() error{
+			"versions":   func() error { _, err := c.KubernetesVersions(t.Context()); return err },
+			"kubeconfig": func() error { _, err := c.Kubeconfig(t.Context(), "c"); return err },
+			"job":        func() error { _, err := c.Job(t.Context(), "c"); return err },
+			"instance":   func() error { _, err := c.Instance(t.Context(), "c"); return err },
+		} {
+			if err := call(); !IsUnavailable(err) {
+				t.Errorf("%s answered %s: %v", name, body, err)
+			}
+		}
+	}
+}
+
+// A portal without the undocumented list of clusters says so with 404 or 405, which is no "not found".
+func TestFindClustersUnsupported(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+		want   string
+	}{
+		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "unsupported"},
+		{404, ``, "unsupported"},
+		{405, `{"error":{"code":"OPERATION_NOT_ALLOWED"}}`, "unsupported"},
+		{405, ``, "unsupported"},
+		{501, ``, "unsupported"},
+		{403, ``, "forbidden"},
+		{503, ``, "unavailable"},
+		{409, `{"error":{"code":"RESOURCE_BUSY"}}`, "busy"},
+	} {
+		_, err := newClient(t, testConfig(answersWith(test.status, test.body))).FindClusters(t.Context(), "n")
+		if got := which(t, err); got != test.want {
+			t.Errorf("%d %s: %q, want %q", test.status, test.body, got, test.want)
+		}
+	}
+}
+
+// Ids that would address another endpoint are never sent.
+func TestImpossibleIDs(t *testing.T) {
+	c := newClient(t, testConfig(noTransport{t}))
+	for _, id := range []string{"", ".", ".."} {
+		if _, err := c.DeleteCluster(t.Context(), id); !IsInvalid(err) {
+			t.Errorf("id %q: %v", id, err)
+		}
+		if _, err := c.Job(t.Context(), id); !IsInvalid(err) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+}
+
+// Observe sees every request, the login included, by route and never by id.
+func TestObserve(t *testing.T) {
+	var calls []Call
+	config := testConfig(answersWith(409, `{"error":{"code":"RESOURCE_BUSY"}}`))
+	config.Observe = func(c Call) { calls = append(calls, c) }
+	c := newClient(t, config)
+	_, _ = c.ScaleCluster(t.Context(), "secret-id", 3)
+	_, _ = c.Job(t.Context(), "secret-id")
+	for i := range calls {
+		calls[i].Duration, calls[i].Waited = 0, 0
+	}
+	want := []Call{
+		{Endpoint: "POST /login", Class: login, Status: 200},
+		{Endpoint: "POST /kubernetes-clusters/{cluster_id}/scale", Class: Mutation, Status: 409, Code: CodeResourceBusy},
+		{Endpoint: "GET /jobs/{job_id}", Class: Poll, Status: 409, Code: CodeResourceBusy},
+	}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// Raw keeps the record for whoever wants to see what the specification does not show.
+func TestRawRecords(t *testing.T) {
+	c := newClient(t, testConfig(answersWith(200, `{"instances":[{"id":"1","ip":"10.0.0.7"}]}`)))
+	list, err := c.Instances(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record map[string]string
+	if err := json.Unmarshal(list[0].Raw, &record); err != nil || record["ip"] != "10.0.0.7" {
+		t.Errorf("%s, %v", list[0].Raw, err)
+	}
+}

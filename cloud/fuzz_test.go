@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// presentable reports whether text of the portal is fit for a terminal and a condition.
+func presentable(text string, limit int) bool {
+	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || !unicode.IsPrint(r) })
+}
+
+func checkError(t *testing.T, e *Error) {
+	t.Helper()
+	for _, text := range []string{string(e.Code), e.Field, e.RequestID} {
+		if !presentable(text, maxName) {
+			t.Errorf("%q is not presentable", text)
+		}
+	}
+	if !presentable(e.Message, maxMessage) {
+		t.Errorf("message %q is not presentable", e.Message)
+	}
+	which(t, e)
+}
+
+// FuzzJob reads anything as a job: whatever it is, its parts agree with each other.
+func FuzzJob(f *testing.F) {
+	for _, test := range endpoints {
+		for _, body := range test.bodies {
+			f.Add([]byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		job, ok := parseJob(body, nil)
+		if !ok {
+			if job.ID != "" || job.Done() {
+				t.Errorf("an unreadable job is %+v", job)
+			}
+			return
+		}
+		if !json.Valid(body) {
+			t.Error("a job was read from what is no JSON")
+		}
+		if job.Failed() != (job.Error != nil) {
+			t.Errorf("failed %v, error %v", job.Failed(), job.Error)
+		}
+		if job.Error != nil {
+			checkError(t, job.Error)
+			if job.Error.Error() == "" {
+				t.Error("a failed job says nothing")
+			}
+		}
+		if id, ok := job.ResultID(); ok != (id != "") {
+			t.Errorf("result id %q, %v", id, ok)
+		}
+	})
+}
+
+// FuzzError reads anything as an error: it is presentable, holds no secret and is of one kind.
+func FuzzError(f *testing.F) {
+	f.Add(422, []byte(`{"error":{"code":"QUOTA_EXCEEDED","message":"too many","field":"size","requestId":"r"}}`))
+	f.Add(500, []byte(`{"error":"RESOURCE_BUSY: x"}`))
+	f.Add(502, []byte("<html>"))
+	f.Add(400, []byte("{\"error\":{\"code\":\"A\",\"message\":\"\xff\u202e\\u0000 s3cr3t\"}}"))
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		const secret = "s3cr3t"
+		c := &call{route: routeCreateCluster, hidden: []string{secret}, sent: true}
+		e := refused(c, &answer{status: status, header: http.Header{}, body: body})
+		checkError(t, e)
+		if strings.Contains(e.Error(), secret) {
+			t.Errorf("%v", e)
+		}
+		if status == 500 && !IsUnknownOutcome(e) {
+			t.Error("a create that failed with 500 has a known outcome")
+		}
+		if status == 429 && IsUnknownOutcome(e) {
+			t.Error("a create that was rate limited has an unknown outcome")
+		}
+	})
+}
+
+// FuzzKubeconfig reads anything as the answer of the config endpoint.
+func FuzzKubeconfig(f *testing.F) {
+	f.Add([]byte(`{"kubeconfig":"apiVersion: v1"}`))
+	f.Add([]byte(`{"kubeconfig":""}`))
+	f.Add([]byte(`{"kubeconfig":{}}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		kubeconfig, ok := parseKubeconfig(body)
+		if ok && len(kubeconfig) == 0 {
+			t.Error("an empty kubeconfig was accepted")
+		}
+		if ok && !json.Valid(body) {
+			t.Error("a kubeconfig was read from what is no JSON")
+		}
+	})
+}
+
+// FuzzToken reads anything as a token: it fits in a header, and its schedule is sensible.
+func FuzzToken(f *testing.F) {
+	f.Add([]byte(`{"token":"a.b.c"}`))
+	f.Add([]byte(`{"data":{"access_token":"eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjF9.x"}}`))
+	f.Add([]byte(`{"jwt":"eyJhbGciOiJub25lIn0.eyJleHAiOjFlMzAwLCJpYXQiOi0xZTMwMH0."}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		token, ok := tokenIn(body)
+		if ok != (token != "") {
+			t.Errorf("token %q, %v", token, ok)
+		}
+		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			t.Errorf("token %q does not fit in a header", token)
+		}
+		now := time.Now()
+		for _, token := range []string{token, string(bytes.TrimSpace(body))} {
+			g := schedule(token, "", now)
+			if g.refreshAt.Before(now.Add(minRefresh)) || g.refreshAt.After(now.Add(7*time.Hour)) {
+				t.Errorf("refreshed at %v", g.refreshAt.Sub(now))
+			}
+			if g.expiresAt.Before(now) || g.expiresAt.After(now.Add(tokenLifetime)) {
+				t.Errorf("expires at %v", g.expiresAt.Sub(now))
+			}
+		}
+	})
+}
+
+// FuzzHeader reads anything as rate-limit headers: the governor keeps its bounds and opens again.
+func FuzzHeader(f *testing.F) {
+	f.Add(429, "300", "0", "1700000000", "5", "")
+	f.Add(200, "1200", "17", "", "", "Sat, 01 Jan 2000 00:00:00 GMT")
+	f.Add(503, "-1", "NaN", "1e400", "Sat, 01 Jan 2000 00:00:00 GMT", "x")
+	f.Add(429, "1", "9223372036854775807", "9223372036854775807", "NaN", "")
+	f.Fuzz(func(t *testing.T, status int, limit, remaining, reset, after, date string) {
+		h := http.Header{}
+		h.Set("X-RateLimit-Limit", limit)
+		h.Set("X-RateLimit-Remaining", remaining)
+		h.Set("X-RateLimit-Reset", reset)
+		h.Set("Retry-After", after)
+		h.Set("Date", date)
+		now := time.Now()
+		if wait, _ := retryAfter(h, now); wait < 0 || wait > maxGateClosed {
+			t.Errorf("wait %v", wait)
+		}
+		g := NewGovernor(GovernorOptions{Rand: seeded(1)})
+		for range 3 {
+			ticket, err := g.Reserve("a", Read)
+			if err != nil {
+				break
+			}
+			if ok, _ := g.spend(ticket.t); !ok {
+				t.Fatal("not spent")
+			}
+			g.settle(ticket.t, true, &answer{status: status, header: h, at: time.Now()})
+		}
+		s := g.Stats()
+		if s.Tokens > standardBurst || s.Tokens < -standardBurst-3 || s.Limit < 1 || s.Limit > maxLimit || s.Share < minShare || s.Share > 1 {
+			t.Errorf("%+v", s)
+		}
+		if closed := s.ClosedTo.Sub(now); closed > 2*maxGateClosed {
+			t.Errorf("closed for %v", closed)
+		}
+	})
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func pooled(t *testing.T, p *Pool, config Config) *Client {
+	t.Helper()
+	c, err := p.Client(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
+	var pool Pool
+	base := testConfig(noTransport{t})
+	first := pooled(t, &pool, base)
+	if pooled(t, &pool, base) != first {
+		t.Error("the same identity got another client")
+	}
+	for name, change := range map[string]func(*Config){
+		"password": func(c *Config) { c.Password = "new" },
+		"seed":     func(c *Config) { c.TOTPSeed = testSeed },
+		"CA":       func(c *Config) { c.CABundle = newTLSPortal(t, nil).ca() },
+	} {
+		changed := base
+		change(&changed)
+		c := pooled(t, &pool, changed)
+		if c == first {
+			t.Errorf("another %s got the same client", name)
+		}
+		if c.Governor() != first.Governor() {
+			t.Errorf("another %s got another governor: the account is the same", name)
+		}
+	}
+	for name, change := range map[string]func(*Config){
+		"portal": func(c *Config) { c.BaseURL = "https://other.test" },
+		"user":   func(c *Config) { c.Email = "other@example.test" },
+	} {
+		changed := base
+		change(&changed)
+		if pooled(t, &pool, changed).Governor() == first.Governor() {
+			t.Errorf("another %s shares the governor", name)
+		}
+	}
+	same := base
+	same.Email = "ROBOT@example.test"
+	same.BaseURL += "/"
+	if pooled(t, &pool, same).Governor() != first.Governor() {
+		t.Error("another spelling got another governor")
+	}
+}
+
+// Two users of one account share its limit when the account is named.
+func TestPoolByAccount(t *testing.T) {
+	var pool Pool
+	a, b := testConfig(noTransport{t}), testConfig(noTransport{t})
+	a.Account, b.Account, b.Email = "acme", "acme", "other@example.test"
+	if pooled(t, &pool, a).Governor() != pooled(t, &pool, b).Governor() {
+		t.Error("the account's users have different governors")
+	}
+	if len(pool.Governors()) != 1 {
+		t.Errorf("%d governors", len(pool.Governors()))
+	}
+}
+
+func TestPoolRefusesBadInput(t *testing.T) {
+	var pool Pool
+	config := testConfig(noTransport{t})
+	config.BaseURL = "http://portal.test"
+	for range 2 {
+		if _, err := pool.Client(config); !IsInvalid(err) {
+			t.Error(err)
+		}
+	}
+}
+
+// A refusal is remembered from one use of the pool to the next, and a corrected password is tried at once.
+func TestPoolRemembersRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		d := newDoorman()
+		config := testConfig(d)
+		config.Password = "wrong"
+		for range 10 {
+			if err := look(t, pooled(t, &pool, config)); !IsUnauthorized(err) {
+				t.Fatal(err)
+			}
+		}
+		if len(d.logins) != 1 {
+			t.Errorf("%d logins", len(d.logins))
+		}
+		config.Password = "pw"
+		if err := look(t, pooled(t, &pool, config)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestPoolIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		config := testConfig(noTransport{t})
+		kept := pooled(t, &pool, config)
+		for i := range poolSize + 50 {
+			other := config
+			other.Password = fmt.Sprint(i)
+			pooled(t, &pool, other)
+			time.Sleep(time.Millisecond)
+			if pooled(t, &pool, config) != kept {
+				t.Fatalf("the client in use was dropped after %d others", i)
+			}
+		}
+		if n := len(pool.clients); n > poolSize {
+			t.Errorf("%d clients", n)
+		}
+		time.Sleep(2*poolIdle + time.Second)
+		if pooled(t, &pool, config) == kept {
+			t.Error("an unused client was kept")
+		}
+		if len(pool.clients) != 1 || len(pool.governors) != 1 {
+			t.Errorf("%d clients and %d governors after a long pause", len(pool.clients), len(pool.governors))
+		}
+	})
+}
