@@ -69,3 +69,16 @@ func (s *Sandbox) IdentitySecret(key client.ObjectKey) *corev1.Secret {
 		},
 	}
 }
+
+// offered are the Kubernetes versions that the portal offers, in the order given.
+func (s *Sandbox) offered() []string {
+	versions := s.options.Portal.Versions
+	if versions == nil {
+		versions = emulator.DefaultVersions()
+	}
+	var names []string
+	for _, version := range versions {
+		names = append(names, version.SemanticVersion)
+	}
+	return names
+}

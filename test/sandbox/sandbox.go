@@ -136,6 +136,26 @@ func (s *Sandbox) Close() error {
 	return errors.Join(failed...)
 }
 
+// Wait returns nil when the context ends, or an error when one of the managers does by itself.
+func (s *Sandbox) Wait(ctx context.Context) error {
+	ended := make(chan error, 2)
+	for _, manager := range []*process.Process{s.manager, s.core} {
+		if manager == nil {
+			continue
+		}
+		go func() {
+			<-manager.Done()
+			ended <- fmt.Errorf("%s ended (%w), see %s", manager.Name(), manager.Err(), manager.Log())
+		}()
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-ended:
+		return err
+	}
+}
+
 // PIDs are the ids of the processes that run.
 func (s *Sandbox) PIDs() []int {
 	var ids []int

@@ -79,6 +79,9 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Name is the name given to Start.
 func (p *Process) Name() string { return p.spec.Name }
 
+// Log is the path of its log file.
+func (p *Process) Log() string { return p.spec.Log }
+
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command portal-sandbox runs the portal provider with everything around it on this machine: a management cluster,
+// Cluster API, the provider's manager and an emulated portal with real workload clusters. It stays up until Ctrl-C.
+// Its subcommand demo takes a cluster through its life in such a sandbox, and ends.
+//
+// Run it through make sandbox and make demo, which build what it needs.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/go-logr/logr"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox/demo"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop() // A second signal ends this process at once, and its children with it.
+	}()
+	log.SetLogger(logr.Discard()) // What matters is printed; the servers log to files.
+	if err := command().ExecuteContext(ctx); err != nil {
+		stop()
+		os.Exit(1)
+	}
+}
+
+// flags are the command line.
+type flags struct {
+	sandbox     sandbox.Options
+	jobDuration time.Duration
+	victimOrder string
+	upgrade     string
+}
+
+func command() *cobra.Command {
+	f := &flags{}
+	root := &cobra.Command{
+		Use:          "portal-sandbox",
+		Short:        "Run the portal provider and everything around it on this machine until Ctrl-C",
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		RunE:         func(cmd *cobra.Command, _ []string) error { return f.stayUp(cmd) },
+	}
+	root.AddCommand(&cobra.Command{
+		Use:   "demo",
+		Short: "Take a cluster through its life in a sandbox: create, scale, upgrade, delete",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return demo.Run(cmd.Context(), f.options(), cmd.OutOrStdout())
+		},
+	})
+	set := root.PersistentFlags()
+	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which then stay (default a temporary one)")
+	set.StringVar(&f.sandbox.PortalAddress, "portal-listen", "", "address of the portal, TLS only (default a free port of 127.0.0.1)")
+	set.DurationVar(&f.jobDuration, "job-duration", 0, "how long the portal's create, scale, upgrade and delete jobs take at least (default 5 to 10 s)")
+	set.StringVar(&f.victimOrder, "victim-order", string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random")
+	set.StringVar(&f.upgrade, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
+	set.BoolVar(&f.sandbox.Portal.ProviderIDs, "provider-ids", false, "give nodes a providerID")
+	set.StringSliceVar(&f.sandbox.ManagerArgs, "manager-arg", nil, "further flag of the provider's manager, such as -v=4 (repeatable)")
+	return root
+}
+
+func (f *flags) options() sandbox.Options {
+	options := f.sandbox
+	options.Portal.VictimOrder = emulator.VictimOrder(f.victimOrder)
+	options.Portal.UpgradeStyle = emulator.UpgradeStyle(f.upgrade)
+	if d := f.jobDuration; d != 0 {
+		options.Portal.Durations = emulator.Durations{Create: d, Scale: d, Upgrade: d, Delete: d}
+	}
+	return options
+}
+
+func (f *flags) stayUp(cmd *cobra.Command) error {
+	options := f.options()
+	options.Out = cmd.OutOrStdout()
+	s, err := sandbox.Start(cmd.Context(), options)
+	if err != nil {
+		return err
+	}
+	if err := s.Explain(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	ended := s.Wait(cmd.Context())
+	_, _ = fmt.Fprintln(cmd.OutOrStdout(), "\nStopping")
+	if err := s.Close(); err != nil {
+		return err
+	}
+	return ended
+}

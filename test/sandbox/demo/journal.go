@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// pollInterval is how often the specification suggests to ask for a job.
+const pollInterval = 5 * time.Second
+
+// mutations are the requests that change something, and how many of them the demonstration needs.
+var mutations = []struct {
+	method, route string
+	want          int
+}{
+	{http.MethodPost, "/kubernetes-clusters", 1},
+	{http.MethodPost, "/kubernetes-clusters/{cluster_id}/scale", 2},
+	{http.MethodPost, "/kubernetes-clusters/{cluster_id}/upgrade", 1},
+	{http.MethodDelete, "/kubernetes-clusters/{cluster_id}", 1},
+}
+
+// judge prints the portal's journal and what is wrong with it.
+func (d *demo) judge() error {
+	journal, jobs := d.Portal.Journal(), d.Portal.Jobs()
+	say(d.out, "What the portal was asked")
+	for _, entry := range journal {
+		if entry.IsRequest() || entry.Object == "cluster" || entry.Object == "job" {
+			indent(d.out, entry.Time.Format("15:04:05.0 ")+entry.String())
+		}
+	}
+	say(d.out, "Requests against what they should be")
+	problems := inspect(journal, jobs)
+	for _, mutation := range mutations {
+		indent(d.out, fmt.Sprintf("%-6s %-42s %d of %d", mutation.method, mutation.route, count(journal, mutation.method, mutation.route), mutation.want))
+	}
+	for _, job := range jobs {
+		indent(d.out, fmt.Sprintf("%-16s job took %4.1f s, %d polls of %d at most", job.Kind, seconds(job), polls(journal, job), mostPolls(job)))
+	}
+	if problems == nil {
+		indent(d.out, "no request was refused, none too many")
+	}
+	return problems
+}
+
+// inspect returns what is wrong with a journal.
+func inspect(journal []emulator.Entry, jobs []emulator.Job) error {
+	var problems []error
+	for _, mutation := range mutations {
+		if got := count(journal, mutation.method, mutation.route); got != mutation.want {
+			problems = append(problems, fmt.Errorf("%s %s: %d requests instead of %d", mutation.method, mutation.route, got, mutation.want))
+		}
+	}
+	for _, entry := range journal {
+		if entry.Status == http.StatusTooManyRequests || entry.Violation != "" {
+			problems = append(problems, fmt.Errorf("refused: %s", entry))
+		}
+	}
+	for _, job := range jobs {
+		if got, most := polls(journal, job), mostPolls(job); got > most {
+			problems = append(problems, fmt.Errorf("%s: %d polls in %.1f s, at most %d expected", job.Kind, got, seconds(job), most))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func count(journal []emulator.Entry, method, route string) (n int) {
+	for _, entry := range journal {
+		if entry.Method == method && entry.Route == route {
+			n++
+		}
+	}
+	return n
+}
+
+func polls(journal []emulator.Entry, job emulator.Job) (n int) {
+	for _, entry := range journal {
+		if entry.Method == http.MethodGet && entry.Route == "/jobs/{job_id}" && strings.HasSuffix(entry.Path, "/"+job.ID) {
+			n++
+		}
+	}
+	return n
+}
+
+// mostPolls is one for each interval that has begun, and one that finds the job ended.
+func mostPolls(job emulator.Job) int {
+	return int(math.Ceil(seconds(job)/pollInterval.Seconds())) + 1
+}
+
+func seconds(job emulator.Job) float64 {
+	if job.Ended.IsZero() {
+		return time.Since(job.Accepted).Seconds()
+	}
+	return job.Ended.Sub(job.Accepted).Seconds()
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// missingWorkers tells what is missing until cluster, Machines and the portal agree on that many workers.
+func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		machines, err := d.machines(ctx)
+		if err != nil {
+			return "", err
+		}
+		withNode := 0
+		for _, machine := range machines {
+			if machine.DeletionTimestamp.IsZero() && machine.Status.NodeRef.IsDefined() && isTrue(machine.GetConditions(), "Ready") {
+				withNode++
+			}
+		}
+		if size := d.portalSize(); len(machines) == count && withNode == count && size == count {
+			return d.unavailable(ctx)
+		}
+		said, err := d.said(ctx)
+		return fmt.Sprintf("%d Machines, %d of them Ready with a Node; %s", len(machines), withNode, said), err
+	}
+}
+
+// missingUpgrade tells what is missing until control plane and Nodes run the new version.
+func (d *demo) missingUpgrade(ctx context.Context) (string, error) {
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := d.Client.Get(ctx, d.key(), controlPlane); err != nil {
+		return "", err
+	}
+	machines, err := d.machines(ctx)
+	if err != nil {
+		return "", err
+	}
+	upgraded := 0
+	for _, machine := range machines {
+		if info := machine.Status.NodeInfo; info != nil && info.KubeletVersion == d.to {
+			upgraded++
+		}
+	}
+	if controlPlane.Status.Version == d.to && upgraded == workers {
+		return d.unavailable(ctx)
+	}
+	said, err := d.said(ctx)
+	return fmt.Sprintf("control plane at %s, %d of %d Nodes at %s; %s", controlPlane.Status.Version, upgraded, workers, d.to, said), err
+}
+
+// missingRemoval tells what is left.
+func (d *demo) missingRemoval(ctx context.Context) (string, error) {
+	var left []string
+	for _, list := range []client.ObjectList{
+		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
+		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{}, &infrav1.PortalMachineTemplateList{},
+	} {
+		if err := d.Client.List(ctx, list, client.InNamespace(d.Identity.Namespace)); err != nil {
+			return "", err
+		}
+		if count := meta.LenList(list); count > 0 {
+			left = append(left, fmt.Sprintf("%d %s", count, strings.TrimPrefix(strings.TrimSuffix(fmt.Sprintf("%T", list), "List"), "*")))
+		}
+	}
+	if clusters := d.Portal.Clusters(); len(clusters) > 0 {
+		left = append(left, "at the portal a cluster in state "+string(clusters[0].State))
+	}
+	if len(left) == 0 {
+		return "", nil
+	}
+	return "left: " + strings.Join(left, ", "), nil
+}
+
+// unavailable tells why the Cluster is not Available; empty when it is.
+func (d *demo) unavailable(ctx context.Context) (string, error) {
+	cluster := &clusterv1.Cluster{}
+	if err := d.Client.Get(ctx, d.key(), cluster); err != nil {
+		return "", err
+	}
+	available := meta.FindStatusCondition(cluster.Status.Conditions, "Available")
+	if available == nil {
+		return "Cluster without condition Available", nil
+	}
+	if available.Status == metav1.ConditionTrue {
+		return "", nil
+	}
+	return "Cluster is not Available: " + oneLine(available.Message), nil
+}
+
+// said is what the provider tells users at this moment: the operation at the portal, or what it waits for.
+func (d *demo) said(ctx context.Context) (string, error) {
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := d.Client.Get(ctx, d.key(), controlPlane); err != nil {
+		return "no PortalControlPlane", client.IgnoreNotFound(err)
+	}
+	for _, wanted := range []struct {
+		condition string
+		status    metav1.ConditionStatus
+	}{
+		{infrav1.OperationInProgressCondition, metav1.ConditionTrue},
+		{infrav1.ProvisionedCondition, metav1.ConditionFalse},
+		{infrav1.KubeconfigReadyCondition, metav1.ConditionFalse},
+		{infrav1.ConnectedCondition, metav1.ConditionFalse},
+		{infrav1.VersionUpToDateCondition, metav1.ConditionFalse},
+		{infrav1.WorkersReadyCondition, metav1.ConditionFalse},
+	} {
+		condition := meta.FindStatusCondition(controlPlane.Status.Conditions, wanted.condition)
+		if condition != nil && condition.Status == wanted.status {
+			return strings.TrimSuffix(condition.Reason+": "+oneLine(condition.Message), ": "), nil
+		}
+	}
+	return "control plane has nothing to report", nil
+}
+
+func (d *demo) machines(ctx context.Context) ([]clusterv1.Machine, error) {
+	list := &clusterv1.MachineList{}
+	err := d.Client.List(ctx, list, client.InNamespace(d.Identity.Namespace))
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	return list.Items, err
+}
+
+// portalSize is the number of workers that the portal has for the cluster while no operation runs there, else -1.
+func (d *demo) portalSize() int {
+	clusters := d.Portal.Clusters()
+	if len(clusters) != 1 || clusters[0].State != emulator.ClusterRunning {
+		return -1
+	}
+	return len(slices.DeleteFunc(clusters[0].Nodes, func(node emulator.Node) bool { return node.ControlPlane || node.Gone }))
+}
+
+func (d *demo) key() client.ObjectKey {
+	return client.ObjectKey{Namespace: d.Identity.Namespace, Name: clusterName}
+}
+
+func isTrue(conditions []metav1.Condition, name string) bool {
+	return meta.IsStatusConditionTrue(conditions, name)
+}
+
+// oneLine joins the lines of a condition's message.
+func oneLine(message string) string { return strings.Join(strings.Fields(message), " ") }
