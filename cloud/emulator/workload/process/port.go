@@ -34,7 +34,7 @@ func FreePort(address string) (int, error) {
 		if handed[port] {
 			continue
 		}
-		listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port))) //nolint:noctx // It is local and instant.
+		listener, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(port)))
 		if err != nil {
 			continue
 		}

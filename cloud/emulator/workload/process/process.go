@@ -57,7 +57,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	defer log.Close() //nolint:errcheck // The child holds its own copy.
 
-	cmd := exec.Command(spec.Path, spec.Args...) //nolint:noctx // Stop ends it; a context could only kill it.
+	cmd := exec.Command(spec.Path, spec.Args...) // Without a context, which could only kill it: Stop ends it.
 	cmd.Env = append(os.Environ(), spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()
