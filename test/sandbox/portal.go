@@ -41,7 +41,11 @@ func (s *Sandbox) startPortal(ctx context.Context) error {
 		if address == "" {
 			address = loopback + ":0"
 		}
-		return portal.Listen(address)
+		if err := portal.Listen(address); err != nil {
+			return err
+		}
+		s.PortalAdminURL, err = portal.ListenAdmin(loopback + ":0")
+		return err
 	})
 }
 

@@ -33,7 +33,8 @@ type Options struct {
 	// Root is the checkout, with the manifests in config/ and the binaries in bin/. When empty, it is looked for from
 	// the working directory upwards.
 	Root string
-	// Dir receives kubeconfigs, certificates and logs. When empty, a temporary directory is used and removed by Close.
+	// Dir receives kubeconfigs, certificates and logs. It must be empty, or not there yet. When Dir is not given, a
+	// temporary directory is used and removed by Close.
 	Dir string
 	// Out receives a line for each part that is up. Nil is silence.
 	Out io.Writer
@@ -65,6 +66,8 @@ type Sandbox struct {
 	Client client.Client
 	// Portal is the emulated portal; nil WithoutPortal.
 	Portal *emulator.Portal
+	// PortalAdminURL is where the portal's journal can be read and faults be set, in plain HTTP.
+	PortalAdminURL string
 	// Identity names the Secret with which clusters log in to the portal.
 	Identity client.ObjectKey
 	// MetricsURL answers with our manager's metrics.
@@ -196,7 +199,13 @@ func (s *Sandbox) findPlaces() error {
 		s.scratch = s.Dir
 		return err
 	}
-	return os.MkdirAll(s.Dir, 0o700)
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return err
+	}
+	if entries, err := os.ReadDir(s.Dir); err != nil || len(entries) > 0 {
+		return errors.Join(err, fmt.Errorf("%s is not empty; what an earlier run left would get in the way", s.Dir))
+	}
+	return nil
 }
 
 // findRoot walks from the working directory upwards to the one with config/ and go.mod.

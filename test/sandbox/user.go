@@ -65,7 +65,13 @@ Logs are in %[3]s. In another terminal:
   kubectl scale machinedeployment my-cluster-workers --replicas 5
   kubectl delete cluster my-cluster
 
+What the portal was asked, and faults to give it:
+
+  curl %[8]s/journal?format=text
+  curl %[8]s/faults --data '{"method": "POST", "path": "/kubernetes-clusters/*/scale", "code": "INSUFFICIENT_CAPACITY", "count": 2}'
+
 Ctrl-C ends everything.
-`, s.Portal.URL(), s.Identity, s.Dir, exports, s.Binary("clusterctl"), s.File("templates", "cluster-template.yaml"), s.offered()[0])
+`, s.Portal.URL(), s.Identity, s.Dir, exports, s.Binary("clusterctl"), s.File("templates", "cluster-template.yaml"),
+		s.offered()[0], s.PortalAdminURL)
 	return err
 }

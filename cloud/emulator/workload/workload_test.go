@@ -59,6 +59,7 @@ func TestMissingBinariesAreAnError(t *testing.T) {
 
 // TestLife takes one cluster through all that the portal can do to it.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	clusters := open(t)
 	versions := Versions()
@@ -212,6 +213,7 @@ func testDelete(t *testing.T, clusters *Clusters, id string) {
 
 // TestClustersAreApart runs several at once over the one etcd.
 func TestClustersAreApart(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	clusters := open(t)
 	newest := Versions()[len(Versions())-1]
@@ -243,6 +245,7 @@ func TestClustersAreApart(t *testing.T) {
 }
 
 func TestUnknownVersionStartsNothing(t *testing.T) {
+	t.Parallel()
 	clusters := open(t)
 	err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: "v1.2.3"})
 	if err == nil || !strings.Contains(err.Error(), "v1.2.3") || len(clusters.PIDs()) != 1 {
@@ -251,6 +254,7 @@ func TestUnknownVersionStartsNothing(t *testing.T) {
 }
 
 func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	g := NewWithT(t)
 	clusters := open(t)
 	newest := Versions()[len(Versions())-1]

@@ -22,8 +22,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// stepTimeout is how long one step may take: many times what it takes with the durations of a demonstration.
-const stepTimeout = 2 * time.Minute
+// patience is how long one step may take beside the portal's job: many times what it takes on an idle machine.
+const patience = 2 * time.Minute
 
 const (
 	clusterName    = "demo"
@@ -39,6 +39,8 @@ type demo struct {
 	out  io.Writer
 	from string // the versions that the cluster is created with and upgraded to
 	to   string
+	// longest is how long one step may take.
+	longest time.Duration
 }
 
 // Run starts a sandbox, takes a cluster through its life in it, and ends it. It returns an error if a step fails, which
@@ -51,8 +53,11 @@ func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	versions := workload.Versions()
-	d := &demo{Sandbox: s, out: out, from: versions[0], to: versions[1]}
+	versions, jobs := workload.Versions(), options.Portal.Durations
+	d := &demo{
+		Sandbox: s, out: out, from: versions[0], to: versions[1],
+		longest: patience + max(jobs.Create, jobs.Scale, jobs.Upgrade, jobs.Delete),
+	}
 	err = d.life(ctx)
 	if err != nil {
 		d.explain(context.WithoutCancel(ctx))
@@ -94,6 +99,9 @@ func (d *demo) life(ctx context.Context) error {
 			act:   d.remove, missing: d.missingRemoval,
 		},
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() { cancel(d.Wait(ctx)) }() // Without managers there is nothing to wait for.
 	for _, step := range steps {
 		if err := d.run(ctx, step); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)

@@ -27,7 +27,7 @@ func (d *demo) run(ctx context.Context, step step) error {
 		return err
 	}
 	indent(d.out, "waiting for: "+step.waits)
-	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	ctx, cancel := context.WithTimeout(ctx, d.longest)
 	defer cancel()
 	var shown string
 	for {
