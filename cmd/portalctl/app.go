@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/spf13/cobra"
+)
+
+// surroundings are what a command touches besides the portal.
+type surroundings struct {
+	in        io.Reader
+	out, err  io.Writer // results; everything else
+	getenv    func(string) string
+	ask       func(ctx context.Context, prompt string, secret bool) (string, error) // nil: nobody is there
+	live      bool                                                                  // progress may be redrawn in place
+	transport http.RoundTripper                                                     // nil: HTTPS
+}
+
+// app is one run of the program.
+type app struct {
+	surroundings
+	connection connection
+	output     string
+	verbose    bool
+	reached    bool // a command was entered; what failed before is the command line's fault
+}
+
+const rootLong = `portalctl looks things up at the cloud portal, changes them, and tests credentials.
+
+Which portal, and as whom:
+  --url, --email, --ca-file   or $PORTAL_URL, $PORTAL_EMAIL, $PORTAL_CA_FILE
+  password                    $PORTAL_PASSWORD, else --password-stdin, else a prompt
+  one-time codes (MFA)        made from the seed in $PORTAL_TOTP_SEED, else a prompt
+Secrets are never taken from flags: every process of the machine can read those. Nothing is kept: each command logs
+in, with one request of the account's rate limit (two more with MFA).
+
+Results go to standard output, as a table, JSON or YAML (-o); progress, questions and errors to standard error.
+Fields have the names that the portal's REST API gives them.
+
+Exit codes:
+`
+
+// execute runs one command line and gives its exit code.
+func execute(ctx context.Context, s surroundings, args []string) exitCode {
+	a := &app{surroundings: s}
+	root := a.root()
+	root.SetArgs(args)
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if !a.reached {
+		err = &failure{code: exitUsage, err: err, advice: fmt.Sprintf("see '%s --help'", cmd.CommandPath())}
+	}
+	return a.report(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "portalctl",
+		Short:         "Look things up at the cloud portal, change them, and test credentials",
+		Long:          rootLong + exitCodeHelp(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.SetIn(a.in)
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	flags := root.PersistentFlags()
+	a.connection.bind(flags)
+	flags.StringVarP(&a.output, "output", "o", formatTable, "format of results: table, json or yaml")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell of every request to the portal")
+	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
+	root.AddCommand(
+		a.loginCommand(), a.identityCommand(), a.passwordCommand(), a.mfaCommand(),
+		a.versionsCommand(), a.vpcsCommand(), a.networksCommand(), a.clustersCommand(),
+		a.jobsCommand(), a.instancesCommand(), a.volumesCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// runs makes a command's body: by now the command line is known to be well formed.
+func (a *app) runs(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := checkFormat(a.output); err != nil {
+			return err
+		}
+		a.reached = true
+		return body(cmd.Context(), args)
+	}
+}
+
+// group is a command that only holds others. Without its own body cobra would accept any word after it.
+func group(use, short string, commands ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return fmt.Errorf("%s needs a command", cmd.CommandPath())
+		},
+	}
+	cmd.AddCommand(commands...)
+	return cmd
+}
+
+// say writes a line for people.
+func (a *app) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(a.err, format+"\n", args...) // who closed standard error does not want to know
+}
+
+// must is for what only a mistake in this program can make fail.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+// stuckAfter is when the specification calls a job stuck ("Jobs and other endpoints").
+const stuckAfter = 30 * time.Minute
+
+// patience with a portal that does not answer while its job runs.
+const patience = 5 * time.Minute
+
+// errGone: the portal knows nothing of a job that it started.
+var errGone = errors.New("the portal no longer knows the job")
+
+// follow looks at a job until it has ended, and returns it as it was seen last.
+func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label string, job cloud.Job, timeout time.Duration) (cloud.Job, error) {
+	governor, started := client.Governor(), time.Now()
+	governor.JobStarted(kind, job.ID)
+	p := &progress{out: a.err, live: a.live, label: label, started: started}
+	p.show(string(job.Status))
+	defer p.end()
+	heard := started
+	for !job.Done() {
+		at := governor.PollAfter(kind, started, time.Now())
+		if err := p.rest(ctx, at); err != nil {
+			return job, interrupted(job.ID)
+		}
+		seen, err := client.Job(ctx, job.ID)
+		switch {
+		case err == nil:
+			job, heard = seen, time.Now()
+			p.show(string(job.Status))
+		case ctx.Err() != nil:
+			return job, interrupted(job.ID)
+		case cloud.IsNotFound(err):
+			return job, fmt.Errorf("%w: %w", errGone, err)
+		case !passing(err) || time.Since(heard) > patience:
+			return job, runsOn(err, job.ID)
+		default:
+			p.show(fmt.Sprintf("%s when last seen, but %v; trying again", job.Status, err))
+		}
+		if !job.Done() && timeout > 0 && time.Since(started) >= timeout {
+			return job, tooLong(job, timeout)
+		}
+	}
+	return job, failed(job)
+}
+
+// passing: a job is not lost because one look at it was.
+func passing(err error) bool {
+	return cloud.IsUnavailable(err) || cloud.IsRateLimited(err) || cloud.IsBusy(err)
+}
+
+func lookAgain(jobID string) string {
+	return "look at it again with 'portalctl jobs wait " + jobID + "'"
+}
+
+func interrupted(jobID string) error {
+	return &failure{
+		code:   exitInterrupted,
+		err:    fmt.Errorf("interrupted; job %s runs on at the portal", jobID),
+		advice: lookAgain(jobID),
+	}
+}
+
+// runsOn is a job that could not be followed any longer.
+func runsOn(err error, jobID string) error {
+	code, advice := explain(err)
+	return &failure{
+		code:   code,
+		err:    fmt.Errorf("job %s may still run, but cannot be looked at: %w", jobID, err),
+		advice: strings.TrimPrefix(advice+"; "+lookAgain(jobID), "; "),
+	}
+}
+
+func tooLong(job cloud.Job, timeout time.Duration) error {
+	stuck := ""
+	if timeout >= stuckAfter {
+		stuck = "; after half an hour a job counts as stuck: give the portal's support its id. Do not start the operation anew"
+	}
+	return &failure{
+		code:   exitStillRuns,
+		err:    fmt.Errorf("job %s is still %s after %s and runs on at the portal", job.ID, job.Status, timeout),
+		advice: lookAgain(job.ID) + stuck,
+	}
+}
+
+// failed is the error of a job that has failed; nil for any other.
+func failed(job cloud.Job) error {
+	if !job.Failed() {
+		return nil
+	}
+	_, advice := explain(job.Error)
+	return &failure{code: exitJobFailed, err: fmt.Errorf("job %s has failed: %w", job.ID, job.Error), advice: advice}
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+// Keys of the Secret. They are those of the provider's API, which a test compares: importing it would bring all of
+// Kubernetes' machinery into this program.
+const (
+	keyBaseURL  = "baseURL"
+	keyEmail    = "email"
+	keyPassword = "password"
+	keyCABundle = "caBundle"
+	keyTOTPSeed = "totpSeed"
+)
+
+const identityLong = `Print the Secret from which the provider takes its portal user: what --url, --email, --ca-file, the password and
+$PORTAL_TOTP_SEED say. The output holds the password in clear text: pipe it to kubectl, or to a tool that seals it, and
+do not commit it.
+
+With --check it logs in first, without asking anybody for a one-time code, as the provider has to; if that fails nothing
+is printed.`
+
+// secretManifest is as much of a Kubernetes Secret as it takes.
+type secretManifest struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   secretMetadata    `json:"metadata"`
+	Type       string            `json:"type"`
+	StringData map[string]string `json:"stringData"`
+}
+
+type secretMetadata struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+func (a *app) identityCommand() *cobra.Command {
+	var at secretMetadata
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "identity",
+		Short: "Print the Kubernetes Secret that the provider reads",
+		Long:  identityLong,
+		Example: `  portalctl identity --check --namespace fleet | kubectl create -f -
+  portalctl identity --check --namespace fleet | kubectl replace -f -     # after a new password`,
+		Args: cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			config, err := a.credentials(ctx)
+			if err != nil {
+				return err
+			}
+			if err := a.vouch(ctx, config, check); err != nil {
+				return err
+			}
+			return a.printIdentity(config, at)
+		}),
+	}
+	cmd.Flags().StringVar(&at.Name, "name", "portal-identity", "name of the Secret")
+	cmd.Flags().StringVar(&at.Namespace, "namespace", "default", "namespace of the Secret: that of the PortalCluster")
+	cmd.Flags().BoolVar(&check, "check", false, "log in first")
+	return cmd
+}
+
+// vouch makes sure that the provider can use the configuration.
+func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error {
+	config.OTP = nil // nobody types codes for the provider
+	client, err := cloud.New(config)
+	if err != nil || !check {
+		return err
+	}
+	defer client.Close()
+	user, err := client.UserID(ctx)
+	if err != nil {
+		return err
+	}
+	a.say("The login works: %s is user %s.", config.Email, cell(user))
+	return nil
+}
+
+func (a *app) printIdentity(config cloud.Config, at secretMetadata) error {
+	data := map[string]string{keyBaseURL: config.BaseURL, keyEmail: config.Email, keyPassword: config.Password}
+	if len(config.CABundle) > 0 {
+		data[keyCABundle] = string(config.CABundle)
+	}
+	if config.TOTPSeed != "" {
+		data[keyTOTPSeed] = config.TOTPSeed
+	}
+	if a.output == formatTable {
+		a.output = formatYAML
+	}
+	return a.printValue(secretManifest{APIVersion: "v1", Kind: "Secret", Metadata: at, Type: "Opaque", StringData: data})
+}

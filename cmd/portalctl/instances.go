@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+func (a *app) instancesCommand() *cobra.Command {
+	return group("instances", "Virtual machines, the nodes of clusters among them", a.instancesList(), a.instancesGet())
+}
+
+func (a *app) instancesList() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List all instances of the account",
+		Args:  cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			client, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			instances, err := client.Instances(ctx)
+			if err != nil {
+				return err
+			}
+			records := make([]any, 0, len(instances))
+			for _, i := range instances {
+				records = append(records, record(i.Raw, i.ID))
+			}
+			return a.print(map[string]any{"instances": records}, instanceTable(instances...))
+		}),
+	}
+}
+
+func (a *app) instancesGet() *cobra.Command {
+	return &cobra.Command{
+		Use:   "get INSTANCE_ID",
+		Short: "Show one instance",
+		Args:  cobra.ExactArgs(1),
+		RunE: a.runs(func(ctx context.Context, args []string) error {
+			client, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			instance, err := client.Instance(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(record(instance.Raw, instance.ID), instanceTable(instance))
+		}),
+	}
+}
+
+func instanceTable(instances ...cloud.Instance) table {
+	t := table{header: []string{"ID", "NAME", "STATE"}}
+	for _, i := range instances {
+		t.rows = append(t.rows, []string{i.ID, i.Name, i.State})
+	}
+	return t
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+// operation is a call that the portal answers with a job.
+type operation struct {
+	kind string // sort of work, for the governor
+	what string // for people, such as "create of cluster demo"
+	call func(context.Context) (cloud.Job, error)
+	// lost is the advice when the outcome is not known. The operation may be slow about it: ask the portal, say.
+	lost func(context.Context) string
+	// needsID: a job that has succeeded without naming what it made leaves the outcome unknown.
+	needsID bool
+	// undone is the advice to add when the job has failed.
+	undone string
+}
+
+// waiting is what the commands that start jobs have in common.
+type waiting struct {
+	noWait  bool
+	timeout time.Duration
+}
+
+func (w *waiting) bind(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&w.noWait, "no-wait", false, "print the job id and do not wait for the job")
+	w.bindTimeout(cmd)
+}
+
+func (w *waiting) bindTimeout(cmd *cobra.Command) {
+	cmd.Flags().DurationVar(&w.timeout, "timeout", stuckAfter, "how long to wait for the job, which runs on afterwards; 0 is without end")
+}
+
+// operate makes the call, follows its job to the end, and prints the job.
+func (a *app) operate(ctx context.Context, client *cloud.Client, o operation, w waiting) error {
+	job, err := commit(ctx, a, client, o.what, o.call)
+	if err != nil {
+		return o.explained(ctx, err)
+	}
+	if w.noWait && !job.Done() {
+		return a.printJobID(job)
+	}
+	if !job.Done() {
+		if job, err = a.follow(ctx, client, o.kind, o.what+" ("+job.ID+")", job, w.timeout); err != nil && !job.Done() {
+			return o.explained(ctx, err)
+		}
+	}
+	if err := failed(job); err != nil {
+		return errors.Join(a.printJob(job), o.explained(ctx, err))
+	}
+	if _, ok := job.ResultID(); o.needsID && !ok {
+		return o.explained(ctx, fmt.Errorf("job %s has succeeded, %w", job.ID, errNoID))
+	}
+	return a.printJob(job)
+}
+
+var errNoID = errors.New("but its result names no id")
+
+// explained adds what is known of the operation to an error.
+func (o operation) explained(ctx context.Context, err error) error {
+	code, advice := explain(err)
+	lost := cloud.IsUnknownOutcome(err) || errors.Is(err, errGone) || errors.Is(err, errNoID)
+	switch {
+	case lost:
+		// Also when it was interrupted: the advice is what the user needs then.
+		code, advice = exitUnknown, o.lost(context.WithoutCancel(ctx))
+	case code == exitJobFailed:
+		advice = strings.TrimPrefix(advice+". "+o.undone, ". ")
+	}
+	return &failure{code: code, err: fmt.Errorf("%s: %w", o.what, err), advice: advice}
+}
+
+// repeatable is the advice of operations with an absolute target.
+func repeatable(context.Context) string {
+	return "run the same command again: it asks for the same end, so it does no harm if the first one went through"
+}
+
+// commit makes a call that changes something. Until it is sent it can be interrupted, and then no more: with the
+// answer would be lost whether there now is a cluster. (A second Ctrl-C ends the program all the same.)
+func commit[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
+	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted as well
+		return none, err
+	}
+	ticket, err := client.Governor().Wait(ctx, what, cloud.Mutation)
+	if err != nil {
+		return none, err
+	}
+	defer ticket.Release()
+	stop := context.AfterFunc(ctx, func() { a.say("Interrupted; waiting for the portal's answer to the %s.", what) })
+	defer stop()
+	return call(cloud.WithTicket(context.WithoutCancel(ctx), ticket))
+}
+
+// confirm asks before something is destroyed.
+func (a *app) confirm(ctx context.Context, yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	if a.ask == nil {
+		return wrong("add --yes", "there is no terminal to ask for confirmation")
+	}
+	answer, err := a.ask(ctx, what+" Type yes to go on: ", false)
+	if err != nil {
+		return err
+	}
+	if !strings.EqualFold(strings.TrimSpace(answer), "yes") {
+		return &failure{code: exitOther, err: errors.New("not confirmed; nothing was changed")}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+func (a *app) passwordCommand() *cobra.Command {
+	return group("password", "Reset a forgotten password", a.passwordReset(), a.passwordComplete())
+}
+
+// noLogin stands where the client wants a password and the calls need none; it is never sent.
+const noLogin = "none"
+
+func (a *app) passwordReset() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reset",
+		Short: "Have the portal send a reset link to --email",
+		Args:  cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			config, err := a.config()
+			if err != nil {
+				return err
+			}
+			config.Password = noLogin
+			client, err := cloud.New(config)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			if err := client.RequestPasswordReset(ctx, config.Email); err != nil {
+				return withLost(err, "run the same command again: at worst there are two links, of which the newer one counts")
+			}
+			a.say("If %s is a user of the portal, a reset link is on its way there. The last part of the link is the reset "+
+				"token:\nportalctl password complete asks for it.", config.Email)
+			return nil
+		}),
+	}
+}
+
+func (a *app) passwordComplete() *cobra.Command {
+	return &cobra.Command{
+		Use:   "complete",
+		Short: "Set a new password with the token of a reset link",
+		Long: `Set a new password with the token of a reset link, which is the last part of the link. Both are asked for; with
+--password-stdin they are the first and the second line of standard input.
+
+Every identity Secret that holds the old password stops working; 'portalctl identity' makes a new one.`,
+		Args: cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			config, err := a.config()
+			if err != nil {
+				return err
+			}
+			token, err := a.secretInput(ctx, "Reset token, the last part of the link: ")
+			if err != nil {
+				return err
+			}
+			if config.Password, err = a.newPassword(ctx); err != nil {
+				return err
+			}
+			client, err := cloud.New(config)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			if err := client.ResetPassword(ctx, token, config.Password); err != nil {
+				return withLost(err, "try to log in with the new password: portalctl login")
+			}
+			a.say("The password is set. Try it: portalctl login")
+			return nil
+		}),
+	}
+}
+
+// newPassword is asked for twice where it cannot be seen.
+func (a *app) newPassword(ctx context.Context) (string, error) {
+	password, err := a.secretInput(ctx, "New password: ")
+	if err != nil || a.connection.passwordStdin {
+		return password, err
+	}
+	again, err := a.secretInput(ctx, "New password, again: ")
+	if err == nil && again != password {
+		err = wrong("", "the passwords differ; nothing was changed")
+	}
+	return password, err
+}
+
+// withLost replaces the advice for an outcome that is not known.
+func withLost(err error, advice string) error {
+	if !cloud.IsUnknownOutcome(err) {
+		return err
+	}
+	return &failure{code: exitUnknown, err: err, advice: advice}
+}
+
+func (a *app) mfaCommand() *cobra.Command {
+	return group("mfa", "Multi-factor authentication", a.mfaDisable())
+}
+
+func (a *app) mfaDisable() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "disable IDP",
+		Short: "Disable MFA for the users of an identity provider (Administrator)",
+		Args:  cobra.ExactArgs(1),
+		RunE: a.runs(func(ctx context.Context, args []string) error {
+			client, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			if err := a.confirm(ctx, yes, "Disable MFA for the users of identity provider "+args[0]+"?"); err != nil {
+				return err
+			}
+			what := "disabling of MFA for " + args[0]
+			_, err = commit(ctx, a, client, what, func(ctx context.Context) (struct{}, error) {
+				return struct{}{}, client.DisableMFA(ctx, args[0])
+			})
+			if err != nil {
+				return withLost(fmt.Errorf("%s: %w", what, err), repeatable(ctx))
+			}
+			a.say("MFA is disabled for the users of identity provider %s.", args[0])
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask for confirmation")
+	return cmd
+}

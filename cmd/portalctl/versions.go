@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+// versionRecord is a Kubernetes version as the specification has it.
+type versionRecord struct {
+	ID              string `json:"id"`
+	SemanticVersion string `json:"semanticVersion"`
+	State           string `json:"state"`
+}
+
+func (a *app) versionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "versions",
+		Short: "List the Kubernetes versions on offer",
+		Args:  cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			client, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			versions, err := client.KubernetesVersions(ctx)
+			if err != nil {
+				return err
+			}
+			return a.printVersions(versions)
+		}),
+	}
+}
+
+func (a *app) printVersions(versions []cloud.KubernetesVersion) error {
+	records := make([]versionRecord, 0, len(versions))
+	t := table{header: []string{"ID", "VERSION", "STATE"}}
+	for _, v := range versions {
+		records = append(records, versionRecord(v))
+		t.rows = append(t.rows, []string{v.ID, v.SemanticVersion, v.State})
+	}
+	return a.print(map[string]any{"versions": records}, t)
+}
+
+// versionChoice is a Kubernetes version, named by people or by its id.
+type versionChoice struct{ version, id string }
+
+func (c *versionChoice) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&c.version, "version", "", "Kubernetes version, such as v1.36.3; 'portalctl versions' lists them")
+	cmd.Flags().StringVar(&c.id, "kubernetes-version-id", "", "the same by its id (kubernetesVersionId)")
+	cmd.MarkFlagsOneRequired("version", "kubernetes-version-id")
+	cmd.MarkFlagsMutuallyExclusive("version", "kubernetes-version-id")
+}
+
+// resolve gives the id, asking the portal only if it is not known.
+func (c *versionChoice) resolve(ctx context.Context, client *cloud.Client) (string, error) {
+	if c.id != "" {
+		return c.id, nil
+	}
+	versions, err := client.KubernetesVersions(ctx)
+	if err != nil {
+		return "", err
+	}
+	return pickVersion(versions, c.version)
+}
+
+// pickVersion finds the one version that is meant; a leading v and build metadata make no difference.
+func pickVersion(versions []cloud.KubernetesVersion, wanted string) (string, error) {
+	var ids, offered []string
+	for _, v := range versions {
+		offered = append(offered, cell(v.SemanticVersion))
+		if bare(v.SemanticVersion) == bare(wanted) {
+			ids = append(ids, v.ID)
+		}
+	}
+	switch len(ids) {
+	case 1:
+		return ids[0], nil
+	case 0:
+		return "", &failure{
+			code:   exitNotFound,
+			err:    fmt.Errorf("the portal does not offer Kubernetes %s", wanted),
+			advice: "take one of " + strings.Join(offered, ", "),
+		}
+	}
+	return "", wrong("name one with --kubernetes-version-id", "the portal offers Kubernetes %s under several ids: %s", wanted, strings.Join(ids, ", "))
+}
+
+func bare(version string) string {
+	version, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimSpace(version), "v"), "+")
+	return version
+}

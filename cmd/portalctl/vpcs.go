@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+func (a *app) vpcsCommand() *cobra.Command {
+	var name string
+	cmd := &cobra.Command{
+		Use:   "vpcs",
+		Short: "List virtual private clouds, or create one",
+		Args:  cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			client, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			vpcs, err := client.VPCs(ctx, name)
+			if err != nil {
+				return err
+			}
+			return a.printVPCs(vpcs)
+		}),
+	}
+	cmd.Flags().StringVar(&name, "name", "", "only those of this name")
+	cmd.AddCommand(a.vpcsCreate())
+	return cmd
+}
+
+func (a *app) printVPCs(vpcs []cloud.VPC) error {
+	records := make([]any, 0, len(vpcs))
+	t := table{header: []string{"ID", "NAME", "CIDR"}}
+	for _, v := range vpcs {
+		records = append(records, record(v.Raw, v.ID))
+		t.rows = append(t.rows, []string{v.ID, v.Name, v.CIDR})
+	}
+	return a.print(map[string]any{"vpcs": records}, t)
+}
+
+func (a *app) vpcsCreate() *cobra.Command {
+	var request cloud.CreateVPCRequest
+	var w waiting
+	cmd := &cobra.Command{
+		Use:   "create",
+		Short: "Create a VPC, unless there is one of that name",
+		Long: `Create a VPC. If there is one of that name already nothing is created, and it is shown as if it just had been: so the
+command can be repeated.`,
+		Example: "  portalctl vpcs create --name production --cidr 10.0.0.0/16",
+		Args:    cobra.NoArgs,
+		RunE: a.runs(func(ctx context.Context, _ []string) error {
+			client, err := a.connect(ctx)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			return a.createVPC(ctx, client, request, w)
+		}),
+	}
+	cmd.Flags().StringVar(&request.Name, "name", "", "name of the VPC")
+	cmd.Flags().StringVar(&request.CIDR, "cidr", "", "address range in CIDR notation; not every portal takes one")
+	must(cmd.MarkFlagRequired("name"))
+	w.bind(cmd)
+	return cmd
+}
+
+// createVPC looks first and creates then, as the specification advises for scripts ("Limits", rule 4).
+func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud.CreateVPCRequest, w waiting) error {
+	there, err := client.VPCs(ctx, request.Name)
+	if err != nil {
+		return err
+	}
+	if len(there) > 0 {
+		return a.reuseVPC(request.Name, there)
+	}
+	look := "find out whether it is there now: portalctl vpcs --name '" + request.Name + "'. If it does not appear within some " +
+		"minutes, run the command again"
+	return a.operate(ctx, client, operation{
+		kind:    "vpc",
+		what:    "create of VPC " + request.Name,
+		call:    func(ctx context.Context) (cloud.Job, error) { return client.CreateVPC(ctx, request) },
+		lost:    func(context.Context) string { return look },
+		needsID: true,
+	}, w)
+}
+
+// reuseVPC shows a VPC that is there as the result that its creation would have had.
+func (a *app) reuseVPC(name string, there []cloud.VPC) error {
+	if len(there) > 1 {
+		ids := make([]string, len(there))
+		for i, v := range there {
+			ids[i] = cell(v.ID)
+		}
+		return &failure{
+			code:   exitRefused,
+			err:    fmt.Errorf("there are several VPCs named %s: %s", name, strings.Join(ids, ", ")),
+			advice: "use one of them, or another name",
+		}
+	}
+	result, err := json.Marshal(map[string]any{"vpc": record(there[0].Raw, there[0].ID)})
+	if err != nil {
+		return err
+	}
+	a.say("There is a VPC named %s already; nothing was created.", name)
+	return a.printJob(cloud.Job{Status: cloud.JobSucceeded, Result: result})
+}
