@@ -104,8 +104,12 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 			t.Errorf("%q was printed in hex", secret)
 		}
 	}
-	if !strings.Contains(out.String(), "portal https://portal.test as robot@example.test") {
-		t.Error("it does not say which portal it is")
+	for _, v := range []any{config, &config, client} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+			if got := fmt.Sprintf(verb, v); got != "portal https://portal.test as robot@example.test" {
+				t.Errorf("%s of a %T is %s", verb, v, got)
+			}
+		}
 	}
 }
 

@@ -1,4 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cloud is the client of the portal.
+// Package cloud is the client of the portal: its REST API as Go methods, one resource per file. It knows nothing of
+// Kubernetes. Whoever uses it makes a Client from a Config (or takes one from a Pool), asks the account's Governor for
+// a Ticket, makes one call with it, and asks the error what to do.
+//
+// # The chain
+//
+// A call passes six small handlers on its way down, and its answer passes them on the way up:
+//
+//	Client      client.go    writes the request; turns all but a success into an *Error
+//	replaying   auth.go      a refused token was not executed: one more try with a new token
+//	authorized  auth.go      puts the token on, logging in first if need be
+//	governed    govern.go    spends a ticket; tells the governor what the answer says about the account
+//	observed    observe.go   tells Config.Observe
+//	exchange    exchange.go  one HTTP request with its timeouts and bounds; knows whether it was written
+//
+// The order is the point. Replaying stands above authorized, so that the second try gets the new token; governed
+// stands below both, so that a replay and a login pay for themselves like any request; observed stands below governed,
+// so that what it counts is what the portal saw. The login (login.go, mfa.go) enters the chain at governed: it needs no
+// token.
+//
+// # What can be where, and what interrupts it
+//
+// A token (session.go) is none, full, due or refused. None becomes full by a login, which many callers share: e-mail
+// and password, and for an account with MFA one code more, for which the pre-MFA token goes to the MFA endpoints and
+// nowhere else. Full becomes due after 7 of its 8 hours, and a due token serves on while a new one cannot be had. Any
+// 401 drops it. Refused, by the login or right after one, stays refused for 30 s, then longer, up to 10 min: however
+// many reconcilers come along, wrong credentials cost two calls a minute. A code from the TOTP seed is used once, and
+// three refused codes stop the attempts for minutes.
+//
+// A ticket (ticket.go) is queued, granted, then spent, returned or expired. Reserve never waits: it grants, or says
+// when to come back and keeps the flow's place until 15 s after that. A granted ticket expires after a minute. A 429
+// for anybody closes the gate for everybody: tickets in hand are returned, tokens set aside for places are taken back,
+// and RetryAt moves. At most four mutations are between ticket and answer, so that whoever writes down its intent
+// between the two has at most four in doubt after a crash.
+//
+// A call is not sent, sent, answered or unknown. Not sent: bad input, no ticket, no token, no connection; it may be
+// repeated. Answered: success, or a refusal that names its reason. Unknown (outcome.go): a mutating request was
+// written, and the connection ended, time was up, or the answer does not say what became of it. The portal has no
+// idempotency keys, so nothing here ever sends such a request again, net/http included (transport.go); IsUnknownOutcome
+// tells, and every other predicate says no.
+//
+// # The account
+//
+// The rate limit belongs to the account, across all its users. A Governor (governor*.go) keeps a token bucket a little
+// smaller than the portal's and corrects it by X-RateLimit-Limit, X-RateLimit-Remaining and every 429, so that people
+// on the same account find room. Its queue serves logins, mutations, reads and polls in this order, but reads get a
+// tenth and polls a fifth of the tokens in any case; within a class the flows, usually clusters, take turns. A call
+// without a ticket takes one itself, with its own address as flow: all such calls to one address share a place.
+//
+// Jobs are polled every 5 s while that is cheap. With many in flight it would use up the account, so the governor
+// learns from the polls themselves how long a kind of job takes, and PollAfter names the time at which a job is likely
+// to be done (poll.go).
+//
+// # Secrets
+//
+// Passwords, seeds, codes and tokens are in no error, no metric and no printed form of any type. Text of the portal is
+// bounded, stripped of control characters, and searched for the secrets of the call before it becomes an error.
+//
+// # Where the specification is silent
+//
+// Lists are read under their key, bare, or under the only key that holds one; ids as strings or numbers; a created id
+// at the top or in one nested object; a network from 201 or from 202 with a job; a job's error as object or string; the
+// token of verify-otp under its four usual names. An answer that says nothing is an error, never an empty result.
 package cloud

@@ -157,7 +157,7 @@ func (q *queue) next(maxOpen int) *place {
 		return p
 	}
 	for _, class := range []Class{Poll, Read} {
-		q.credit[class] = min(q.credit[class]+guaranteed[class], 1)
+		q.credit[class] = min(q.credit[class]+guaranteed[class], 2)
 	}
 	for _, class := range []Class{Poll, Read} {
 		if q.credit[class] >= 1 {

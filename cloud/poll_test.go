@@ -81,6 +81,35 @@ func TestPollsOfABusyAccount(t *testing.T) {
 	})
 }
 
+// On an account so busy that jobs are only looked at when they are likely done, it is noticed that they have become
+// faster.
+func TestPollsNoticeFasterJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &jobServer{takes: 4 * time.Minute}
+		c := newClient(t, testConfig(newPortalLimit(10*time.Millisecond, server)))
+		var group sync.WaitGroup
+		var last atomic.Int64
+		for i := range 100 {
+			group.Go(func() {
+				time.Sleep(time.Duration(i) * time.Second)
+				for round := range 40 {
+					if round == 10 {
+						server.mu.Lock()
+						server.takes = time.Minute
+						server.mu.Unlock()
+					}
+					took := followJob(t, c, "scale")
+					last.Store(int64(took))
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Duration(last.Load()); took > 90*time.Second {
+			t.Errorf("jobs of a minute are noticed after %v", took)
+		}
+	})
+}
+
 // Jobs that became slower, or faster, are learned anew.
 func TestLearnedDurationFollows(t *testing.T) {
 	book := newJobBook()
