@@ -73,7 +73,7 @@ func (c Config) endpoint() (*url.URL, error) {
 // roots reads the CA bundle; nil means the system's.
 func (c Config) roots() (*x509.CertPool, error) {
 	if len(strings.TrimSpace(string(c.CABundle))) == 0 {
-		return nil, nil //nolint:nilnil // crypto/tls takes a nil pool for the system's
+		return nil, nil // crypto/tls takes a nil pool for the system's
 	}
 	pool, count := x509.NewCertPool(), 0
 	for block, rest := pem.Decode(c.CABundle); block != nil; block, rest = pem.Decode(rest) {
@@ -94,7 +94,7 @@ func (c Config) roots() (*x509.CertPool, error) {
 func (c Config) seed() (secret, error) {
 	text := strings.ToUpper(strings.Join(strings.Fields(c.TOTPSeed), ""))
 	if text == "" {
-		return nil, nil //nolint:nilnil // no seed is a valid configuration
+		return nil, nil // no seed is a valid configuration
 	}
 	if _, err := totp.GenerateCode(text, time.Unix(0, 0)); err != nil {
 		return nil, invalidInput("totpSeed", "is not base32")

@@ -4,7 +4,6 @@ package cloud
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"testing"
@@ -328,93 +327,5 @@ func TestEndpoints(t *testing.T) {
 				}
 			})
 		}
-	}
-}
-
-// Answers to reads that do not say what they must are errors, never empty results: an empty list would read as "it
-// does not exist".
-func TestUnreadableAnswersToReads(t *testing.T) {
-	for _, body := range []string{``, `x`, `null`, `{}`, `"a"`, `{"a":[],"b":[]}`, `{"versions":{}}`, `{"versions":[{"name":"no id"}]}`, `[[]]`} {
-		c := newClient(t, testConfig(answersWith(200, body)))
-		for name, call := range map[string]func() error{
-			"versions":   func() error { _, err := c.KubernetesVersions(t.Context()); return err },
-			"kubeconfig": func() error { _, err := c.Kubeconfig(t.Context(), "c"); return err },
-			"job":        func() error { _, err := c.Job(t.Context(), "c"); return err },
-			"instance":   func() error { _, err := c.Instance(t.Context(), "c"); return err },
-		} {
-			if err := call(); !IsUnavailable(err) {
-				t.Errorf("%s answered %s: %v", name, body, err)
-			}
-		}
-	}
-}
-
-// A portal without the undocumented list of clusters says so with 404 or 405, which is no "not found".
-func TestFindClustersUnsupported(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		body   string
-		want   string
-	}{
-		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "unsupported"},
-		{404, ``, "unsupported"},
-		{405, `{"error":{"code":"OPERATION_NOT_ALLOWED"}}`, "unsupported"},
-		{405, ``, "unsupported"},
-		{501, ``, "unsupported"},
-		{403, ``, "forbidden"},
-		{503, ``, "unavailable"},
-		{409, `{"error":{"code":"RESOURCE_BUSY"}}`, "busy"},
-	} {
-		_, err := newClient(t, testConfig(answersWith(test.status, test.body))).FindClusters(t.Context(), "n")
-		if got := which(t, err); got != test.want {
-			t.Errorf("%d %s: %q, want %q", test.status, test.body, got, test.want)
-		}
-	}
-}
-
-// Ids that would address another endpoint are never sent.
-func TestImpossibleIDs(t *testing.T) {
-	c := newClient(t, testConfig(noTransport{t}))
-	for _, id := range []string{"", ".", ".."} {
-		if _, err := c.DeleteCluster(t.Context(), id); !IsInvalid(err) {
-			t.Errorf("id %q: %v", id, err)
-		}
-		if _, err := c.Job(t.Context(), id); !IsInvalid(err) {
-			t.Errorf("id %q: %v", id, err)
-		}
-	}
-}
-
-// Observe sees every request, the login included, by route and never by id.
-func TestObserve(t *testing.T) {
-	var calls []Call
-	config := testConfig(answersWith(409, `{"error":{"code":"RESOURCE_BUSY"}}`))
-	config.Observe = func(c Call) { calls = append(calls, c) }
-	c := newClient(t, config)
-	_, _ = c.ScaleCluster(t.Context(), "secret-id", 3)
-	_, _ = c.Job(t.Context(), "secret-id")
-	for i := range calls {
-		calls[i].Duration, calls[i].Waited = 0, 0
-	}
-	want := []Call{
-		{Endpoint: "POST /login", Class: login, Status: 200},
-		{Endpoint: "POST /kubernetes-clusters/{cluster_id}/scale", Class: Mutation, Status: 409, Code: CodeResourceBusy},
-		{Endpoint: "GET /jobs/{job_id}", Class: Poll, Status: 409, Code: CodeResourceBusy},
-	}
-	if diff := cmp.Diff(want, calls); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-// Raw keeps the record for whoever wants to see what the specification does not show.
-func TestRawRecords(t *testing.T) {
-	c := newClient(t, testConfig(answersWith(200, `{"instances":[{"id":"1","ip":"10.0.0.7"}]}`)))
-	list, err := c.Instances(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var record map[string]string
-	if err := json.Unmarshal(list[0].Raw, &record); err != nil || record["ip"] != "10.0.0.7" {
-		t.Errorf("%s, %v", list[0].Raw, err)
 	}
 }

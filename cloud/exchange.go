@@ -50,6 +50,7 @@ func (x *exchange) do(ctx context.Context, c *call) (*answer, error) {
 		c.sent = watch.mayHaveSent(err)
 		return nil, unanswered(c, firstCause(ctx, err))
 	}
+	defer func() { _ = resp.Body.Close() }()
 	c.sent = true
 	body, err := readBounded(resp.Body)
 	a := &answer{status: resp.StatusCode, header: resp.Header, body: body, at: time.Now()}
@@ -92,9 +93,8 @@ func (x *exchange) close() {
 	}
 }
 
-// readBounded reads and closes the body.
-func readBounded(body io.ReadCloser) ([]byte, error) {
-	defer func() { _ = body.Close() }()
+// readBounded reads the body, unless it is larger than any answer can be.
+func readBounded(body io.Reader) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(body, maxBody+1))
 	if err == nil && len(raw) > maxBody {
 		err = errTooLarge

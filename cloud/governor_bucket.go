@@ -10,7 +10,7 @@ import (
 // How the bucket yields to others on the account when the portal does not tell what remains.
 const (
 	shareCut    = 0.7                // of the rate that is left after a 429
-	shareGrowth = 0.002              // of the limit, regained per second
+	shareGrowth = 0.001              // of the limit, regained per second
 	minShare    = 0.05               // of the limit, never given up
 	fullTime    = 60.0 * time.Second // the limit is per minute
 )

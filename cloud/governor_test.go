@@ -225,7 +225,7 @@ func TestBackoffGrows(t *testing.T) {
 					t.Error("two answers to simultaneous requests counted twice")
 				}
 			}
-			closed := g.Stats().ClosedTo.Sub(time.Now())
+			closed := time.Until(g.Stats().ClosedTo)
 			if want := min(time.Second<<i, maxGateBackoff); closed < want || closed > want*5/4+10*time.Millisecond {
 				t.Errorf("strike %d closes for %v, want about %v", i+1, closed, want)
 			}
@@ -238,7 +238,7 @@ func TestBackoffGrows(t *testing.T) {
 		send(t, g, granted(t, g, "a", Read), 200)
 		time.Sleep(5 * time.Second)
 		send(t, g, granted(t, g, "a", Read), 429, "Retry-After", "1")
-		if closed := g.Stats().ClosedTo.Sub(time.Now()); closed > 1300*time.Millisecond {
+		if closed := time.Until(g.Stats().ClosedTo); closed > 1300*time.Millisecond {
 			t.Errorf("after a success a 429 closes for %v", closed)
 		}
 	})

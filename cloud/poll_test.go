@@ -140,11 +140,11 @@ func TestForgottenJobs(t *testing.T) {
 		for i := range 1000 {
 			g.JobStarted("create", strconv.Itoa(i))
 		}
-		if wait := g.PollAfter("create", time.Now(), time.Now()).Sub(time.Now()); wait < time.Minute {
+		if wait := time.Until(g.PollAfter("create", time.Now(), time.Now())); wait < time.Minute {
 			t.Errorf("with 1000 jobs one is looked at again after %v", wait)
 		}
 		time.Sleep(jobForgotten + time.Second)
-		if wait := g.PollAfter("create", time.Now(), time.Now()).Sub(time.Now()); wait != pollInterval {
+		if wait := time.Until(g.PollAfter("create", time.Now(), time.Now())); wait != pollInterval {
 			t.Errorf("with 1000 forgotten jobs one is looked at again after %v", wait)
 		}
 	})
