@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestBadInputIsExplained gives the provider what users get wrong. Each has to be told by a condition with the way out,
+// and while it lasts the portal is asked at most twice a minute.
+func TestBadInputIsExplained(t *testing.T) {
+	tests := map[string]struct {
+		wrong func(*story)
+		// of the PortalCluster (its Ready condition) or, if that stays Ready, of the PortalControlPlane (Available)
+		onPortalCluster bool
+		reason, says    string
+	}{
+		"Secret missing": {
+			wrong:           func(s *story) { s.portalCluster.Spec.IdentityRef.Name = "nowhere" },
+			onPortalCluster: true, reason: infrav1.IdentityNotFoundReason, says: `create Secret "nowhere" with keys baseURL, email and password`,
+		},
+		"Secret without password": {
+			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityPassword) },
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: `add key "password" to Secret "portal-identity"`,
+		},
+		"wrong password": {
+			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityPassword] = "wrong" },
+			onPortalCluster: true, reason: infrav1.UnauthorizedReason, says: "correct email and password in the identity Secret",
+		},
+		"http URL": {
+			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "http://portal.example" },
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: "https",
+		},
+		"unknown CA": {
+			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityCABundle) },
+			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "certificate",
+		},
+		"portal down": {
+			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "https://" + closedPort(s) },
+			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "cannot be reached",
+		},
+		"VPC that is not there": {
+			wrong:           func(s *story) { s.portalCluster.Spec.VPC.Name = "elsewhere" },
+			onPortalCluster: true, reason: infrav1.VPCNotFoundReason, says: `0 VPCs of the account are named "elsewhere"`,
+		},
+		"version that is not offered": {
+			wrong:  func(s *story) { s.controlPlane.Spec.Version = "v1.30.1" },
+			reason: infrav1.VersionNotOfferedReason, says: "one of: v1.34.9, v1.35.6, v1.36.3",
+		},
+		"templates that disagree": {
+			wrong: func(s *story) {
+				meta := s.template.ObjectMeta
+				meta.Name = "large"
+				s.create(newTemplate(meta, "large"))
+				s.create(newDeployment(meta, 1))
+			},
+			reason: infrav1.TemplatesDisagreeReason, says: "large: offering large, SSH key pair ops; story: offering small",
+		},
+		"no template": {
+			wrong:  func(s *story) { s.deployment.Spec.Template.Spec.InfrastructureRef.Name = "lost" },
+			reason: infrav1.WaitingForWorkersReason, says: "create PortalMachineTemplate lost",
+		},
+		"more workers than the portal allows": {
+			wrong:  func(s *story) { s.deployment.Spec.Replicas = ptr.To[int32](60) },
+			reason: infrav1.QuotaExceededReason, says: "at most 50 workers",
+		},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			test.wrong(s)
+			s.apply()
+			object, conditionType := client.Object(s.controlPlane), infrav1.AvailableCondition
+			if test.onPortalCluster {
+				object, conditionType = s.portalCluster, infrav1.ReadyCondition
+			}
+			told := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
+			s.Eventually(condition(s, object, conditionType)).Should(told)
+			before := s.requests()
+			time.Sleep(time.Minute) // that it lasts is what is tested
+			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
+			s.Expect(condition(s, object, conditionType)()).To(told, "it is still told")
+			s.Expect(s.portalClusters()).To(BeEmpty())
+			s.deleteAll()
+			s.gone()
+			s.secretIsGone()
+		})
+	}
+}
+
+// TestBadInputIsRejected writes what cannot be right; the API server says so at once.
+func TestBadInputIsRejected(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	tests := map[string]struct {
+		object func() client.Object
+		says   string
+	}{
+		"network id and cidr": {func() client.Object {
+			pc := s.portalCluster.DeepCopy()
+			pc.Spec.Network = &infrav1.PortalNetwork{ID: "net-1", CIDR: "10.0.0.0/24"}
+			return pc
+		}, "give either id (an existing network) or cidr (a new one)"},
+		"vpc id and name": {func() client.Object {
+			pc := s.portalCluster.DeepCopy()
+			pc.Spec.VPC = infrav1.PortalVPC{ID: "vpc-1", Name: "default"}
+			return pc
+		}, "give either id or name of the VPC"},
+		"a host in a CIDR": {func() client.Object {
+			pc := s.portalCluster.DeepCopy()
+			pc.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.0.0.7/24"}
+			return pc
+		}, "without host bits"},
+		"version without v": {func() client.Object {
+			cp := s.controlPlane.DeepCopy()
+			cp.Spec.Version = "1.36.3"
+			return cp
+		}, "with a leading v"},
+		"no zone": {func() client.Object {
+			pc := s.portalCluster.DeepCopy()
+			pc.Spec.ZoneID = ""
+			return pc
+		}, "zoneID"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			g := NewWithT(t)
+			o := test.object()
+			o.SetName("bad")
+			o.SetResourceVersion("")
+			g.Expect(box.Client.Create(t.Context(), o)).To(MatchError(ContainSubstring(test.says)))
+		})
+	}
+	changes := map[string]struct {
+		object client.Object
+		change func(client.Object)
+		says   string
+	}{
+		"zone":          {s.portalCluster, func(o client.Object) { o.(*infrav1.PortalCluster).Spec.ZoneID = "zone-2" }, "does not move clusters"},
+		"control nodes": {s.controlPlane, func(o client.Object) { o.(*infrav1.PortalControlPlane).Spec.Replicas = ptr.To[int32](3) }, "replicas cannot be changed"},
+		"template": {s.template, func(o client.Object) {
+			o.(*infrav1.PortalMachineTemplate).Spec.Template.Spec.ServiceOfferingID = "large"
+		}, "make a new PortalMachineTemplate"},
+	}
+	for title, test := range changes {
+		t.Run("change "+title, func(t *testing.T) {
+			g := NewWithT(t)
+			o, _ := test.object.DeepCopyObject().(client.Object)
+			g.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+			before, _ := o.DeepCopyObject().(client.Object)
+			test.change(o)
+			g.Expect(box.Client.Patch(t.Context(), o, client.MergeFrom(before))).To(MatchError(ContainSubstring(test.says)))
+		})
+	}
+	s.deleteAll()
+	s.gone()
+}
+
+// TestDowngradeIsExplained asks a running cluster for a lower version, and takes it back.
+func TestDowngradeIsExplained(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.34.9" })
+	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(Equal(
+		"False DowngradeNotSupported: the cluster runs v1.35.6 and the portal does not downgrade: set spec.version to v1.35.6 or a later version"))
+	before := s.requests()
+	time.Sleep(30 * time.Second) // that it lasts is what is tested
+	s.Expect(s.requests()-before).To(BeNumerically("<=", 1), "requests in half a minute")
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.35.6" })
+	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	s.deleteAll()
+	s.gone()
+	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+}
+
+func closedPort(s *story) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s.Expect(err).NotTo(HaveOccurred())
+	defer func() { s.Expect(listener.Close()).To(Succeed()) }()
+	return listener.Addr().String()
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+)
+
+// operation tells which operation runs at the portal for the story's control plane.
+func (s *story) operation() journal.Type {
+	if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
+		return ""
+	}
+	op, err := journal.Load(s.controlPlane)
+	if err != nil || op == nil || op.JobID == "" {
+		return ""
+	}
+	return op.Type
+}
+
+// TestDeleteAtAnyMoment deletes the Cluster before, during and after everything that runs at the portal.
+func TestDeleteAtAnyMoment(t *testing.T) {
+	moments := map[string]func(*story){
+		"before the control plane asks": func(s *story) {
+			s.Eventually(condition(s, s.portalCluster, infrav1.ReadyCondition)).ShouldNot(Equal("none"))
+		},
+		"while the cluster is created": func(s *story) {
+			s.Eventually(s.operation).Should(Equal(journal.Create))
+		},
+		"while it scales up": func(s *story) {
+			s.settled(2)
+			s.scale(4)
+			s.Eventually(s.operation).Should(Equal(journal.Scale))
+		},
+		"while it scales down": func(s *story) {
+			s.settled(2)
+			s.scale(1)
+			s.Eventually(s.operation).Should(Equal(journal.Scale))
+		},
+		"while it is upgraded": func(s *story) {
+			s.settled(2)
+			change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+			s.Eventually(s.operation).Should(Equal(journal.Upgrade))
+		},
+	}
+	for title, moment := range moments {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			s.apply()
+			moment(s)
+			s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+			s.gone()
+		})
+	}
+}
+
+// TestDeleteEverythingAtOnce deletes the whole manifest, Secret included, forwards and backwards.
+func TestDeleteEverythingAtOnce(t *testing.T) {
+	for title, backwards := range map[string]bool{"in the order of the manifest": false, "backwards": true} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
+			s.apply()
+			s.settled(2)
+			objects := s.objects()
+			for i := range objects {
+				if backwards {
+					i = len(objects) - 1 - i
+				}
+				s.Expect(box.Client.Delete(s.Context(), objects[i])).To(Succeed())
+			}
+			s.gone()
+			s.secretIsGone()
+			s.Expect(s.changes()).To(Equal([]string{"POST networks 201", "POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+			s.Expect(s.events()).To(ContainElement(ContainSubstring("remains: the portal's API cannot delete networks")))
+		})
+	}
+}
+
+// events are the messages of the namespace's events.
+func (s *story) events() (messages []string) {
+	list := &corev1.EventList{}
+	s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	for _, e := range list.Items {
+		messages = append(messages, e.Message)
+	}
+	return messages
+}

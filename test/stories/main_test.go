@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/go-logr/logr"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+const accounts = 60
+
+var (
+	box  *sandbox.Sandbox
+	used atomic.Int32
+)
+
+// TestMain starts the sandbox that all stories share.
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	options := sandbox.Options{Out: os.Stderr, Dir: os.Getenv("STORIES_DIR")}
+	options.Portal.Durations = emulator.Durations{
+		Pending: 100 * time.Millisecond, Create: 2 * time.Second, Scale: time.Second,
+		Upgrade: 2 * time.Second, Delete: time.Second, Network: time.Second,
+	}
+	options.Portal.Seed = 1
+	for i := range accounts {
+		options.Portal.Users = append(options.Portal.Users, emulator.User{
+			ID: fmt.Sprintf("user-%d", i), Email: email(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
+		})
+	}
+	// Stories mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	var err error
+	if box, err = sandbox.Start(ctx, options); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	if err := box.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}
+
+func email(i int) string    { return fmt.Sprintf("story-%d@portal.example", i) }
+func password(i int) string { return fmt.Sprintf("password of story %d", i) }
+func account(i int) string  { return fmt.Sprintf("account-%d", i) }

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const (
+	name     = "story"
+	identity = "portal-identity"
+	patience = 2 * time.Minute
+)
+
+// story is one Cluster in a namespace and an account of its own.
+type story struct {
+	*testing.T
+	*WithT
+	namespace string
+	account   string
+
+	secret        *corev1.Secret
+	cluster       *clusterv1.Cluster
+	portalCluster *infrav1.PortalCluster
+	controlPlane  *infrav1.PortalControlPlane
+	deployment    *clusterv1.MachineDeployment
+	template      *infrav1.PortalMachineTemplate
+}
+
+// tell prepares a story with two workers; nothing is applied yet.
+func tell(t *testing.T) *story {
+	t.Helper()
+	i := int(used.Add(1)) - 1
+	if i >= accounts {
+		t.Fatal("more stories than accounts: raise the constant")
+	}
+	s := &story{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("story-%d", i), account: account(i)}
+	s.SetDefaultEventuallyTimeout(patience)
+	s.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+	s.secret = box.IdentitySecret(client.ObjectKey{Namespace: s.namespace, Name: identity})
+	s.secret.StringData[infrav1.IdentityEmail] = email(i)
+	s.secret.StringData[infrav1.IdentityPassword] = password(i)
+	s.compose()
+	t.Cleanup(s.explain)
+	return s
+}
+
+func (s *story) compose() {
+	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: name}
+	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
+	}
+	s.cluster = &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
+	}}
+	s.portalCluster = &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
+		IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
+	}}
+	s.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
+		Version: "v1.35.6", Replicas: ptr.To[int32](1),
+	}}
+	s.template = newTemplate(meta, "small")
+	s.deployment = newDeployment(meta, 2)
+}
+
+func newTemplate(meta metav1.ObjectMeta, offering string) *infrav1.PortalMachineTemplate {
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
+	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: offering, SSHKeyPair: "ops"}
+	return template
+}
+
+// newDeployment makes a MachineDeployment whose template has its name.
+func newDeployment(meta metav1.ObjectMeta, replicas int32) *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{
+		ClusterName: name,
+		Replicas:    &replicas,
+		Deletion:    clusterv1.MachineDeploymentDeletionSpec{Order: clusterv1.NewestMachineSetDeletionOrder},
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: name, Version: "v1.35.6",
+			Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachineTemplate", Name: meta.Name,
+			},
+		}},
+	}}
+}
+
+// objects of the story, as a manifest would hold them; the Secret first.
+func (s *story) objects() []client.Object {
+	return []client.Object{s.secret, s.cluster, s.portalCluster, s.controlPlane, s.deployment, s.template}
+}
+
+// apply creates objects; those that the story leaves out are nil.
+func (s *story) apply() {
+	s.Helper()
+	for _, o := range s.objects() {
+		s.create(o)
+	}
+}
+
+func (s *story) create(o client.Object) {
+	s.Helper()
+	s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+}
+
+// change patches an object until it is accepted.
+func change[T client.Object](s *story, o T, change func(T)) {
+	s.Helper()
+	s.Eventually(func() error {
+		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		before, _ := o.DeepCopyObject().(client.Object)
+		change(o)
+		return box.Client.Patch(s.Context(), o, client.MergeFrom(before))
+	}).Should(Succeed())
+}
+
+func (s *story) scale(replicas int32) {
+	s.Helper()
+	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
+}
+
+// condition reads a condition as "Status Reason: message".
+func condition(s *story, o client.Object, conditionType string) func() string {
+	return func() string {
+		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			return err.Error()
+		}
+		getter, _ := o.(conditions.Getter)
+		c := conditions.Get(getter, conditionType)
+		if c == nil {
+			return "none"
+		}
+		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
+	}
+}
+
+// settled waits until the Cluster is available with so many workers, each Node claimed by a Machine that is Ready.
+func (s *story) settled(workers int) {
+	s.Helper()
+	s.Eventually(condition(s, s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
+	s.Eventually(func() (got [3]int) {
+		machines, nodes := s.machines(), s.nodes()
+		ready := 0
+		for _, m := range machines {
+			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == m.Status.NodeRef.Name }) {
+				ready++
+			}
+		}
+		return [3]int{len(machines), len(nodes), ready}
+	}).Should(Equal([3]int{workers, workers, workers}), "Machines, worker Nodes, Machines that are Ready on one")
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+}
+
+func (s *story) machines() []clusterv1.Machine {
+	s.Helper()
+	list := &clusterv1.MachineList{}
+	s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	return list.Items
+}
+
+// workload is a client of the portal cluster, with the kubeconfig that the provider stored.
+func (s *story) workload() client.Client {
+	s.Helper()
+	kubeconfig := &corev1.Secret{}
+	s.Expect(box.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
+	s.Expect(err).NotTo(HaveOccurred())
+	c, err := client.New(config, client.Options{})
+	s.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// nodes are the worker Nodes of the portal cluster.
+func (s *story) nodes() []corev1.Node {
+	s.Helper()
+	list := &corev1.NodeList{}
+	s.Expect(s.workload().List(s.Context(), list)).To(Succeed())
+	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool {
+		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
+		return control
+	})
+}
+
+// journal is what the portal's account saw.
+func (s *story) journal() []emulator.Entry {
+	return slices.DeleteFunc(box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != s.account })
+}
+
+// changes are the requests of the account that change something at the portal, in order, without ids.
+func (s *story) changes() []string {
+	var all []string
+	for _, e := range s.journal() {
+		if e.IsRequest() && (e.Method == "POST" || e.Method == "DELETE") && e.Route != "/login" {
+			parts := strings.Split(e.Route, "/")
+			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
+		}
+	}
+	return all
+}
+
+// requests counts all requests of the account.
+func (s *story) requests() int {
+	n := 0
+	for _, e := range s.journal() {
+		if e.IsRequest() {
+			n++
+		}
+	}
+	return n
+}
+
+// portalClusters are those of the account that exist.
+func (s *story) portalClusters() []emulator.Cluster {
+	return slices.DeleteFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account != s.account })
+}
+
+// gone waits until nothing of the story is left, on either side.
+func (s *story) gone() {
+	s.Helper()
+	lists := []client.ObjectList{
+		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
+		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{},
+	}
+	s.Eventually(func() (left []string) {
+		for _, list := range lists {
+			s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+			raw, _ := json.Marshal(list)
+			var items struct {
+				Items []metav1.PartialObjectMetadata
+			}
+			_ = json.Unmarshal(raw, &items)
+			for _, item := range items.Items {
+				left = append(left, fmt.Sprintf("%T %s", list, item.Name))
+			}
+		}
+		return left
+	}).Should(BeEmpty())
+	s.Expect(s.portalClusters()).To(BeEmpty())
+}
+
+// deleteAll deletes everything at once, as kubectl delete -f does.
+func (s *story) deleteAll() {
+	s.Helper()
+	for _, o := range s.objects() {
+		s.Expect(client.IgnoreNotFound(box.Client.Delete(s.Context(), o))).To(Succeed())
+	}
+}
+
+func (s *story) secretIsGone() {
+	s.Helper()
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.secret), s.secret))
+	}).Should(BeTrue(), "the identity Secret is released")
+}
+
+// explain prints what a failed story looked like.
+func (s *story) explain() {
+	if !s.Failed() {
+		return
+	}
+	var lines []string
+	for _, e := range s.journal() {
+		lines = append(lines, e.Time.Format("15:04:05.000 ")+e.String())
+	}
+	s.Logf("journal of %s:\n%s", s.account, strings.Join(lines, "\n"))
+	ctx := s.T.Context()
+	for _, o := range []client.Object{s.portalCluster, s.controlPlane, s.cluster} {
+		if err := box.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			continue
+		}
+		getter, _ := o.(conditions.Getter)
+		for _, c := range getter.GetConditions() {
+			s.Logf("%T %s=%s %s: %s", o, c.Type, c.Status, c.Reason, c.Message)
+		}
+		s.Logf("%T annotations %v", o, o.GetAnnotations())
+	}
+}
