@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// clientChecks hold package cloud to what the specification says about clients. They run at an emulator only.
+var clientChecks = []check{
+	{name: "client/talks HTTPS only", run: func(p *probe) {
+		p.aboutClients()
+		config := p.config()
+		config.BaseURL = "http://portal.example"
+		if _, err := cloud.New(config); !cloud.IsInvalid(err) {
+			p.Errorf("plain HTTP: %v", err)
+		}
+	}},
+	{name: "client/refreshes the token after 7 hours", run: refreshes},
+	{name: "client/polls about every 5 seconds", run: func(p *probe) {
+		p.aboutClients()
+		now := time.Now()
+		if wait := cloud.NewGovernor(cloud.GovernorOptions{}).PollAfter("create", now, now).Sub(now); wait != 5*time.Second {
+			p.Errorf("the next look is in %s", wait)
+		}
+	}},
+	{name: "client/a finished job is done", run: func(p *probe) {
+		p.aboutClients()
+		for status, done := range map[cloud.JobStatus]bool{
+			cloud.JobPending: false, cloud.JobRunning: false, cloud.JobSucceeded: true, cloud.JobFailed: true,
+		} {
+			if (cloud.Job{Status: status}).Done() != done {
+				p.Errorf("%s: done is %t", status, !done)
+			}
+		}
+	}},
+	{name: "client/500 and 503 ask to try again", run: tryAgain},
+	{name: "client/a full platform asks for time or another zone", run: func(p *probe) {
+		p.strikes(emulator.Fault{Code: "INSUFFICIENT_CAPACITY"}, cloud.IsCapacity)
+	}},
+	{name: "client/an unknown code falls back to its status", run: unknownCodes},
+	{name: "client/the code decides whatever the status", run: func(p *probe) {
+		for _, status := range []int{400, 403, 404, 409, 422} {
+			p.strikes(emulator.Fault{Code: "RESOURCE_BUSY", Status: status}, cloud.IsBusy)
+			p.strikes(emulator.Fault{Code: "QUOTA_EXCEEDED", Status: status}, cloud.IsQuota)
+		}
+	}},
+	{name: "client/decides by the code and not by the message", run: func(p *probe) {
+		p.strikes(emulator.Fault{Code: "RESOURCE_BUSY", Message: "QUOTA_EXCEEDED: not found"}, cloud.IsBusy)
+	}},
+	{name: "client/learns a higher tier", run: higherTier},
+	{name: "client/waits 60 seconds for an answer", run: func(p *probe) {
+		p.waits(60*time.Second, "/vpcs", func(c *cloud.Client) error { _, err := c.VPCs(p.Context(), ""); return err })
+	}},
+	{name: "client/waits 30 seconds for a poll", run: func(p *probe) {
+		p.waits(30*time.Second, "/jobs/{job_id}", func(c *cloud.Client) error {
+			if _, err := c.Job(p.Context(), nobody); !cloud.IsNotFound(err) {
+				return err
+			}
+			return nil
+		})
+	}},
+	{name: "client/sends nothing before Retry-After is over", run: respectsRetryAfter},
+	{name: "client/backs off exponentially with jitter", run: backsOff},
+	{name: "client/finds a VPC by its name", run: func(p *probe) {
+		p.aboutClients()
+		for name, want := range map[string]int{"default": 1, "missing": 0} {
+			if found, err := p.client().VPCs(p.Context(), name); err != nil || len(found) != want {
+				p.Errorf("%d VPCs are named %s, %v", len(found), name, err)
+			}
+		}
+	}},
+}
+
+func (p *probe) aboutClients() { p.hidden("is about clients, not about this portal") }
+
+func (p *probe) config() cloud.Config {
+	u := p.who(anyone)
+	return cloud.Config{BaseURL: p.base, Email: u.email, Password: u.password.reveal(), Transport: p.via}
+}
+
+func (p *probe) client() *cloud.Client {
+	p.Helper()
+	p.aboutClients()
+	c, err := cloud.New(p.config())
+	if err != nil {
+		p.Fatal(err)
+	}
+	return c
+}
+
+// requests counts the requests for a path so far.
+func (p *probe) requests(path string) int {
+	count := 0
+	for _, e := range p.books.Journal() {
+		if e.IsRequest() && e.Path == path {
+			count++
+		}
+	}
+	return count
+}
+
+func refreshes(p *probe) {
+	c := p.client()
+	for _, look := range []struct {
+		after  time.Duration
+		logins int
+	}{{0, 1}, {7*time.Hour - time.Minute, 1}, {2 * time.Minute, 2}, {7*time.Hour - 2*time.Minute, 2}, {2 * time.Minute, 3}} {
+		time.Sleep(look.after)
+		if _, err := c.VPCs(p.Context(), ""); err != nil {
+			p.Error(err)
+		}
+		if got := p.requests("/login"); got != look.logins {
+			p.Errorf("after another %s: %d logins, want %d", look.after, got, look.logins)
+		}
+	}
+	for _, e := range p.books.Journal() {
+		if e.Code == "INVALID_TOKEN" {
+			p.Errorf("a token was used for too long: %s", e)
+		}
+	}
+}
+
+// strikes has a create call refused, and asks for what the error is.
+func (p *probe) strikes(f emulator.Fault, is func(error) bool) {
+	p.Helper()
+	p.aboutClients()
+	f.Path, f.Method, f.Count = "/kubernetes-clusters", "POST", 1
+	p.fault(f)
+	if _, err := p.client().CreateCluster(p.Context(), cloud.CreateClusterRequest{Name: "demo"}); !is(err) {
+		p.Errorf("%s with status %d: %v", f.Code, f.Status, err)
+	}
+}
+
+// tryAgain after a 500 or 503 of a read; and 503 of anything, since the documented shape says that nothing was done. After a 500 nobody knows
+// whether a create was carried out.
+func tryAgain(p *probe) {
+	p.strikes(emulator.Fault{Status: 503}, cloud.IsUnavailable)
+	p.strikes(emulator.Fault{Status: 500}, cloud.IsUnknownOutcome)
+	c := p.client()
+	for _, status := range []int{500, 503} {
+		p.fault(emulator.Fault{Status: status, Path: "/vpcs", Count: 1})
+		if _, err := c.VPCs(p.Context(), ""); !cloud.IsUnavailable(err) {
+			p.Errorf("status %d: %v", status, err)
+		}
+	}
+}
+
+func unknownCodes(p *probe) {
+	for status, is := range map[int]func(error) bool{
+		400: cloud.IsInvalid, 403: cloud.IsForbidden, 404: cloud.IsNotFound, 409: cloud.IsNotAllowed, 422: cloud.IsInvalid,
+		429: cloud.IsRateLimited, 503: cloud.IsUnavailable,
+	} {
+		p.strikes(emulator.Fault{Code: "BRAND_NEW", Status: status}, is)
+	}
+}
+
+// higherTier: twice the limit takes half of the time.
+func higherTier(p *probe) {
+	p.aboutClients()
+	took := map[int]time.Duration{}
+	for _, limit := range []int{300, 600} {
+		portal := newEmulator(p.T, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: limit}})
+		email, password := portal.Credentials()
+		c, err := cloud.New(cloud.Config{BaseURL: portal.URL(), Email: email, Password: password, Transport: portal.Transport(), Wait: true})
+		if err != nil {
+			p.Fatal(err)
+		}
+		start := time.Now()
+		for range 650 {
+			if _, err := c.VPCs(p.Context(), ""); err != nil {
+				p.Fatal(err)
+			}
+		}
+		took[limit] = time.Since(start)
+	}
+	if took[300] < 119*time.Second || took[600] > 70*time.Second {
+		p.Errorf("650 requests take %v", took)
+	}
+}
+
+func newEmulator(t *testing.T, options emulator.Options) *emulator.Portal {
+	t.Helper()
+	portal, err := emulator.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	return portal
+}
+
+// waits as long as the timeout for an answer, and no longer.
+func (p *probe) waits(timeout time.Duration, path string, call func(*cloud.Client) error) {
+	p.Helper()
+	c := p.client()
+	p.fault(emulator.Fault{ID: "late", Path: path, Delay: timeout - time.Second})
+	if err := call(c); err != nil {
+		p.Errorf("an answer after %s: %v", timeout-time.Second, err)
+	}
+	p.books.ClearFaults()
+	p.fault(emulator.Fault{Path: path, Delay: timeout + time.Second})
+	start := time.Now()
+	if err := call(c); !cloud.IsUnavailable(err) || time.Since(start) != timeout {
+		p.Errorf("no answer: after %s: %v", time.Since(start), err)
+	}
+}
+
+func respectsRetryAfter(p *probe) {
+	c := p.client()
+	p.fault(emulator.Fault{Status: 429, RetryAfter: 20 * time.Second, Path: "/vpcs", Count: 1})
+	start := time.Now()
+	for time.Since(start) < time.Minute {
+		before := p.requests("/vpcs")
+		_, err := c.VPCs(p.Context(), "")
+		if sent := p.requests("/vpcs") > before; sent && before > 0 && time.Since(start) < 20*time.Second {
+			p.Fatalf("a request %s after the 429", time.Since(start))
+		}
+		if err == nil {
+			return
+		}
+		if at, ok := cloud.RetryAt(err); !cloud.IsRateLimited(err) || !ok || at.Sub(start) < 20*time.Second {
+			p.Fatalf("%v, to come back at %s", err, at.Sub(start))
+		}
+		time.Sleep(time.Second)
+	}
+	p.Error("after a minute the client still waits")
+}
+
+// backsOff: with 429 after 429 the pauses double, and two clients do not pause alike.
+func backsOff(p *probe) {
+	p.aboutClients()
+	p.fault(emulator.Fault{Status: 429, Path: "/vpcs"})
+	one, two := p.pauses(1, 5), p.pauses(2, 5)
+	alike := true
+	for i := range one {
+		if least := time.Second << i; one[i] < least || one[i] > 2*least {
+			p.Errorf("pause %d is %s", i, one[i])
+		}
+		alike = alike && one[i] == two[i]
+	}
+	if alike {
+		p.Errorf("without jitter: %v", one)
+	}
+}
+
+// pauses of a new client between its requests while each of them gets 429.
+func (p *probe) pauses(seed uint64, n int) (out []time.Duration) {
+	config := p.config()
+	config.Governor = cloud.NewGovernor(cloud.GovernorOptions{Rand: rand.New(rand.NewPCG(seed, seed))})
+	c, err := cloud.New(config)
+	if err != nil {
+		p.Fatal(err)
+	}
+	var last time.Time
+	for len(out) < n {
+		before := p.requests("/vpcs")
+		_, err := c.VPCs(p.Context(), "")
+		if p.requests("/vpcs") > before {
+			if !last.IsZero() {
+				out = append(out, time.Since(last))
+			}
+			last = time.Now()
+		}
+		at, ok := cloud.RetryAt(err)
+		if !ok {
+			p.Fatalf("no time to come back: %v", err)
+		}
+		time.Sleep(time.Until(at))
+	}
+	return out
+}

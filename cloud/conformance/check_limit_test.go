@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// The standard tier.
+const (
+	perMinute = 300
+	burst     = 50
+)
+
+var limitChecks = []check{
+	{name: "limits/a burst of 50", run: func(p *probe) {
+		me := p.rested()
+		if got := me.admitted(2 * burst); got != burst {
+			p.Errorf("%d requests are admitted at once, want %d", got, burst)
+		}
+	}},
+	{name: "limits/300 requests a minute", run: perMinuteRate},
+	{name: "limits/429 with RATE_LIMITED beyond the limit", run: func(p *probe) { p.refusedByLimit() }},
+	{name: "limits/429 carries X-RateLimit-Limit", run: func(p *probe) {
+		if got := p.refusedByLimit().number("X-RateLimit-Limit"); got < perMinute || p.books != nil && got != perMinute {
+			p.Errorf("X-RateLimit-Limit is %d", got)
+		}
+	}},
+	{name: "limits/429 carries X-RateLimit-Remaining", run: func(p *probe) {
+		if got := p.refusedByLimit().number("X-RateLimit-Remaining"); got != 0 {
+			p.Errorf("X-RateLimit-Remaining is %d", got)
+		}
+	}},
+	{name: "limits/429 carries X-RateLimit-Reset", run: func(p *probe) {
+		reset := time.Unix(int64(p.refusedByLimit().number("X-RateLimit-Reset")), 0)
+		if in := time.Until(reset); in < -2*time.Second || in > 2*time.Minute {
+			p.Errorf("X-RateLimit-Reset is in %s", in)
+		}
+	}},
+	{name: "limits/429 carries Retry-After", run: func(p *probe) {
+		if got := p.refusedByLimit().number("Retry-After"); got > 120 {
+			p.Errorf("Retry-After is %d", got)
+		}
+	}},
+	{name: "limits/Retry-After is enough", run: func(p *probe) {
+		a := p.refusedByLimit()
+		time.Sleep(time.Duration(a.number("Retry-After")) * time.Second)
+		p.me().once("GET", "/vpcs", "", nil).want(http.StatusOK)
+	}},
+	{name: "limits/all users and endpoints of an account share the limit", run: func(p *probe) {
+		other := p.as(colleague)
+		p.refusedByLimit()
+		other.once("GET", "/vpcs", "", nil).want(http.StatusTooManyRequests)
+		other.once("GET", "/jobs/"+nobody, "", nil).want(http.StatusTooManyRequests)
+		p.me().once("DELETE", "/volumes/"+nobody, "", nil).want(http.StatusTooManyRequests)
+	}},
+	{name: "limits/another account has its own", run: func(p *probe) {
+		foreign := p.as(stranger)
+		p.refusedByLimit()
+		foreign.once("GET", "/vpcs", "", nil).want(http.StatusOK)
+	}},
+}
+
+// rested is the first user, a minute after the last request of the account, so that the burst is there.
+func (p *probe) rested() *probe {
+	p.Helper()
+	if !p.virtual {
+		p.skip("counting exactly needs an account that nobody else uses")
+	}
+	me := p.me()
+	time.Sleep(time.Minute)
+	return me
+}
+
+// admitted sends requests without a pause and counts those that are not refused by the limit.
+func (p *probe) admitted(requests int) int {
+	p.Helper()
+	count := 0
+	for range requests {
+		if p.once("GET", "/kubernetes-versions", "", nil).status != http.StatusTooManyRequests {
+			count++
+		}
+	}
+	return count
+}
+
+// perMinuteRate uses up the burst, then counts what a minute brings when more is asked for.
+func perMinuteRate(p *probe) {
+	me := p.rested()
+	me.admitted(burst)
+	count := 0
+	for range 60 * 20 {
+		time.Sleep(time.Second / 20)
+		count += me.admitted(1)
+	}
+	if count != perMinute {
+		p.Errorf("%d requests are admitted in a minute, want %d", count, perMinute)
+	}
+}
+
+// refusedByLimit uses up the account's limit and gives the first refusal.
+func (p *probe) refusedByLimit() *answer {
+	p.Helper()
+	if !p.exhaust {
+		p.skip("uses up the rate limit of the account: needs -exhaust")
+	}
+	me := p.me()
+	for range 10 * perMinute {
+		a := me.once("GET", "/kubernetes-versions", "", nil)
+		if a.status != http.StatusOK {
+			return a.want(http.StatusTooManyRequests).refused("RATE_LIMITED")
+		}
+	}
+	p.Fatalf("%d requests in a row were admitted", 10*perMinute)
+	return nil
+}
+
+// number is a header that has to be one.
+func (a *answer) number(header string) int {
+	a.Helper()
+	n, err := strconv.Atoi(a.header.Get(header))
+	if err != nil || n < 0 {
+		a.Errorf("%s: %s is %q", a.what, header, a.header.Get(header))
+	}
+	return n
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+var tokenChecks = []check{
+	{name: "authentication/the token of a login opens protected endpoints", run: func(p *probe) {
+		p.with(p.enter(p.who(anyone))).get("/kubernetes-versions").want(http.StatusOK)
+	}},
+	{name: "authentication/every protected endpoint asks for a token", run: func(p *probe) {
+		for _, e := range protected {
+			p.with("").do(e.method, e.path, e.body).want(http.StatusUnauthorized).refused("INVALID_TOKEN")
+		}
+		for _, path := range []string{"/mfa/send-otp", "/mfa/verify-otp"} {
+			p.with("").post(path, "").refused()
+		}
+	}},
+	{name: "authentication/a pre-MFA token opens no protected endpoint", run: func(p *probe) {
+		pending := p.preMFA()
+		for _, e := range protected {
+			pending.do(e.method, e.path, e.body).refused()
+		}
+	}},
+	{name: "errors/MFA_REQUIRED for a pre-MFA token", run: func(p *probe) {
+		pending := p.preMFA()
+		for _, e := range protected {
+			pending.do(e.method, e.path, e.body).refused("MFA_REQUIRED")
+		}
+	}},
+	{name: "errors/INVALID_TOKEN for a missing token", run: func(p *probe) {
+		p.with("").get("/kubernetes-versions").want(http.StatusUnauthorized).refused("INVALID_TOKEN")
+	}},
+	{name: "errors/INVALID_TOKEN for a wrongly signed token", run: wronglySigned},
+	{name: "errors/INVALID_TOKEN for an expired token", run: func(p *probe) {
+		p.after(8 * time.Hour).get("/kubernetes-versions").want(http.StatusUnauthorized).refused("INVALID_TOKEN")
+	}},
+	{name: "authentication/a token lives 8 hours", run: func(p *probe) {
+		p.after(8*time.Hour - time.Second).get("/kubernetes-versions").want(http.StatusOK)
+	}},
+	{name: "authentication/after expiry another login helps", run: func(p *probe) {
+		p.after(9 * time.Hour)
+		p.with(p.enter(p.who(anyone))).get("/kubernetes-versions").want(http.StatusOK)
+	}},
+	{name: "status/403 for an action the user may not perform", run: func(p *probe) {
+		p.as(ordinary).post("/admin/mfa/disable/"+nobody, "").want(http.StatusForbidden).refused()
+	}},
+}
+
+// protected endpoints, with requests that would change nothing even with a good token: ids that nobody has, and bodies
+// that are not enough.
+var protected = []struct{ method, path, body string }{
+	{"POST", "/admin/mfa/disable/" + nobody, ""},
+	{"GET", "/vpcs", ""},
+	{"POST", "/vpcs", `{}`},
+	{"POST", "/networks", `{}`},
+	{"GET", "/kubernetes-versions", ""},
+	{"POST", "/kubernetes-clusters", `{}`},
+	{"GET", "/kubernetes-clusters/" + nobody + "/config", ""},
+	{"POST", "/kubernetes-clusters/" + nobody + "/scale", `{}`},
+	{"POST", "/kubernetes-clusters/" + nobody + "/upgrade", `{}`},
+	{"DELETE", "/kubernetes-clusters/" + nobody, ""},
+	{"GET", "/jobs/" + nobody, ""},
+	{"GET", "/instances", ""},
+	{"GET", "/instances/" + nobody, ""},
+	{"DELETE", "/volumes/" + nobody, ""},
+}
+
+// after is the probe with a token of that age.
+func (p *probe) after(age time.Duration) *probe {
+	p.Helper()
+	if !p.virtual {
+		p.skip("takes " + age.String())
+	}
+	aged := p.with(p.enter(p.who(anyone)))
+	time.Sleep(age)
+	return aged
+}
+
+// wronglySigned tokens say the same as a good one: signed with another key, without a signature, of another algorithm,
+// or with other claims under the old signature.
+func wronglySigned(p *probe) {
+	good := p.me().token
+	parts := strings.Split(good, ".")
+	var claims jwt.MapClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(good, &claims); err != nil || len(parts) != 3 {
+		p.Fatal("the token is no JWT")
+	}
+	foreign, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("a key of the suite"))
+	if err != nil {
+		p.Fatal(err)
+	}
+	unsigned, err := jwt.NewWithClaims(jwt.SigningMethodNone, claims).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	if err != nil {
+		p.Fatal(err)
+	}
+	claims["sub"] = "somebody else"
+	changed, err := jwt.NewWithClaims(jwt.SigningMethodNone, claims).SignedString(jwt.UnsafeAllowNoneSignatureType)
+	if err != nil {
+		p.Fatal(err)
+	}
+	for name, token := range map[string]string{
+		"another key": foreign, "no signature": parts[0] + "." + parts[1] + ".", "algorithm none": unsigned,
+		"other claims": parts[0] + "." + strings.Split(changed, ".")[1] + "." + parts[2], "no JWT": "token",
+	} {
+		a := p.with(token).get("/kubernetes-versions")
+		if a.status != http.StatusUnauthorized || a.at("error", "code") != "INVALID_TOKEN" {
+			p.Errorf("%s: status %d, code %v", name, a.status, a.at("error", "code"))
+		}
+	}
+}

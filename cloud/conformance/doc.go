@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package conformance checks a portal against the specification of its REST API: one named check per statement, or the
+// reason why there is none. It holds nothing but tests.
+//
+// # Against the emulator
+//
+//	go test ./cloud/conformance -v -run TestPortal
+//
+// Each check gets an emulator of its own, in-process and in virtual time, so that checks which take hours (a token's
+// expiry) or use up the rate limit run in milliseconds. Checks of the connection itself use its TLS listener.
+//
+// # Against a portal
+//
+//	PORTAL_PASSWORD=… go test ./cloud/conformance -v -run TestPortal -timeout 2h -args \
+//	    -portal-url https://portal.example/api -email robot@portal.example -ca-file ca.pem
+//
+// Secrets come from the environment, never from a flag: PORTAL_PASSWORD; PORTAL_TOTP_SEED, for a user with MFA; and
+// PORTAL_OTHER_PASSWORD, for -other-email, a user of another account. Only -create lets checks make VPCs, networks
+// and clusters, which may cost money; clusters are deleted again, VPCs and networks stay, since the specification has
+// no endpoint that deletes them. Only -exhaust lets a check use up the account's rate limit, which other users of the
+// account will notice. What a check may not do, or has no user for, it skips, and says so.
+//
+// # Where things are
+//
+// The statements stand in statements*_test.go, in the specification's order; docs/conformance.md is made of them
+// (-run TestDoc -update). Checks stand in a file per topic. Checks talk raw HTTP through a probe (probe_test.go) and
+// share nothing with package cloud; only check_client_test.go, for what the specification says about clients, uses
+// the client. A site (site_test.go) is a portal under test, with its users and what may be done to it.
+package conformance

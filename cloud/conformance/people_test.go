@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"encoding/json"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+	"github.com/pquerna/otp/totp"
+)
+
+const otpPeriod = 30 // seconds, of a TOTP step
+
+// who is the site's user with a role; a check that needs one who is not there ends.
+func (p *probe) who(r role) *user {
+	p.Helper()
+	u := p.users[r]
+	if u == nil {
+		p.skip("needs " + string(r))
+	}
+	return u
+}
+
+// as is the probe with a full-access token of a user, which checks share.
+func (p *probe) as(r role) *probe {
+	p.Helper()
+	u := p.who(r)
+	if u.token == nil {
+		u.token = conceal(p.enter(u))
+	}
+	return p.with(u.token.reveal())
+}
+
+// me is the probe as the site's first user.
+func (p *probe) me() *probe { p.Helper(); return p.as(anyone) }
+
+// with is the probe with another token; "" for none.
+func (p *probe) with(token string) *probe {
+	other := *p
+	other.token = token
+	return &other
+}
+
+// enter logs a user in, through MFA where there is some.
+func (p *probe) enter(u *user) string {
+	p.Helper()
+	a := p.login(u).want(http.StatusOK)
+	if a.at("mfaRequired") != true {
+		return a.text("token")
+	}
+	return p.verify(u, a.text("token"))
+}
+
+// login calls POST /login.
+func (p *probe) login(u *user) *answer {
+	p.Helper()
+	return p.with("").post("/login", object("email", u.email, "password", u.password.reveal()))
+}
+
+// preMFA is a pre-MFA token of the user with MFA.
+func (p *probe) preMFA() *probe {
+	p.Helper()
+	a := p.login(p.who(withMFA)).want(http.StatusOK)
+	if a.at("mfaRequired") != true {
+		p.Fatal("the user with MFA has none")
+	}
+	return p.with(a.text("token"))
+}
+
+// verify exchanges a pre-MFA token for a full-access one.
+func (p *probe) verify(u *user, preMFA string) string {
+	p.Helper()
+	pending := p.with(preMFA)
+	pending.post("/mfa/send-otp", "").want(http.StatusOK, http.StatusAccepted, http.StatusNoContent)
+	return tokenIn(pending.post("/mfa/verify-otp", object("otp", p.code(u))).want(http.StatusOK, http.StatusCreated))
+}
+
+// code is a one-time code that was not used yet.
+func (p *probe) code(u *user) string {
+	p.Helper()
+	if u.seed == nil {
+		p.skip("needs the TOTP seed of a user with MFA, in PORTAL_TOTP_SEED")
+	}
+	for time.Now().Unix()/otpPeriod <= u.step {
+		time.Sleep(time.Second)
+	}
+	u.step = time.Now().Unix() / otpPeriod
+	code, err := totp.GenerateCode(u.seed.reveal(), time.Now())
+	if err != nil {
+		p.Fatal("the TOTP seed makes no code")
+	}
+	return code
+}
+
+// tokenIn is the one JWT in an answer, in whatever field; the name of verify-otp's is not shown.
+func tokenIn(a *answer) string {
+	a.Helper()
+	found := tokens(a.body)
+	if len(found) != 1 {
+		a.Fatalf("%s: %d JWTs: %s", a.what, len(found), a.shown())
+	}
+	return found[0]
+}
+
+func tokens(value any) []string {
+	var found []string
+	switch value := value.(type) {
+	case string:
+		if isJWT(value) {
+			found = append(found, value)
+		}
+	case map[string]any:
+		for _, inner := range value {
+			found = append(found, tokens(inner)...)
+		}
+	}
+	return found
+}
+
+func isJWT(text string) bool {
+	_, _, err := jwt.NewParser().ParseUnverified(text, jwt.MapClaims{})
+	return err == nil
+}
+
+// acquaint finds out which roles the user of a real portal has.
+func (s *site) acquaint(t *testing.T) {
+	t.Helper()
+	var why string
+	p := &probe{T: t, site: s, skipped: &why}
+	main := s.users[anyone]
+	a := p.login(main).want(http.StatusOK)
+	if a.at("mfaRequired") == true {
+		s.users[withMFA] = main
+	}
+	if a.at("user", "role") == "Administrator" {
+		s.users[administrator] = main
+	} else {
+		s.users[ordinary] = main
+	}
+}
+
+// object is a JSON object of keys and values.
+func object(pairs ...any) string {
+	fields := map[string]any{}
+	for i := 0; i < len(pairs); i += 2 {
+		fields[pairs[i].(string)] = pairs[i+1]
+	}
+	out, err := json.Marshal(fields)
+	if err != nil {
+		panic(err) // values of checks are plain
+	}
+	return string(out)
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestAtPortal runs the suite at one portal over TLS whose books are closed to it, as at a real one, with and without
+// leave to make things.
+func TestAtPortal(t *testing.T) {
+	if *portalURL != "" {
+		t.Skip("a portal is being checked")
+	}
+	for name, create := range map[string]bool{"looking": false, "creating": true} {
+		t.Run(name, func(t *testing.T) {
+			s, portal := portalSite(t, create)
+			s.acquaint(t)
+			r := runAll(t, atSite(s))
+			s.tidy(t)
+			if left := len(portal.Clusters()); left != 0 {
+				t.Errorf("%d clusters are left", left)
+			}
+			count := r.count()
+			if count.passed == 0 || count.unrun != 0 || count.skipped == 0 {
+				t.Errorf("%+v", count)
+			}
+			if made := mutations(portal); (len(made) > 0) != create {
+				t.Errorf("accepted: %v", made)
+			}
+			if create != r.passed("endpoints/POST kubernetes-clusters") {
+				t.Error("whether a cluster is made does not depend on -create")
+			}
+			if got := r.skipped["authentication/a token lives 8 hours"]; !strings.Contains(got, "7h59m59s") {
+				t.Errorf("the reason is %q", got)
+			}
+		})
+	}
+}
+
+// mutations are the requests that the portal accepted and that made or changed something.
+func mutations(p *emulator.Portal) []string {
+	made := map[string]bool{}
+	for _, e := range p.Journal() {
+		harmless := e.Route == "/login" || strings.HasPrefix(e.Route, "/mfa/")
+		if e.IsRequest() && e.Method != "GET" && e.Status < 300 && !harmless {
+			made[e.String()] = true
+		}
+	}
+	return slices.Collect(maps.Keys(made))
+}
+
+// portalSite is a listening emulator that hides what an emulator can do. It is quick, and its limit is out of the way.
+func portalSite(t *testing.T, create bool) (*site, *emulator.Portal) {
+	t.Helper()
+	soon := 20 * time.Millisecond
+	p := newEmulator(t, emulator.Options{
+		Durations: emulator.Durations{Pending: soon, Create: soon, Scale: soon, Upgrade: soon, Delete: soon, VPC: soon},
+		RateLimit: emulator.RateLimit{PerMinute: 60000, Burst: 5000},
+		BasePath:  "/api",
+	})
+	if err := p.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	address, password := p.Credentials()
+	return &site{
+		base: p.URL(), via: network(t, p.CAPEM()), users: map[role]*user{anyone: {email: address, password: conceal(password)}},
+		made: map[string]*creation{}, poll: 10 * time.Millisecond, create: create,
+		wish: wish{zone: "z", offering: "o", sshKey: "k", vpc: "default", cidr: "10.250.0.0/24"},
+	}, p
+}
+
+// TestSecretsDoNotPrint: neither what flags are there, nor how a user prints, gives one away.
+func TestSecretsDoNotPrint(t *testing.T) {
+	flag.VisitAll(func(f *flag.Flag) {
+		if strings.Contains(f.Name, "password") || strings.Contains(f.Name, "seed") {
+			t.Errorf("flag -%s would show a secret in the list of processes", f.Name)
+		}
+	})
+	u := &user{email: "e", password: conceal("canary"), seed: conceal("canary"), token: conceal("canary")}
+	for _, text := range printed(u, *u, u.password) {
+		if strings.Contains(text, "canary") {
+			t.Error(text)
+		}
+	}
+}
+
+func printed(values ...any) (out []string) {
+	for _, value := range values {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			out = append(out, fmt.Sprintf(verb, value))
+		}
+	}
+	return out
+}

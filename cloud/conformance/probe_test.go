@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// probe is what a check works with: the site, and the token that goes along with requests.
+type probe struct {
+	*testing.T
+	*site
+	token   string
+	skipped *string // why the check did not run to its end
+}
+
+// skip ends the check and says why.
+func (p *probe) skip(why string) {
+	*p.skipped = why
+	p.SkipNow()
+}
+
+// mayCreate ends the check unless it may make things that cost money or stay.
+func (p *probe) mayCreate() {
+	if !p.create {
+		p.skip("makes something: needs -create")
+	}
+}
+
+// hidden ends the check unless we can look into the portal's books, or make it fail.
+func (p *probe) hidden(why string) {
+	if p.books == nil {
+		p.skip(why)
+	}
+}
+
+func (p *probe) get(path string) *answer    { p.Helper(); return p.do("GET", path, "") }
+func (p *probe) delete(path string) *answer { p.Helper(); return p.do("DELETE", path, "") }
+
+// post sends a JSON body; "" for none.
+func (p *probe) post(path, body string) *answer { p.Helper(); return p.do("POST", path, body) }
+
+// do sends a request, and again when the rate limit says so: unless a check is about the limit it is about something
+// else.
+func (p *probe) do(method, path, body string) *answer {
+	p.Helper()
+	for {
+		a := p.once(method, path, body, nil)
+		if a.status != http.StatusTooManyRequests {
+			return a
+		}
+		seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
+		if err != nil {
+			seconds = 5
+		}
+		time.Sleep(time.Duration(seconds) * time.Second)
+	}
+}
+
+// once sends a request with further headers, one time.
+func (p *probe) once(method, path, body string, header http.Header) *answer {
+	p.Helper()
+	r, err := http.NewRequestWithContext(p.Context(), method, p.base+path, strings.NewReader(body))
+	if err != nil {
+		p.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if p.token != "" {
+		r.Header.Set("Authorization", "Bearer "+p.token)
+	}
+	maps.Copy(r.Header, header)
+	start := time.Now()
+	response, err := p.via.RoundTrip(r)
+	if err != nil {
+		p.Fatalf("%s %s: %v", method, path, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	a := &answer{T: p.T, what: method + " " + path, status: response.StatusCode, header: response.Header, tls: response.TLS}
+	a.raw, err = io.ReadAll(response.Body)
+	if err != nil {
+		p.Fatalf("%s: %v", a.what, err)
+	}
+	a.took = time.Since(start)
+	if json.Unmarshal(a.raw, &a.body) != nil {
+		a.body = nil
+	}
+	return a
+}
+
+// answer is what a request got.
+type answer struct {
+	*testing.T
+	what   string
+	status int
+	header http.Header
+	raw    []byte
+	body   any // decoded; nil if it is no JSON
+	tls    *tls.ConnectionState
+	took   time.Duration
+}
+
+// shown is what a failure may print of the answer: a success may hold tokens and kubeconfigs.
+func (a *answer) shown() string {
+	if a.status >= 300 {
+		return string(a.raw)
+	}
+	object, _ := a.body.(map[string]any)
+	return fmt.Sprintf("%d bytes with %v", len(a.raw), slices.Sorted(maps.Keys(object)))
+}
+
+// want ends the check unless the status is one of these.
+func (a *answer) want(statuses ...int) *answer {
+	a.Helper()
+	if !slices.Contains(statuses, a.status) {
+		a.Fatalf("%s: status %d, want %v: %s", a.what, a.status, statuses, a.shown())
+	}
+	return a
+}
+
+// refused ends the check unless the answer is an error of the documented shape, with one of the codes if some are given.
+// Which status goes with a code is not shown, so any that is an error will do.
+func (a *answer) refused(codes ...string) *answer {
+	a.Helper()
+	if a.status < 400 {
+		a.Fatalf("%s: status %d, want a refusal with %v: %s", a.what, a.status, codes, a.shown())
+	}
+	if err := a.shape(); err != nil {
+		a.Fatalf("%s: %v: %s", a.what, err, a.shown())
+	}
+	if code := a.text("error", "code"); len(codes) > 0 && !slices.Contains(codes, code) {
+		a.Fatalf("%s: code %s, want %v: %s", a.what, code, codes, a.shown())
+	}
+	return a
+}
+
+// shape compares an error with the documented shape.
+func (a *answer) shape() error {
+	var problems []error
+	for _, field := range []string{"code", "message", "requestId"} {
+		if text, ok := a.at("error", field).(string); !ok || text == "" {
+			problems = append(problems, fmt.Errorf("error.%s is no text", field))
+		}
+	}
+	if field := a.at("error", "field"); field != nil {
+		if _, ok := field.(string); !ok {
+			problems = append(problems, errors.New("error.field is no text"))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// at follows keys and indexes into the body; nil where they lead nowhere.
+func (a *answer) at(path ...any) any { return at(a.body, path...) }
+
+func at(value any, path ...any) any {
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			object, _ := value.(map[string]any)
+			value = object[step]
+		case int:
+			list, _ := value.([]any)
+			if step >= len(list) {
+				return nil
+			}
+			value = list[step]
+		}
+	}
+	return value
+}
+
+// text is a string that has to be there.
+func (a *answer) text(path ...any) string {
+	a.Helper()
+	text, ok := a.at(path...).(string)
+	if !ok || text == "" {
+		a.Fatalf("%s: no text at %v: %s", a.what, path, a.shown())
+	}
+	return text
+}
+
+// records is the list under its key, each record with its id.
+func (a *answer) records(key string) []any {
+	a.Helper()
+	list, ok := a.want(http.StatusOK).at(key).([]any)
+	if !ok {
+		a.Fatalf("%s: no list under %s: %s", a.what, key, a.shown())
+	}
+	for i, record := range list {
+		if id, ok := at(record, "id").(string); !ok || id == "" {
+			a.Fatalf("%s: record %d of %s has no id", a.what, i, key)
+		}
+	}
+	return list
+}
+
+// createdID is the id of a created record: on top, or in the one object that has one. Where it stands is not shown but
+// for a VPC.
+func (a *answer) createdID(value any) string {
+	a.Helper()
+	if id, ok := at(value, "id").(string); ok && id != "" {
+		return id
+	}
+	var found []string
+	object, _ := value.(map[string]any)
+	for _, nested := range object {
+		if id, ok := at(nested, "id").(string); ok && id != "" {
+			found = append(found, id)
+		}
+	}
+	if len(found) != 1 {
+		a.Fatalf("%s: %d ids of a created record: %s", a.what, len(found), a.shown())
+	}
+	return found[0]
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// result is what became of the checks.
+type result struct {
+	ended   map[string]outcome
+	skipped map[string]string // check → why
+}
+
+type outcome int
+
+// A check that was not selected with -run has no outcome.
+const (
+	unrun outcome = iota
+	passed
+	failed
+	skipped
+)
+
+func newResult() *result { return &result{ended: map[string]outcome{}, skipped: map[string]string{}} }
+
+func (r *result) note(check string, fails bool, why string) {
+	switch {
+	case fails:
+		r.ended[check] = failed
+	case why != "":
+		r.ended[check], r.skipped[check] = skipped, why
+	default:
+		r.ended[check] = passed
+	}
+}
+
+func (r *result) passed(check string) bool { return r.ended[check] == passed }
+
+// count is how many statements ended how.
+type count struct {
+	statements, passed, failed, skipped, unrun, reasoned int
+	why                                                  map[string]int // statements skipped for a reason
+}
+
+func (r *result) count() count {
+	c := count{why: map[string]int{}}
+	for _, section := range specification() {
+		for _, s := range section.statements {
+			c.statements++
+			switch {
+			case s.check == "":
+				c.reasoned++
+			case r.ended[s.check] == passed:
+				c.passed++
+			case r.ended[s.check] == failed:
+				c.failed++
+			case r.ended[s.check] == skipped:
+				c.skipped++
+				c.why[r.skipped[s.check]]++
+			default:
+				c.unrun++
+			}
+		}
+	}
+	return c
+}
+
+// String is the count as a sentence, with the reasons for what was skipped.
+func (r *result) String() string {
+	c := r.count()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d statements: %d passed, %d failed, %d skipped, %d not run, %d with a stated reason for no check",
+		c.statements, c.passed, c.failed, c.skipped, c.unrun, c.reasoned)
+	for _, why := range slices.Sorted(maps.Keys(c.why)) {
+		fmt.Fprintf(&b, "\n  %d skipped: %s", c.why[why], why)
+	}
+	return b.String()
+}

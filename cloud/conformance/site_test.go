@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base32"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// site is a portal under test, with what may be done to it.
+type site struct {
+	base  string
+	via   http.RoundTripper
+	users map[role]*user
+	wish  wish
+	poll  time.Duration // between two looks at a job
+
+	create  bool // checks may make things
+	exhaust bool // checks may use up the rate limit
+	virtual bool // time costs nothing
+
+	books *emulator.Portal // what the portal knows, and its faults; nil at a real portal
+	made  map[string]*creation
+}
+
+// role is what a check needs a user to be.
+type role string
+
+// The roles. At a real portal one user may have several, and others may be missing.
+const (
+	anyone        role = "a user"
+	administrator role = "an Administrator"
+	ordinary      role = "a user who is no Administrator"
+	withMFA       role = "a user with MFA"
+	colleague     role = "another user of the same account"
+	stranger      role = "a user of another account"
+)
+
+// user is a portal user. Nothing prints its secrets.
+type user struct {
+	email          string
+	password, seed secret
+	token          secret // a full-access token that checks share
+	step           int64  // of the last one-time code: each counts once
+}
+
+// secret is a text that does not print: fmt finds a function, also where it may not call methods.
+type secret func() string
+
+func conceal(text string) secret {
+	if text == "" {
+		return nil
+	}
+	return func() string { return text }
+}
+
+// reveal gives the text; "" when there is none.
+func (s secret) reveal() string {
+	if s == nil {
+		return ""
+	}
+	return s()
+}
+
+// wish are the values of create parameters that no endpoint lists.
+type wish struct {
+	zone, offering, sshKey string
+	vpc                    string // name
+	cidr                   string // of networks
+}
+
+// emulated is a site of its own at a fresh emulator, whose books are open. The seed's secrets are the test's.
+func emulated(t *testing.T) *site {
+	t.Helper()
+	seed := base32.StdEncoding.EncodeToString([]byte("conformance suite"))
+	seed = seed[:len(seed)-len(seed)%8]
+	users := map[role]*user{
+		anyone:    {email: "admin@portal.example", password: conceal("one of the suite")},
+		ordinary:  {email: "user@portal.example", password: conceal("two of the suite")},
+		withMFA:   {email: "mfa@portal.example", password: conceal("three of the suite"), seed: conceal(seed)},
+		stranger:  {email: "other@portal.example", password: conceal("four of the suite")},
+		colleague: {email: "colleague@portal.example", password: conceal("five of the suite")},
+	}
+	known := func(r role, as emulator.Role, account string) emulator.User {
+		u := users[r]
+		return emulator.User{Email: u.email, Password: u.password.reveal(), TOTPSeed: u.seed.reveal(), Role: as, Account: account}
+	}
+	p, err := emulator.New(emulator.Options{
+		Users: []emulator.User{
+			known(anyone, emulator.RoleAdministrator, "main"), known(ordinary, emulator.RoleUser, "main"),
+			known(withMFA, emulator.RoleUser, "main"), known(stranger, emulator.RoleUser, "other"),
+			known(colleague, emulator.RoleUser, "main"),
+		},
+		VolumesPerCluster: 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	users[administrator] = users[anyone]
+	return &site{
+		base: p.URL(), via: p.Transport(), users: users, books: p, made: map[string]*creation{}, poll: 5 * time.Second,
+		create: true, exhaust: true, virtual: true,
+		wish: wish{zone: "zone-1", offering: "offering-1", sshKey: "key", vpc: "default", cidr: "10.1.0.0/24"},
+	}
+}
+
+// listening is an emulated site behind its TLS listener, where time is real.
+func listening(t *testing.T) *site {
+	t.Helper()
+	s := emulated(t)
+	if err := s.books.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	s.base, s.via, s.virtual = s.books.URL(), network(t, s.books.CAPEM()), false
+	return s
+}
+
+// real is the site that flags and environment describe.
+func real(t *testing.T) *site {
+	t.Helper()
+	var ca []byte
+	if *caFile != "" {
+		var err error
+		if ca, err = os.ReadFile(*caFile); err != nil {
+			t.Fatal(err)
+		}
+	}
+	main := &user{email: *email, password: conceal(os.Getenv("PORTAL_PASSWORD")), seed: conceal(os.Getenv("PORTAL_TOTP_SEED"))}
+	if main.email == "" || main.password == nil {
+		t.Fatal("a portal needs -email, and the password in PORTAL_PASSWORD")
+	}
+	s := &site{
+		base: *portalURL, via: network(t, ca), users: map[role]*user{anyone: main}, made: map[string]*creation{},
+		poll: 5 * time.Second, create: *create, exhaust: *exhaust,
+		wish: wish{zone: *zone, offering: *offering, sshKey: *sshKey, vpc: *vpcName, cidr: *cidr},
+	}
+	if *otherEmail != "" {
+		s.users[stranger] = &user{email: *otherEmail, password: conceal(os.Getenv("PORTAL_OTHER_PASSWORD"))}
+	}
+	return s
+}
+
+// network is a transport over TLS that trusts the given authority, or the system's.
+func network(t *testing.T, ca []byte) http.RoundTripper {
+	t.Helper()
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if len(ca) > 0 {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
+			t.Fatal("the CA file holds no PEM certificate")
+		}
+	}
+	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: time.Minute}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}

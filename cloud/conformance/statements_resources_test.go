@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+// resourceSections are "What the service does", "Resources and their fields", and "States and transitions".
+var resourceSections = []section{
+	{title: "What the service does", statements: []statement{
+		{"-", "The service manages VPCs with tiers and networks, instances, volumes and backups, and managed Kubernetes clusters.", "", "An overview; what has endpoints is checked with them."},
+		{"-", "Managed clusters run Kubernetes 1.27 or later.", "versions/each is 1.27 or later", ""},
+		{"-", "Control planes are managed, there is Cluster API support and integrated monitoring.", "", "A description of the product; nothing of it shows in the REST API."},
+		{"-", "All bodies are JSON.", "service/every answer is JSON", ""},
+		{"-", "Credentials are exchanged for a JWT, which later requests carry as a bearer token.", "authentication/the token of a login opens protected endpoints", ""},
+		{"-", "Asynchronous operations return a job that the client polls.", "jobs/an accepted operation is polled to its end", ""},
+		{"-", "Errors share one JSON shape.", "errors/every refusal has the documented shape", ""},
+		{"-", "Requests are rate limited per account.", "limits/all users and endpoints of an account share the limit", ""},
+		{"-", "Plain HTTP is rejected.", "service/plain HTTP is rejected", ""},
+	}},
+	{title: "Resources: Login result", items: 5, statements: []statement{
+		{"token", "A full-access token is a JWT.", "login/token is a JWT", ""},
+		{"token", "With mfaRequired, token is a pre-MFA token.", "authentication/MFA from the pre-MFA token to full access", ""},
+		{"user.id", "user.id identifies the user.", "login/user.id is the user's", ""},
+		{"user.email", "user.email is the user's portal e-mail.", "login/user.email is the user's", ""},
+		{"user.role", "user.role is the user's role; Administrator is one.", "login/user.role of an Administrator", ""},
+		{"mfaRequired", "mfaRequired is true when the account has MFA enabled, else false.", "login/mfaRequired tells whether there is MFA", ""},
+	}},
+	{title: "Resources: Kubernetes cluster (create parameters)", items: 10, statements: []statement{
+		{"name", "name, a string, is required.", "create/name is required", ""},
+		{"description", "description, a string, is required.", "create/description is required", ""},
+		{"zoneId", "zoneId, a string, is required.", "create/zoneId is required", ""},
+		{"kubernetesVersionId", "kubernetesVersionId, a string, is required.", "create/kubernetesVersionId is required", ""},
+		{"kubernetesVersionId", "It comes from the list of Kubernetes versions.", "create/kubernetesVersionId is one of the list", ""},
+		{"serviceOfferingId", "serviceOfferingId, a string, is required.", "create/serviceOfferingId is required", ""},
+		{"size", "size, an integer, is required.", "create/size is required", ""},
+		{"size", "size is the number of worker nodes.", "create/size workers and controlNodes control nodes", ""},
+		{"controlNodes", "controlNodes, an integer, is required.", "create/controlNodes is required", ""},
+		{"controlNodes", "controlNodes is the number of control nodes.", "create/size workers and controlNodes control nodes", ""},
+		{"controlNodes", "3 control nodes are advised.", "", advice},
+		{"networkId", "networkId may be omitted: the cluster gets an isolated network of its own.", "create/without networkId there is an isolated network", ""},
+		{"networkId", "An isolated network cannot route to other resources.", "", "Routing does not show in the REST API."},
+		{"vpcId", "vpcId, a string, is required.", "create/vpcId is required", ""},
+		{"sshKeyPair", "sshKeyPair, a string, is required.", "create/sshKeyPair is required", ""},
+		{"-", "The parameters are the minimum set: with all but networkId there is a cluster.", "endpoints/POST kubernetes-clusters", ""},
+	}},
+	{title: "Resources: Kubernetes version (list item)", items: 3, statements: []statement{
+		{"id", "Each version has an id, a string.", "versions/each has an id", ""},
+		{"semanticVersion", "Each version has a semanticVersion, a string.", "versions/each has a semantic version", ""},
+		{"state", "Each version has a state, a string.", "versions/each has a state", ""},
+		{"-", "Values of state.", "", notShown},
+	}},
+	{title: "Resources: Kubeconfig result", items: 1, statements: []statement{
+		{"kubeconfig", "kubeconfig is the content of a kubeconfig file.", "endpoints/GET kubernetes-clusters config", ""},
+		{"kubeconfig", "It is available once the cluster is Running.", "states/no kubeconfig before Running", ""},
+	}},
+	{title: "Resources: Job", items: 4, statements: []statement{
+		{"jobId", "The 202 that starts a job carries jobId.", "jobs/202 carries jobId and status", ""},
+		{"status", "status is pending, running, succeeded or failed.", "jobs/status is one of four", ""},
+		{"result", "result is present when the job has succeeded, and contains the created resource.", "jobs/result of a succeeded job", ""},
+		{"error", "error is present when the job has failed, and describes the reason.", "jobs/error of a failed job", ""},
+	}},
+	{title: "Resources: Other records", statements: []statement{
+		{"-", "VPCs are listed under vpcs, each with id.", "endpoints/GET vpcs", ""},
+		{"-", "A created VPC is under vpc, with id.", "endpoints/POST vpcs", ""},
+		{"-", "VPCs can be filtered by name.", "vpcs/filter by name", ""},
+		{"-", "Instances are identified by id.", "endpoints/GET instances", ""},
+		{"-", "Networks are identified by id.", "endpoints/POST networks", ""},
+		{"-", "Volumes are identified by id.", "endpoints/DELETE volumes", ""},
+		{"-", "Tiers and backups are identified by id.", "", noPath},
+		{"-", "Further fields of these records.", "", notShown},
+	}},
+	{title: "Resources: Storage class parameters", statements: []statement{
+		{"-", "The volume driver's storage class has diskOfferingId and zoneId, and reclaim policy Retain.", "", inCluster},
+		{"-", "The provisioner is named <platform>.csi.driver.", "", inCluster},
+		{"-", "Claims use ReadWriteOnce; volumes are local to one zone.", "", inCluster},
+	}},
+	{title: "States and transitions: States", items: 3, statements: []statement{
+		{"Job", "A job that is queued is pending.", "states/a job starts as pending", ""},
+		{"Job", "A job in progress is running.", "states/a job in progress is running", ""},
+		{"Job", "A finished job is succeeded, with its result.", "jobs/result of a succeeded job", ""},
+		{"Job", "A job that could not finish is failed, with its error.", "jobs/error of a failed job", ""},
+		{"Kubernetes cluster", "The kubeconfig can be fetched in state Running.", "endpoints/GET kubernetes-clusters config", ""},
+		{"Instance", "Instances are Running or Stopped.", "", "The states are named in error descriptions only; the field that would carry them is not shown."},
+		{"-", "Transitions of jobs, clusters and instances, and other states of the latter.", "", notShown},
+	}},
+	{title: "States and transitions: Rules", items: 3, statements: []statement{
+		{"1", "A job starts as pending when the operation is accepted with 202.", "states/a job starts as pending", ""},
+		{"2", "An action that the state forbids is refused with 409, with OPERATION_NOT_ALLOWED, or both.", "errors/OPERATION_NOT_ALLOWED for an action that the state forbids", ""},
+		{"3", "A resource that another operation has locked is refused with RESOURCE_BUSY.", "errors/RESOURCE_BUSY for a locked cluster", ""},
+		{"3", "Trying again shortly succeeds.", "states/a busy cluster is free again when the job has ended", ""},
+	}},
+}
