@@ -108,6 +108,22 @@ func TestPlacesAreGivenUp(t *testing.T) {
 	})
 }
 
+// A flow that comes back too late starts anew, behind those who did not.
+func TestLatePlacesGoToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGovernor(GovernorOptions{Limit: 1}) // a token a minute
+		drain(t, g)
+		late := refusedUntil(t, g, "late", Read)
+		time.Sleep(time.Until(late.Add(placeGrace - 3*time.Second)))
+		early := refusedUntil(t, g, "early", Read) // "late" has a token set aside
+		time.Sleep(time.Until(late.Add(placeGrace + 2*time.Second)))
+		granted(t, g, "early", Read)
+		if again := refusedUntil(t, g, "late", Read); again.Before(early) {
+			t.Errorf("who came too late is told %v, who came in time %v", again, early)
+		}
+	})
+}
+
 func TestTicketsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGovernor(GovernorOptions{Burst: 10})
