@@ -84,7 +84,8 @@ var rules = []struct {
 	{cloud.IsUnknownOutcome, exitUnknown, "look whether it has happened before you run the command again"},
 	{isInterrupted, exitInterrupted, ""},
 	{isConfiguration, exitUsage, "correct --url, --email, --ca-file, or the password or seed in the environment"},
-	{isNoPortal, exitUnreachable, "is --url the portal's API? What answered did not answer as the portal does"},
+	{isUnsent, exitUsage, ""},
+	{isNoPortal, exitUnreachable, "compare --url: what answers there has no login as the portal has it; a path may be missing"},
 	{isCodeRefused, exitCredentials, "a one-time code counts once and for half a minute: wait for the next one; if it is " +
 		"refused again, compare the seed, and this machine's clock"},
 	{cloud.IsMFARequired, exitCredentials, "set PORTAL_TOTP_SEED, run the command at a terminal to be asked for the code, or " +
@@ -101,6 +102,7 @@ var rules = []struct {
 	{cloud.IsNotAllowed, exitRefused, "its state forbids that now"},
 	{cloud.IsUnsupported, exitRefused, "this portal does not have the endpoint"},
 	{cloud.IsInvalid, exitRefused, ""},
+	{isSilent, exitUnreachable, "compare --url and, if the certificate is the trouble, --ca-file; then try again"},
 	{cloud.IsUnavailable, exitUnreachable, "try again; if it lasts, give the portal's support the time and the request id"},
 }
 
@@ -120,17 +122,30 @@ func explain(err error) (exitCode, string) {
 
 func isInterrupted(err error) bool { return errors.Is(err, context.Canceled) }
 
-// isConfiguration: refused by the client itself.
-func isConfiguration(err error) bool {
+// isUnsent: refused by the client itself.
+func isUnsent(err error) bool {
 	var e *cloud.Error
 	return cloud.IsInvalid(err) && errors.As(err, &e) && e.Endpoint == "" && e.Status == 0
 }
 
-// isNoPortal: the login was answered, but by something that does not know the documented answers.
+// isConfiguration: refused by the client for what it was made with.
+func isConfiguration(err error) bool {
+	var e *cloud.Error
+	return isUnsent(err) && errors.As(err, &e) &&
+		slices.Contains([]string{"baseURL", "email", "password", "caBundle", "totpSeed"}, e.Field)
+}
+
+// isNoPortal: the login was answered, but neither with a token nor with a refusal of what was sent.
 func isNoPortal(err error) bool {
 	var e *cloud.Error
 	return cloud.IsUnauthorized(err) && errors.As(err, &e) && e.Endpoint == "POST /login" && e.Status != 0 &&
-		e.Status != 401 && e.Code == ""
+		!slices.Contains([]int{400, 401, 403, 422}, e.Status)
+}
+
+// isSilent: there was no answer at all.
+func isSilent(err error) bool {
+	var e *cloud.Error
+	return cloud.IsUnavailable(err) && errors.As(err, &e) && e.Status == 0
 }
 
 func isCodeRefused(err error) bool {

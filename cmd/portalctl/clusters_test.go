@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestLife is what the program is for: everything around one cluster, from its VPC to its volume.
+func TestLife(t *testing.T) {
+	at(t, emulator.Options{VolumesPerCluster: 1}, func(t *testing.T, d *desk) {
+		vpc := decode[job](d.run("vpcs", "create", "--name", "prod", "--cidr", "10.0.0.0/8", "-o", "json").exits(exitOK)).Result["vpc"].ID
+		again := decode[job](d.run("vpcs", "create", "--name", "prod", "-o", "json").exits(exitOK).says("already"))
+		if again.Result["vpc"].ID != vpc || d.calls("POST", "/vpcs") != 1 {
+			t.Errorf("VPC %s, then %+v", vpc, again)
+		}
+		network := decode[job](d.run("networks", "create", "--cidr", "10.1.0.0/24", "-o", "json").exits(exitOK)).Result["network"].ID
+		created := decode[job](d.run("clusters", "create", "--name", "demo", "--description", "d", "--zone-id", "zone-1",
+			"--version", "1.35.6", "--service-offering-id", "medium", "--size", "2", "--control-nodes", "1", "--network-id", network,
+			"--vpc-id", vpc, "--ssh-key-pair", "ops", "-o", "json").exits(exitOK).says("create of cluster demo", "running", "succeeded, 10s"))
+		id := created.Result["kubernetesCluster"].ID
+		got := d.portal.Clusters()[0]
+		want := emulator.Cluster{ID: id, Name: "demo", Description: "d", ZoneID: "zone-1", ServiceOfferingID: "medium", Size: 2,
+			ControlNodes: 1, NetworkID: network, VPCID: vpc, SSHKeyPair: "ops", State: emulator.ClusterRunning, Version: "v1.35.6"}
+		got.Account, got.VersionID, got.Created, got.Nodes = "", "", time.Time{}, nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+		d.run("clusters", "scale", id, "--size", "4").exits(exitOK).shows("succeeded").says("scale of cluster " + id + " to 4")
+		d.run("clusters", "upgrade", id, "--version", "v1.36.3").exits(exitOK)
+		if c := d.portal.Clusters()[0]; c.Size != 4 || c.Version != "v1.36.3" {
+			t.Errorf("size %d, version %s", c.Size, c.Version)
+		}
+		volume := d.portal.Volumes()[0].ID
+		d.run("volumes", "delete", volume, "--yes").exits(exitRefused).says("OPERATION_NOT_ALLOWED")
+		d.run("clusters", "delete", id, "--yes").exits(exitOK)
+		d.run("volumes", "delete", volume, "--yes").exits(exitOK).shows("succeeded")
+		if len(d.portal.Clusters())+len(d.portal.Volumes()) != 0 {
+			t.Errorf("left: %v, %v", d.portal.Clusters(), d.portal.Volumes())
+		}
+		if v := d.portal.Violations(); len(v) > 0 {
+			t.Errorf("the portal complains of %v", v)
+		}
+	})
+}
+
+// TestEveryShape: networks made by a job, ids on top, job errors as text, bare lists and versions.
+func TestEveryShape(t *testing.T) {
+	shapes := emulator.Shapes{NetworkStatus: 202, CreatedID: emulator.IDFlat, JobError: emulator.JobErrorString, BareLists: true, BareVersions: true}
+	at(t, emulator.Options{Shapes: shapes}, func(t *testing.T, d *desk) {
+		d.run("networks", "create", "--cidr", "10.1.0.0/24").exits(exitOK).shows(d.portal.Networks()[0].ID)
+		d.run(d.createArgs("demo")...).exits(exitOK).shows(d.portal.Clusters()[0].ID)
+		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobFails, JobCode: "QUOTA_EXCEEDED"})
+		d.run(d.createArgs("more")...).exits(exitJobFailed).says("QUOTA_EXCEEDED")
+	})
+}
+
+func TestKubeconfig(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.run(d.createArgs("demo")...).exits(exitOK)
+		id, file := d.portal.Clusters()[0].ID, filepath.Join(t.TempDir(), "kubeconfig")
+		d.may = true // a kubeconfig is a secret whose purpose is to be fetched
+		text := d.run("clusters", "config", id).exits(exitOK).shows("kind: Config").out
+		if in := decode[struct{ Kubeconfig string }](d.run("clusters", "config", id, "-o", "json").exits(exitOK)).Kubeconfig; in != text {
+			t.Errorf("as a field: %q, as a file: %q", in, text)
+		}
+		d.run("clusters", "config", id, "--file", file).exits(exitOK)
+		info, err := os.Stat(file)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v", info.Mode(), err)
+		}
+		if written, err := os.ReadFile(file); err != nil || string(written) != text {
+			t.Errorf("wrote %q, %v", written, err)
+		}
+		d.run("clusters", "config", id, "--file", file).exits(exitOther).says("exists")
+		d.run("clusters", "config", "k8s-none").exits(exitNotFound)
+	})
+}
+
+func TestIsolatedNetworkIsTold(t *testing.T) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) { d.run(d.createArgs("demo")...).says("isolated network") })
+}
+
+// TestConfirmation: nothing is destroyed without a yes.
+func TestConfirmation(t *testing.T) {
+	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
+		d.run(d.createArgs("demo")...).exits(exitOK)
+		id := d.portal.Clusters()[0].ID
+		d.run("clusters", "delete", id).exits(exitUsage).says("--yes")
+		for _, no := range []string{"no", "", "y"} {
+			d.answers = []string{no}
+			d.run("clusters", "delete", id).exits(exitOther).says("nothing was changed")
+			d.answers = []string{no}
+			d.run("volumes", "delete", "volume-1").exits(exitOther)
+		}
+		if n := d.calls("DELETE", "/kubernetes-clusters/{cluster_id}") + d.calls("DELETE", "/volumes/{volume_id}"); n != 0 {
+			t.Fatalf("%d deletions", n)
+		}
+		d.answers = []string{"yes"}
+		d.run("clusters", "delete", id).exits(exitOK)
+		if last := d.asked[len(d.asked)-1]; !strings.Contains(last, id) {
+			t.Errorf("asked %q", last)
+		}
+	})
+}
+
+// TestVersionNotOffered lists what there is, and creates nothing.
+func TestVersionNotOffered(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		args := d.createArgs("demo")
+		args[7] = "v1.20.0"
+		d.run(args...).exits(exitNotFound).says("v1.34.9, v1.35.6, v1.36.3")
+		if d.calls("POST", "/kubernetes-clusters") != 0 {
+			t.Error("a cluster was asked for")
+		}
+	})
+}

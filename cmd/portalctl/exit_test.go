@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestExitCodes: every documented error, and what else may come, has its place.
+func TestExitCodes(t *testing.T) {
+	for name, test := range map[string]struct {
+		fault emulator.Fault
+		code  exitCode
+		says  string
+	}{
+		"invalid":       {emulator.Fault{Code: "INVALID_PARAMETER", Field: "name"}, exitRefused, "name"},
+		"mfa":           {emulator.Fault{Code: "MFA_REQUIRED"}, exitCredentials, "What to do"},
+		"token":         {emulator.Fault{Code: "INVALID_TOKEN"}, exitCredentials, "What to do"},
+		"not found":     {emulator.Fault{Code: "RESOURCE_NOT_FOUND"}, exitNotFound, "another account"},
+		"busy":          {emulator.Fault{Code: "RESOURCE_BUSY"}, exitLater, "job has ended"},
+		"quota":         {emulator.Fault{Code: "QUOTA_EXCEEDED"}, exitLater, "quota"},
+		"capacity":      {emulator.Fault{Code: "INSUFFICIENT_CAPACITY"}, exitLater, "zone"},
+		"not allowed":   {emulator.Fault{Code: "OPERATION_NOT_ALLOWED"}, exitRefused, "state"},
+		"rate limited":  {emulator.Fault{Code: "RATE_LIMITED", RetryAfter: time.Second}, exitLater, "Not before: 2000"},
+		"forbidden":     {emulator.Fault{Status: 403}, exitRefused, "role"},
+		"business rule": {emulator.Fault{Status: 422, Code: "SOMETHING_NEW"}, exitRefused, "SOMETHING_NEW"},
+		"server error":  {emulator.Fault{Status: 500}, exitUnreachable, "support"},
+		"maintenance":   {emulator.Fault{Status: 503}, exitUnreachable, "Request id, for the portal's support: req-"},
+		"connection":    {emulator.Fault{Cut: true}, exitUnreachable, "compare --url"},
+		"page":          {emulator.Fault{Body: emulator.BodyHTML}, exitUnreachable, "cannot be read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+				test.fault.Path = "/vpcs"
+				d.inject(test.fault)
+				d.run("vpcs", "-v").exits(test.code).says(test.says, "Error: GET /vpcs")
+			})
+		})
+	}
+}
+
+// TestRateLimitIsWaitedFor: one refusal is no reason to fail.
+func TestRateLimitIsWaitedFor(t *testing.T) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/vpcs", Code: "RATE_LIMITED", RetryAfter: 9 * time.Second, Count: 1})
+		d.run("vpcs", "-v").exits(exitOK).says("429 RATE_LIMITED", "after waiting")
+	})
+}
+
+func TestRoles(t *testing.T) {
+	users := []emulator.User{{Email: "u@portal.example", Password: canaryPassword, Role: emulator.RoleUser}}
+	at(t, emulator.Options{Users: users}, func(_ *testing.T, d *desk) {
+		d.run("mfa", "disable", "portal", "--yes").exits(exitRefused).says("role")
+	})
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		d.run("mfa", "disable", "portal", "--yes").exits(exitCredentials)
+	})
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.run("mfa", "disable", "portal", "--yes").exits(exitOK).says("disabled")
+		if d.calls("POST", "/admin/mfa/disable/{idp}") != 1 {
+			t.Error("the portal was not asked")
+		}
+	})
+}
+
+// TestExitCodesAreTold: each code stands in the help, once.
+func TestExitCodesAreTold(t *testing.T) {
+	var told []exitCode
+	for _, m := range exitMeanings {
+		told = append(told, m.code)
+	}
+	want := []exitCode{exitOK, exitOther, exitUsage, exitCredentials, exitNotFound, exitRefused, exitLater, exitJobFailed,
+		exitUnknown, exitUnreachable, exitStillRuns, exitInterrupted}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	if code, advice := explain(fmt.Errorf("x: %w", errors.New("disk full"))); code != exitOther || advice != "" {
+		t.Errorf("%d, %q", code, advice)
+	}
+}

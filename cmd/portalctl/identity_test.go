@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestIdentity: the Secret is what the provider reads, by its own names.
+func TestIdentity(t *testing.T) {
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		ca := filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(ca, d.portal.CAPEM(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d = d.with(seedVariable, canarySeed, caFileVariable, ca)
+		d.may = true
+		for _, format := range []string{"yaml", "json", "table"} {
+			var got corev1.Secret
+			r := d.run("identity", "--name", "id", "--namespace", "fleet", "-o", format).exits(exitOK)
+			if err := yaml.UnmarshalStrict([]byte(r.out), &got); err != nil {
+				t.Fatal(err)
+			}
+			want := corev1.Secret{
+				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+				ObjectMeta: metav1.ObjectMeta{Name: "id", Namespace: "fleet"},
+				Type:       corev1.SecretTypeOpaque,
+				StringData: map[string]string{
+					infrav1.IdentityBaseURL: d.portal.URL(), infrav1.IdentityEmail: "ops@portal.example",
+					infrav1.IdentityPassword: canaryPassword, infrav1.IdentityTOTPSeed: canarySeed,
+					infrav1.IdentityCABundle: string(d.portal.CAPEM()),
+				},
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if n := d.calls("POST", "/login"); n != 0 {
+			t.Errorf("%d logins without --check", n)
+		}
+	})
+}
+
+// TestIdentityCheck: what the provider could not use is not printed.
+func TestIdentityCheck(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		if r := d.with(passwordVariable, "canary-wrong").run("identity", "--check").exits(exitCredentials); r.out != "" {
+			t.Errorf("printed %s", r.out)
+		}
+		d.may = true
+		d.run("identity", "--check").exits(exitOK).shows("kind: Secret", "namespace: default").says("The login works: ops@portal.example is user user-")
+	})
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		d.answers = []string{"123456"}
+		if r := d.run("identity", "--check").exits(exitCredentials).says(seedVariable); r.out != "" || len(d.asked) != 0 {
+			t.Errorf("printed %q, asked %q: the provider has nobody to type codes", r.out, d.asked)
+		}
+	})
+}
+
+// TestIdentityRefusesWhatCannotBe without a request.
+func TestIdentityRefusesWhatCannotBe(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		ca := filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.with(caFileVariable, ca).run("identity").exits(exitUsage).says("caBundle")
+		d.with(urlVariable, "http://portal.example").run("identity").exits(exitUsage).says("https")
+		d.with(seedVariable, "canary!").run("identity").exits(exitUsage)
+	})
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+func mfaUser() emulator.Options {
+	return emulator.Options{Users: []emulator.User{{
+		ID: "user-7", Email: "ops@portal.example", Password: canaryPassword, Role: emulator.RoleUser, TOTPSeed: canarySeed,
+	}}}
+}
+
+func TestLoginTellsUserRoleAndToken(t *testing.T) {
+	at(t, emulator.Options{TokenLifetime: 2 * time.Hour}, func(t *testing.T, d *desk) {
+		d.run("login").exits(exitOK).shows("ops@portal.example", "Administrator", "off", "accepted, valid for 2h0m0s, until 2000-01-01T02:00:00Z")
+		value := decode[struct {
+			User         struct{ ID, Email, Role string }
+			MFARequired  *bool
+			TokenExpires time.Time
+		}](d.run("login", "-o", "json", "-v").exits(exitOK).says("POST /login → 200"))
+		if value.User.ID == "" || value.User.Role != "Administrator" || value.MFARequired == nil || *value.MFARequired ||
+			!value.TokenExpires.Equal(time.Now().Add(2*time.Hour)) {
+			t.Errorf("login: %+v", value)
+		}
+	})
+}
+
+func TestLoginOfTokenWithoutTimes(t *testing.T) {
+	at(t, emulator.Options{Shapes: emulator.Shapes{TokensWithoutExp: true}}, func(_ *testing.T, d *desk) {
+		d.run("login").exits(exitOK).shows("not told; 8h")
+	})
+}
+
+// TestSecondFactor: made from the seed, or typed; never asked for where nobody is.
+func TestSecondFactor(t *testing.T) {
+	at(t, mfaUser(), func(_ *testing.T, d *desk) {
+		d.with(seedVariable, canarySeed).run("login", "-v").exits(exitOK).
+			shows("user-7", "User", "on; the code was made from").says("POST /mfa/verify-otp → 200")
+	})
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		code, err := totp.GenerateCode(canarySeed, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.answers = []string{code + " "}
+		r := d.run("login").exits(exitOK).shows("on; the provider needs the seed")
+		if len(d.asked) != 1 || !strings.Contains(d.asked[0], "One-time code for ops@portal.example") {
+			t.Errorf("asked %q", d.asked)
+		}
+		if strings.Contains(r.out+r.err, code) {
+			t.Errorf("the code is shown: %s%s", r.out, r.err)
+		}
+	})
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		d.run("login").exits(exitCredentials).says("MFA", seedVariable)
+		d.answers = []string{"000000"}
+		d.run("login").exits(exitCredentials).says("one-time code", "wait for the next one")
+		if n := d.calls("POST", "/mfa/verify-otp"); n != 1 {
+			t.Errorf("%d codes were tried", n)
+		}
+	})
+}
+
+// TestPasswordSources: standard input if asked for, else the environment, else a person.
+func TestPasswordSources(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.with(passwordVariable, "").run("login").exits(exitUsage).says("--password-stdin")
+		piped := d.with(passwordVariable, "wrong")
+		piped.stdin = canaryPassword + "\r\nmore"
+		piped.run("login", "--password-stdin").exits(exitOK)
+		piped.stdin = "\n"
+		piped.run("login", "--password-stdin").exits(exitUsage)
+		person := d.with(passwordVariable, "")
+		person.answers = []string{canaryPassword}
+		person.run("login").exits(exitOK)
+		if want := []string{"Password of ops@portal.example: "}; len(person.asked) != 1 || person.asked[0] != want[0] {
+			t.Errorf("asked %q, want %q", person.asked, want)
+		}
+		if n := d.calls("POST", "/login"); n != 2 {
+			t.Errorf("%d logins, want 2", n)
+		}
+	})
+}
+
+func TestLoginFailures(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.with(passwordVariable, "canary-wrong").run("login").exits(exitCredentials).says("INVALID_CREDENTIALS", "password reset", "req-")
+		d.with(emailVariable, "").run("login").exits(exitUsage).says("--email")
+		d.with(urlVariable, "").run("login").exits(exitUsage).says("--url")
+		d.with(urlVariable, "http://portal.example").run("login").exits(exitUsage).says("https://")
+		d.with(urlVariable, "https://portal.example/api/v9").run("login").exits(exitUnreachable).says("compare --url")
+		d.with(caFileVariable, filepath.Join(t.TempDir(), "none")).run("login").exits(exitUsage).says("CA file")
+		d.with(seedVariable, "canary-not-base32!").run("login").exits(exitUsage).says("totpSeed")
+		if n := d.calls("POST", "/login"); n != 1 {
+			t.Errorf("%d logins reached the portal, want 1", n)
+		}
+	})
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/login", Body: emulator.BodyHTML})
+		d.run("login").exits(exitUnreachable).says("compare --url")
+	})
+}
+
+// TestTrust runs over TLS, as users do.
+func TestTrust(t *testing.T) {
+	d := newDesk(t, emulator.Options{})
+	if err := d.portal.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, d.portal.CAPEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(ca string, args ...string) *result {
+		out, errOut := &screen{}, &screen{}
+		env := d.with(urlVariable, d.portal.URL(), caFileVariable, ca).env
+		code := execute(t.Context(), surroundings{out: out, err: errOut, getenv: func(n string) string { return env[n] }}, args)
+		r := &result{t: t, args: args, out: out.String(), err: errOut.String(), code: code}
+		r.keepsSecrets()
+		return r
+	}
+	run(ca, "login").exits(exitOK).shows("Administrator", "valid for 8h0m0s")
+	run(ca, "versions").exits(exitOK).shows("v1.36.3")
+	run("", "login").exits(exitUnreachable).says("trusted authority", "--ca-file")
+	d.portal.Close()
+	run(ca, "versions").exits(exitUnreachable).says("refused the connection")
+}

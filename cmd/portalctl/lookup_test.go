@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+func TestLists(t *testing.T) {
+	vpcs := []emulator.VPC{{ID: "vpc-1", Name: "default"}, {ID: "vpc-2", Name: "prod\x1b[2Juction", CIDR: "10.0.0.0/8"}}
+	at(t, emulator.Options{VPCs: vpcs}, func(t *testing.T, d *desk) {
+		d.run("vpcs").exits(exitOK).shows("ID      NAME            CIDR\n", "vpc-1   default         -\n", "vpc-2   prod[2Juction   10.0.0.0/8\n")
+		type list struct {
+			VPCs []struct{ ID, Name, CIDR string }
+		}
+		want := list{VPCs: []struct{ ID, Name, CIDR string }{{"vpc-1", "default", ""}}}
+		if diff := cmp.Diff(want, decode[list](d.run("vpcs", "--name", "default", "-o", "json").exits(exitOK))); diff != "" {
+			t.Error(diff)
+		}
+		var got list
+		if err := yaml.Unmarshal([]byte(d.run("vpcs", "--name=default", "-oyaml").exits(exitOK).out), &got); err != nil || !cmp.Equal(got, want) {
+			t.Errorf("YAML: %+v, %v", got, err)
+		}
+		if out := d.run("vpcs", "--name", "none", "-o", "json").exits(exitOK).out; strings.Join(strings.Fields(out), "") != `{"vpcs":[]}` {
+			t.Errorf("no VPCs: %s", out)
+		}
+		versions := decode[struct{ Versions []map[string]string }](d.run("versions", "-o", "json").exits(exitOK)).Versions
+		if len(versions) != len(d.portal.Versions()) || versions[0]["id"] == "" || versions[0]["semanticVersion"] == "" || versions[0]["state"] == "" {
+			t.Errorf("versions: %v", versions)
+		}
+	})
+}
+
+func TestInstances(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.run(d.createArgs("demo")...).exits(exitOK)
+		d.run("instances", "list").exits(exitOK).shows("NAME", "demo-c-1", "Running")
+		list := decode[struct{ Instances []map[string]any }](d.run("instances", "list", "-o", "json").exits(exitOK)).Instances
+		if len(list) != 3 {
+			t.Fatalf("%d instances, want 3: %v", len(list), list)
+		}
+		id, _ := list[0]["id"].(string)
+		if one := decode[map[string]any](d.run("instances", "get", id, "-o", "json").exits(exitOK)); !cmp.Equal(one, list[0]) {
+			t.Errorf("get: %v, list: %v", one, list[0])
+		}
+		d.run("instances", "get", "i-none").exits(exitNotFound).says("another account")
+	})
+}
+
+// TestRecordKeepsWhatThePortalSends: unknown fields and large numbers stay, ids are text.
+func TestRecordKeepsWhatThePortalSends(t *testing.T) {
+	var out screen
+	a := &app{surroundings: surroundings{out: &out}, output: formatJSON}
+	if err := a.printValue(record([]byte(`{"id":7,"big":12345678901234567890,"tags":["<a>"]}`), "7")); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(strings.Fields(out.String()), ""), `{"big":12345678901234567890,"id":"7","tags":["<a>"]}`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestPickVersion(t *testing.T) {
+	offered := []cloud.KubernetesVersion{
+		{ID: "a", SemanticVersion: "1.35.6"}, {ID: "b", SemanticVersion: "v1.36.3+portal.1"},
+		{ID: "c", SemanticVersion: "v1.34.9"}, {ID: "d", SemanticVersion: "1.34.9"},
+	}
+	for wanted, want := range map[string]struct {
+		id   string
+		code exitCode
+	}{
+		"v1.35.6": {id: "a"}, "1.35.6": {id: "a"}, "v1.36.3": {id: "b"}, " 1.36.3+other": {id: "b"},
+		"v1.34.9": {code: exitUsage}, "v1.35": {code: exitNotFound}, "": {code: exitNotFound},
+	} {
+		id, err := pickVersion(offered, wanted)
+		if code, _ := explain(err); id != want.id || (err != nil) != (want.code != 0) || err != nil && code != want.code {
+			t.Errorf("%q: %q, %v, want %+v", wanted, id, err, want)
+		}
+	}
+}
+
+// TestUsage: mistakes on the command line cost no request.
+func TestUsage(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		for _, line := range []string{
+			"bogus", "clusters", "clusters bogus", "vpcs bogus", "login now", "vpcs -o xml", "vpcs --no-such", "jobs get", "jobs get a b",
+			"clusters create --name a", "clusters scale id", "clusters scale id --size many", "clusters scale id --size -1",
+			"clusters upgrade id", "clusters upgrade id --version v1.36.3 --kubernetes-version-id x", "networks create",
+			"networks create --cidr 10.1.0.0", "vpcs create", "clusters delete id", "volumes delete id", "mfa disable portal",
+			"login --password " + canaryPassword,
+		} {
+			// The flag's value is of the user's own making; it must not come back either.
+			d.run(strings.Fields(line)...).exits(exitUsage).says("What to do: ")
+		}
+		d.run("instances", "get", "..").exits(exitUsage).says("must be an id")
+		if n := len(d.portal.Journal()); n != 1 { // "ready"
+			t.Errorf("%d entries in the portal's journal: %v", n, d.portal.Journal())
+		}
+	})
+}
+
+// TestNoSecretFlags: whatever a flag holds, every process of the machine can read.
+func TestNoSecretFlags(t *testing.T) {
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, flags := range []*pflag.FlagSet{cmd.Flags(), cmd.PersistentFlags()} {
+			flags.VisitAll(func(f *pflag.Flag) {
+				for _, word := range []string{"password", "seed", "token", "otp", "secret"} {
+					if strings.Contains(f.Name, word) && f.Name != "password-stdin" {
+						t.Errorf("%s has a flag --%s", cmd.CommandPath(), f.Name)
+					}
+				}
+			})
+		}
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk((&app{}).root())
+}
+
+func TestHelpAndCompletion(t *testing.T) {
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		d.run("--help").exits(exitOK).shows("130  interrupted", "PORTAL_TOTP_SEED")
+		d.run("help", "clusters", "create").exits(exitOK).shows("--network-id")
+		for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+			d.run("completion", shell).exits(exitOK).shows("portalctl")
+		}
+		d.run("__complete", "clusters", "").exits(exitOK).shows("upgrade", "scale")
+		d.run("__complete", "vpcs", "-o", "").exits(exitOK).shows("yaml")
+		d.run("version", "-o", "json").exits(exitOK).shows(`"version"`, "linux")
+	})
+}

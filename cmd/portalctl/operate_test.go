@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestLostAnswer: a create whose outcome is unknown is sent once, and the user learns how to find out.
+func TestLostAnswer(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"cut after the work":      {Cut: true, After: true},
+		"cut before the work":     {Cut: true},
+		"page of a proxy":         {Body: emulator.BodyHTML},
+		"bad gateway":             {Status: 502, Body: emulator.BodyHTML},
+		"server error":            {Status: 500},
+		"no answer in time":       {Delay: 2 * time.Minute},
+		"job without an id":       {Job: emulator.JobWithoutID},
+		"job forgotten":           {Job: emulator.JobForgotten},
+		"job that cannot be read": {Body: emulator.BodyTruncated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+				fault.Method, fault.Path, fault.Count = "POST", "/kubernetes-clusters", 1
+				d.inject(fault)
+				d.run(d.createArgs("demo-x7k2p")...).exits(exitUnknown).
+					says("named demo-x7k2p, created about 2000-01-01", "does not list clusters", "instances list", "second one")
+				waitIdle() // a request stands in the journal when it is over
+				if n := d.calls("POST", "/kubernetes-clusters"); n != 1 {
+					t.Errorf("create was sent %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// TestLostAnswerLookedUp: a portal that lists clusters is asked.
+func TestLostAnswerLookedUp(t *testing.T) {
+	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true, After: true, Count: 1})
+		r := d.run(d.createArgs("demo")...).exits(exitUnknown)
+		r.says("The portal lists under that name: " + d.portal.Clusters()[0].ID + " (Creating)")
+		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true, Count: 1})
+		d.run(d.createArgs("other")...).exits(exitUnknown).says("lists no cluster named other at this moment")
+		waitIdle()
+	})
+}
+
+// TestLostAnswerOfOthers: what has an absolute target may be repeated; what makes something may not.
+func TestLostAnswerOfOthers(t *testing.T) {
+	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
+		d.run(d.createArgs("demo")...).exits(exitOK)
+		id := d.portal.Clusters()[0].ID
+		d.inject(emulator.Fault{ID: "cut", Cut: true, After: true, Path: "/kubernetes-clusters/*/scale"})
+		d.run("clusters", "scale", id, "--size", "3").exits(exitUnknown).says("run the same command again")
+		waitIdle()
+		d.portal.ClearFaults()
+		d.run("clusters", "scale", id, "--size", "3").exits(exitOK)
+		for path, args := range map[string]string{
+			"/networks": "networks create --cidr 10.1.0.0/24", "/vpcs": "vpcs create --name prod",
+			"/volumes/*": "volumes delete volume-1 --yes", "/admin/mfa/disable/*": "mfa disable portal --yes",
+			"/reset-password": "password reset",
+		} {
+			d.inject(emulator.Fault{Method: "POST", Cut: true, Path: path})
+			d.inject(emulator.Fault{Method: "DELETE", Cut: true, Path: path})
+			d.run(strings.Fields(args)...).exits(exitUnknown).says("What to do: ")
+		}
+		for _, route := range []string{"/networks", "/vpcs", "/reset-password"} {
+			if n := d.calls("POST", route); n != 1 {
+				t.Errorf("POST %s was sent %d times", route, n)
+			}
+		}
+	})
+}
+
+func TestFailedJob(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobFails, JobCode: "INSUFFICIENT_CAPACITY", JobMessage: "zone is full"})
+		r := d.run(d.createArgs("demo", "-o", "json")...).exits(exitJobFailed).says("zone is full", "another zone", "record of cluster demo may remain")
+		j := decode[job](r)
+		if j.Status != "failed" || j.Error.Code != "INSUFFICIENT_CAPACITY" || j.Error.Message != "zone is full" {
+			t.Errorf("job %+v", j)
+		}
+		d.run("jobs", "get", j.JobID).exits(exitOK).shows("failed", "zone is full")
+		d.run("jobs", "wait", j.JobID).exits(exitJobFailed).shows("failed").says("zone is full")
+	})
+}
+
+// TestNoWait prints the bare id, which the jobs commands take.
+func TestNoWait(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		id := d.run(d.createArgs("demo", "--no-wait")...).exits(exitOK).out
+		if strings.Count(id, "\n") != 1 || !strings.HasPrefix(id, "job-") {
+			t.Fatalf("printed %q", id)
+		}
+		id = strings.TrimSpace(id)
+		d.run("jobs", "get", id).exits(exitOK).shows(id, "pending")
+		d.run("jobs", "wait", id).exits(exitOK).shows("succeeded", "cluster-")
+		if j := decode[job](d.run("jobs", "get", id, "-o", "json").exits(exitOK)); j.JobID != id || j.Result["kubernetesCluster"].ID == "" {
+			t.Errorf("job %+v", j)
+		}
+		cluster := d.portal.Clusters()[0].ID
+		if j := decode[job](d.run("clusters", "scale", cluster, "--size", "3", "--no-wait", "-ojson").exits(exitOK)); j.JobID == "" || j.Status != "pending" {
+			t.Errorf("job %+v", j)
+		}
+		d.run("clusters", "scale", cluster, "--size", "4").exits(exitLater).says("RESOURCE_BUSY")
+		d.run("jobs", "get", "job-none").exits(exitNotFound)
+		d.run("jobs", "wait", "job-none").exits(exitNotFound)
+		waitIdle()
+	})
+}
+
+// TestStuckJob: waiting ends, the job does not.
+func TestStuckJob(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobStuck})
+		began := time.Now()
+		d.run(d.createArgs("demo")...).exits(exitStillRuns).says("still running after 30m0s", "jobs wait job-", "stuck")
+		if took := time.Since(began); took != 30*time.Minute {
+			t.Errorf("waited %s", took)
+		}
+		if polls := d.calls("GET", "/jobs/{job_id}"); polls != 360 {
+			t.Errorf("%d polls in half an hour, want one every 5 s", polls)
+		}
+		d.run("jobs", "wait", d.portal.Jobs()[0].ID, "--timeout", "20s").exits(exitStillRuns).says("after 20s")
+		d.portal.ClearFaults()
+		d.run("jobs", "wait", d.portal.Jobs()[0].ID).exits(exitOK)
+	})
+}
+
+// TestTroubleWhileWaiting: a portal that is down for a while does not end the wait; one that stays down does.
+func TestTroubleWhileWaiting(t *testing.T) {
+	at(t, emulator.Options{Durations: emulator.Durations{Create: time.Minute}}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/jobs/*", Status: 503, Count: 5})
+		d.run(d.createArgs("demo")...).exits(exitOK).says("trying again", "succeeded")
+		d.inject(emulator.Fault{Path: "/jobs/*", Cut: true})
+		began := time.Now()
+		d.run("clusters", "scale", d.portal.Clusters()[0].ID, "--size", "3").exits(exitUnreachable).says("may still run", "jobs wait job-")
+		if took := time.Since(began); took < patience || took > patience+time.Minute {
+			t.Errorf("gave up after %s", took)
+		}
+	})
+}
+
+// TestInterruptWhileWaiting: the job runs on, and its id is told.
+func TestInterruptWhileWaiting(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 7*time.Second, context.Canceled)
+		defer cancel()
+		interrupted, interrupt := context.WithCancel(t.Context())
+		context.AfterFunc(ctx, interrupt)
+		d.runWithin(interrupted, d.createArgs("demo")...).exits(exitInterrupted).says("runs on at the portal", "jobs wait job-")
+		waitIdle()
+		if c := d.portal.Clusters(); len(c) != 1 || c[0].State != emulator.ClusterRunning {
+			t.Errorf("clusters %v", c)
+		}
+	})
+}
+
+// TestInterruptWhileCalling: a call on its way is waited for, since its answer names the job; one that was not sent is
+// not sent any more.
+func TestInterruptWhileCalling(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, interrupt)
+		d.runWithin(ctx, d.createArgs("demo")...).exits(exitInterrupted).
+			says("waiting for the portal's answer to the create of cluster demo", "jobs wait "+d.portal.Jobs()[0].ID)
+		waitIdle()
+	})
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/login", Delay: 20 * time.Second})
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, interrupt)
+		d.runWithin(ctx, "clusters", "scale", "k8s-1", "--size", "3").exits(exitInterrupted)
+		waitIdle()
+		if n := d.calls("POST", "/kubernetes-clusters/{cluster_id}/scale"); n != 0 {
+			t.Errorf("%d calls after the interrupt", n)
+		}
+	})
+}
+
+// TestInterruptWithoutWaiting: the id of the job that was started is printed all the same.
+func TestInterruptWithoutWaiting(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, interrupt)
+		d.runWithin(ctx, d.createArgs("demo", "--no-wait")...).exits(exitOK).shows(d.portal.Jobs()[0].ID)
+		waitIdle()
+	})
+}
+
+// TestProgress: a line for each change, or one line that is redrawn.
+func TestProgress(t *testing.T) {
+	long := emulator.Options{Durations: emulator.Durations{Create: 150 * time.Second}}
+	at(t, long, func(t *testing.T, d *desk) {
+		r := d.run(d.createArgs("demo")...).exits(exitOK)
+		var lines []string
+		for line := range strings.Lines(r.err) {
+			if strings.HasPrefix(line, "create of cluster") {
+				_, told, _ := strings.Cut(strings.TrimSpace(line), "): ")
+				lines = append(lines, told)
+			}
+		}
+		want := "pending, 0s|running, 5s|running, 1m5s|running, 2m5s|succeeded, 2m35s"
+		if got := strings.Join(lines, "|"); got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+		if strings.Contains(r.err, "\x1b") {
+			t.Errorf("control characters without a terminal: %q", r.err)
+		}
+	})
+	at(t, long, func(t *testing.T, d *desk) {
+		d.live = true
+		r := d.run(d.createArgs("demo")...).exits(exitOK).says("\r\x1b[K", "running, 1m17s", "succeeded, 2m35s\n")
+		if strings.Contains(r.out, "\x1b") {
+			t.Errorf("control characters in the result: %q", r.out)
+		}
+	})
+}
