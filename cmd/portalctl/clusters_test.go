@@ -55,7 +55,7 @@ func TestLife(t *testing.T) {
 // TestEveryShape: networks made by a job, ids on top, job errors as text, bare lists and versions.
 func TestEveryShape(t *testing.T) {
 	shapes := emulator.Shapes{NetworkStatus: 202, CreatedID: emulator.IDFlat, JobError: emulator.JobErrorString, BareLists: true, BareVersions: true}
-	at(t, emulator.Options{Shapes: shapes}, func(t *testing.T, d *desk) {
+	at(t, emulator.Options{Shapes: shapes}, func(_ *testing.T, d *desk) {
 		d.run("networks", "create", "--cidr", "10.1.0.0/24").exits(exitOK).shows(d.portal.Networks()[0].ID)
 		d.run(d.createArgs("demo")...).exits(exitOK).shows(d.portal.Clusters()[0].ID)
 		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobFails, JobCode: "QUOTA_EXCEEDED"})
@@ -120,6 +120,29 @@ func TestVersionNotOffered(t *testing.T) {
 		d.run(args...).exits(exitNotFound).says("v1.34.9, v1.35.6, v1.36.3")
 		if d.calls("POST", "/kubernetes-clusters") != 0 {
 			t.Error("a cluster was asked for")
+		}
+	})
+}
+
+// TestVersionByID saves the look-up.
+func TestVersionByID(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		args := d.createArgs("demo")
+		args[6], args[7] = "--kubernetes-version-id", d.portal.Versions()[0].ID
+		d.run(args...).exits(exitOK)
+		if v := d.portal.Clusters()[0].Version; v != d.portal.Versions()[0].SemanticVersion || d.calls("GET", "/kubernetes-versions") != 0 {
+			t.Errorf("version %s", v)
+		}
+	})
+}
+
+// TestAmbiguousVPC: which of two is meant only a person can say.
+func TestAmbiguousVPC(t *testing.T) {
+	vpcs := []emulator.VPC{{ID: "vpc-1", Name: "prod"}, {ID: "vpc-2", Name: "prod"}}
+	at(t, emulator.Options{VPCs: vpcs}, func(t *testing.T, d *desk) {
+		d.run("vpcs", "create", "--name", "prod").exits(exitRefused).says("vpc-1, vpc-2")
+		if d.calls("POST", "/vpcs") != 0 {
+			t.Error("a third one was asked for")
 		}
 	})
 }

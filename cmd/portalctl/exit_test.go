@@ -58,7 +58,7 @@ func TestRoles(t *testing.T) {
 	at(t, emulator.Options{Users: users}, func(_ *testing.T, d *desk) {
 		d.run("mfa", "disable", "portal", "--yes").exits(exitRefused).says("role")
 	})
-	at(t, mfaUser(), func(t *testing.T, d *desk) {
+	at(t, mfaUser(), func(_ *testing.T, d *desk) {
 		d.run("mfa", "disable", "portal", "--yes").exits(exitCredentials)
 	})
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {

@@ -41,7 +41,7 @@ func TestLostAnswer(t *testing.T) {
 
 // TestLostAnswerLookedUp: a portal that lists clusters is asked.
 func TestLostAnswerLookedUp(t *testing.T) {
-	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
+	at(t, emulator.Options{ListClusters: true}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true, After: true, Count: 1})
 		r := d.run(d.createArgs("demo")...).exits(exitUnknown)
 		r.says("The portal lists under that name: " + d.portal.Clusters()[0].ID + " (Creating)")

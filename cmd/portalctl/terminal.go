@@ -35,6 +35,9 @@ type typed struct {
 // ask reads a line. A read from a terminal cannot be called off: when the context ends first, the terminal gets its
 // echo back and the read is left to the end of the program.
 func ask(ctx context.Context, tty *os.File, prompt string, secret bool) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
 	fd := int(tty.Fd())
 	before, err := term.GetState(fd)
 	if err != nil {
@@ -44,7 +47,7 @@ func ask(ctx context.Context, tty *os.File, prompt string, secret bool) (string,
 		return "", err
 	}
 	done := make(chan typed, 1)
-	go func() { done <- read(tty, secret) }()
+	go func() { done <- read(tty, fd, secret) }()
 	select {
 	case line := <-done:
 		if secret {
@@ -58,9 +61,9 @@ func ask(ctx context.Context, tty *os.File, prompt string, secret bool) (string,
 	}
 }
 
-func read(tty *os.File, secret bool) typed {
+func read(tty *os.File, fd int, secret bool) typed {
 	if secret {
-		text, err := term.ReadPassword(int(tty.Fd()))
+		text, err := term.ReadPassword(fd)
 		return typed{string(text), err}
 	}
 	text, err := bufio.NewReader(tty).ReadString('\n')

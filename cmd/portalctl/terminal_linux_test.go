@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+)
+
+// newTerminal gives both ends of a pseudo terminal: the person's, and the program's.
+func newTerminal(t *testing.T) (person, program *os.File) {
+	t.Helper()
+	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	t.Cleanup(func() { _ = person.Close() })
+	var number, unlocked int32
+	for request, argument := range map[uintptr]*int32{syscall.TIOCSPTLCK: &unlocked, syscall.TIOCGPTN: &number} {
+		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, person.Fd(), request, uintptr(unsafe.Pointer(argument))); errno != 0 {
+			t.Fatal(errno)
+		}
+	}
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Close() })
+	return person, program
+}
+
+// shown is what the person sees until the text appears.
+func shown(t *testing.T, person *os.File, until string) string {
+	t.Helper()
+	var seen strings.Builder
+	buffer := make([]byte, 256)
+	for !strings.Contains(seen.String(), until) {
+		n, err := person.Read(buffer)
+		if err != nil {
+			t.Fatalf("%v after %q", err, seen.String())
+		}
+		seen.Write(buffer[:n])
+	}
+	return seen.String()
+}
+
+func echoes(t *testing.T, tty *os.File) bool {
+	t.Helper()
+	var state syscall.Termios
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, tty.Fd(), syscall.TCGETS, uintptr(unsafe.Pointer(&state))); errno != 0 {
+		t.Fatal(errno)
+	}
+	return state.Lflag&syscall.ECHO != 0
+}
+
+// waitForEcho waits until the terminal echoes, or does not.
+func waitForEcho(t *testing.T, tty *os.File, want bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); echoes(t, tty) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("echo is still %v", !want)
+		}
+	}
+}
+
+func TestAskHidesSecrets(t *testing.T) {
+	person, program := newTerminal(t)
+	for _, secret := range []bool{true, false} {
+		answer := make(chan typed, 1)
+		go func() {
+			text, err := ask(t.Context(), program, "Speak: ", secret)
+			answer <- typed{text, err}
+		}()
+		screen := shown(t, person, "Speak: ")
+		waitForEcho(t, program, !secret)
+		if _, err := person.WriteString("friend\n"); err != nil {
+			t.Fatal(err)
+		}
+		screen += shown(t, person, "\n")
+		if got := <-answer; got.text != "friend" || got.err != nil {
+			t.Errorf("got %+v", got)
+		}
+		if strings.Contains(screen, "friend") == secret {
+			t.Errorf("secret %v, the screen shows %q", secret, screen)
+		}
+		waitForEcho(t, program, true)
+	}
+}
+
+// TestAskInterrupted: whoever gives up at a password prompt gets a terminal back that shows what they type.
+func TestAskInterrupted(t *testing.T) {
+	person, program := newTerminal(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	answer := make(chan typed, 1)
+	go func() {
+		text, err := ask(ctx, program, "Speak: ", true)
+		answer <- typed{text, err}
+	}()
+	shown(t, person, "Speak: ")
+	waitForEcho(t, program, false)
+	interrupt()
+	if got := <-answer; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("got %+v", got)
+	}
+	waitForEcho(t, program, true)
+	_, _ = person.WriteString("\n") // lets the read end that cannot be called off
+}
