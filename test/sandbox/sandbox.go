@@ -148,7 +148,7 @@ func (s *Sandbox) Wait(ctx context.Context) error {
 		}
 		go func() {
 			<-manager.Done()
-			ended <- fmt.Errorf("%s ended (%w), see %s", manager.Name(), manager.Err(), manager.Log())
+			ended <- fmt.Errorf("%s ended by itself (%v), see %s", manager.Name(), manager.Err(), manager.Log())
 		}()
 	}
 	select {
@@ -158,6 +158,9 @@ func (s *Sandbox) Wait(ctx context.Context) error {
 		return err
 	}
 }
+
+// Keep has Close leave the files in Dir, for whoever wants to know what went wrong.
+func (s *Sandbox) Keep() { s.scratch = "" }
 
 // PIDs are the ids of the processes that run.
 func (s *Sandbox) PIDs() []int {

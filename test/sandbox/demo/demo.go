@@ -62,7 +62,9 @@ func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	if err != nil {
 		d.explain(context.WithoutCancel(ctx))
 	}
-	err = errors.Join(err, d.judge())
+	if judged := d.judge(); err == nil {
+		err = judged
+	}
 	err = errors.Join(err, s.Close())
 	if err == nil {
 		say(out, "All of it took %.0f s", time.Since(begin).Seconds())

@@ -72,6 +72,7 @@ func (d *demo) describe(ctx context.Context, conditions string) {
 func (d *demo) explain(ctx context.Context) {
 	say(d.out, "The conditions that explain it")
 	d.describe(ctx, "all")
+	d.Keep()
 	indent(d.out, "Logs are in "+d.Dir)
 }
 
