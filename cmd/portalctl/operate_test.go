@@ -147,14 +147,24 @@ func TestTroubleWhileWaiting(t *testing.T) {
 	})
 }
 
+// TestEndOfWaiting: what will not pass is told at once.
+func TestEndOfWaiting(t *testing.T) {
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/jobs/*", Status: 403})
+		d.run(d.createArgs("demo")...).exits(exitRefused).says("may still run", "jobs wait job-")
+		if n := d.calls("GET", "/jobs/{job_id}"); n != 1 {
+			t.Errorf("%d looks at a job that may not be looked at", n)
+		}
+		waitIdle()
+	})
+}
+
 // TestInterruptWhileWaiting: the job runs on, and its id is told.
 func TestInterruptWhileWaiting(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 7*time.Second, context.Canceled)
-		defer cancel()
-		interrupted, interrupt := context.WithCancel(t.Context())
-		context.AfterFunc(ctx, interrupt)
-		d.runWithin(interrupted, d.createArgs("demo")...).exits(exitInterrupted).says("runs on at the portal", "jobs wait job-")
+		ctx, interrupt := context.WithCancel(t.Context())
+		time.AfterFunc(7*time.Second, interrupt)
+		d.runWithin(ctx, d.createArgs("demo")...).exits(exitInterrupted).says("runs on at the portal", "jobs wait job-")
 		waitIdle()
 		if c := d.portal.Clusters(); len(c) != 1 || c[0].State != emulator.ClusterRunning {
 			t.Errorf("clusters %v", c)

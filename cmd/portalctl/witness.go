@@ -55,7 +55,7 @@ func newWitness(next http.RoundTripper, bundle []byte) *witness {
 
 // RoundTrip implements http.RoundTripper.
 func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && !strings.Contains(r.URL.Path, "/mfa/") {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		w.noteToken(token)
 	}
 	resp, err := w.next.RoundTrip(r)
@@ -76,7 +76,7 @@ func (w *witness) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// noteToken reads the times of a full-access token; only the portal can verify it.
+// noteToken reads the times of a token, of which the last one in use counts; only the portal can verify it.
 func (w *witness) noteToken(token string) {
 	var claims jwt.RegisteredClaims
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil {
@@ -84,6 +84,7 @@ func (w *witness) noteToken(token string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.issued, w.expires = time.Time{}, time.Time{}
 	if claims.IssuedAt != nil {
 		w.issued = claims.IssuedAt.Time
 	}
