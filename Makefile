@@ -79,7 +79,7 @@ verify-generated: $(CONTROLLER_GEN)
 	$(MAKE) --no-print-directory -s generate manifests OUT="$$fresh"; \
 	stale=; while read -r file; do \
 		diff -u --label "$$file (committed)" --label "$$file (regenerated)" "$$file" "$$fresh/$$file" || stale=1; \
-	done < <(cd "$$fresh" && find . -type f -printf '%P\n'); \
+	done < <(cd "$$fresh" && find * -type f); \
 	while read -r file; do \
 		[ -e "$$fresh/$$file" ] || { echo "$$file: nothing generates it any more"; stale=1; }; \
 	done < <(ls config/crd/bases/*.yaml api/v1beta1/zz_generated.*.go config/rbac/role.yaml 2>/dev/null); \

@@ -22,6 +22,9 @@ import (
 
 // TestSandbox takes the whole thing up and down.
 func TestSandbox(t *testing.T) {
+	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
+		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
+	}
 	g := NewWithT(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
