@@ -191,12 +191,18 @@ func (s *story) workload() client.Client {
 	return c
 }
 
-// nodes are the worker Nodes of the portal cluster.
-func (s *story) nodes() []corev1.Node {
+// allNodes are the Nodes of the portal cluster, control nodes included.
+func (s *story) allNodes() []corev1.Node {
 	s.Helper()
 	list := &corev1.NodeList{}
 	s.Expect(s.workload().List(s.Context(), list)).To(Succeed())
-	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool {
+	return list.Items
+}
+
+// nodes are the worker Nodes.
+func (s *story) nodes() []corev1.Node {
+	s.Helper()
+	return slices.DeleteFunc(s.allNodes(), func(n corev1.Node) bool {
 		_, control := n.Labels["node-role.kubernetes.io/control-plane"]
 		return control
 	})

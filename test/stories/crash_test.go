@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+)
+
+// These stories end the manager, which all stories share: they are not parallel, so they run alone.
+
+const routeClusters = "/kubernetes-clusters"
+
+// strike arms a fault for the story's account.
+func (s *story) strike(f emulator.Fault) {
+	s.Helper()
+	f.Account = s.account
+	if f.ID == "" {
+		f.ID = s.namespace
+	}
+	s.Expect(box.Portal.Inject(f)).To(Succeed())
+	s.Cleanup(func() { box.Portal.RemoveFault(f.ID) })
+}
+
+// restart starts the manager again after a stop or kill.
+func (s *story) restart() {
+	s.Helper()
+	s.Expect(box.StartManager(s.Context())).To(Succeed())
+}
+
+// asked counts the requests with this beginning, such as "POST kubernetes-clusters".
+func (s *story) asked(prefix string) (n int) {
+	for _, change := range s.changes() {
+		if strings.HasPrefix(change, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCrashInsideCreate kills the manager between the portal's work and its answer. The next manager must neither
+// create a second cluster nor forget the first: it holds, says what to check, and goes on with what a person found.
+func TestCrashInsideCreate(t *testing.T) {
+	s := tell(t)
+	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second})
+	s.apply()
+	s.Eventually(s.portalClusters).Should(HaveLen(1))
+	box.KillManager()
+	s.restart()
+
+	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(And(
+		HavePrefix("False "+infrav1.OutcomeUnknownReason),
+		ContainSubstring("whether the portal created cluster %q is unknown", s.portalClusters()[0].Name),
+		ContainSubstring("set spec.clusterID to its id"),
+		ContainSubstring("kubectl annotate portalcontrolplane"),
+	))
+	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(clusterctlv1.BlockMoveAnnotation), "a held unknown outcome does not block a move")
+	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
+
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = s.portalClusters()[0].ID })
+	s.settled(2)
+	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
+	s.deleteAll()
+	s.gone()
+}
+
+// TestCreateCutOff cuts the connection before the portal did anything. Nobody can know that: it is held too, and the
+// person who has looked allows one retry.
+func TestCreateCutOff(t *testing.T) {
+	s := tell(t)
+	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Cut: true, Count: 1})
+	s.apply()
+	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
+	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
+	s.Expect(s.portalClusters()).To(BeEmpty())
+
+	op, err := journal.Load(s.controlPlane)
+	s.Expect(err).NotTo(HaveOccurred())
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, op.ID)
+	})
+	s.settled(2)
+	s.Expect(s.portalClusters()).To(HaveLen(1))
+	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.RetryOperationAnnotation), "one retry, not a licence")
+	s.deleteAll()
+	s.gone()
+}
+
+// TestCrashWhileTheJobRuns kills the manager after the job is stored: the next one goes on with it.
+func TestCrashWhileTheJobRuns(t *testing.T) {
+	s := tell(t)
+	s.apply()
+	s.Eventually(s.operation).Should(Equal(journal.Create))
+	box.KillManager()
+	s.restart()
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
+
+	// The same for a scale whose answer nobody heard: the size is absolute, so it is decided anew.
+	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", After: true, Delay: 30 * time.Second, Count: 1})
+	s.scale(3)
+	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
+	box.KillManager()
+	s.restart()
+	s.settled(3)
+	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
+	s.deleteAll()
+	s.gone()
+}
+
+// TestStopInsideCreate ends the manager with SIGTERM while a call is under way: the call ends, its outcome is stored,
+// and nothing is unknown afterwards.
+func TestStopInsideCreate(t *testing.T) {
+	s := tell(t)
+	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 5 * time.Second, Count: 1})
+	s.apply()
+	s.Eventually(s.portalClusters).Should(HaveLen(1))
+	box.StopManager()
+	s.Expect(s.operation()).To(Equal(journal.Create), "the job was stored before the manager ended")
+	s.restart()
+	s.settled(2)
+	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
+	s.deleteAll()
+	s.gone()
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// created and deleted are the requests that every story with a cluster begins and ends with.
+const (
+	createRequest = "POST kubernetes-clusters 202"
+	scaleRequest  = "POST scale 202"
+)
+
+// sameNodes checks that the Nodes are those that the portal runs, and that none is left cordoned.
+func (s *story) sameNodes() {
+	s.Helper()
+	var want, have []string
+	for _, i := range box.Portal.Instances() {
+		if i.ClusterID == s.portalClusters()[0].ID {
+			want = append(want, i.Name)
+		}
+	}
+	for _, n := range s.allNodes() {
+		have = append(have, n.Name)
+		s.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s stays cordoned", n.Name)
+	}
+	s.Expect(have).To(ConsistOf(want), "Node objects are those of the machines that the portal runs")
+}
+
+// TestScaleFollowsReplicas scales up, down, and to the same number.
+func TestScaleFollowsReplicas(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.scale(4)
+	s.settled(4)
+	s.scale(1)
+	s.settled(1)
+	s.sameNodes()
+	for _, replicas := range []int32{2, 3, 1, 2, 1} { // five times in a second, and back to where it was
+		s.scale(replicas)
+	}
+	s.settled(1)
+	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(1))
+	s.Expect(s.asked("POST scale")).To(BeNumerically("<=", 4), "%v", s.changes())
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+// TestSumOfDeployments gives a cluster a second MachineDeployment, and takes it away.
+func TestSumOfDeployments(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	meta := s.template.ObjectMeta
+	meta.Name = "more"
+	s.apply()
+	more := newDeployment(meta, 1)
+	more.Spec.Template.Spec.InfrastructureRef.Name = name // the same template
+	s.create(more)
+	s.settled(3)
+	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
+	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
+	s.Expect(box.Client.Delete(s.Context(), more)).To(Succeed())
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}))
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+// TestMachineDeletionAsksThePortalNothing deletes a Machine: it is replaced, its node stays.
+func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	before := s.nodes()
+	victim := s.machines()[0]
+	s.Expect(box.Client.Delete(s.Context(), &victim)).To(Succeed())
+	s.Eventually(func() bool {
+		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
+	}).Should(BeFalse())
+	s.settled(2)
+	s.Expect(uids(s.nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
+	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+func uids(nodes []corev1.Node) (all []string) {
+	for _, n := range nodes {
+		all = append(all, string(n.UID))
+	}
+	return all
+}
+
+// TestPortalTakesAnotherNode has Cluster API drain the oldest Machine while the portal removes the newest node. The
+// drained node still runs: its Node is kept and made schedulable again, and a Machine without a node takes it.
+func TestPortalTakesAnotherNode(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.deployment.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
+	s.apply()
+	s.settled(2)
+	s.scale(4)
+	s.settled(4)
+	s.scale(2)
+	s.settled(2)
+	s.sameNodes()
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.deleteAll()
+	s.gone()
+}
+
+// TestBlockedDrainHoldsTheScaleDown protects a Pod with a PodDisruptionBudget: the portal is not asked to remove a node
+// until the Pod may go.
+func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.scale(3)
+	s.settled(3)
+	machines := s.machines()
+	newest := slices.MaxFunc(machines, func(a, b clusterv1.Machine) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	workload := s.workload()
+	pod, budget := protectedPod(newest.Status.NodeRef.Name)
+	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
+	s.Expect(workload.Create(s.Context(), pod)).To(Succeed())
+	s.Eventually(func() corev1.PodPhase {
+		_ = workload.Get(s.Context(), client.ObjectKeyFromObject(pod), pod)
+		return pod.Status.Phase
+	}).Should(Equal(corev1.PodRunning))
+	s.Eventually(func() int64 {
+		_ = workload.Get(s.Context(), client.ObjectKeyFromObject(budget), budget)
+		return budget.Status.ObservedGeneration
+	}).Should(BeNumerically(">", 0))
+
+	s.scale(2)
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring(newest.Name)))
+	s.Consistently(func() int { return s.asked("POST scale") }, 10*time.Second).Should(Equal(1), "only the scale up")
+	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+func protectedPod(node string) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
+	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "precious", Labels: map[string]string{"app": "precious"}}
+	pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
+		NodeName:   node,
+		Containers: []corev1.Container{{Name: "main", Image: "precious"}},
+	}}
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MinAvailable: ptr.To(intstr.FromInt32(1)),
+			Selector:     &metav1.LabelSelector{MatchLabels: meta.Labels},
+		}}
+	return pod, budget
+}
+
+// TestPause pauses the Cluster: nothing is asked of the portal until it goes on.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(condition(s, s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	s.scale(3)
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
+	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	s.settled(3)
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}))
+	s.deleteAll()
+	s.gone()
+}
