@@ -4,7 +4,6 @@ package conformance
 
 import (
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -165,7 +164,7 @@ func higherTier(p *probe) {
 	p.aboutClients()
 	took := map[int]time.Duration{}
 	for _, limit := range []int{300, 600} {
-		portal := newEmulator(p.T, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: limit}})
+		portal := newEmulator(p.TB, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: limit}})
 		email, password := portal.Credentials()
 		c, err := cloud.New(cloud.Config{BaseURL: portal.URL(), Email: email, Password: password, Transport: portal.Transport(), Wait: true})
 		if err != nil {
@@ -182,16 +181,6 @@ func higherTier(p *probe) {
 	if took[300] < 119*time.Second || took[600] > 70*time.Second {
 		p.Errorf("650 requests take %v", took)
 	}
-}
-
-func newEmulator(t *testing.T, options emulator.Options) *emulator.Portal {
-	t.Helper()
-	portal, err := emulator.New(options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(portal.Close)
-	return portal
 }
 
 // waits as long as the timeout for an answer, and no longer.

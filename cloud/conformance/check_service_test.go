@@ -85,7 +85,7 @@ func everyAnswerIsJSON(p *probe) {
 // 401 INVALID_TOKEN.
 func plainHTTP(p *probe) {
 	p.with("").get("/vpcs").refused("INVALID_TOKEN")
-	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, strings.Replace(p.base, "https://", "http://", 1)+"/vpcs", nil)
+	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, strings.Replace(p.base, "https://", "http://", 1)+"/vpcs", http.NoBody)
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func plainHTTP(p *probe) {
 	defer func() { _ = response.Body.Close() }()
 	body, _ := io.ReadAll(response.Body) // what was read of it tells enough
 	if response.StatusCode < 300 || strings.Contains(string(body), "INVALID_TOKEN") {
-		p.Errorf("plain HTTP is answered with status %d: %s", response.StatusCode, body)
+		p.Errorf("plain HTTP is answered with status %d: %s", response.StatusCode, p.hide(string(body)))
 	}
 }
 

@@ -23,16 +23,16 @@ type creation struct {
 func (c *creation) ended() *answer { return c.looks[len(c.looks)-1] }
 
 // shared is something that checks may look at and use, made when it is first needed.
-func (p *probe) shared(kind string, make func() *creation) *creation {
+func (p *probe) shared(kind string, create func() *creation) *creation {
 	p.Helper()
 	p.mayCreate()
 	if p.made[kind] == nil {
-		p.made[kind] = make()
+		p.made[kind] = create()
 	}
 	c := p.made[kind]
-	c.accepted.T = p.T // its first check may be over
+	c.accepted.TB = p.TB // its first check may be over
 	for _, look := range c.looks {
-		look.T = p.T
+		look.TB = p.TB
 	}
 	return c
 }
@@ -96,7 +96,7 @@ func (c *creation) succeeded() *answer {
 	a := c.ended()
 	a.Helper()
 	if status := a.text("status"); status != "succeeded" {
-		a.Fatalf("%s: the job has %s: %s", a.what, status, a.raw)
+		a.Fatalf("%s: the job has %s: %s", a.what, status, a.hide(string(a.raw)))
 	}
 	return a
 }
@@ -165,6 +165,6 @@ func (s *site) tidy(t *testing.T) {
 		return
 	}
 	var why string
-	p := &probe{T: t, site: s, skipped: &why}
+	p := &probe{TB: t, site: s, skipped: &why}
 	p.me().follow(p.me().delete("/kubernetes-clusters/" + c.id)).succeeded()
 }

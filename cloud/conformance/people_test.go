@@ -129,7 +129,7 @@ func isJWT(text string) bool {
 func (s *site) acquaint(t *testing.T) {
 	t.Helper()
 	var why string
-	p := &probe{T: t, site: s, skipped: &why}
+	p := &probe{TB: t, site: s, skipped: &why}
 	main := s.users[anyone]
 	a := p.login(main).want(http.StatusOK)
 	if a.at("mfaRequired") == true {

@@ -86,7 +86,8 @@ func TestSecretsDoNotPrint(t *testing.T) {
 		}
 	})
 	u := &user{email: "e", password: conceal("canary"), seed: conceal("canary"), token: conceal("canary")}
-	for _, text := range printed(u, *u, u.password) {
+	shown := &answer{status: 400, raw: []byte(`{"error":{"message":"canary"}}`), hide: (&site{users: map[role]*user{anyone: u}}).hide}
+	for _, text := range append(printed(u, *u, u.password), shown.shown()) {
 		if strings.Contains(text, "canary") {
 			t.Error(text)
 		}

@@ -3,7 +3,6 @@
 package conformance
 
 import (
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 
 // probe is what a check works with: the site, and the token that goes along with requests.
 type probe struct {
-	*testing.T
+	testing.TB
 	*site
 	token   string
 	skipped *string // why the check did not run to its end
@@ -88,7 +87,7 @@ func (p *probe) once(method, path, body string, header http.Header) *answer {
 		p.Fatalf("%s %s: %v", method, path, err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	a := &answer{T: p.T, what: method + " " + path, status: response.StatusCode, header: response.Header, tls: response.TLS}
+	a := &answer{TB: p.TB, what: method + " " + path, status: response.StatusCode, header: response.Header, hide: p.hide}
 	a.raw, err = io.ReadAll(response.Body)
 	if err != nil {
 		p.Fatalf("%s: %v", a.what, err)
@@ -102,20 +101,21 @@ func (p *probe) once(method, path, body string, header http.Header) *answer {
 
 // answer is what a request got.
 type answer struct {
-	*testing.T
+	testing.TB
 	what   string
 	status int
 	header http.Header
 	raw    []byte
 	body   any // decoded; nil if it is no JSON
-	tls    *tls.ConnectionState
 	took   time.Duration
+	hide   func(string) string // secrets of the site
 }
 
-// shown is what a failure may print of the answer: a success may hold tokens and kubeconfigs.
+// shown is what a failure may print of the answer: a refusal without the secrets that a portal may have put there, and
+// of a success no value at all, since it may be a token or a kubeconfig.
 func (a *answer) shown() string {
-	if a.status >= 300 {
-		return string(a.raw)
+	if a.status >= 300 && len(tokens(a.body)) == 0 {
+		return a.hide(string(a.raw))
 	}
 	object, _ := a.body.(map[string]any)
 	return fmt.Sprintf("%d bytes with %v", len(a.raw), slices.Sorted(maps.Keys(object)))

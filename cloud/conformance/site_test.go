@@ -8,6 +8,7 @@ import (
 	"encoding/base32"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +70,18 @@ func (s secret) reveal() string {
 	return s()
 }
 
+// hide takes the secrets of the site's users out of a text.
+func (s *site) hide(text string) string {
+	for _, u := range s.users {
+		for _, hidden := range []secret{u.password, u.seed, u.token} {
+			if hidden != nil {
+				text = strings.ReplaceAll(text, hidden.reveal(), "(secret)")
+			}
+		}
+	}
+	return text
+}
+
 // wish are the values of create parameters that no endpoint lists.
 type wish struct {
 	zone, offering, sshKey string
@@ -77,7 +90,7 @@ type wish struct {
 }
 
 // emulated is a site of its own at a fresh emulator, whose books are open. The seed's secrets are the test's.
-func emulated(t *testing.T) *site {
+func emulated(t *testing.T, changes ...func(*emulator.Options)) *site {
 	t.Helper()
 	seed := base32.StdEncoding.EncodeToString([]byte("conformance suite"))
 	seed = seed[:len(seed)-len(seed)%8]
@@ -92,24 +105,34 @@ func emulated(t *testing.T) *site {
 		u := users[r]
 		return emulator.User{Email: u.email, Password: u.password.reveal(), TOTPSeed: u.seed.reveal(), Role: as, Account: account}
 	}
-	p, err := emulator.New(emulator.Options{
+	options := emulator.Options{
 		Users: []emulator.User{
 			known(anyone, emulator.RoleAdministrator, "main"), known(ordinary, emulator.RoleUser, "main"),
 			known(withMFA, emulator.RoleUser, "main"), known(stranger, emulator.RoleUser, "other"),
 			known(colleague, emulator.RoleUser, "main"),
 		},
 		VolumesPerCluster: 1,
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
+	for _, change := range changes {
+		change(&options)
+	}
+	p := newEmulator(t, options)
 	users[administrator] = users[anyone]
 	return &site{
 		base: p.URL(), via: p.Transport(), users: users, books: p, made: map[string]*creation{}, poll: 5 * time.Second,
 		create: true, exhaust: true, virtual: true,
 		wish: wish{zone: "zone-1", offering: "offering-1", sshKey: "key", vpc: "default", cidr: "10.1.0.0/24"},
 	}
+}
+
+func newEmulator(t testing.TB, options emulator.Options) *emulator.Portal {
+	t.Helper()
+	p, err := emulator.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
 }
 
 // listening is an emulated site behind its TLS listener, where time is real.
@@ -123,8 +146,8 @@ func listening(t *testing.T) *site {
 	return s
 }
 
-// real is the site that flags and environment describe.
-func real(t *testing.T) *site {
+// described is the site that flags and environment describe.
+func described(t *testing.T) *site {
 	t.Helper()
 	var ca []byte
 	if *caFile != "" {

@@ -43,7 +43,7 @@ func TestPortal(t *testing.T) {
 		runAll(t, atEmulators)
 		return
 	}
-	s := real(t)
+	s := described(t)
 	s.acquaint(t)
 	defer s.tidy(t) // not a Cleanup: the context of the test has ended by then
 	runAll(t, atSite(s))
@@ -55,15 +55,15 @@ type place func(t *testing.T, c check, skipped *string)
 // atEmulators gives each check an emulator of its own.
 func atEmulators(t *testing.T, c check, skipped *string) {
 	if c.network {
-		c.run(&probe{T: t, site: listening(t), skipped: skipped})
+		c.run(&probe{TB: t, site: listening(t), skipped: skipped})
 		return
 	}
-	synctest.Test(t, func(t *testing.T) { c.run(&probe{T: t, site: emulated(t), skipped: skipped}) })
+	synctest.Test(t, func(t *testing.T) { c.run(&probe{TB: t, site: emulated(t), skipped: skipped}) })
 }
 
 // atSite runs all checks at one portal.
 func atSite(s *site) place {
-	return func(t *testing.T, c check, skipped *string) { c.run(&probe{T: t, site: s, skipped: skipped}) }
+	return func(t *testing.T, c check, skipped *string) { c.run(&probe{TB: t, site: s, skipped: skipped}) }
 }
 
 func runAll(t *testing.T, at place) *result {

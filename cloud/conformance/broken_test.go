@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// broken is a portal that gets one statement of the specification wrong, and the checks that have to notice.
+type broken struct {
+	name    string
+	options func(*emulator.Options)
+	ask     func(*exchange) // changes a request on its way to the portal
+	tell    func(*exchange) // changes the answer on its way back
+	noticed []string        // checks
+}
+
+// exchange is a request and its answer, open to change.
+type exchange struct {
+	seen   *memory
+	method string
+	path   string // below the base URL
+	token  string
+	sent   map[string]any // body; nil: none, or no object
+	status int
+	header http.Header
+	body   any // of the answer
+	late   func()
+}
+
+// memory is what a broken portal remembers between requests.
+type memory struct {
+	token   string // the first full-access one
+	answers map[string]exchange
+	count   int
+}
+
+func (x *exchange) is(method, path string) bool {
+	return x.method == method && strings.Contains(x.path, path)
+}
+
+// object of the answer's body; an empty one if it has none.
+func (x *exchange) object(path ...any) map[string]any {
+	if object, ok := at(x.body, path...).(map[string]any); ok {
+		return object
+	}
+	return map[string]any{}
+}
+
+// TestBrokenPortals: each check fails at a portal that breaks its statement.
+func TestBrokenPortals(t *testing.T) {
+	byName := map[string]check{}
+	for _, c := range checks() {
+		byName[c.name] = c
+	}
+	noticed := map[string]bool{}
+	for _, b := range brokenPortals() {
+		for _, name := range b.noticed {
+			noticed[name] = true
+			c, known := byName[name]
+			if !known {
+				t.Fatalf("there is no check %q", name)
+			}
+			t.Run(b.name+"/"+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					if failures := b.run(t, c); len(failures) == 0 {
+						t.Error("the check passes")
+					}
+				})
+			})
+		}
+	}
+	for name := range byName {
+		if !noticed[name] && unbreakable[name] == "" && !strings.HasPrefix(name, "client/") {
+			t.Errorf("no broken portal makes check %q fail", name)
+		}
+	}
+}
+
+// unbreakable checks look at what no change of requests and answers can break. Checks of the client neither.
+var unbreakable = map[string]string{
+	"clusters/scale leaves the control plane alone": "only the portal itself could change it",
+	"clusters/upgrade is rolling":                   "only the portal itself could do it in another order",
+}
+
+// run gives what a check complains about at the broken portal.
+func (b *broken) run(t *testing.T, c check) []string {
+	s := emulated(t, func(o *emulator.Options) {
+		if b.options != nil {
+			b.options(o)
+		}
+	})
+	s.via = &spoiled{next: s.via, base: s.base, b: b, seen: &memory{answers: map[string]exchange{}}}
+	r := &recorder{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var why string
+		c.run(&probe{TB: r, site: s, skipped: &why})
+	}()
+	<-done
+	return r.failures
+}
+
+// recorder is a test that is told of failures and does not fail.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Error(args ...any) { r.failures = append(r.failures, fmt.Sprint(args...)) }
+func (r *recorder) Errorf(f string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(f, args...))
+}
+func (r *recorder) Fatal(args ...any)            { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); runtime.Goexit() }
+func (r *recorder) SkipNow()                     { runtime.Goexit() }
+
+// spoiled is the way to a broken portal.
+type spoiled struct {
+	next http.RoundTripper
+	base string
+	b    *broken
+	seen *memory
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *spoiled) RoundTrip(r *http.Request) (*http.Response, error) {
+	raw, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	x := &exchange{seen: s.seen, method: r.Method, path: r.URL.RequestURI(), late: func() {}}
+	x.token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	_ = json.Unmarshal(raw, &x.sent) // what is no object stays as it is
+	if key := r.Header.Get("Idempotency-Key"); key != "" {
+		x.path += "#" + key
+	}
+	if s.b.ask != nil {
+		s.b.ask(x)
+		if raw, err = s.rewrite(r, x, raw); err != nil {
+			return nil, err
+		}
+	}
+	if x.status == 0 {
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		r.ContentLength = int64(len(raw))
+		if err := s.forward(r, x); err != nil {
+			return nil, err
+		}
+	}
+	if s.b.tell != nil {
+		s.b.tell(x)
+	}
+	x.late()
+	return x.response(r)
+}
+
+// rewrite puts the changes into the request.
+func (s *spoiled) rewrite(r *http.Request, x *exchange, raw []byte) ([]byte, error) {
+	path, _, _ := strings.Cut(x.path, "#")
+	changed, err := http.NewRequest(x.method, s.base+path, nil) //nolint:noctx // only its parts are used
+	if err != nil {
+		return nil, err
+	}
+	r.Method, r.URL = x.method, changed.URL
+	r.Header.Del("Authorization")
+	if x.token != "" {
+		r.Header.Set("Authorization", "Bearer "+x.token)
+	}
+	if x.sent == nil {
+		return raw, nil
+	}
+	r.Header.Set("Content-Type", "application/json")
+	return json.Marshal(x.sent)
+}
+
+// forward asks the portal, and remembers the first full-access token.
+func (s *spoiled) forward(r *http.Request, x *exchange) error {
+	response, err := s.next.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	x.status, x.header = response.StatusCode, response.Header
+	_ = json.Unmarshal(raw, &x.body) // everything is JSON
+	token, _ := at(x.body, "token").(string)
+	if s.seen.token == "" && x.is("POST", "/login") && at(x.body, "mfaRequired") == false {
+		s.seen.token = token
+	}
+	return nil
+}
+
+func (x *exchange) response(r *http.Request) (*http.Response, error) {
+	raw, err := json.Marshal(x.body)
+	if err != nil {
+		return nil, err
+	}
+	if x.header == nil {
+		x.header = http.Header{"Content-Type": {"application/json"}}
+	}
+	x.header.Del("Content-Length")
+	return &http.Response{StatusCode: x.status, Header: x.header, Body: io.NopCloser(bytes.NewReader(raw)), Request: r}, nil
+}
