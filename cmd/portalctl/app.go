@@ -37,7 +37,8 @@ Which portal, and as whom:
   password                    $PORTAL_PASSWORD, else --password-stdin, else a prompt
   one-time codes (MFA)        made from the seed in $PORTAL_TOTP_SEED, else a prompt
 Secrets are never taken from flags: every process of the machine can read those. Nothing is kept: each command logs
-in, with one request of the account's rate limit (two more with MFA).
+in, with one request of the account's rate limit (two more with MFA). A one-time code counts once: commands that make
+theirs from the seed wait for the next one, up to half a minute, where the present one was used.
 
 Results go to standard output, as a table, JSON or YAML (-o); progress, questions and errors to standard error.
 Fields have the names that the portal's REST API gives them.

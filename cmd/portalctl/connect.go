@@ -25,6 +25,9 @@ const (
 	seedVariable     = "PORTAL_TOTP_SEED"
 )
 
+// otpStep is how long a one-time code counts (RFC 6238).
+const otpStep = 30 * time.Second
+
 // connection says which portal, and as whom.
 type connection struct {
 	url, email, caFile string
@@ -78,7 +81,7 @@ func (a *app) credentials(ctx context.Context) (cloud.Config, error) {
 		return config, err
 	}
 	if config.TOTPSeed == "" && a.ask != nil {
-		config.OTP = func(ctx context.Context) (string, error) {
+		config.OTP = func(context.Context) (string, error) { // whose context outlives an interrupt
 			code, err := a.ask(ctx, "One-time code for "+config.Email+": ", true)
 			return strings.TrimSpace(code), err
 		}
@@ -86,13 +89,36 @@ func (a *app) credentials(ctx context.Context) (cloud.Config, error) {
 	return config, nil
 }
 
-// connect makes the client; nothing is sent yet.
+// connect makes the client.
 func (a *app) connect(ctx context.Context) (*cloud.Client, error) {
 	config, err := a.credentials(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return cloud.New(config)
+	return a.open(ctx, config)
+}
+
+// open makes the client of a configuration. Where one-time codes are made from a seed it logs in at once, since each
+// code counts once: the command before this one, or the provider, may have used the present one.
+func (a *app) open(ctx context.Context, config cloud.Config) (*cloud.Client, error) {
+	config.Governor = cloud.NewGovernor(cloud.GovernorOptions{})
+	client, err := cloud.New(config)
+	if err != nil || config.TOTPSeed == "" {
+		return client, err
+	}
+	if _, err = client.UserID(ctx); err == nil {
+		return client, nil
+	}
+	client.Close()
+	if !isCodeRefused(err) {
+		return nil, err
+	}
+	next := time.Now().Truncate(otpStep).Add(otpStep)
+	a.say("The portal refused the one-time code; it may have been used already. Waiting %s for the next one.", time.Until(next).Round(time.Second))
+	if err := rest(ctx, next); err != nil {
+		return nil, err
+	}
+	return cloud.New(config) // and no third code: more would be guessing
 }
 
 // password is that of the user: from standard input if asked for, else from the environment, else from a person.

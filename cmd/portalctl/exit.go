@@ -156,6 +156,9 @@ func isCodeRefused(err error) bool {
 // report tells what failed and what to do, and gives the exit code.
 func (a *app) report(err error) exitCode {
 	code, advice := explain(err)
+	if code == exitInterrupted && isInterrupted(err) {
+		err = errors.New("interrupted; nothing was changed") // what changes something is not called off
+	}
 	a.say("Error: %v", err)
 	var e *cloud.Error
 	if errors.As(err, &e) && e.RequestID != "" {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -78,7 +77,7 @@ func runsOn(err error, jobID string) error {
 	return &failure{
 		code:   code,
 		err:    fmt.Errorf("job %s may still run, but cannot be looked at: %w", jobID, err),
-		advice: strings.TrimPrefix(advice+"; "+lookAgain(jobID), "; "),
+		advice: joined("; ", advice, lookAgain(jobID)),
 	}
 }
 

@@ -71,12 +71,20 @@ func (a *app) identityCommand() *cobra.Command {
 // vouch makes sure that the provider can use the configuration.
 func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error {
 	config.OTP = nil // nobody types codes for the provider
-	client, err := cloud.New(config)
-	if err != nil || !check {
+	if !check {
+		_, err := cloud.New(config)
+		return err
+	}
+	client, err := a.open(ctx, config)
+	if err != nil {
 		return err
 	}
 	defer client.Close()
 	user, err := client.UserID(ctx)
+	if cloud.IsMFARequired(err) {
+		return &failure{code: exitCredentials, err: err, advice: "set " + seedVariable + ", from which the provider makes the " +
+			"codes that nobody can type for it, or use a portal user without MFA"}
+	}
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (a *app) login(ctx context.Context) error {
 	}
 	watch := newWitness(a.transport, config.CABundle)
 	config.Transport = watch
-	client, err := cloud.New(config)
+	client, err := a.open(ctx, config)
 	if err != nil {
 		return err
 	}

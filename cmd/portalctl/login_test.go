@@ -135,3 +135,23 @@ func TestTrust(t *testing.T) {
 	d.portal.Close()
 	run(ca, "versions").exits(exitUnreachable).says("refused the connection")
 }
+
+// TestCodesCountOnce: two commands in the same half minute have but one code between them.
+func TestCodesCountOnce(t *testing.T) {
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		d = d.with(seedVariable, canarySeed)
+		time.Sleep(10 * time.Second)
+		d.run("versions").exits(exitOK)
+		d.run("versions").exits(exitOK).says("Waiting 20s for the next one").shows("v1.36.3")
+		d.run("login").exits(exitOK).says("Waiting 30s").shows("on; the code was made")
+		if n := d.calls("POST", "/mfa/verify-otp"); n != 5 {
+			t.Errorf("%d codes for three commands, want 5", n)
+		}
+	})
+	at(t, mfaUser(), func(t *testing.T, d *desk) {
+		d.with(seedVariable, "JBSWY3DPEHPK3PXP").run("versions").exits(exitCredentials).says("compare the seed")
+		if n := d.calls("POST", "/mfa/verify-otp"); n != 2 {
+			t.Errorf("%d codes were tried, want 2", n)
+		}
+	})
+}

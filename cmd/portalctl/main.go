@@ -14,12 +14,20 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second Ctrl-C ends the program at once
-	os.Exit(int(execute(ctx, surroundings{
+	s := surroundings{
 		in:     os.Stdin,
 		out:    os.Stdout,
 		err:    os.Stderr,
 		getenv: os.Getenv,
-		ask:    askAtTerminal(),
 		live:   term.IsTerminal(int(os.Stdout.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
-	}, os.Args[1:])))
+	}
+	person := openTerminal()
+	if person != nil {
+		s.ask = person.ask
+	}
+	code := execute(ctx, s, os.Args[1:])
+	if person != nil {
+		person.restore() // an interrupt may have come before the answer to a question
+	}
+	os.Exit(int(code))
 }

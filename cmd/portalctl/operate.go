@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,9 +77,14 @@ func (o operation) explained(ctx context.Context, err error) error {
 		// Also when it was interrupted: the advice is what the user needs then.
 		code, advice = exitUnknown, o.lost(context.WithoutCancel(ctx))
 	case code == exitJobFailed:
-		advice = strings.TrimPrefix(advice+". "+o.undone, ". ")
+		advice = joined(". ", advice, o.undone)
 	}
 	return &failure{code: code, err: fmt.Errorf("%s: %w", o.what, err), advice: advice}
+}
+
+// joined puts together what there is of a sentence.
+func joined(separator string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), separator)
 }
 
 // repeatable is the advice of operations with an absolute target.

@@ -187,7 +187,7 @@ func TestInterruptWhileCalling(t *testing.T) {
 		d.inject(emulator.Fault{Path: "/login", Delay: 20 * time.Second})
 		ctx, interrupt := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Second, interrupt)
-		d.runWithin(ctx, "clusters", "scale", "k8s-1", "--size", "3").exits(exitInterrupted)
+		d.runWithin(ctx, "clusters", "scale", "k8s-1", "--size", "3").exits(exitInterrupted).says("nothing was changed")
 		waitIdle()
 		if n := d.calls("POST", "/kubernetes-clusters/{cluster_id}/scale"); n != 0 {
 			t.Errorf("%d calls after the interrupt", n)

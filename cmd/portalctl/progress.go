@@ -54,12 +54,8 @@ func (p *progress) rest(ctx context.Context, until time.Time) error {
 		if p.live {
 			left = min(left, time.Second)
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
-		case <-timer.C:
+		if err := rest(ctx, time.Now().Add(left)); err != nil {
+			return err
 		}
 		if p.live {
 			p.show(p.text)
@@ -71,5 +67,17 @@ func (p *progress) rest(ctx context.Context, until time.Time) error {
 func (p *progress) end() {
 	if p.live {
 		_, _ = fmt.Fprintln(p.out)
+	}
+}
+
+// rest waits until a time or the context's end.
+func rest(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
