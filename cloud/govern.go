@@ -23,8 +23,8 @@ func (h *governed) do(ctx context.Context, c *call) (*answer, error) {
 		c.waited, c.sent = t.waited, false
 		a, err := h.next.do(ctx, c)
 		h.governor.settle(t, c.sent, a)
-		// A request that was rate-limited was not executed.
-		if err == nil && h.wait && isRateLimited(a) && try < maxWaitedReplays {
+		// A request that was rate-limited was not executed, unless its status leaves that open.
+		if err == nil && h.wait && isRateLimited(a) && !refused(c, a).unknown && try < maxWaitedReplays {
 			continue
 		}
 		return a, err
