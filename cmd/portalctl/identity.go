@@ -21,8 +21,9 @@ const (
 )
 
 const identityLong = `Print the Secret from which the provider takes its portal user: what --url, --email, --ca-file, the password and
-$PORTAL_TOTP_SEED say. The output holds the password in clear text: pipe it to kubectl, or to a tool that seals it, and
-do not commit it.
+$PORTAL_TOTP_SEED say. The output holds the password, in base64, which hides nothing: pipe it to kubectl, or to a tool
+that seals it, and do not commit it. Server-side apply serves for the first time and for a new password alike: it
+keeps the password out of annotations, and leaves the provider's finalizer where it is.
 
 With --check it logs in first, without asking anybody for a one-time code, as the provider has to; if that fails nothing
 is printed.`
@@ -33,7 +34,7 @@ type secretManifest struct {
 	Kind       string            `json:"kind"`
 	Metadata   secretMetadata    `json:"metadata"`
 	Type       string            `json:"type"`
-	StringData map[string]string `json:"stringData"`
+	Data       map[string][]byte `json:"data"` // not stringData: server-side apply knows who owns data
 }
 
 type secretMetadata struct {
@@ -45,12 +46,11 @@ func (a *app) identityCommand() *cobra.Command {
 	var at secretMetadata
 	var check bool
 	cmd := &cobra.Command{
-		Use:   "identity",
-		Short: "Print the Kubernetes Secret that the provider reads",
-		Long:  identityLong,
-		Example: `  portalctl identity --check --namespace fleet | kubectl create -f -
-  portalctl identity --check --namespace fleet | kubectl replace -f -     # after a new password`,
-		Args: cobra.NoArgs,
+		Use:     "identity",
+		Short:   "Print the Kubernetes Secret that the provider reads",
+		Long:    identityLong,
+		Example: "  portalctl identity --check --namespace fleet | kubectl apply --server-side -f -",
+		Args:    cobra.NoArgs,
 		RunE: a.runs(func(ctx context.Context, _ []string) error {
 			config, err := a.credentials(ctx)
 			if err != nil {
@@ -93,15 +93,19 @@ func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error 
 }
 
 func (a *app) printIdentity(config cloud.Config, at secretMetadata) error {
-	data := map[string]string{keyBaseURL: config.BaseURL, keyEmail: config.Email, keyPassword: config.Password}
+	data := map[string][]byte{
+		keyBaseURL:  []byte(config.BaseURL),
+		keyEmail:    []byte(config.Email),
+		keyPassword: []byte(config.Password),
+	}
 	if len(config.CABundle) > 0 {
-		data[keyCABundle] = string(config.CABundle)
+		data[keyCABundle] = config.CABundle
 	}
 	if config.TOTPSeed != "" {
-		data[keyTOTPSeed] = config.TOTPSeed
+		data[keyTOTPSeed] = []byte(config.TOTPSeed)
 	}
 	if a.output == formatTable {
 		a.output = formatYAML
 	}
-	return a.printValue(secretManifest{APIVersion: "v1", Kind: "Secret", Metadata: at, Type: "Opaque", StringData: data})
+	return a.printValue(secretManifest{APIVersion: "v1", Kind: "Secret", Metadata: at, Type: "Opaque", Data: data})
 }

@@ -35,10 +35,10 @@ func TestIdentity(t *testing.T) {
 				TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 				ObjectMeta: metav1.ObjectMeta{Name: "id", Namespace: "fleet"},
 				Type:       corev1.SecretTypeOpaque,
-				StringData: map[string]string{
-					infrav1.IdentityBaseURL: d.portal.URL(), infrav1.IdentityEmail: "ops@portal.example",
-					infrav1.IdentityPassword: canaryPassword, infrav1.IdentityTOTPSeed: canarySeed,
-					infrav1.IdentityCABundle: string(d.portal.CAPEM()),
+				Data: map[string][]byte{
+					infrav1.IdentityBaseURL: []byte(d.portal.URL()), infrav1.IdentityEmail: []byte("ops@portal.example"),
+					infrav1.IdentityPassword: []byte(canaryPassword), infrav1.IdentityTOTPSeed: []byte(canarySeed),
+					infrav1.IdentityCABundle: d.portal.CAPEM(),
 				},
 			}
 			if diff := cmp.Diff(want, got); diff != "" {

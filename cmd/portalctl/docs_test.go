@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestDocs: what scripts rely on stands in the documentation, in the same words as in the help.
+func TestDocs(t *testing.T) {
+	content, err := os.ReadFile("../../docs/portalctl.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := func(what string) {
+		if !strings.Contains(string(content), what) {
+			t.Errorf("docs/portalctl.md lacks %s", what)
+		}
+	}
+	for _, m := range exitMeanings {
+		has(fmt.Sprintf("| %d | %s |", m.code, m.meaning))
+	}
+	for _, variable := range []string{urlVariable, emailVariable, caFileVariable, passwordVariable, seedVariable} {
+		has("`" + variable + "`")
+	}
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		if path := strings.TrimPrefix(cmd.CommandPath(), "portalctl "); !cmd.HasSubCommands() && cmd.Runnable() {
+			has("`" + path)
+		}
+		for _, child := range cmd.Commands() {
+			walk(child)
+		}
+	}
+	walk((&app{}).root())
+}
