@@ -26,9 +26,13 @@ func TestMatrix(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range all {
-				for _, f := range r.faults {
-					synctest.Test(t, func(t *testing.T) { m.cell(t, r, f) })
-				}
+				t.Run(r.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						for _, f := range r.faults {
+							m.cell(t, r, f)
+						}
+					})
+				})
 			}
 		})
 	}
@@ -127,28 +131,33 @@ func routed(path string) string {
 // after a refusal by the limit, and after nothing else.
 func TestWaitingClientCreatesOnce(t *testing.T) {
 	for _, r := range allRows(t) {
-		for _, f := range r.faults {
+		t.Run(r.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t, emulator.Options{Durations: quick})
-				s.client = newClient(t, s.portal, func(c *cloud.Config) { c.Wait = true })
-				before := len(s.portal.Journal())
-				f.Method, f.Path = "POST", "/kubernetes-clusters"
-				if err := s.portal.Inject(f); err != nil {
-					t.Fatal(err)
-				}
-				_, err := s.client.CreateCluster(t.Context(), s.request())
-				time.Sleep(10 * time.Minute)
-				sent := 0
-				for _, e := range s.portal.Journal()[before:] {
-					limited := e.Status == http.StatusTooManyRequests || e.Code == emulator.CodeRateLimited && e.Status != 500 && e.Status != 502
-					if e.IsRequest() && e.Method == f.Method && e.Route == f.Path && !forToken(e) && !limited {
-						sent++
-					}
-				}
-				if made := len(s.portal.Clusters()) - 1; sent > 1 || made > 1 {
-					t.Errorf("%s, status %d: sent %d times, %d clusters were made: %v", r.name, f.Status, sent, made, err)
+				for _, f := range r.faults {
+					createWaiting(t, f)
 				}
 			})
+		})
+	}
+}
+
+func createWaiting(t *testing.T, f emulator.Fault) {
+	s := newScene(t, emulator.Options{Durations: quick}, func(c *cloud.Config) { c.Wait = true })
+	before := len(s.portal.Journal())
+	f.Method, f.Path = "POST", "/kubernetes-clusters"
+	if err := s.portal.Inject(f); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.client.CreateCluster(t.Context(), s.request())
+	time.Sleep(10 * time.Minute)
+	sent := 0
+	for _, e := range s.portal.Journal()[before:] {
+		limited := e.Status == http.StatusTooManyRequests || e.Code == emulator.CodeRateLimited && e.Status != 500 && e.Status != 502
+		if e.IsRequest() && e.Method == f.Method && e.Route == f.Path && !forToken(e) && !limited {
+			sent++
 		}
+	}
+	if made := len(s.portal.Clusters()) - 1; sent > 1 || made > 1 {
+		t.Errorf("status %d: sent %d times, %d clusters were made: %v", f.Status, sent, made, err)
 	}
 }
