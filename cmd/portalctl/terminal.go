@@ -61,6 +61,7 @@ func (t *terminal) ask(ctx context.Context, prompt string, secret bool) (string,
 	select {
 	case line := <-done:
 		if errors.Is(line.err, io.EOF) { // Ctrl-C or Ctrl-D: while a secret is asked for they send no signal
+			_, _ = fmt.Fprint(t.screen(), "\r\n")
 			return "", context.Canceled
 		}
 		return line.text, line.err
