@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
@@ -28,6 +29,8 @@ const UserAgent = "cluster-api-provider-portal"
 type Options struct {
 	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter; empty: everything is reconciled.
 	WatchFilterValue string
+	// AllowUnverifiedCore lets Machines take over each other's nodes beside a version of core that this was not tried with.
+	AllowUnverifiedCore bool
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
 }
@@ -53,7 +56,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
-		Recorder: mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
+		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
+		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
 	}
 	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)

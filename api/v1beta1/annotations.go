@@ -20,6 +20,9 @@ const (
 	// was checked at the portal and did not happen: it is then tried once more.
 	RetryOperationAnnotation = "infrastructure.cluster.x-k8s.io/retry-operation"
 
+	// ShieldAnnotation says that cluster.x-k8s.io/skip-remediation on a Machine is ours, and will be taken off again.
+	ShieldAnnotation = "infrastructure.cluster.x-k8s.io/portal-shield"
+
 	// PreDrainHook holds a Machine that is being deleted until it is decided whether a node goes with it.
 	PreDrainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/portal"
 

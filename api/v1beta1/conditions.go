@@ -155,6 +155,11 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnclaimedReason: there are worker nodes that belong to no Machine.
 	NodesUnclaimedReason = "NodesUnclaimed"
+	// TemplateNotHonouredReason: a template asks for other workers than the portal cluster has; nothing is moved or scaled
+	// until it is reverted.
+	TemplateNotHonouredReason = "TemplateNotHonoured"
+	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready, and the portal repairs no nodes.
+	NodesNotReadyReason = "NodesNotReady"
 	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.
 	WaitingForConnectionReason = "WaitingForConnection"
 )

@@ -14,6 +14,8 @@ type Plan struct {
 	Free        int      // nodes without a Machine
 	Draining    []string // Machines that core still drains
 	DrainsFirst bool     // a scale down waits for them
+	Foreign     []string // Machines whose template the portal cannot honour: nothing moves while there are any
+	NotReady    []string // nodes that hold a Machine and are not Ready
 }
 
 // Move is one step for one Machine or Node; each is safe to be interrupted before and after.
@@ -31,7 +33,7 @@ const (
 	AddHooks MoveKind = iota
 	// NameNode gives the Node, which has no providerID, one.
 	NameNode
-	// Bind writes the Node's identity into the PortalMachine.
+	// Bind writes the Node's identity into the PortalMachine of a Machine that is not being deleted.
 	Bind
 	// PointAtNode makes the Machine's nodeRef name the Node that its claim is on.
 	PointAtNode
@@ -45,6 +47,13 @@ const (
 	LetGo
 	// Uncordon makes the Node schedulable again.
 	Uncordon
+	// Swap is Bind for a Machine that is held: it takes the node that is expected to go.
+	Swap
+	// Mark has the MachineDeployment delete this Machine first.
+	Mark
+	// Shield keeps MachineHealthChecks from remediating the Machine; Unshield ends that.
+	Shield
+	Unshield
 )
 
 // Make decides what is to be done.
@@ -52,8 +61,12 @@ func Make(v View) Plan {
 	v.Nodes = v.present()
 	claims, free := v.read()
 	p := &Plan{}
-	surplus := v.decideHeld(p, claims)
-	v.decideGone(p, claims, surplus)
+	if v.foreign(p, claims) {
+		return *p
+	}
+	leaving, free := v.decideHeld(p, claims, free)
+	v.decideGone(p, claims, leaving)
+	v.shield(p, claims)
 	free = v.bind(p, claims, free)
 	p.Free = len(free)
 	v.decideSize(p, claims, free)
@@ -68,27 +81,16 @@ func (p *Plan) add(kind MoveKind, machine string, node *Node) {
 	p.Moves = append(p.Moves, m)
 }
 
-// decideHeld sends as many of the Machines that are being deleted on to be drained as there are workers too many, and
-// releases the others at once: a MachineSet makes no replacement before they are gone. It returns the Machines that
-// stay on their way out.
-func (v View) decideHeld(p *Plan, claims []claim) map[string]bool {
-	surplus := len(v.Nodes) - v.Desired
-	leaving := map[string]bool{}
-	// Those that drain already come first, then the newest: the portal is expected to remove the newest nodes.
-	for _, state := range []State{Drained, Draining, Held} {
-		for i := len(claims) - 1; i >= 0; i-- {
-			c := claims[i]
-			if c.state != state || c.node == nil || surplus <= 0 {
-				continue
-			}
-			leaving[c.Name] = true
-			surplus--
-			if state == Held && v.Operation != RemoveNodes {
-				p.add(StartDrain, c.Name, c.node)
-			}
+// foreign tells whether a Machine asks for something that the portal cannot change. Then nothing is bound, drained,
+// moved or scaled until its template is reverted.
+func (v View) foreign(p *Plan, claims []claim) bool {
+	for _, c := range claims {
+		if c.Foreign && !c.Deleting {
+			p.Foreign = append(p.Foreign, c.Name)
 		}
 	}
-	return leaving
+	p.Free = 0
+	return len(p.Foreign) > 0
 }
 
 // decideGone ends the claims of Machines that are being deleted and are not on their way out with a node: either their
@@ -99,89 +101,58 @@ func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 		case c.state == Released:
 			v.release(p, c)
 		case c.state != Held && c.state != Draining && c.state != Drained || leaving[c.Name]:
-		case c.node == nil && !v.nameLives(c.NodeRef):
+		case c.node == nil && !v.reachable(c):
 			p.add(LetGo, c.Name, nil)
 		case v.Operation == RemoveNodes && c.state != Held:
 			// The portal is removing nodes: whether this one goes is seen when it has finished.
 		default:
 			p.add(Detach, c.Name, c.node)
-			if c.node != nil && c.node.Cordoned {
-				p.add(Uncordon, c.Name, c.node)
-			}
 		}
 	}
 }
 
-// release takes a released Machine's nodeRef once the Machine shows the providerID that no Node has, then its hooks.
-func (v View) release(p *Plan, c claim) {
-	switch {
-	case c.ProviderID != c.ClaimProviderID && c.ProviderID != "":
-		// core has yet to take the providerID over
-	case c.NodeRef != "":
-		p.add(ForgetNode, c.Name, nil)
-	case c.PreDrain || c.PreTerminate:
-		p.add(LetGo, c.Name, nil)
-	}
-}
-
-// nameLives tells whether a Node of that name exists: deleting a Machine would delete it.
-func (v View) nameLives(name string) bool {
+// reachable tells whether core could take some Node for the one of the Machine, and delete it: by the name in its nodeRef,
+// or by its providerID, which a node that comes back under the same name gets again.
+func (v View) reachable(c claim) bool {
 	for _, n := range v.Nodes {
-		if n.Name == name {
+		if n.Name == c.NodeRef || n.Name == c.ClaimNode || n.ProviderID != "" && n.ProviderID == c.ClaimProviderID {
 			return true
 		}
 	}
 	return false
 }
 
-// bind gives free nodes to Machines that have none. It returns the nodes that stay free.
-func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
-	settled := v.Operation == Idle || v.Operation == AddsNodes
+// release takes a released Machine's nodeRef once the Machine shows the providerID that no Node has; then, now that core
+// cannot drain it any more, it makes the node schedulable again that was being drained for it; then it takes the hooks.
+func (v View) release(p *Plan, c claim) {
+	switch {
+	case c.ProviderID != c.ClaimProviderID && c.ProviderID != "":
+		// core has yet to take the providerID over
+	case c.NodeRef != "":
+		p.add(ForgetNode, c.Name, nil)
+	case !c.PreDrain && c.PreTerminate && c.left != nil && c.left.Cordoned:
+		p.add(Uncordon, c.Name, c.left)
+	case c.PreDrain || c.PreTerminate:
+		p.add(LetGo, c.Name, nil)
+	}
+}
+
+// shield keeps MachineHealthChecks away while the portal replaces nodes, and from a Machine that was bound to a node
+// that is not Ready; it ends when the node is Ready and nothing is replaced any more.
+func (v View) shield(p *Plan, claims []claim) {
 	for _, c := range claims {
+		if c.Deleting || c.ClaimNodeUID == "" {
+			continue
+		}
+		ready := c.node != nil && c.node.Ready
 		switch {
-		case c.Deleting:
-		case c.state == Bound:
-			v.mend(p, c)
-		case c.state == Unbound || c.state == Lost:
-			i := firstReady(free)
-			if i < 0 || !settled {
-				p.Unbound++
-				continue
-			}
-			node := free[i]
-			free = append(free[:i:i], free[i+1:]...)
-			v.bindTo(p, c, node)
+		case v.Operation == Replaces && !c.Shielded:
+			p.add(Shield, c.Name, nil)
+		case v.Operation != Replaces && c.Shielded && ready:
+			p.add(Unshield, c.Name, nil)
+		}
+		if c.node != nil && !ready {
+			p.NotReady = append(p.NotReady, c.node.Name)
 		}
 	}
-	return free
-}
-
-// mend completes a bind that was interrupted, or whose Machine still points at the node it had before.
-func (v View) mend(p *Plan, c claim) {
-	if !c.PreDrain || !c.PreTerminate {
-		p.add(AddHooks, c.Name, nil)
-	}
-	if c.NodeRef != "" && c.NodeRef != c.node.Name && c.ProviderID == c.ClaimProviderID {
-		p.add(PointAtNode, c.Name, c.node)
-	}
-}
-
-func (v View) bindTo(p *Plan, c claim, node Node) {
-	if !c.PreDrain || !c.PreTerminate {
-		p.add(AddHooks, c.Name, nil)
-	}
-	if node.ProviderID == "" {
-		node.ProviderID = ProviderID(v.ClusterID, node.Name)
-		p.add(NameNode, c.Name, &node)
-	}
-	p.add(Bind, c.Name, &node)
-}
-
-func firstReady(nodes []Node) int {
-	for i, n := range nodes {
-		if n.Ready {
-			return i
-		}
-	}
-	return -1
 }

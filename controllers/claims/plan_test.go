@@ -25,6 +25,7 @@ func node(name string, change ...func(*Node)) Node {
 }
 
 func notReady(n *Node) { n.Ready = false }
+func fresh(n *Node)    { n.Created = epoch.Add(time.Hour) }
 func cordoned(n *Node) { n.Cordoned = true }
 func nameless(n *Node) { n.ProviderID = "" }
 func reborn(n *Node)   { n.UID += "-again" }
@@ -47,17 +48,31 @@ func machine(name, on string, change ...func(*Machine)) Machine {
 
 func deleting(m *Machine) { m.Deleting = true }
 func draining(m *Machine) { m.Deleting, m.PreDrain = true, false }
-func drained(m *Machine)  { m.Deleting, m.PreDrain, m.Drained = true, false, true }
+func drained(m *Machine)  { m.Deleting, m.PreDrain, m.Drained, m.DrainedAt = true, false, true, epoch }
+func justNow(m *Machine)  { m.DrainedAt = epoch.Add(time.Hour) }
 func detached(m *Machine) {
-	m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = "", "", ReleasedProviderID("c1", m.Name)
+	m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	m.Deleting = true
 }
-func shown(m *Machine)     { m.ProviderID = m.ClaimProviderID }
+func shown(m *Machine)    { m.ProviderID = m.ClaimProviderID }
+func outdated(m *Machine) { m.Outdated = true }
+func marked(m *Machine)   { m.Marked = true }
+func shielded(m *Machine) { m.Shielded = true }
+func foreign(m *Machine)  { m.Foreign = true }
+func of(owner string) func(*Machine) {
+	return func(m *Machine) { m.Owner, m.Set = owner, owner+"-1" }
+}
+func last(set string) func(*Node) { return func(n *Node) { n.LastSet = set } }
+
+// was puts the Machine's nodeRef and providerID back to the node it held before, as core shows them for a moment.
+func was(node string) func(*Machine) {
+	return func(m *Machine) { m.NodeRef, m.ProviderID = node, "cloud://"+node }
+}
 func forgotten(m *Machine) { m.NodeRef = "" }
 
 // summary writes a plan as a reader would.
 func summary(p Plan) string {
-	names := []string{"hooks", "name", "bind", "point", "drain", "detach", "forget", "let-go", "uncordon"}
+	names := []string{"hooks", "name", "bind", "point", "drain", "detach", "forget", "let-go", "uncordon", "swap", "mark", "shield", "unshield"}
 	var words []string
 	for _, m := range p.Moves {
 		word := names[m.Kind] + " " + m.Machine
@@ -91,9 +106,105 @@ func TestPlan(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Machines: []Machine{machine("m1", "")}},
 			"hooks m1, name m1/n1, bind m1/n1",
 		},
-		"bind: a Node that is not Ready is left alone": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Machines: []Machine{machine("m1", "")}},
+		"bind: a new Node gets a minute to become Ready": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, fresh)}, Machines: []Machine{machine("m1", "")}},
 			"",
+		},
+		"bind: a Node that does not become Ready is bound behind a shield, or it would be remediated for ever": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Machines: []Machine{machine("m1", "")}},
+			"hooks m1, shield m1, bind m1/n1",
+		},
+		"bind: Ready nodes first": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", notReady), node("n2")}, Machines: []Machine{machine("m1", "")}},
+			"hooks m1, bind m1/n2",
+		},
+		"the shield comes off when the node is Ready": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}},
+			"unshield m1",
+		},
+		"a shield goes on while the portal replaces nodes": {
+			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			"shield m1",
+		},
+		"bind: a free node goes to the MachineDeployment that held it last": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", last("b-1")), node("n2", last("a-1"))},
+				Machines: []Machine{machine("m1", "", of("a")), machine("m2", "", of("b"))}},
+			"hooks m1, bind m1/n2, hooks m2, bind m2/n1",
+		},
+		"takeover: the new Machine beyond the number of workers shares the node of an outdated one": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m2", "n2", of("a"), outdated), machine("m3", "", of("a"))}},
+			"mark m1, hooks m3, bind m3/n1",
+		},
+		"takeover, next: nothing while core deletes the marked one": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated, marked), machine("m2", "n2", of("a"), outdated), machine("m3", "n1", of("a"))}},
+			"",
+		},
+		"takeover, then: the marked one is held, shares its node, and is released": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated, marked, deleting), machine("m2", "n2", of("a"), outdated), machine("m3", "n1", of("a"))}},
+			"detach m1/n1",
+		},
+		"takeover: only within the same MachineDeployment": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("b"))}},
+			"",
+		},
+		"takeover: not of a Machine that is up to date": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a")), machine("m3", "", of("a"))}},
+			"",
+		},
+		"takeover: not while nodes are on order for the new Machine": {
+			View{Desired: 2, Size: 2, Operation: AddsNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("a"))}},
+			"",
+		},
+		"takeover by two, with a surge of two": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m2", "n2", of("a"), outdated), machine("m3", "", of("a")), machine("m4", "", of("a"))}},
+			"mark m1, hooks m3, bind m3/n1, mark m2, hooks m4, bind m4/n2",
+		},
+		"swap: the held Machine is not on the newest node, so the one that is moves over": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
+			"bind m3/n1",
+		},
+		"swap, next: the held one takes the node that is free now": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
+			"swap m1/n3",
+		},
+		"swap, then: wait until both Machines show it": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3", deleting, was("n1")), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
+			"",
+		},
+		"swap, then: nodeRefs": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{
+				machine("m1", "n3", deleting, func(m *Machine) { m.NodeRef = "n1" }), machine("m2", "n2"), machine("m3", "n1", func(m *Machine) { m.NodeRef = "n3" })}},
+			"point m1/n3, point m3/n1",
+		},
+		"swap, then: drain": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3", deleting), machine("m2", "n2"), machine("m3", "n1")}},
+			"drain m1/n3",
+		},
+		"swap interrupted, and the surplus is gone: released, the live Machine keeps the node": {
+			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
+			"detach m1/n1",
+		},
+		"refused scale down: what was drained for it is released": {
+			View{Desired: 2, Size: 3, DownRefused: true, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
+			"detach m3/n3",
+		},
+		"a drain that blocks: after a minute those before it go": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained)}},
+			"scale 2",
+		},
+		"a drain that blocks holds those behind it": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained), machine("m3", "n3", draining)}},
+			"",
+		},
+		"a template that the portal cannot honour: nothing moves": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", deleting), machine("m3", "", foreign)}},
+			"",
+		},
+		"no scale while the fate of a drained node is unknown": {
+			View{Desired: 4, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
+			"detach m3/n3",
 		},
 		"bind: never a Machine that is being deleted": {
 			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", deleting)}},
@@ -124,7 +235,7 @@ func TestPlan(t *testing.T) {
 			"",
 		},
 		"nothing is asked while an operation runs": {
-			View{Desired: 5, Size: 3, Operation: Replaces, Nodes: three, Machines: threeBound},
+			View{Desired: 5, Size: 3, Operation: AddsNodes, Nodes: three, Machines: threeBound},
 			"",
 		},
 		"size not known: the Nodes are counted": {
@@ -152,7 +263,7 @@ func TestPlan(t *testing.T) {
 			"drain m3/n3, detach m1/n1",
 		},
 		"draining: the portal is not asked yet": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained)}},
+			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained, justNow)}},
 			"",
 		},
 		"all drained: one call for all": {
@@ -166,7 +277,7 @@ func TestPlan(t *testing.T) {
 		"scale up cancels a drain that was not sent": {
 			View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", draining)}},
-			"detach m3/n3, uncordon m3/n3",
+			"detach m3/n3",
 		},
 		"the portal removes nodes: drained Machines are left until it has finished": {
 			View{Desired: 2, Size: 2, Operation: RemoveNodes, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained), machine("m3", "n3")}},
@@ -184,7 +295,7 @@ func TestPlan(t *testing.T) {
 		"surprise: the portal took n1, the drained m3 gives its node to m1": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3", cordoned)},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
-			"detach m3/n3, uncordon m3/n3",
+			"detach m3/n3",
 		},
 		"surprise, next pass: m1 is bound to the node that is free now": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3")},
@@ -202,6 +313,14 @@ func TestPlan(t *testing.T) {
 		"released and shown: nodeRef goes first": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown)}},
 			"forget m1",
+		},
+		"released and forgotten: the node that was being drained is made schedulable again": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained, detached, shown, forgotten), machine("m2", "n1")}},
+			"uncordon m1/n1",
+		},
+		"released without a drain: a node that somebody has cordoned stays so": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten), machine("m2", "n1")}},
+			"let-go m1",
 		},
 		"released and forgotten: the hooks go in a later write": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
@@ -222,7 +341,7 @@ func TestPlan(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			test.view.ClusterID = "c1"
+			test.view.ClusterID, test.view.Takeovers, test.view.Now = "c1", true, epoch.Add(time.Hour)
 			if diff := cmp.Diff(test.want, summary(Make(test.view))); diff != "" {
 				t.Error(diff)
 			}

@@ -2,19 +2,27 @@
 
 package claims
 
-// decideSize decides whether the portal is to be asked for another number of workers. Up at once; down only as far as
-// drained Machines and nodes without a Machine go, when nothing drains any more, and never below what is desired.
+import (
+	"slices"
+	"time"
+)
+
+// joinTime is how long drained Machines wait for further drains to join them in one call to the portal.
+const joinTime = time.Minute
+
+// decideSize decides whether the portal is to be asked for another number of workers: up at once; down only by nodes
+// that are drained or belong to no Machine, and never below what is desired.
 func (v View) decideSize(p *Plan, claims []claim, free []Node) {
 	size := v.Size
 	if size < 0 {
 		size = len(v.Nodes)
 	}
 	for _, c := range claims {
-		if c.Deleting && c.node != nil && (c.state == Draining || v.startsDrain(p, c)) {
+		if c.Deleting && c.node != nil && (c.state == Draining || p.has(StartDrain, c.Name)) {
 			p.Draining = append(p.Draining, c.Name)
 		}
 	}
-	if v.Operation != Idle {
+	if v.Operation != Idle || v.fateUnknown(claims) {
 		return
 	}
 	switch {
@@ -25,29 +33,59 @@ func (v View) decideSize(p *Plan, claims []claim, free []Node) {
 	}
 }
 
-func (v View) decideDown(p *Plan, claims []claim, free []Node, size int) {
-	if len(p.Draining) > 0 {
-		p.DrainsFirst = true
-		return
-	}
-	leaving := len(free)
-	for _, c := range claims {
-		if c.state == Drained && c.node != nil {
-			leaving++
-		}
-	}
-	leaving = min(leaving, size-v.Desired)
-	if p.Unbound > 0 || leaving <= 0 {
-		return // Machines are still to be deleted, or to be bound
-	}
-	p.Scale, p.Size = true, size-leaving
+// fateUnknown tells whether more Nodes are there than the portal was last asked for, while drained Machines wait: which
+// of the nodes are gone is not seen yet.
+func (v View) fateUnknown(claims []claim) bool {
+	return v.Size >= 0 && len(v.Nodes) > v.Size && slices.ContainsFunc(claims, func(c claim) bool {
+		return c.state == Drained && c.node != nil
+	})
 }
 
-func (v View) startsDrain(p *Plan, c claim) bool {
-	for _, m := range p.Moves {
-		if m.Kind == StartDrain && m.Machine == c.Name {
-			return true
+// decideDown sends all that may go in one call. While something still drains, those that are expected to go before it
+// go after a minute; a drain that blocks holds those behind it.
+func (v View) decideDown(p *Plan, claims []claim, free []Node, size int) {
+	drained := map[string]time.Time{}
+	for _, c := range claims {
+		if c.state == Drained && c.node != nil && !v.DownRefused {
+			drained[c.node.UID] = c.DrainedAt
 		}
 	}
-	return false
+	leaving := len(free) + len(drained)
+	if len(p.Draining) > 0 || p.swapping() {
+		p.DrainsFirst = true
+		leaving = v.ahead(drained, free)
+	} else if p.Unbound > 0 {
+		return // a Machine is still to be deleted, or to be bound
+	}
+	leaving = min(leaving, size-v.Desired)
+	if leaving > 0 {
+		p.Scale, p.Size = true, size-leaving
+	}
+}
+
+// ahead counts the newest nodes in a row that may go, if the first of them has waited long enough for others to join.
+func (v View) ahead(drained map[string]time.Time, free []Node) (count int) {
+	waited := false
+	for _, n := range v.victims(len(v.Nodes)) {
+		at, isDrained := drained[n.UID]
+		isFree := slices.ContainsFunc(free, func(f Node) bool { return f.UID == n.UID })
+		if !isDrained && !isFree {
+			break
+		}
+		waited = waited || isDrained && v.Now.Sub(at) >= joinTime
+		count++
+	}
+	if !waited {
+		return 0
+	}
+	return count
+}
+
+// swapping tells whether a held Machine is on its way to the node that it is to go with.
+func (p *Plan) swapping() bool {
+	return slices.ContainsFunc(p.Moves, func(m Move) bool { return m.Kind == Swap })
+}
+
+func (p *Plan) has(kind MoveKind, machine string) bool {
+	return slices.ContainsFunc(p.Moves, func(m Move) bool { return m.Kind == kind && m.Machine == machine })
 }

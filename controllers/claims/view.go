@@ -18,6 +18,11 @@ type View struct {
 	Size int
 	// Operation that runs at the portal for the cluster.
 	Operation Operation
+	// DownRefused: the portal refused, or failed, to go down to what is desired. What was drained for it is released.
+	DownRefused bool
+	// Takeovers are allowed: core behaves as the facts say (design: tried on the real thing, test/facts).
+	Takeovers bool
+	Now       time.Time
 	Machines  []Machine
 	Nodes     []Node // workers only
 }
@@ -37,12 +42,25 @@ const (
 type Machine struct {
 	Name    string
 	Created time.Time
+	// Owner groups Machines that may follow each other on a node: the MachineDeployment, or what stands in its place.
+	Owner string
+	// Set is the MachineSet, as it stands on a Node that the Machine holds or held.
+	Set string
+	// Outdated: of an older revision of its MachineDeployment. A kubelet of another version alone does not make it so.
+	Outdated bool
+	// Marked: annotated to be deleted first.
+	Marked bool
+	// Shielded: our annotation keeps MachineHealthChecks from remediating it.
+	Shielded bool
+	// Foreign: its template asks for something else than the portal cluster's workers are made of.
+	Foreign bool
 	// Deleting: Machine or PortalMachine is being deleted.
 	Deleting bool
 	// PreDrain and PreTerminate: our hooks are on the Machine.
 	PreDrain, PreTerminate bool
-	// Drained: core waits at the pre-terminate hook.
-	Drained bool
+	// Drained: core waits at the pre-terminate hook, since DrainedAt.
+	Drained   bool
+	DrainedAt time.Time
 	// Claim is what the PortalMachine's spec says.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
 	// ProviderID and NodeRef are what the Machine shows.
@@ -54,6 +72,8 @@ type Node struct {
 	Name, UID, ProviderID string
 	Created               time.Time
 	Ready, Cordoned       bool
+	// LastSet is the MachineSet of the Machine that last held it; core writes it on the Node.
+	LastSet string
 }
 
 // State of a claim.
@@ -72,10 +92,13 @@ const (
 
 // ReleasedProviderID is the providerID of a released claim: no Node carries it.
 func ReleasedProviderID(clusterID, machine string) string {
-	return releasedPrefix(clusterID) + machine
+	return "portal://" + clusterID + released + machine
 }
 
-func releasedPrefix(clusterID string) string { return "portal://" + clusterID + "/released/" }
+const released = "/released/"
+
+// IsReleased tells whether the providerID is that of a released claim.
+func IsReleased(providerID string) bool { return strings.Contains(providerID, released) }
 
 // ProviderID is the providerID that a Node gets which has none.
 func ProviderID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
@@ -83,7 +106,7 @@ func ProviderID(clusterID, node string) string { return "portal://" + clusterID 
 // state of a Machine, given the Node that its claim is on (nil: gone).
 func (v View) state(m Machine, node *Node) State {
 	switch {
-	case strings.HasPrefix(m.ClaimProviderID, releasedPrefix(v.ClusterID)):
+	case IsReleased(m.ClaimProviderID):
 		return Released
 	case m.Deleting && m.Drained:
 		return Drained
@@ -104,6 +127,10 @@ type claim struct {
 	Machine
 	state State
 	node  *Node
+	// left is the node that a released claim was on.
+	left *Node
+	// shared: another Machine, one that is not being deleted, is on the node too.
+	shared bool
 }
 
 // present returns the Nodes whose machines exist. Without a cloud controller the Node objects of removed machines may
@@ -111,7 +138,7 @@ type claim struct {
 // the ones that are gone, unless there are more of them than that.
 func (v View) present() []Node {
 	excess := len(v.Nodes) - v.Size
-	if v.Operation != Idle || v.Size < 0 || excess <= 0 {
+	if v.Operation == AddsNodes || v.Operation == RemoveNodes || v.Size < 0 || excess <= 0 {
 		return v.Nodes
 	}
 	var ready []Node
@@ -130,6 +157,7 @@ func (v View) present() []Node {
 func (v View) read() (claims []claim, free []Node) {
 	byUID := map[string]*Node{}
 	taken := map[string]bool{}
+	live := map[string]int{}
 	for i, n := range v.Nodes {
 		byUID[n.UID] = &v.Nodes[i]
 	}
@@ -137,12 +165,20 @@ func (v View) read() (claims []claim, free []Node) {
 		node := byUID[m.ClaimNodeUID]
 		c := claim{Machine: m, state: v.state(m, node), node: node}
 		if c.state == Released {
-			c.node = nil
+			c.node, c.left = nil, v.named(m.ClaimNode) // core drains by name
 		}
 		if c.node != nil {
 			taken[node.UID] = true
+			if !c.Deleting {
+				live[node.UID]++
+			}
 		}
 		claims = append(claims, c)
+	}
+	for i, c := range claims {
+		if c.node != nil {
+			claims[i].shared = c.Deleting && live[c.node.UID] > 0 || live[c.node.UID] > 1
+		}
 	}
 	for _, n := range v.Nodes {
 		if !taken[n.UID] {
@@ -154,6 +190,15 @@ func (v View) read() (claims []claim, free []Node) {
 	})
 	slices.SortFunc(free, byAge)
 	return claims, free
+}
+
+func (v View) named(name string) *Node {
+	for i, n := range v.Nodes {
+		if n.Name == name {
+			return &v.Nodes[i]
+		}
+	}
+	return nil
 }
 
 func byAge(a, b Node) int {

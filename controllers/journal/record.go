@@ -15,6 +15,8 @@ type Record struct {
 	UserID string `json:"userID,omitempty"`
 	// Size is the number of workers that the portal last accepted; -1: to be counted.
 	Size int `json:"size"`
+	// RefusedSize is what the portal refused, or failed, to scale down to. Nothing is drained for that size again.
+	RefusedSize *int `json:"refusedSize,omitempty"`
 	// Version is the Kubernetes version last reached by the whole cluster, as spec.version writes it.
 	Version string `json:"version,omitempty"`
 	// FailedUpgrade is the version of an upgrade that failed half way and is still to be reached.

@@ -5,6 +5,7 @@ package portalcontrolplane
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,8 +27,8 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) e
 			}
 		})
 	case claims.Uncordon:
-		return client.IgnoreNotFound(r.changeNode(ctx, s, move.Node.Name, func(n *corev1.Node) { n.Spec.Unschedulable = false }))
-	case claims.Bind, claims.Detach:
+		return client.IgnoreNotFound(r.changeNode(ctx, s, move.Node.Name, uncordon))
+	case claims.Bind, claims.Swap, claims.Detach:
 		return r.carryOutClaim(ctx, s, move)
 	default:
 		return r.carryOutMachine(ctx, s, move)
@@ -47,6 +48,15 @@ func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.
 				metav1.SetMetaDataAnnotation(&machine.ObjectMeta, infrav1.PreTerminateHook, "")
 			}
 		})
+	case claims.Mark:
+		return r.changeMachine(ctx, machine, func() { metav1.SetMetaDataAnnotation(&machine.ObjectMeta, clusterv1.DeleteMachineAnnotation, "") })
+	case claims.Shield:
+		return r.changeMachine(ctx, machine, func() { shield(machine) })
+	case claims.Unshield:
+		return r.changeMachine(ctx, machine, func() {
+			delete(machine.Annotations, infrav1.ShieldAnnotation)
+			delete(machine.Annotations, clusterv1.MachineSkipRemediationAnnotation)
+		})
 	case claims.StartDrain:
 		return r.changeMachine(ctx, machine, func() { delete(machine.Annotations, infrav1.PreDrainHook) })
 	case claims.LetGo:
@@ -55,9 +65,26 @@ func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.
 		return r.changeNodeRef(ctx, machine, clusterv1.MachineNodeReference{Name: move.Node.Name})
 	case claims.ForgetNode:
 		return r.changeNodeRef(ctx, machine, clusterv1.MachineNodeReference{})
-	case claims.NameNode, claims.Bind, claims.Detach, claims.Uncordon:
+	case claims.NameNode, claims.Bind, claims.Swap, claims.Detach, claims.Uncordon:
 	}
 	return fmt.Errorf("move %d is not for a Machine", move.Kind)
+}
+
+// shield keeps MachineHealthChecks away; an annotation that somebody else has set stays theirs.
+func shield(machine *clusterv1.Machine) {
+	if !metav1.HasAnnotation(machine.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation) {
+		metav1.SetMetaDataAnnotation(&machine.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation, "")
+		metav1.SetMetaDataAnnotation(&machine.ObjectMeta, infrav1.ShieldAnnotation, "")
+	}
+}
+
+// autoscalerTaint is put on a node that the cluster autoscaler is about to remove.
+const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
+
+// uncordon makes a node schedulable again, for core and for the cluster autoscaler.
+func uncordon(n *corev1.Node) {
+	n.Spec.Unschedulable = false
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
 }
 
 func (r *Reconciler) letGo(ctx context.Context, machine *clusterv1.Machine) error {
@@ -96,9 +123,8 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, move claims.Mo
 	before := claim.DeepCopy()
 	if move.Kind == claims.Detach {
 		claim.Spec.ProviderID = claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
-		claim.Spec.Node = nil
 	} else {
-		if !machine.DeletionTimestamp.IsZero() || !claim.DeletionTimestamp.IsZero() {
+		if !claim.DeletionTimestamp.IsZero() || move.Kind == claims.Bind && !machine.DeletionTimestamp.IsZero() {
 			return nil // it is leaving: the next plan knows
 		}
 		claim.Spec.ProviderID = move.Node.ProviderID

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"k8s.io/utils/ptr"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
@@ -54,17 +56,22 @@ func (r *Reconciler) start(ctx context.Context, s *scope, op *journal.Operation,
 // notStarted drops the intent of a call that failed. Nobody may know whether a call that was cut off had an effect: then
 // the workers have to be counted, and the decision is made anew; a portal that did act on it answers that it is busy.
 func (r *Reconciler) notStarted(ctx context.Context, s *scope, op *journal.Operation, cause error) outcome.Outcome {
+	o := outcome.From(cause)
 	err := r.settle(ctx, s, func() {
 		journal.Put(s.controlPlane, nil)
-		if cloud.IsUnknownOutcome(cause) && op.Type == journal.Scale {
-			s.record.Size = journal.SizeUnknown
-			journal.PutRecord(s.controlPlane, s.record)
+		if op.Type != journal.Scale {
+			return
 		}
+		if cloud.IsUnknownOutcome(cause) {
+			s.record.Size = journal.SizeUnknown
+		} else if o.Kind == outcome.Hold && target(op) < op.From {
+			s.record.RefusedSize = ptr.To(target(op))
+		}
+		journal.PutRecord(s.controlPlane, s.record)
 	})
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	o := outcome.From(cause)
 	if o.Kind == outcome.Wait && o.Reason == infrav1.PortalBusyReason {
 		return o
 	}
@@ -146,8 +153,11 @@ func remember(record *journal.Record, op *journal.Operation, failed bool) {
 	switch {
 	case op.Type == journal.Scale && failed:
 		record.Size = journal.SizeUnknown
+		if target(op) < op.From {
+			record.RefusedSize = ptr.To(target(op))
+		}
 	case op.Type == journal.Scale:
-		record.Size = target(op)
+		record.Size, record.RefusedSize = target(op), nil
 	case op.Type == journal.Upgrade && failed:
 		record.FailedUpgrade = op.Target
 	case op.Type == journal.Upgrade:

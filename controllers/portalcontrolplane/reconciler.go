@@ -42,6 +42,8 @@ type Reconciler struct {
 	ClusterCache     clustercache.ClusterCache
 	Recorder         events.EventRecorder
 	WatchFilterValue string
+	// Takeovers tells whether core is known to behave as takeovers need it (package coreversion).
+	Takeovers func(context.Context) bool
 
 	controller capicontroller.Controller
 	backoff    outcome.Backoff

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -44,7 +45,29 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if s.retiring() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is upgraded")
 	}
+	if draining, err := r.draining(ctx, s); err != nil || draining != "" {
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
+			"the upgrade to %s starts when Machine %s, which is drained for a scale down, is gone", wanted, draining)
+	}
 	return r.upgrade(ctx, s, wanted)
+}
+
+// draining names a Machine whose Node is drained, or was, for a scale down: an upgrade would find out about that node's
+// fate for it.
+func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
+	d, err := r.readDesired(ctx, r.Client, s)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range d.machines {
+		if !m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook) {
+			return m.Name, nil
+		}
+	}
+	return "", nil
 }
 
 func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outcome.Outcome {

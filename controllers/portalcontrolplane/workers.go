@@ -3,11 +3,13 @@
 package portalcontrolplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -60,6 +62,12 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
 		return err
 	}
+	if refused := s.record.RefusedSize; refused != nil && s.desired.known && s.desired.sum > *refused {
+		s.record.RefusedSize = nil // no longer wanted
+		if err := r.change(ctx, s, func() { journal.PutRecord(s.controlPlane, s.record) }); err != nil {
+			return err
+		}
+	}
 	if len(s.plan.Moves) == 0 && !s.plan.Scale {
 		return nil
 	}
@@ -86,12 +94,15 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		return nil
 	}
 	s.plan = claims.Make(claims.View{
-		ClusterID: s.controlPlane.Spec.ClusterID,
-		Desired:   s.desired.sum,
-		Size:      s.record.Size,
-		Operation: operationOn(s.op),
-		Machines:  machineViews(s.desired.machines, claimed.Items),
-		Nodes:     nodeViews(s.nodes),
+		ClusterID:   s.controlPlane.Spec.ClusterID,
+		Desired:     s.desired.sum,
+		Size:        s.record.Size,
+		DownRefused: s.record.RefusedSize != nil && s.desired.sum <= *s.record.RefusedSize,
+		Operation:   operationOn(s.op),
+		Takeovers:   r.Takeovers(ctx),
+		Now:         time.Now(),
+		Machines:    machineViews(s, claimed.Items),
+		Nodes:       nodeViews(s.nodes),
 	})
 	return nil
 }
@@ -109,39 +120,52 @@ func operationOn(op *journal.Operation) claims.Operation {
 	return claims.Replaces
 }
 
-func machineViews(machines []clusterv1.Machine, portalMachines []infrav1.PortalMachine) []claims.Machine {
+func machineViews(s *scope, portalMachines []infrav1.PortalMachine) []claims.Machine {
 	byName := map[string]infrav1.PortalMachine{}
 	for _, pm := range portalMachines {
 		byName[pm.Name] = pm
 	}
 	var views []claims.Machine
-	for _, m := range machines {
+	for _, m := range s.desired.machines {
 		pm, found := byName[m.Spec.InfrastructureRef.Name]
 		if !found && m.DeletionTimestamp.IsZero() {
 			continue // core is still making it
 		}
-		view := claims.Machine{
-			Name:            m.Name,
-			Created:         m.CreationTimestamp.Time,
-			Deleting:        !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
-			PreDrain:        metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
-			PreTerminate:    metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
-			Drained:         waitsForPreTerminate(m),
-			ClaimProviderID: pm.Spec.ProviderID,
-			ProviderID:      m.Spec.ProviderID,
-			NodeRef:         m.Status.NodeRef.Name,
-		}
-		if pm.Spec.Node != nil {
-			view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
-		}
+		view := machineView(m, pm)
+		view.Foreign = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
 		views = append(views, view)
 	}
 	return views
 }
 
-// waitsForPreTerminate tells whether core has drained the Machine's Node and waits at the pre-terminate hook.
-func waitsForPreTerminate(m clusterv1.Machine) bool {
-	return conditions.GetReason(&m, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingWaitingForPreTerminateHookReason
+func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
+	view := claims.Machine{
+		Name:            m.Name,
+		Created:         m.CreationTimestamp.Time,
+		Set:             m.Labels[clusterv1.MachineSetNameLabel],
+		Owner:           cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel]),
+		Outdated:        conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason,
+		Marked:          metav1.HasAnnotation(m.ObjectMeta, clusterv1.DeleteMachineAnnotation),
+		Shielded:        metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation),
+		Deleting:        !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
+		PreDrain:        metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
+		PreTerminate:    metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
+		ClaimProviderID: pm.Spec.ProviderID,
+		ProviderID:      m.Spec.ProviderID,
+		NodeRef:         m.Status.NodeRef.Name,
+	}
+	if pm.Spec.Node != nil {
+		view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
+	}
+	// core has drained the Machine's Node, and waits at the pre-terminate hook
+	deleting := conditions.Get(&m, clusterv1.MachineDeletingCondition)
+	if deleting != nil && deleting.Reason == clusterv1.MachineDeletingWaitingForPreTerminateHookReason {
+		view.Drained = true
+		if m.Status.Deletion != nil {
+			view.DrainedAt = m.Status.Deletion.WaitForPreTerminateHookStartTime.Time
+		}
+	}
+	return view
 }
 
 func nodeViews(nodes []corev1.Node) []claims.Node {
@@ -149,8 +173,8 @@ func nodeViews(nodes []corev1.Node) []claims.Node {
 	for i := range nodes {
 		n := &nodes[i]
 		views = append(views, claims.Node{
-			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID,
-			Created: n.CreationTimestamp.Time, Ready: util.IsNodeReady(n), Cordoned: n.Spec.Unschedulable,
+			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
+			Ready: util.IsNodeReady(n), Cordoned: n.Spec.Unschedulable, LastSet: n.Annotations[clusterv1.OwnerNameAnnotation],
 		})
 	}
 	return views
@@ -160,6 +184,11 @@ func nodeViews(nodes []corev1.Node) []claims.Node {
 func (s *scope) workersOutcome() outcome.Outcome {
 	s.workers = len(s.nodes)
 	switch {
+	case len(s.plan.Foreign) > 0:
+		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason,
+			"the workers of the portal cluster are of offering %s with SSH key pair %s, and the portal cannot change that: revert the templates of "+
+				"these Machines: %s. Nothing is bound, drained or scaled until then", s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair,
+			strings.Join(slices.Sorted(slices.Values(s.plan.Foreign)), ", "))
 	case s.op != nil && s.op.Type == journal.Scale:
 		reason := infrav1.ScalingUpReason
 		if operationOn(s.op) == claims.RemoveNodes {
@@ -178,6 +207,10 @@ func (s *scope) workersOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
 	case s.plan.Free > 0:
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, s.workers)
+	case len(s.plan.NotReady) > 0 && s.op == nil:
+		return outcome.WaitFor(0, infrav1.NodesNotReadyReason,
+			"these worker nodes are not Ready, and the portal repairs no nodes: %s. Look at them at the portal; to have one replaced, scale down "+
+				"and up again while it is cordoned, or ask the portal's support", strings.Join(slices.Sorted(slices.Values(s.plan.NotReady)), ", "))
 	case s.workers > s.desired.sum:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes are there, %d are wanted; waiting for Machines to be deleted", s.workers, s.desired.sum)
 	}

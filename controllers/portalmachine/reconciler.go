@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -90,12 +91,12 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 	switch {
 	case machine == nil:
 		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
+	case claims.IsReleased(claim.Spec.ProviderID):
+		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and its node stays: nothing is to be removed at the portal")
 	case claim.Spec.Node != nil:
 		o = outcome.DoneBecause(infrav1.BoundReason, "")
 		claim.Status.Initialization.Provisioned = ptr.To(true)
 		claim.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: claim.Spec.Node.Name}}
-	case claim.Spec.ProviderID != "":
-		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and its node stays: nothing is to be removed at the portal")
 	}
 	outcome.Report(claim, infrav1.ReadyCondition, o)
 	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}

@@ -73,6 +73,7 @@ func (s *Sandbox) StartManager(ctx context.Context) error {
 			Args: append([]string{
 				"--health-addr=" + hostPort(ports[0]),
 				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
+				"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
 			}, s.options.ManagerArgs...),
 			Env:   []string{"KUBECONFIG=" + s.managerKubeconfig},
 			Log:   filepath.Join(s.Dir, "manager.log"),

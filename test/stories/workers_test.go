@@ -195,3 +195,76 @@ func TestPause(t *testing.T) {
 	s.deleteAll()
 	s.gone()
 }
+
+// rollOut changes the version of the MachineDeployment's Machines, as one does after an upgrade, and waits until all are
+// of the new revision.
+func (s *story) rollOut(version string) {
+	s.Helper()
+	old := map[string]bool{}
+	for _, m := range s.machines() {
+		old[m.Name] = true
+	}
+	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = version })
+	s.Eventually(func() (left []string) {
+		for _, m := range s.machines() {
+			if old[m.Name] {
+				left = append(left, m.Name)
+			}
+		}
+		return left
+	}).Should(BeEmpty(), "Machines of the old revision")
+}
+
+// TestRolloutTakesNodesOver upgrades the portal cluster and then rolls the Machines over to the new version, with
+// different strategies: the portal upgrades once, and is asked nothing more; no node is lost.
+func TestRolloutTakesNodesOver(t *testing.T) {
+	strategies := map[string]clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
+		"one more, none unavailable": {MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
+		"none more, one unavailable": {MaxSurge: ptr.To(intstr.FromInt32(0)), MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+		"a quarter each":             {MaxSurge: ptr.To(intstr.FromString("25%")), MaxUnavailable: ptr.To(intstr.FromString("25%"))},
+	}
+	for title, strategy := range strategies {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			s.deployment.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
+				Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: strategy,
+			}
+			s.apply()
+			s.settled(2)
+			change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+			s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+			s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+			s.settled(2)
+			before := uids(s.nodes())
+			s.rollOut("v1.36.3")
+			s.settled(2)
+			s.Expect(uids(s.nodes())).To(ConsistOf(before), "no Node was deleted or replaced")
+			s.sameNodes()
+			s.Eventually(condition(s, s.deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
+			s.Expect(s.changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
+			s.deleteAll()
+			s.gone()
+		})
+	}
+}
+
+// TestTemplateThatThePortalCannotHonour rolls out another offering, and takes it back.
+func TestTemplateThatThePortalCannotHonour(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	before := uids(s.nodes())
+	s.create(newTemplate(metav1.ObjectMeta{Namespace: s.namespace, Name: "large"}, "large"))
+	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "large" })
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+		HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("revert the templates")))
+	s.Consistently(func() []string { return uids(s.nodes()) }, 5*time.Second).Should(ConsistOf(before))
+	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = name })
+	s.settled(2)
+	s.Expect(uids(s.nodes())).To(ConsistOf(before))
+	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.deleteAll()
+	s.gone()
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"slices"
+	"time"
+)
+
+// settleTime is left to a new node to become Ready before a Machine is bound to it as it is.
+const settleTime = time.Minute
+
+// bind gives nodes to Machines that have none: free ones first, to Machines that are up to date first. What is left of
+// the Machines is beyond the number of workers; those take over the nodes of outdated Machines. It returns the nodes
+// that stay free.
+func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
+	settled := v.Operation == Idle || v.Operation == AddsNodes
+	var waiting []claim
+	for _, c := range claims {
+		switch {
+		case c.Deleting:
+		case c.state == Bound:
+			v.mend(p, c)
+		case c.state == Unbound || c.state == Lost:
+			waiting = append(waiting, c)
+		}
+	}
+	slices.SortStableFunc(waiting, func(a, b claim) int { return order(a.Outdated, b.Outdated) })
+	var without []claim
+	for _, c := range waiting {
+		i := v.choose(c, free)
+		if i < 0 || !settled {
+			without = append(without, c)
+			continue
+		}
+		v.bindTo(p, c, free[i])
+		free = slices.Delete(slices.Clone(free), i, i+1)
+	}
+	p.Unbound = len(without)
+	if settled {
+		v.takeOver(p, claims, without)
+	}
+	return free
+}
+
+func order(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// choose picks a free node: one that the Machine's own MachineSet or MachineDeployment held before, else the oldest that
+// nobody of another did, else the oldest; Ready ones before others.
+func (v View) choose(c claim, free []Node) int {
+	best, rank := -1, 0
+	for i, n := range free {
+		if !n.Ready && v.Now.Sub(n.Created) < settleTime {
+			continue
+		}
+		r := 1
+		switch {
+		case n.LastSet != "" && v.ownerOf(n.LastSet) == c.Owner:
+			r = 3
+		case n.LastSet == "":
+			r = 2
+		}
+		if n.Ready {
+			r += 3
+		}
+		if r > rank {
+			best, rank = i, r
+		}
+	}
+	return best
+}
+
+func (v View) ownerOf(set string) string {
+	for _, m := range v.Machines {
+		if m.Set == set {
+			return m.Owner
+		}
+	}
+	return ""
+}
+
+// takeOver lets up-to-date Machines beyond the number of workers, as a rolling update makes them, take over the nodes
+// of outdated Machines of the same MachineDeployment: the outdated one is marked, the new one bound to the same node; the
+// MachineDeployment then sees one too many, deletes the marked one, which is held and released.
+func (v View) takeOver(p *Plan, claims, without []claim) {
+	beyond, pairs := -v.Desired, 0
+	for _, c := range claims {
+		if !c.Deleting {
+			beyond++
+			if c.shared && !c.Outdated {
+				pairs++
+			}
+		}
+	}
+	for _, c := range without {
+		if !v.Takeovers || beyond-pairs <= 0 || c.Outdated {
+			continue
+		}
+		old := outdatedOf(claims, c.Owner)
+		if old == nil {
+			continue
+		}
+		if !old.Marked {
+			p.add(Mark, old.Name, nil)
+		}
+		old.shared = true // taken, for the rest of this pass
+		v.bindTo(p, c, *old.node)
+		p.Unbound--
+		pairs++
+	}
+}
+
+// outdatedOf picks an outdated Machine whose node can be taken over: one that is marked already, else the oldest.
+func outdatedOf(claims []claim, owner string) *claim {
+	var found *claim
+	for i, c := range claims {
+		if c.state != Bound || !c.Outdated || c.Owner != owner || c.shared || !c.node.Ready {
+			continue
+		}
+		if found == nil || c.Marked && !found.Marked {
+			found = &claims[i]
+		}
+	}
+	return found
+}
+
+// mend completes a bind that was interrupted, or whose Machine still points at the node it had before.
+func (v View) mend(p *Plan, c claim) {
+	if !c.PreDrain || !c.PreTerminate {
+		p.add(AddHooks, c.Name, nil)
+	}
+	if c.NodeRef != "" && c.NodeRef != c.node.Name && c.ProviderID == c.ClaimProviderID {
+		p.add(PointAtNode, c.Name, c.node)
+	}
+}
+
+func (v View) bindTo(p *Plan, c claim, node Node) {
+	if !c.PreDrain || !c.PreTerminate {
+		p.add(AddHooks, c.Name, nil)
+	}
+	if !node.Ready && !c.Shielded {
+		p.add(Shield, c.Name, nil)
+	}
+	v.name(p, c.Name, &node)
+	p.add(Bind, c.Name, &node)
+}
+
+func (v View) name(p *Plan, machine string, node *Node) {
+	if node.ProviderID == "" {
+		node.ProviderID = ProviderID(v.ClusterID, node.Name)
+		p.add(NameNode, machine, node)
+	}
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "slices"
+
+// decideHeld sends as many of the Machines that are being deleted on to be drained as there are workers too many; the
+// others are released at once (decideGone), for a MachineSet makes no replacement before they are gone. It returns the
+// Machines that are on their way out, and the free nodes that are not meant for one of them.
+//
+// Which node goes is the portal's choice; the newest are expected to. So those that are to be drained take the newest
+// nodes first: a Machine that holds one and stays moves over to the leaving Machine's node, which for a moment both
+// share, and in the next pass the leaving Machine takes the node that has become free.
+func (v View) decideHeld(p *Plan, claims []claim, free []Node) (leaving map[string]bool, left []Node) {
+	surplus := v.surplus()
+	leaving = map[string]bool{}
+	victims := v.victims(surplus)
+	for _, state := range []State{Drained, Draining, Held} {
+		for i := len(claims) - 1; i >= 0 && surplus > 0; i-- {
+			c := claims[i]
+			if c.state != state || c.node == nil {
+				continue
+			}
+			victims = slices.DeleteFunc(victims, func(n Node) bool { return n.UID == c.node.UID && !c.shared })
+			if state != Held {
+				leaving[c.Name] = true
+				surplus--
+			}
+		}
+	}
+	for i := len(claims) - 1; i >= 0 && surplus > 0; i-- {
+		c := claims[i]
+		if c.state != Held || c.node == nil {
+			continue
+		}
+		var goes bool
+		if goes, victims, free = v.sendHeld(p, c, claims, victims, free); goes {
+			leaving[c.Name] = true
+			surplus--
+		}
+	}
+	return leaving, free
+}
+
+// surplus is how many workers too many there are. While the portal adds nodes, which come without being Ready, those
+// that are not Ready do not count: they may also be the Node objects of machines that are long gone.
+func (v View) surplus() int {
+	if v.DownRefused {
+		return 0
+	}
+	count := len(v.Nodes)
+	if v.Operation == AddsNodes {
+		for _, n := range v.Nodes {
+			if !n.Ready {
+				count--
+			}
+		}
+	}
+	return count - v.Desired
+}
+
+// victims are the nodes that are expected to go when so many are to go: the newest.
+func (v View) victims(count int) []Node {
+	nodes := slices.Clone(v.Nodes)
+	slices.SortFunc(nodes, func(a, b Node) int { return byAge(b, a) })
+	return nodes[:max(0, min(count, len(nodes)))]
+}
+
+// sendHeld sends one held Machine on its way out: to be drained if it is on a node that is expected to go, else to such
+// a node first. It reports whether the Machine is on its way out.
+func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (bool, []Node, []Node) {
+	onVictim := !c.shared && isNewest(v, c)
+	if v.Operation == RemoveNodes {
+		return !c.shared, victims, free
+	}
+	if !onVictim {
+		for i, victim := range victims {
+			rest := slices.Delete(slices.Clone(victims), i, i+1)
+			if j := slices.IndexFunc(free, func(n Node) bool { return n.UID == victim.UID }); j >= 0 && victim.Ready {
+				v.name(p, c.Name, &victim)
+				p.add(Swap, c.Name, &victim)
+				return true, rest, slices.Delete(slices.Clone(free), j, j+1)
+			}
+			if holder := liveOn(claims, victim); holder != nil && !c.shared && victim.Ready && c.node.Ready {
+				p.add(Bind, holder.Name, c.node)
+				return true, rest, free
+			}
+		}
+	}
+	if c.shared {
+		return false, victims, free // its node stays with the other Machine: this one is released
+	}
+	if c.NodeRef != "" && c.NodeRef != c.node.Name {
+		if c.ProviderID == c.ClaimProviderID {
+			p.add(PointAtNode, c.Name, c.node)
+		}
+		return true, victims, free
+	}
+	p.add(StartDrain, c.Name, c.node)
+	return true, victims, free
+}
+
+// isNewest tells whether the claim's node is among those that are expected to go, if all that are too many go.
+func isNewest(v View, c claim) bool {
+	return slices.ContainsFunc(v.victims(v.surplus()), func(n Node) bool { return n.UID == c.node.UID })
+}
+
+// liveOn returns the one Machine that is not being deleted and holds the node alone.
+func liveOn(claims []claim, node Node) *claim {
+	for i, c := range claims {
+		if c.node != nil && c.node.UID == node.UID && c.state == Bound && !c.shared {
+			return &claims[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// world is a model of everything around the plan: the portal with its nodes, the workload cluster's Node objects, core's
+// MachineDeployments, MachineSets and Machines, and our own carrying out of plans, which may stop between any two
+// writes. How core behaves here is what test/facts ties to the real thing.
+type world struct {
+	t     *rapid.T
+	clock time.Time
+	names int
+
+	order    string // of victims: newest, oldest, random
+	ids      bool   // nodes come with a providerID
+	leftover bool   // Node objects of removed machines stay behind
+
+	nodes     []*kubeNode
+	size      int // of the portal's cluster
+	operation Operation
+	target    int
+
+	recorded int // what the provider knows as the size
+	groups   []*deployment
+	machines []*model
+
+	scales  int // calls to the portal
+	history []string
+}
+
+type kubeNode struct {
+	Node
+	running bool // the portal runs its machine
+}
+
+type deployment struct {
+	name     string
+	replicas int
+	revision int
+	surge    int // 1/0, or 0/1 when 0
+	sets     map[int]int
+}
+
+type model struct {
+	Machine
+	deployment *deployment
+	revision   int
+	blocked    bool // its drain does not end
+	claimGone  bool
+}
+
+func (w *world) say(format string, args ...any) {
+	w.history = append(w.history, fmt.Sprintf(format, args...))
+}
+
+func (w *world) fail(format string, args ...any) {
+	for _, line := range w.history {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, args...)
+}
+
+func (w *world) name(prefix string) string {
+	w.names++
+	w.clock = w.clock.Add(time.Second)
+	return fmt.Sprintf("%s%d", prefix, w.names)
+}
+
+func (w *world) desired() (sum int) {
+	for _, d := range w.groups {
+		sum += d.replicas
+	}
+	return sum
+}
+
+// The portal.
+
+func (w *world) addNode() {
+	name := w.name("n")
+	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + name, Created: w.clock, Ready: true}, running: true}
+	if w.ids {
+		n.ProviderID = "cloud://" + name
+	}
+	w.nodes = append(w.nodes, n)
+}
+
+func (w *world) removeNode() {
+	var running []*kubeNode
+	for _, n := range w.nodes {
+		if n.running {
+			running = append(running, n)
+		}
+	}
+	victim := running[len(running)-1]
+	switch w.order {
+	case "oldest":
+		victim = running[0]
+	case "random":
+		victim = rapid.SampledFrom(running).Draw(w.t, "victim")
+	}
+	w.say("portal removes %s", victim.Name)
+	victim.running, victim.Ready = false, false
+	if !w.leftover {
+		w.nodes = slices.DeleteFunc(w.nodes, func(n *kubeNode) bool { return n == victim })
+	}
+}
+
+// finish ends the operation that runs at the portal.
+func (w *world) finish() {
+	switch w.operation {
+	case Idle:
+		return
+	case AddsNodes:
+		for w.size < w.target {
+			w.addNode()
+			w.size++
+		}
+	case RemoveNodes:
+		for w.size > w.target {
+			w.removeNode()
+			w.size--
+		}
+	case Replaces:
+		for _, n := range w.nodes { // the same names, new machines
+			if n.running {
+				n.UID = "uid-" + w.name("u")
+				n.Created, n.Cordoned = w.clock, false
+				if !w.ids {
+					n.ProviderID = ""
+				}
+			}
+		}
+	}
+	w.say("portal is done: %d workers", w.size)
+	w.operation, w.recorded = Idle, w.size
+}
+
+// The provider.
+
+func (w *world) view() View {
+	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock}
+	for _, n := range w.nodes {
+		v.Nodes = append(v.Nodes, n.Node)
+	}
+	for _, m := range w.machines {
+		view := m.Machine
+		view.Outdated = m.revision != m.deployment.revision
+		v.Machines = append(v.Machines, view)
+	}
+	return v
+}
+
+// pass makes a plan and carries it out; after so many writes the manager stops.
+func (w *world) pass(writes int) {
+	plan := Make(w.view())
+	for _, move := range plan.Moves {
+		if writes == 0 {
+			w.say("manager stops")
+			return
+		}
+		writes--
+		w.carryOut(move)
+	}
+	if !plan.Scale || writes == 0 {
+		return
+	}
+	w.say("scale %d → %d", w.size, plan.Size)
+	if w.operation != Idle {
+		w.fail("scale while the portal is busy")
+	}
+	if sum := w.desired(); plan.Size != sum && (plan.Size < sum || plan.Size >= w.size) {
+		w.fail("asked for %d of %d workers while %d are desired", plan.Size, w.size, sum)
+	}
+	w.scales++
+	w.target, w.recorded = plan.Size, plan.Size
+	w.operation = AddsNodes
+	if plan.Size < w.size {
+		w.operation = RemoveNodes
+	}
+}
+
+func (w *world) carryOut(move Move) {
+	m := w.machine(move.Machine)
+	w.say("move %d %s %s", move.Kind, move.Machine, move.Node.Name)
+	switch move.Kind {
+	case AddHooks:
+		if !m.Deleting {
+			m.PreDrain, m.PreTerminate = true, true
+		}
+	case NameNode:
+		w.node(move.Node.UID).ProviderID = move.Node.ProviderID
+	case Bind, Swap:
+		if move.Kind == Swap || !m.Deleting {
+			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
+		}
+	case PointAtNode:
+		m.NodeRef = move.Node.Name
+	case StartDrain:
+		if len(w.running()) <= w.desired() {
+			w.fail("%s is drained though no node is to go", move.Node.Name)
+		}
+		m.PreDrain = false
+	case Detach:
+		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
+	case ForgetNode:
+		m.NodeRef = ""
+	case LetGo:
+		m.PreDrain, m.PreTerminate = false, false
+	case Uncordon:
+		if n := w.node(move.Node.UID); n != nil {
+			n.Cordoned = false
+		}
+	case Mark:
+		m.Marked = true
+	case Shield:
+		m.Shielded = true
+	case Unshield:
+		m.Shielded = false
+	}
+}
+
+func (w *world) running() (all []*kubeNode) {
+	for _, n := range w.nodes {
+		if n.running {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+func (w *world) machine(name string) *model {
+	i := slices.IndexFunc(w.machines, func(m *model) bool { return m.Name == name })
+	return w.machines[i]
+}
+
+func (w *world) node(uid string) *kubeNode {
+	for _, n := range w.nodes {
+		if n.UID == uid {
+			return n
+		}
+	}
+	return nil
+}
+
+// Core.
+
+func (w *world) ready(m *model) bool {
+	return !m.Deleting && m.NodeRef != "" && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.Ready })
+}
+
+// roll is the MachineDeployment controller: new Machines within the surge, old ones go when enough are available.
+func (w *world) roll(d *deployment) {
+	total, available, fresh := 0, 0, 0
+	for _, replicas := range d.sets {
+		total += replicas
+	}
+	for _, m := range w.machines {
+		if m.deployment == d && w.ready(m) {
+			available++
+			if m.revision == d.revision {
+				fresh++
+			}
+		}
+	}
+	d.sets[d.revision] = min(d.replicas, d.sets[d.revision]+max(0, d.replicas+d.surge-total))
+	least := max(0, d.replicas-(1-d.surge)) // available at any time
+	spare := total - least - max(0, d.sets[d.revision]-fresh)
+	for _, sick := range []bool{true, false} {
+		if !sick {
+			spare = min(spare, available-least)
+		}
+		for _, revision := range slices.Sorted(mapKeys(d.sets)) {
+			if revision == d.revision {
+				continue
+			}
+			down := d.sets[revision]
+			if sick {
+				down = min(down, w.unready(d, revision))
+			}
+			down = max(0, min(down, spare))
+			d.sets[revision] -= down
+			spare -= down
+		}
+	}
+}
+
+func mapKeys(m map[int]int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (w *world) unready(d *deployment, revision int) (n int) {
+	for _, m := range w.machines {
+		if m.deployment == d && m.revision == revision && !w.ready(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// replicate is the MachineSet controller. Machines that are being deleted count: there is no replacement before they go.
+func (w *world) replicate(d *deployment) {
+	for _, revision := range slices.Sorted(mapKeys(d.sets)) {
+		var own []*model
+		for _, m := range w.machines {
+			if m.deployment == d && m.revision == revision {
+				own = append(own, m)
+			}
+		}
+		for n := len(own); n < d.sets[revision]; n++ {
+			name := w.name("m")
+			set := fmt.Sprintf("%s-%d", d.name, revision)
+			w.machines = append(w.machines, &model{deployment: d, revision: revision,
+				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, Set: set}})
+		}
+		slices.SortStableFunc(own, func(a, b *model) int { return w.rank(a) - w.rank(b) })
+		for i := range max(0, len(own)-d.sets[revision]) {
+			if !own[i].Deleting {
+				w.say("core deletes %s", own[i].Name)
+				own[i].Deleting = true
+			}
+		}
+	}
+}
+
+// rank is the order in which a MachineSet deletes: on their way already, marked, not healthy, the rest.
+func (w *world) rank(m *model) int {
+	switch {
+	case m.Deleting:
+		return 0
+	case m.Marked:
+		return 1
+	case !w.ready(m):
+		return 2
+	}
+	return 3
+}
+
+// reconcile is one pass of the Machine controller.
+func (w *world) reconcile(m *model) {
+	if m.ClaimProviderID != "" && !m.claimGone {
+		m.ProviderID = m.ClaimProviderID
+	}
+	if m.NodeRef == "" && m.ProviderID != "" {
+		for _, n := range w.nodes {
+			if n.ProviderID == m.ProviderID {
+				m.NodeRef = n.Name
+			}
+		}
+	}
+	if m.Deleting {
+		w.reconcileDelete(m)
+	}
+}
+
+func (w *world) reconcileDelete(m *model) {
+	i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef })
+	if m.NodeRef != "" && !m.Drained {
+		if m.PreDrain {
+			return
+		}
+		if i >= 0 {
+			w.nodes[i].Cordoned = true
+			if m.blocked {
+				return
+			}
+		}
+	}
+	if m.PreTerminate {
+		if !m.Drained {
+			m.Drained, m.DrainedAt = true, w.clock
+		}
+		return
+	}
+	m.claimGone = true
+	if m.NodeRef != "" && i >= 0 {
+		if w.nodes[i].running {
+			w.fail("core deletes Node %s of a machine that runs, with %s", m.NodeRef, m.Name)
+		}
+		w.nodes = slices.Delete(w.nodes, i, i+1)
+	}
+	w.say("%s is gone", m.Name)
+	w.machines = slices.DeleteFunc(w.machines, func(o *model) bool { return o == m })
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// TestRandomHistories lets users, core, the portal and crashes do what they like, in any order, and then has everything
+// settle. What must hold is checked at every step (model_test.go) and at the end. Replay a failure with -rapid.seed or
+// the file that rapid names.
+func TestRandomHistories(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := begin(t)
+		w.settle()
+		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
+			w.act()
+			for range rapid.IntRange(0, 8).Draw(t, "steps") {
+				w.step()
+			}
+			if rapid.Bool().Draw(t, "settle") {
+				w.settle()
+			}
+		}
+		for _, m := range w.machines {
+			m.blocked = false
+		}
+		w.settle()
+	})
+}
+
+func begin(t *rapid.T) *world {
+	w := &world{t: t, clock: time.Unix(0, 0), recorded: -1,
+		order:    rapid.SampledFrom([]string{"newest", "oldest", "random"}).Draw(t, "order"),
+		ids:      rapid.Bool().Draw(t, "ids"),
+		leftover: rapid.Bool().Draw(t, "leftover"),
+	}
+	for i := range rapid.IntRange(1, 3).Draw(t, "deployments") {
+		d := &deployment{name: string(rune('a' + i)), replicas: rapid.IntRange(0, 4).Draw(t, "replicas"), revision: 1,
+			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{}}
+		w.groups = append(w.groups, d)
+	}
+	w.size = w.desired()
+	w.recorded = w.size
+	for range w.size {
+		w.addNode()
+	}
+	return w
+}
+
+// act is what a user, or the world, does.
+func (w *world) act() {
+	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice"}).Draw(w.t, "act") {
+	case "replicas":
+		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
+		w.say("%s: replicas %d", d.name, d.replicas)
+	case "rollout":
+		d.revision++
+		w.say("%s: revision %d", d.name, d.revision)
+	case "twice":
+		d.revision++
+		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
+		w.say("%s: revision %d, replicas %d", d.name, d.revision, d.replicas)
+	case "delete":
+		if len(w.machines) > 0 {
+			m := rapid.SampledFrom(w.machines).Draw(w.t, "machine")
+			m.Deleting = true
+			w.say("user deletes %s", m.Name)
+		}
+	case "upgrade":
+		if w.operation == Idle {
+			w.operation = Replaces
+			w.say("upgrade")
+		}
+	case "block":
+		if len(w.machines) > 0 {
+			rapid.SampledFrom(w.machines).Draw(w.t, "machine").blocked = true
+		}
+	}
+}
+
+// step lets one of the actors do one thing.
+func (w *world) step() {
+	switch rapid.IntRange(0, 4).Draw(w.t, "actor") {
+	case 0:
+		w.roll(rapid.SampledFrom(w.groups).Draw(w.t, "deployment"))
+	case 1:
+		w.replicate(rapid.SampledFrom(w.groups).Draw(w.t, "deployment"))
+	case 2:
+		if len(w.machines) > 0 {
+			w.reconcile(rapid.SampledFrom(w.machines).Draw(w.t, "machine"))
+		}
+	case 3:
+		w.pass(rapid.IntRange(0, 6).Draw(w.t, "writes"))
+	case 4:
+		w.finish()
+	}
+	w.check()
+}
+
+// round lets every actor do everything once.
+func (w *world) round() {
+	w.clock = w.clock.Add(20 * time.Second)
+	for _, d := range w.groups {
+		w.roll(d)
+		w.replicate(d)
+	}
+	for _, m := range slices.Clone(w.machines) {
+		w.reconcile(m)
+	}
+	w.pass(-1)
+	w.finish()
+	w.check()
+}
+
+// check holds what must hold at every moment beyond what the model itself fails on.
+func (w *world) check() {
+	if len(w.history) > 3000 {
+		w.history = w.history[1500:]
+	}
+}
+
+// settle lets everything come to rest, and checks what must be so then. Blocked drains may keep it from resting.
+func (w *world) settle() {
+	if slices.ContainsFunc(w.machines, func(m *model) bool { return m.blocked }) {
+		for range 10 {
+			w.round()
+		}
+		return
+	}
+	for range 200 {
+		if w.quiet() {
+			break
+		}
+		w.round()
+	}
+	scales := w.scales
+	for range 5 {
+		w.round()
+	}
+	if !w.quiet() || w.scales != scales {
+		w.fail("does not settle: desired %d, size %d, %d running nodes, %d machines", w.desired(), w.size, len(w.running()), len(w.machines))
+	}
+}
+
+// quiet tells whether Machines and nodes are one to one, everything is up to date and Ready, and nothing is cordoned.
+func (w *world) quiet() bool {
+	running := w.running()
+	if w.operation != Idle || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired() {
+		return false
+	}
+	held := map[string]bool{}
+	for _, m := range w.machines {
+		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) || held[m.NodeRef] || m.NodeRef != m.ClaimNode {
+			return false
+		}
+		held[m.NodeRef] = true
+	}
+	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned })
+}
+
+// TestNothingIsAskedWithoutAChangeOfReplicas rolls out, deletes Machines and replaces them: the portal is not asked.
+func TestNothingIsAskedWithoutAChangeOfReplicas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := begin(t)
+		w.settle()
+		scales := w.scales
+		for range rapid.IntRange(1, 10).Draw(t, "rounds") {
+			d := rapid.SampledFrom(w.groups).Draw(t, "deployment")
+			if rapid.Bool().Draw(t, "rollout") {
+				d.revision++
+			} else if len(w.machines) > 0 {
+				rapid.SampledFrom(w.machines).Draw(t, "machine").Deleting = true
+			}
+			for range rapid.IntRange(0, 10).Draw(t, "steps") {
+				w.step()
+			}
+		}
+		w.settle()
+		if w.scales != scales {
+			w.fail("the portal was asked %d times to scale", w.scales-scales)
+		}
+		if slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return !n.running }) {
+			w.fail("a node was lost")
+		}
+	})
+}

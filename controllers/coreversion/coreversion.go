@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package coreversion tells whether the Cluster API core manager is of a version whose behaviour was tried. Takeovers
+// rest on facts that are no contract (test/facts holds them); beside a core that may behave differently a rolling update
+// waits instead.
+package coreversion
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/blang/semver/v4"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups=clusterctl.cluster.x-k8s.io,resources=providers,verbs=get;list
+
+// tried are the minor versions of core with which test/facts passes.
+var tried = []string{"1.14"}
+
+// lookAgain is how long an answer is used: core may be upgraded beside us.
+const lookAgain = 10 * time.Minute
+
+// Check reads the version of core from clusterctl's inventory.
+type Check struct {
+	Reader client.Reader
+	// AllowUnverified accepts every version, and no inventory.
+	AllowUnverified bool
+
+	mu       sync.Mutex
+	at       time.Time
+	verified bool
+}
+
+// Verified tells whether core is of a version that was tried.
+func (c *Check) Verified(ctx context.Context) bool {
+	if c.AllowUnverified {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at.IsZero() || time.Since(c.at) > lookAgain {
+		c.at, c.verified = time.Now(), c.look(ctx)
+	}
+	return c.verified
+}
+
+func (c *Check) look(ctx context.Context) bool {
+	log := ctrl.LoggerFrom(ctx)
+	providers := &clusterctlv1.ProviderList{}
+	if err := c.Reader.List(ctx, providers); err != nil {
+		log.Info("Takeovers are off: clusterctl's inventory cannot be read, so the version of core is not known", "cause", err.Error())
+		return false
+	}
+	for _, p := range providers.Items {
+		if p.GetProviderType() != clusterctlv1.CoreProviderType {
+			continue
+		}
+		version, err := semver.ParseTolerant(p.Version)
+		if err == nil && slices.Contains(tried, minor(version)) {
+			return true
+		}
+		log.Info("Takeovers are off: this version of core was not tried", "version", p.Version, "tried", tried)
+		return false
+	}
+	log.Info("Takeovers are off: core is not in clusterctl's inventory, so its version is not known")
+	return false
+}
+
+func minor(v semver.Version) string {
+	v.Patch, v.Pre, v.Build = 0, nil, nil
+	return v.String()[:len(v.String())-len(".0")]
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestBackoffGrows: 30 s, then twice as long each time up to 10 min, with up to a fifth more; the same words meanwhile.
+func TestBackoffGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backoff
+		if _, found := b.Recall("k", "a"); found {
+			t.Fatal("recalls what was never refused")
+		}
+		refusal := HoldFor(0, "Wrong", "correct it")
+		for _, delay := range []time.Duration{30, 60, 120, 240, 480, 600, 600} {
+			delay *= time.Second
+			o := b.Refuse("k", "a", refusal)
+			if o.Kind != Hold || o.Reason != "Wrong" || o.Message != "correct it" {
+				t.Fatalf("other words: %+v", o)
+			}
+			if o.After < delay || o.After > delay+delay/5 {
+				t.Errorf("%s, want %s and up to a fifth more", o.After, delay)
+			}
+			time.Sleep(o.After - time.Millisecond)
+			again, found := b.Recall("k", "a")
+			if !found || again.After != time.Millisecond || again.Reason != "Wrong" {
+				t.Errorf("a moment before its time: %v, %+v", found, again)
+			}
+			time.Sleep(time.Millisecond)
+			if _, found := b.Recall("k", "a"); found {
+				t.Error("still refused when its time has come")
+			}
+		}
+	})
+}
+
+func TestBackoffKnowsAttemptsApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backoff
+		b.Refuse("k", "a", HoldFor(0, "Wrong", ""))
+		if _, found := b.Recall("k", "another"); found {
+			t.Error("another attempt has to wait")
+		}
+		if _, found := b.Recall("another", "a"); found {
+			t.Error("another key has to wait")
+		}
+		time.Sleep(time.Minute)
+		b.Refuse("k", "a", HoldFor(0, "Wrong", ""))
+		if o := b.Refuse("k", "another", HoldFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
+			t.Errorf("another attempt starts at %s", o.After)
+		}
+		b.Forget("k")
+		if _, found := b.Recall("k", "another"); found {
+			t.Error("forgotten, and still refused")
+		}
+		if o := b.Refuse("k", "another", HoldFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
+			t.Errorf("after Forget it starts at %s", o.After)
+		}
+	})
+}
+
+// TestBackoffKeepsLongerTimes: the portal may ask for more patience than ours.
+func TestBackoffKeepsLongerTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backoff
+		if o := b.Refuse("k", "a", WaitFor(time.Hour, "Down", "")); o.After != time.Hour {
+			t.Errorf("after %s, want the hour that the portal asked for", o.After)
+		}
+		time.Sleep(59 * time.Minute)
+		if o, found := b.Recall("k", "a"); !found || o.After != time.Minute {
+			t.Errorf("a minute before: %v, %+v", found, o)
+		}
+	})
+}
+
+// TestBackoffLetsOthersThrough: what went well, or has to wait for the rate limit only, is no refusal.
+func TestBackoffLetsOthersThrough(t *testing.T) {
+	var b Backoff
+	for _, o := range []Outcome{{}, Come(time.Minute)} {
+		if got := b.Refuse("k", "a", o); got.After != o.After {
+			t.Errorf("%+v became %+v", o, got)
+		}
+		if _, found := b.Recall("k", "a"); found {
+			t.Errorf("%+v counts as a refusal", o)
+		}
+	}
+}
+
+// TestBackoffForgetsInTheEnd: objects that are gone leave nothing behind.
+func TestBackoffForgetsInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backoff
+		for range 100 {
+			b.Refuse(time.Now().String(), "a", HoldFor(0, "Wrong", ""))
+			time.Sleep(10 * time.Minute)
+		}
+		if n := len(b.refused); n > 10 {
+			t.Errorf("%d refusals are kept", n)
+		}
+	})
+}
+
+// TestBackoffSpreads: objects that were refused together do not come back together.
+func TestBackoffSpreads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backoff
+		var soonest, latest time.Duration
+		for i := range 200 {
+			after := b.Refuse(string(rune('a'+i)), "a", HoldFor(0, "Wrong", "")).After
+			if i == 0 {
+				soonest, latest = after, after
+			}
+			soonest, latest = min(soonest, after), max(latest, after)
+		}
+		if latest-soonest < 3*time.Second {
+			t.Errorf("200 refusals come back within %s", latest-soonest)
+		}
+	})
+}

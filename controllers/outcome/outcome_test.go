@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func TestResult(t *testing.T) {
+	at := func(d time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: d, Priority: ptr.To(PollPriority)} }
+	tests := map[string]struct {
+		outcomes []Outcome
+		want     ctrl.Result
+	}{
+		"nothing":                       {nil, ctrl.Result{}},
+		"done":                          {[]Outcome{{}}, ctrl.Result{}},
+		"an event will tell":            {[]Outcome{WaitFor(0, "R", "m"), HoldFor(0, "R", "m"), BlockedBy("R", "m")}, ctrl.Result{}},
+		"the soonest":                   {[]Outcome{WaitFor(time.Minute, "R", "m"), HoldFor(9*time.Second, "R", "m"), Come(30 * time.Second)}, at(9 * time.Second)},
+		"no event between two times":    {[]Outcome{WaitFor(time.Minute, "R", "m"), WaitFor(0, "R", "m")}, at(time.Minute)},
+		"at once is a second":           {[]Outcome{Come(0)}, at(time.Second)},
+		"done may want to be looked at": {[]Outcome{{Kind: Done, After: time.Minute}}, at(time.Minute)},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, Result(test.outcomes...)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+	if PollPriority > -100 {
+		t.Errorf("polls at %d starve the initial list, which controller-runtime queues at -100", PollPriority)
+	}
+}
+
+func TestFirstError(t *testing.T) {
+	conflict := apierrors.NewConflict(schema.GroupResource{Resource: "portalcontrolplanes"}, "a", errors.New("changed"))
+	odd := errors.New("odd")
+	tests := map[string]struct {
+		outcomes []Outcome
+		want     error
+	}{
+		"none":             {[]Outcome{{}, WaitFor(0, "R", "m"), HoldFor(0, "R", "m")}, nil},
+		"conflict":         {[]Outcome{Fail(conflict)}, nil},
+		"wrapped conflict": {[]Outcome{Fail(fmt.Errorf("store: %w", conflict))}, nil},
+		"the first":        {[]Outcome{{}, Fail(conflict), Fail(odd), Fail(errors.New("other"))}, odd},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			if got := FirstError(test.outcomes...); !errors.Is(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestWords: words in front are for those outcomes that say something.
+func TestWords(t *testing.T) {
+	hold := HoldFor(time.Minute, "R", "no %s", "room").Prefix("create %q", "a")
+	if diff := cmp.Diff(Outcome{Kind: Hold, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {
+		t.Error(diff)
+	}
+	if got := Come(time.Minute).With("R", "words"); got.Reason != "" || got.Message != "" {
+		t.Errorf("an outcome without anything to tell says %+v", got)
+	}
+	if got := WaitFor(0, "R", "m").Soon().After; got != 5*time.Second {
+		t.Errorf("soon is %s", got)
+	}
+	if got := WaitFor(time.Minute, "R", "m").Soon().After; got != time.Minute {
+		t.Errorf("soon took a longer time away: %s", got)
+	}
+}

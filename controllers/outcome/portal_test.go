@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const password = "portal-password-9f2c"
+
+// TestFrom maps each class of the portal's errors: who has to act (Hold: a person, Wait: time), and under which reason.
+func TestFrom(t *testing.T) {
+	tests := map[string]struct {
+		err    error
+		kind   Kind
+		reason string
+		says   string
+		after  time.Duration
+	}{
+		"busy":              {&cloud.Error{Code: cloud.CodeResourceBusy, Status: 409}, Wait, infrav1.PortalBusyReason, "waiting for it", busyRetry},
+		"second factor":     {&cloud.Error{Code: cloud.CodeMFARequired, Status: 403}, Hold, infrav1.MFARequiredReason, "totpSeed", 0},
+		"token or password": {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401}, Hold, infrav1.UnauthorizedReason, "identity Secret", 0},
+		"right":             {&cloud.Error{Status: 403, Message: "no"}, Hold, infrav1.ForbiddenReason, "the right to do this", 0},
+		"quota":             {&cloud.Error{Code: cloud.CodeQuotaExceeded, Status: 422, Message: "50 at most"}, Hold, infrav1.QuotaExceededReason, "50 at most", 0},
+		"capacity":          {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Hold, infrav1.InsufficientCapacityReason, "trying again", 0},
+		"not found":         {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Hold, infrav1.NotFoundReason, "check the identifier", 0},
+		"invalid":           {&cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "zoneId"}, Hold, infrav1.RefusedReason, "zoneId", 0},
+		"not allowed":       {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Hold, infrav1.RefusedReason, "what the portal refuses", 0},
+		"down":              {&cloud.Error{Status: 503}, Wait, infrav1.PortalUnavailableReason, "trying again", firstRetry},
+		"unknown code":      {&cloud.Error{Code: "TEAPOT", Status: 418, Message: "short and stout"}, Hold, infrav1.RefusedReason, "short and stout", 0},
+		"unsupported":       {&cloud.Error{Status: 405}, Wait, infrav1.InternalErrorReason, "not understood", firstRetry},
+		"not the portal's":  {errors.New("odd"), Wait, infrav1.InternalErrorReason, "odd", firstRetry},
+		"wrapped":           {fmt.Errorf("list versions: %w", &cloud.Error{Status: 403}), Hold, infrav1.ForbiddenReason, "", 0},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			o := From(test.err)
+			if o.Kind != test.kind || o.Reason != test.reason || o.After != test.after {
+				t.Errorf("got %+v, want kind %d, reason %s, after %s", o, test.kind, test.reason, test.after)
+			}
+			if !strings.Contains(o.Message, test.says) {
+				t.Errorf("%q does not say %q", o.Message, test.says)
+			}
+		})
+	}
+}
+
+// TestFromKeepsThePortalsTime: a time to come back that the portal named is kept, unless ours is later.
+func TestFromKeepsThePortalsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := time.Now().Add(3 * time.Minute)
+		if o := From(&cloud.Error{Status: 503, RetryAt: at}); o.Kind != Wait || o.After != 3*time.Minute {
+			t.Errorf("maintenance for three minutes: %+v", o)
+		}
+		if o := From(&cloud.Error{Status: 503, RetryAt: time.Now().Add(time.Second)}); o.After != firstRetry {
+			t.Errorf("maintenance for a second: %+v", o)
+		}
+		limited := From(&cloud.Error{Code: cloud.CodeRateLimited, Status: 429, RetryAt: at})
+		if limited.Kind != Later || limited.Reason != "" || limited.After != 3*time.Minute {
+			t.Errorf("rate limited: %+v, want nothing to tell and three minutes", limited)
+		}
+	})
+}
+
+// TestFromARealPortal takes the errors that only a client can make from the client itself.
+func TestFromARealPortal(t *testing.T) {
+	tests := map[string]struct {
+		user   emulator.User
+		with   string // password
+		fault  *emulator.Fault
+		kind   Kind
+		reason string
+	}{
+		"wrong password": {with: "another", kind: Hold, reason: infrav1.UnauthorizedReason},
+		"no second factor": {
+			user: emulator.User{TOTPSeed: "JBSWY3DPEHPK3PXP"},
+			kind: Hold, reason: infrav1.MFARequiredReason,
+		},
+		"cut off": {
+			fault: &emulator.Fault{Method: "DELETE", Cut: true, After: true},
+			kind:  Hold, reason: infrav1.OutcomeUnknownReason,
+		},
+		"login down":   {fault: &emulator.Fault{Path: "/login", Status: 503}, kind: Wait, reason: infrav1.PortalUnavailableReason},
+		"not there":    {kind: Hold, reason: infrav1.NotFoundReason},
+		"rate limited": {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Later},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				test.user.Email, test.user.Password = "a@portal.example", password
+				portal := openPortal(t, test.user)
+				if test.fault != nil {
+					if err := portal.Inject(*test.fault); err != nil {
+						t.Fatal(err)
+					}
+				}
+				o := From(deleteCluster(t, portal, test.with))
+				if o.Kind != test.kind || o.Reason != test.reason {
+					t.Errorf("got %+v, want kind %d, reason %q", o, test.kind, test.reason)
+				}
+				if strings.Contains(o.Message, password) {
+					t.Errorf("the password is in %q", o.Message)
+				}
+			})
+		})
+	}
+}
+
+func openPortal(t *testing.T, user emulator.User) *emulator.Portal {
+	t.Helper()
+	portal, err := emulator.New(emulator.Options{Seed: 1, Users: []emulator.User{user}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	return portal
+}
+
+// deleteCluster asks for the deletion of a cluster that does not exist.
+func deleteCluster(t *testing.T, portal *emulator.Portal, with string) error {
+	t.Helper()
+	if with == "" {
+		with = password
+	}
+	client, err := cloud.New(cloud.Config{
+		BaseURL: "https://portal.example", Email: "a@portal.example", Password: with, Transport: portal.Transport(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.DeleteCluster(context.Background(), "k8s-none")
+	if err == nil {
+		t.Fatal("no error")
+	}
+	return err
+}
