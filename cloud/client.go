@@ -56,13 +56,13 @@ func New(config Config) (*Client, error) {
 		wait:     config.Wait,
 		next:     &observed{observe: config.Observe, next: wire},
 	}
+	password := conceal(config.Password)
 	s := newSession(&entrance{
 		email:    config.Email,
-		password: conceal(config.Password),
+		password: password,
 		next:     below,
-		factor:   &secondFactor{seed: seed, ask: config.OTP, wait: config.Wait, next: below},
+		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, next: below},
 	})
-	password := conceal(config.Password)
 	return &Client{
 		name:     config.String(),
 		chain:    &replaying{session: s, next: &authorized{session: s, next: below}},

@@ -26,6 +26,7 @@ const (
 // goes to the two MFA endpoints and nowhere else.
 type secondFactor struct {
 	seed secret
+	hide secret // the password: no error repeats it
 	ask  func(context.Context) (string, error)
 	wait bool
 	next handler
@@ -125,7 +126,7 @@ func (f *secondFactor) call(ctx context.Context, r route, preMFA, code string) (
 		}
 	}
 	c.token = conceal(preMFA)
-	c.hidden = []string{code, f.seed.reveal()}
+	c.hidden = []string{code, f.seed.reveal(), f.hide.reveal()}
 	a, err := f.next.do(ctx, c)
 	if err != nil {
 		return nil, err
