@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 )
@@ -36,10 +37,14 @@ type User struct {
 	IDP      string // identity provider of the MFA; default: DefaultIDP
 }
 
-// GoString and String keep passwords and seeds out of logs and test output.
-func (u User) GoString() string { return u.String() }
-
+// String keeps passwords and seeds out of logs and test output.
 func (u User) String() string { return fmt.Sprintf("%s (%s, %s)", u.Email, u.Role, u.Account) }
+
+// Format implements fmt.Formatter for every verb, so that none walks the fields.
+func (u User) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, u.String()) }
+
+// MarshalJSON implements json.Marshaler; log encoders use it.
+func (u User) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // user is a User and what the portal remembers of them.
 type user struct {

@@ -3,6 +3,8 @@
 package emulator
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,10 +28,11 @@ type Mail struct {
 	ResetToken string    `json:"resetToken"` // the last segment of the link
 }
 
-// GoString and String keep the reset token out of logs and test output.
-func (m Mail) GoString() string { return m.String() }
-
+// String keeps the reset token out of logs and test output.
 func (m Mail) String() string { return "mail to " + m.To + ": " + m.Subject }
+
+// Format implements fmt.Formatter for every verb, so that none walks the fields.
+func (m Mail) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, m.String()) }
 
 // Mailbox returns what the portal sent to an address, oldest first.
 func (p *Portal) Mailbox(email string) []Mail {

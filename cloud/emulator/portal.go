@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -104,6 +105,9 @@ func (p *Portal) furnish() error {
 	}
 	return nil
 }
+
+// Format implements fmt.Formatter for every verb, so that none walks the portal's books: they hold secrets.
+func (p *Portal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "portal "+p.URL()) }
 
 // Seed of all randomness but secrets: a portal with the same seed and the same requests in the same order makes the
 // same choices.
