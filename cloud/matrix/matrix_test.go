@@ -61,6 +61,9 @@ func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 		t.Errorf("%s: %v, want %s: %v", what, got, m.want(r, f), err)
 	}
 	m.checkError(t, what, err)
+	if found := s.tap.leaked(fmt.Sprintf("%v %+v %#v %v", err, err, err, s.portal.Journal())); len(found) > 0 {
+		t.Errorf("%s: error or journal has %v", what, found)
+	}
 	s.portal.ClearFaults()
 	time.Sleep(2 * time.Minute) // whatever the client might still send
 	m.checkJournal(t, what, s.portal.Journal()[before:])

@@ -23,6 +23,7 @@ type scene struct {
 	*testing.T
 	portal *emulator.Portal
 	client *cloud.Client // has not asked anything yet
+	tap    *tap          // knows the secrets that passed between the two
 
 	cluster, job, instance, volume, version, reset string
 }
@@ -64,7 +65,8 @@ func careful(c *cloud.Config) { c.Email, c.TOTPSeed = mfaEmail, seed }
 func newScene(t *testing.T, options emulator.Options, changes ...func(*cloud.Config)) *scene {
 	t.Helper()
 	p := newPortal(t, options)
-	s := &scene{T: t, portal: p, client: newClient(t, p, changes...)}
+	s := &scene{T: t, portal: p, tap: newTap(p.Transport())}
+	s.client = newClient(t, p, append(changes, func(c *cloud.Config) { c.Transport = s.tap })...)
 	s.furnish(newClient(t, p))
 	return s
 }
