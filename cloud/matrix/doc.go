@@ -7,7 +7,8 @@
 //	matrix_test.go  fills the tables' cells; a create is never sent twice
 //	job_test.go     jobs that get stuck, fail, are forgotten, or succeed without an id
 //	life_test.go    a cluster's whole life under each shape and option
-//	canary_test.go  secrets are in no error, no printed form, no journal
+//	canary_test.go  secrets are in no error, no printed form, no journal; tap_test.go knows them
+//	whole_test.go   no method, endpoint or shape is left out
 //
 // Package cloud's own tests go deeper into single rules; these go over all of them.
 package matrix
