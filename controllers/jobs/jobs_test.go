@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package jobs
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// bench is a portal with one job on it, and one who follows the job.
+type bench struct {
+	*testing.T
+	portal   *emulator.Portal
+	client   *cloud.Client
+	follower Follower
+	op       *journal.Operation
+}
+
+// newBench starts a job (the creation of a VPC) that takes the given time; the faults strike that call or what follows.
+func newBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *bench {
+	t.Helper()
+	portal, err := emulator.New(emulator.Options{
+		Seed: 1, Users: []emulator.User{{Email: "a@portal.example", Password: "secret"}}, Faults: faults,
+		Durations: emulator.Durations{Pending: -1, VPC: takes},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	b := &bench{T: t, portal: portal, op: journal.New(journal.Create, "vpc")}
+	b.client, err = cloud.New(cloud.Config{
+		BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job, err := b.client.CreateVPC(t.Context(), cloud.CreateVPCRequest{Name: "vpc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.op.JobID = job.ID
+	return b
+}
+
+func (b *bench) look() (cloud.Job, bool, outcome.Outcome) {
+	return b.follower.Look(context.Background(), b.client, "default/a", b.op)
+}
+
+// polls are the times of the requests for the job.
+func (b *bench) polls() (times []time.Time) {
+	for _, e := range b.portal.Journal() {
+		if e.Route == "/jobs/{job_id}" {
+			times = append(times, e.Time)
+		}
+	}
+	return times
+}
+
+// follow looks again whenever it is told to, and, as events do, every second besides, until the job has ended.
+func (b *bench) follow(most time.Duration) (cloud.Job, bool, outcome.Outcome) {
+	b.Helper()
+	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Second) {
+		job, gone, o := b.look()
+		if o.IsDone() || gone {
+			return job, gone, o
+		}
+	}
+	b.Fatalf("the job has not ended after %s", most)
+	return cloud.Job{}, false, outcome.Outcome{}
+}
+
+func TestEvents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 23*time.Second)
+		start := time.Now()
+		b.follower.Accepted(b.client, b.op, outcome.Outcome{})
+		job, gone, o := b.follow(time.Minute)
+		if !o.IsDone() || gone || job.Failed() {
+			t.Fatalf("%+v %v %+v", job, gone, o)
+		}
+		last := start
+		for _, at := range b.polls() {
+			if between := at.Sub(last); between < firstLook {
+				t.Errorf("asked again after %s", between)
+			}
+			last = at
+		}
+		// specification, Jobs: about every 5 seconds; so the end is seen at the fifth look.
+		if n := len(b.polls()); n != 5 {
+			t.Errorf("%d looks at a job of 23 s", n)
+		}
+	})
+}
+
+// TestAnotherManager: whoever finds the job in the journal leaves it alone for its first seconds too.
+func TestAnotherManager(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Minute)
+		time.Sleep(2 * time.Second)
+		_, _, o := b.look()
+		if o.Kind != outcome.Later || o.After != 3*time.Second || len(b.polls()) != 0 {
+			t.Errorf("after 2 s: %+v, %d looks", o, len(b.polls()))
+		}
+		time.Sleep(o.After)
+		_, _, o = b.look()
+		if o.Kind != outcome.Later || o.After < firstLook || len(b.polls()) != 1 {
+			t.Errorf("after 5 s: %+v, %d looks", o, len(b.polls()))
+		}
+	})
+}
+
+func TestHowAJobEnds(t *testing.T) {
+	create := func(f emulator.Fault) emulator.Fault { f.Path = "/vpcs"; return f }
+	tests := map[string]struct {
+		fault        emulator.Fault
+		failed, gone bool
+	}{
+		"succeeded":              {create(emulator.Fault{JobDelay: time.Second}), false, false},
+		"failed":                 {create(emulator.Fault{Job: emulator.JobFails, JobCode: "QUOTA_EXCEEDED"}), true, false},
+		"unknown to the portal":  {create(emulator.Fault{Job: emulator.JobForgotten}), false, true},
+		"after a cut connection": {emulator.Fault{Path: "/jobs/{job_id}", Cut: true, Count: 1}, false, false},
+		"after maintenance":      {emulator.Fault{Path: "/jobs/{job_id}", Status: 503, Count: 2}, false, false},
+		"after a spoilt answer":  {emulator.Fault{Path: "/jobs/{job_id}", Body: emulator.BodyHTML, Count: 1}, false, false},
+		"after a lost token":     {emulator.Fault{Path: "/jobs/{job_id}", RevokeToken: true, Count: 1}, false, false},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 7*time.Second, test.fault)
+				job, gone, o := b.follow(10 * time.Minute)
+				if gone != test.gone || job.Failed() != test.failed {
+					t.Errorf("gone %v, job %+v, %+v", gone, job, o)
+				}
+				if test.failed && !cloud.IsQuota(job.Error) {
+					t.Errorf("the job's error is %v", job.Error)
+				}
+				if !gone {
+					if _, found := b.follower.next[b.op.JobID]; found {
+						t.Error("a job that has ended is still remembered")
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestTroubleIsNotPolledFast: a portal that does not answer is asked at most twice a minute, whatever events there are.
+func TestTroubleIsNotPolledFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 503})
+		for range 600 {
+			if _, _, o := b.look(); o.IsDone() {
+				t.Fatalf("%+v", o)
+			}
+			time.Sleep(time.Second)
+		}
+		if n := len(b.polls()); n < 10 || n > 20 {
+			t.Errorf("%d requests in 10 minutes", n)
+		}
+	})
+}
+
+// TestStuck: a job that is seen running after 30 minutes is told as stuck, and looked at slowly until it ends.
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 2*time.Second, emulator.Fault{Path: "/vpcs", Job: emulator.JobStuck})
+		for time.Since(b.op.Time.Time) < stuckAfter {
+			if _, _, o := b.look(); o.Kind != outcome.Later {
+				t.Fatalf("after %s: %+v", time.Since(b.op.Time.Time), o)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(10 * time.Second)
+		_, _, o := b.look()
+		if o.Kind != outcome.Hold || o.Reason != infrav1.JobStuckReason || o.After != stuckPoll {
+			t.Fatalf("after 30 minutes: %+v", o)
+		}
+		before := len(b.polls())
+		for range 16 * 60 {
+			b.look()
+			time.Sleep(time.Second)
+		}
+		if n := len(b.polls()) - before; n != 3 {
+			t.Errorf("%d looks at a stuck job in 16 minutes", n)
+		}
+		b.portal.ClearFaults()
+		if job, _, o := b.follow(10 * time.Minute); !o.IsDone() || job.Failed() {
+			t.Errorf("%+v %+v", job, o)
+		}
+	})
+}
+
+// TestNotLookingIsNotStuck: a manager that was away for an hour learns from one look that the job has ended.
+func TestNotLookingIsNotStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, 10*time.Second)
+		time.Sleep(time.Hour)
+		if job, _, o := b.look(); !o.IsDone() || job.Failed() {
+			t.Errorf("%+v %+v", job, o)
+		}
+	})
+}
+
+// TestWaitingForTheRateLimit: without a ticket nothing is sent and nothing is told.
+func TestWaitingForTheRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Hour)
+		time.Sleep(time.Minute)
+		for range 200 { // others use the account up
+			ticket, err := b.client.Reserve("default/other", cloud.Read)
+			if err != nil {
+				break
+			}
+			defer ticket.Release()
+		}
+		_, gone, o := b.look()
+		if gone || o.Kind != outcome.Later || o.After <= 0 || len(b.polls()) != 0 {
+			t.Errorf("gone %v, %+v, %d requests", gone, o, len(b.polls()))
+		}
+	})
+}
