@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+var key = client.ObjectKey{Namespace: "default", Name: "a"}
+
+// bench is a store with one object, and a copy of the object as a cache would hold it.
+type bench struct {
+	*testing.T
+	store  client.WithWatch
+	writer Writer
+	cached *infrav1.PortalControlPlane
+	wrote  []string // resource versions
+	writes int      // tried
+	before func() error
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, before: func() error { return nil }}
+	obj := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	b.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).Build()
+	b.cached = b.stored()
+	c := interceptor.NewClient(b.store, interceptor.Funcs{Patch: b.patch, Get: b.get})
+	b.writer = Writer{Client: c, Live: c, Wrote: func(obj client.Object) { b.wrote = append(b.wrote, obj.GetResourceVersion()) }}
+	return b
+}
+
+func (b *bench) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	b.writes++
+	if err := b.before(); err != nil {
+		return err
+	}
+	return c.Patch(ctx, obj, patch, opts...)
+}
+
+func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := b.before(); err != nil {
+		return err
+	}
+	return c.Get(ctx, key, obj, opts...)
+}
+
+// away makes the API server refuse everything for so long.
+func (b *bench) away(outage time.Duration) {
+	back := time.Now().Add(outage)
+	b.before = func() error {
+		if time.Now().Before(back) {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+}
+
+func (b *bench) stored() *infrav1.PortalControlPlane {
+	b.Helper()
+	obj := &infrav1.PortalControlPlane{}
+	if err := b.store.Get(b.Context(), key, obj); err != nil {
+		b.Fatal(err)
+	}
+	return obj
+}
+
+// somebodyElse writes the object, so that the cached copy is stale.
+func (b *bench) somebodyElse() {
+	b.Helper()
+	obj := b.stored()
+	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, "note", "of somebody else")
+	if err := b.store.Update(b.Context(), obj); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) operation() *Operation {
+	b.Helper()
+	op, err := Load(b.stored())
+	if err != nil {
+		b.Fatal(err)
+	}
+	return op
+}
+
+func TestIntend(t *testing.T) {
+	b := newBench(t)
+	op := New(Scale, "5")
+	if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.operation(); got == nil || got.ID != op.ID {
+		t.Errorf("stored %+v", got)
+	}
+	if len(b.wrote) != 1 || b.wrote[0] != b.stored().ResourceVersion {
+		t.Errorf("told of writes %v, the object is at %s", b.wrote, b.stored().ResourceVersion)
+	}
+}
+
+// TestIntendStopsAtAConflict: whoever reads old data must not call the portal.
+func TestIntendStopsAtAConflict(t *testing.T) {
+	b := newBench(t)
+	b.somebodyElse()
+	err := b.writer.Intend(t.Context(), b.cached, New(Create, "a"))
+	if !apierrors.IsConflict(err) || b.operation() != nil || b.writes != 1 || len(b.wrote) != 0 {
+		t.Errorf("%v; stored %+v after %d tries", err, b.operation(), b.writes)
+	}
+}
+
+// TestSettleAfterAConflict: an outcome is stored on the object as it is, and nothing that others wrote is lost.
+func TestSettleAfterAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		op := New(Scale, "5")
+		if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+			t.Fatal(err)
+		}
+		b.somebodyElse()
+		op.JobID = "job-1"
+		if err := b.writer.Settle(t.Context(), b.cached, func() { Put(b.cached, op) }); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.operation(); got == nil || got.JobID != "job-1" || b.stored().Annotations["note"] == "" {
+			t.Errorf("stored %v", b.stored().Annotations)
+		}
+		if b.cached.ResourceVersion != b.stored().ResourceVersion || b.cached.Annotations["note"] == "" {
+			t.Error("the caller's copy is not what is stored")
+		}
+	})
+}
+
+// TestSettleEndsWithTheObject: what is gone needs no outcome.
+func TestSettleEndsWithTheObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		if err := b.store.Delete(t.Context(), b.stored()); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		err := b.writer.Settle(t.Context(), b.cached, func() { Put(b.cached, New(Scale, "5")) })
+		if !apierrors.IsNotFound(err) || time.Since(start) > time.Second {
+			t.Errorf("%v after %s", err, time.Since(start))
+		}
+	})
+}
+
+// TestDetach: a reconcile that ends does not cut its call to the portal off.
+func TestDetach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reconcile, end := context.WithCancel(t.Context())
+		ctx, cancel := Detach(reconcile)
+		defer cancel()
+		end()
+		if err := ctx.Err(); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(CallTimeout + time.Second)
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Errorf("it never ends: %v", ctx.Err())
+		}
+	})
+}
