@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"slices"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// machineSpec is that of Machines of a version, as our templates have it: without bootstrap.
+func machineSpec(kind, name, version string) clusterv1.MachineSpec {
+	return clusterv1.MachineSpec{
+		ClusterName: clusterName, Version: version,
+		Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+		InfrastructureRef: ref(kind, name),
+	}
+}
+
+// machine creates a Machine without an owner, both hooks on, and its PortalMachine.
+func (w *world) machine(name string) *clusterv1.Machine {
+	w.Helper()
+	claim := &infrav1.PortalMachine{ObjectMeta: w.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
+	w.create(claim)
+	m := &clusterv1.Machine{ObjectMeta: w.meta(name), Spec: machineSpec("PortalMachine", name, version)}
+	m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: ""}
+	w.create(m)
+	return m
+}
+
+// bound creates such a Machine on a Node of the same name.
+func (w *world) bound(name string) (*clusterv1.Machine, *corev1.Node) {
+	w.Helper()
+	m, node := w.machine(name), w.node(name)
+	w.bind(m, node)
+	return m, node
+}
+
+var parameters = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+
+// template creates a PortalMachineTemplate.
+func (w *world) template(name string) {
+	w.Helper()
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: w.meta(name)}
+	template.Spec.Template.Spec = parameters
+	w.create(template)
+}
+
+// machineSet creates a MachineSet and a template of its name.
+func (w *world) machineSet(name, version string, replicas int32, order clusterv1.MachineSetDeletionOrder) *clusterv1.MachineSet {
+	w.Helper()
+	w.template(name)
+	labels := map[string]string{"set": name}
+	set := &clusterv1.MachineSet{ObjectMeta: w.meta(name), Spec: clusterv1.MachineSetSpec{
+		ClusterName: clusterName, Replicas: &replicas,
+		Selector: metav1.LabelSelector{MatchLabels: labels},
+		Deletion: clusterv1.MachineSetDeletionSpec{Order: order},
+		Template: clusterv1.MachineTemplateSpec{
+			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
+		},
+	}}
+	w.create(set)
+	return set
+}
+
+// machineDeployment creates a MachineDeployment and a template of its name.
+func (w *world) machineDeployment(name string, replicas int32) *clusterv1.MachineDeployment {
+	w.Helper()
+	w.template(name)
+	labels := map[string]string{"deployment": name}
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: w.meta(name), Spec: clusterv1.MachineDeploymentSpec{
+		ClusterName: clusterName, Replicas: &replicas,
+		Selector: metav1.LabelSelector{MatchLabels: labels},
+		Template: clusterv1.MachineTemplateSpec{
+			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
+		},
+	}}
+	w.create(deployment)
+	return deployment
+}
+
+// machinesWith waits until so many Machines carry the label, and returns them, the oldest first, then by name.
+func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machine {
+	w.Helper()
+	var found []*clusterv1.Machine
+	w.Eventually(func() int {
+		list := &clusterv1.MachineList{}
+		w.Expect(management.List(w.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels{label: value})).To(Succeed())
+		found = nil
+		for i := range list.Items {
+			found = append(found, &list.Items[i])
+		}
+		return len(found)
+	}).Should(Equal(count), "Machines with %s=%s", label, value)
+	slices.SortFunc(found, func(a, b *clusterv1.Machine) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return slices.Compare([]byte(a.Name), []byte(b.Name))
+	})
+	return found
+}
+
+// claim is the PortalMachine of a Machine.
+func (w *world) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
+	w.Helper()
+	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
+	w.read(claim)
+	return claim
+}
+
+// hand gives a Machine's claim a providerID, without waiting.
+func (w *world) hand(m *clusterv1.Machine, providerID string) {
+	w.Helper()
+	claim := w.claim(m)
+	change(w, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
+	changeStatus(w, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
+}
+
+// bind binds a Machine to a Node as our controllers do: hooks first, then the providerID; and waits for core.
+func (w *world) bind(m *clusterv1.Machine, node *corev1.Node) {
+	w.Helper()
+	change(w, m, func(m *clusterv1.Machine) {
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[infrav1.PreDrainHook], m.Annotations[infrav1.PreTerminateHook] = "", ""
+	})
+	w.hand(m, node.Spec.ProviderID)
+	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
+}
+
+// release takes a Machine that is being deleted off its Node, in the three writes of our controllers.
+func (w *world) release(m *clusterv1.Machine) {
+	w.Helper()
+	nowhere := "portal://" + w.namespace + "/released/" + m.Name
+	w.hand(m, nowhere)
+	w.Eventually(w.providerIDOf(m)).Should(Equal(nowhere))
+	changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	w.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
+	w.Eventually(w.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
+}
+
+// drop takes hooks off a Machine.
+func (w *world) drop(m *clusterv1.Machine, hooks ...string) {
+	w.Helper()
+	change(w, m, func(m *clusterv1.Machine) {
+		for _, hook := range hooks {
+			delete(m.Annotations, hook)
+		}
+	})
+}
+
+// hold puts a finalizer on a Machine's claim; letGo takes it off.
+func (w *world) hold(m *clusterv1.Machine) {
+	w.Helper()
+	change(w, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
+}
+
+func (w *world) letGo(m *clusterv1.Machine) {
+	w.Helper()
+	change(w, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
+}
+
+// say sets the claim's Ready condition to that message; core mirrors it in the pass that has seen the claim as it is.
+func (w *world) say(m *clusterv1.Machine, message string) {
+	w.Helper()
+	changeStatus(w, w.claim(m), func(c *infrav1.PortalMachine) {
+		c.Status.Conditions = []metav1.Condition{{
+			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Said", Message: message,
+			LastTransitionTime: metav1.Now(),
+		}}
+	})
+	w.Eventually(w.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
+}
+
+func (w *world) nodeOf(m *clusterv1.Machine) func() string {
+	return func() string { w.read(m); return m.Status.NodeRef.Name }
+}
+
+func (w *world) providerIDOf(m *clusterv1.Machine) func() string {
+	return func() string { w.read(m); return m.Spec.ProviderID }
+}
+
+// deletion is what core waits for with a Machine that is being deleted.
+func (w *world) deletion(m *clusterv1.Machine) func() string {
+	return w.condition(m, clusterv1.MachineDeletingCondition)
+}

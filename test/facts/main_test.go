@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+var (
+	// management is where Cluster API runs.
+	management client.WithWatch
+	// workload is the one API server behind all Clusters; their Nodes differ by name.
+	workload client.WithWatch
+	// kubeconfig leads to the workload API server.
+	kubeconfig []byte
+)
+
+// TestMain starts what all facts share.
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	// Facts mostly wait for core, which looks at an object once a second at most.
+	if err := flag.Set("test.parallel", "64"); err != nil {
+		panic(err)
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
+		return m.Run() // which skips
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	box, err := sandbox.Start(ctx, sandbox.Options{
+		Out: os.Stderr, Dir: os.Getenv("FACTS_DIR"), WithoutManager: true, WithoutPortal: true,
+	})
+	if err != nil {
+		return failed(err)
+	}
+	defer func() {
+		if err := box.Close(); err != nil {
+			code = failed(err)
+		}
+	}()
+	if management, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()}); err != nil {
+		return failed(err)
+	}
+	stop, err := startWorkload(ctx, box)
+	if err != nil {
+		return failed(err)
+	}
+	defer stop()
+	return m.Run()
+}
+
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// startWorkload runs an API server that no controller touches: no kubelet reports, no Pod is scheduled.
+func startWorkload(ctx context.Context, box *sandbox.Sandbox) (stop func(), err error) {
+	dir := filepath.Join(box.Dir, "workload")
+	etcd, err := plane.StartEtcd(ctx, box.Binary("etcd"), dir)
+	if err != nil {
+		return nil, err
+	}
+	server, err := plane.New(plane.Options{Name: "workload", Dir: dir, Etcd: etcd, EtcdPrefix: "/workload"})
+	if err != nil {
+		etcd.Stop()
+		return nil, err
+	}
+	stop = func() { server.Stop(); etcd.Stop() }
+	if err := useWorkload(ctx, box, server); err != nil {
+		stop()
+		return nil, err
+	}
+	return stop, nil
+}
+
+func useWorkload(ctx context.Context, box *sandbox.Sandbox, server *plane.Plane) error {
+	if err := server.StartAPIServer(ctx, box.Binary("kube-apiserver")); err != nil {
+		return err
+	}
+	var err, kubeconfigErr error
+	workload, err = client.NewWithWatch(server.Config(), client.Options{Scheme: box.Client.Scheme()})
+	kubeconfig, kubeconfigErr = server.Kubeconfig()
+	if err := errors.Join(err, kubeconfigErr); err != nil {
+		return err
+	}
+	// What the controller for ServiceAccounts would create; Pods are refused without.
+	return workload.Create(ctx, &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "default"},
+	})
+}

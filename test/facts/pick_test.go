@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// Fact 1: a MachineSet with too many Machines deletes first those that are being deleted already, then those with the
+// annotation delete-machine, those that are updated in place, those that are not healthy, and only then by its order.
+// Machines that are being deleted count: they are replaced when they are gone.
+//
+// Rests on machineset/machineset_deletion_order.go (randomDeletionOrder, newestDeletionOrder, oldestDeletionOrder,
+// isMachineHealthy, sortableMachines) and on machineset/machineset_controller.go (getAndAdoptMachinesForMachineSet,
+// which does not leave out Machines that are being deleted; syncReplicas; deleteMachines).
+//
+// Not stated, since it is left to chance: Machines created in the same second. Only with the order Random, where
+// all healthy Machines rank the same, is it their names; with Newest and Oldest the rank is computed from the time of
+// each comparison, so that it is never the same for two Machines, and means nothing for these.
+func whichMachineGoes(t *testing.T) {
+	w := begin(t, "pick", stable(version))
+	for _, order := range []clusterv1.MachineSetDeletionOrder{
+		clusterv1.NewestMachineSetDeletionOrder, clusterv1.OldestMachineSetDeletionOrder, clusterv1.RandomMachineSetDeletionOrder,
+	} {
+		t.Run("deleting_annotated_updating_unhealthy_then_"+string(order), func(t *testing.T) { w.in(t).picks(order) })
+	}
+	t.Run("no_replacement_before_the_old_one_is_gone", func(t *testing.T) { w.in(t).countsDeleting() })
+}
+
+func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
+	set := w.machineSet(strings.ToLower(string(order)), version, 0, order)
+	machines := w.grow(set, 6)
+	switch order {
+	case clusterv1.OldestMachineSetDeletionOrder:
+		slices.Reverse(machines) // so that by age alone the opposite would be picked
+	case clusterv1.RandomMachineSetDeletionOrder:
+		slices.SortFunc(machines[4:], func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
+	}
+	deleting, annotated, updating, unhealthy, first := machines[0], machines[1], machines[2], machines[3], machines[5]
+	for _, m := range machines {
+		node := w.node(m.Name)
+		w.bind(m, node)
+		if m == unhealthy {
+			w.notReady(node, time.Now())
+		}
+	}
+	w.Eventually(w.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
+	w.annotate(updating, clusterv1.UpdateInProgressAnnotation)
+	w.annotate(annotated, clusterv1.DeleteMachineAnnotation)
+	w.delete(deleting)
+	w.Eventually(w.deletion(deleting)).Should(HavePrefix("True"))
+
+	expected := []string{}
+	for i, m := range []*clusterv1.Machine{deleting, annotated, updating, unhealthy, first} {
+		expected = append(expected, m.Name)
+		w.scale(set, int32(len(machines)-1-i))
+		w.Eventually(w.machines.deleting("set", set.Name)).Should(HaveLen(len(expected)))
+		w.Expect(w.machines.deleting("set", set.Name)()).To(Equal(expected), "scaled down by %d", i+1)
+	}
+}
+
+// grow scales a MachineSet up one by one, so that the ages of its Machines differ, and returns them, the oldest first.
+func (w *world) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machine {
+	w.Helper()
+	var machines []*clusterv1.Machine
+	for i := range count {
+		w.scale(set, int32(i+1))
+		machines = w.machinesWith("set", set.Name, i+1)
+		created := machines[i].CreationTimestamp.Time // whole seconds
+		w.Eventually(func() time.Duration { return time.Since(created) }).Should(BeNumerically(">", time.Second))
+	}
+	return machines
+}
+
+// scale waits until the MachineSet controller has seen the change.
+func (w *world) scale(set *clusterv1.MachineSet, replicas int32) {
+	w.Helper()
+	change(w, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
+	w.Eventually(func() bool { w.read(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
+}
+
+func (w *world) annotate(m *clusterv1.Machine, annotation string) {
+	w.Helper()
+	change(w, m, func(m *clusterv1.Machine) {
+		if m.Annotations == nil {
+			m.Annotations = map[string]string{}
+		}
+		m.Annotations[annotation] = ""
+	})
+}
+
+func (w *world) countsDeleting() {
+	set := w.machineSet("count", version, 2, clusterv1.NewestMachineSetDeletionOrder)
+	machines := w.machinesWith("set", set.Name, 2)
+	for _, m := range machines {
+		w.bind(m, w.node(m.Name))
+	}
+	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 2}))
+	w.delete(machines[0])
+	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 1}), "the MachineSet knows that a Machine is being deleted")
+	w.release(machines[0])
+	w.machinesWith("set", set.Name, 2)
+	w.Eventually(func() int { return len(w.machines.lives("set", set.Name)) }).Should(Equal(4))
+	w.Expect(w.machines.lives("set", set.Name)).To(Equal([]string{"ADDED", "ADDED", "DELETED", "ADDED"}))
+}
+
+// readyOf are a MachineSet's replicas, and those of them that are Ready, as it counts them.
+func (w *world) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
+	return func() [2]int32 {
+		w.read(set)
+		return [2]int32{ptr.Deref(set.Status.Replicas, 0), ptr.Deref(set.Status.ReadyReplicas, 0)}
+	}
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// Fact 5: a MachineSet creates no Machines of a newer minor version than the control plane's spec.version, nor of one
+// more than three minor versions older; and none at all, of whatever version, while the control plane's status shows
+// no version yet, or an older one than its spec. A newer patch version is no obstacle. It looks again every 15 seconds
+// by itself.
+//
+// Rests on machineset/machineset_preflight.go (runPreflightChecks, kubernetesVersionPreflightCheck,
+// controlPlaneStablePreflightCheck), machineset/machineset_controller.go (createMachines), internal/contract/
+// controlplane.go at the top (IsProvisioning, IsUpgrading) and core/main.go (--machineset-preflight-checks).
+func preflight(t *testing.T) {
+	const unstable, skewed = "ControlPlaneIsStable", "KubernetesVersionSkew"
+	status := stable(version)
+	status.Version, status.Versions = "", nil
+	w := begin(t, "preflight", status)
+	set := func(name, version string) *clusterv1.MachineSet {
+		return w.machineSet(name, version, 1, clusterv1.RandomMachineSetDeletionOrder)
+	}
+	blocked := func(set *clusterv1.MachineSet, check string) {
+		t.Helper()
+		w.Eventually(w.condition(set, clusterv1.MachineSetScalingUpCondition)).
+			Should(And(HavePrefix("True"), ContainSubstring(`"%s" preflight check failed`, check)))
+		w.Expect(w.machines.lives("set", set.Name)).To(BeEmpty())
+	}
+
+	same := set("same", version)
+	blocked(same, unstable) // provisioning
+
+	changeStatus(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
+	w.machinesWith("set", same.Name, 1)
+	w.machinesWith("set", set("newer-patch", "v1.35.99").Name, 1)
+	newerMinor := set("newer-minor", newer)
+	blocked(newerMinor, skewed)
+	blocked(set("older", "v1.31.0"), skewed)
+
+	change(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	blocked(set("upgrading", version), unstable)
+	blocked(newerMinor, unstable)
+
+	changeStatus(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	w.machinesWith("set", newerMinor.Name, 1)
+	w.machinesWith("set", "upgrading", 1)
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package facts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Fact 7: nodes can be taken over. While a MachineDeployment is rolled out, a new Machine and an old one can be bound
+// to one Node by the same providerID; both are Ready. The MachineDeployment then sees one more than it wants and has
+// the old MachineSet scaled down by one, which deletes exactly the Machine with the annotation delete-machine; that one
+// is released (fact 3). No Node is drained or deleted, and the MachineDeployment is Available all the time.
+//
+// While two Machines share a Node, what happens to that Node wakes neither of them; each sees it in its next pass. So
+// sharing should be short.
+//
+// Rests, beyond facts 1 and 3, on machinedeployment/machinedeployment_rollout_rollingupdate.go (reconcileNewMachineSet,
+// reconcileOldMachineSetsRollingUpdate), machinedeployment/machinedeployment_status.go (setAvailableCondition) and
+// machine/machine_controller.go (nodeToMachine).
+func takeover(t *testing.T) {
+	t.Parallel()
+	t.Run("surge_1_unavailable_0", func(t *testing.T) { begin(t, "takeover", stable(version)).takesOver() })
+	t.Run("surge_0_unavailable_1", func(t *testing.T) { begin(t, "takeover-in-place", stable(version)).takesOverFreed() })
+}
+
+// rollout brings up a MachineDeployment with two Machines on Nodes, and gives it another template. Each Machine comes
+// with the Node that it holds; first is the one that core would delete last.
+func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
+	w.Helper()
+	deployment = w.machineDeployment("workers", 2)
+	change(w, deployment, func(d *clusterv1.MachineDeployment) {
+		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
+			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
+			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
+				MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable)),
+			},
+		}
+	})
+	old = w.machinesWith("deployment", deployment.Name, 2)
+	slices.SortFunc(old, func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
+	nodes = map[string]*corev1.Node{}
+	for _, m := range old {
+		nodes[m.Name] = w.node(m.Name)
+		w.bind(m, nodes[m.Name])
+	}
+	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
+	w.template("next")
+	change(w, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	return deployment, old, nodes
+}
+
+func (w *world) takesOver() {
+	deployment, old, nodes := w.rollout(1, 0)
+	seen := observe[*clusterv1.MachineDeployment](w, management, &clusterv1.MachineDeploymentList{}, client.InNamespace(w.namespace))
+	expected := []string{}
+	for _, o := range old {
+		next := w.unbound(deployment, 3)
+		w.annotate(o, clusterv1.DeleteMachineAnnotation)
+		w.bind(next, nodes[o.Name])
+		w.Eventually(w.condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
+
+		expected = append(expected, o.Name)
+		w.Eventually(w.machines.deleting("deployment", deployment.Name)).Should(HaveLen(len(expected)))
+		w.Expect(w.machines.deleting("deployment", deployment.Name)()).To(Equal(expected))
+		w.Expect(w.shared(o, next)).To(BeTrue(), "both Machines are Ready on one Node")
+		w.release(o)
+	}
+	w.rolledOut(deployment, nodes)
+	w.Expect(w.machines.deleting("deployment", deployment.Name)()).To(Equal(expected), "no other Machine was deleted")
+	w.Expect(len(seen.all())).To(BeNumerically(">", len(old)))
+	for _, e := range seen.all() {
+		available := conditions.Get(e.object, clusterv1.MachineDeploymentAvailableCondition)
+		w.Expect(available.Status).To(BeEquivalentTo("True"), "%s", available.Message)
+	}
+}
+
+// shared looks back to before the old Machine was deleted: there was a moment when both were Ready on the same Node.
+func (w *world) shared(old, next *clusterv1.Machine) bool {
+	latest := map[string]*clusterv1.Machine{}
+	for _, e := range w.machines.all() {
+		latest[e.object.Name] = e.object
+		o, n := latest[old.Name], latest[next.Name]
+		if o != nil && n != nil && o.DeletionTimestamp == nil && o.Status.NodeRef == n.Status.NodeRef &&
+			conditions.IsTrue(o, clusterv1.MachineReadyCondition) && conditions.IsTrue(n, clusterv1.MachineReadyCondition) {
+			return true
+		}
+	}
+	return false
+}
+
+// takesOverFreed has the old Machine go first, as MaxUnavailable allows; the new one is bound to the Node it leaves.
+func (w *world) takesOverFreed() {
+	deployment, old, nodes := w.rollout(0, 1)
+	for i := range old {
+		w.Eventually(w.machines.deleting("deployment", deployment.Name)).Should(HaveLen(i + 1))
+		name := w.machines.deleting("deployment", deployment.Name)()[i]
+		o := old[slices.IndexFunc(old, func(m *clusterv1.Machine) bool { return m.Name == name })]
+		w.release(o)
+		w.bind(w.unbound(deployment, 2), nodes[o.Name])
+	}
+	w.rolledOut(deployment, nodes)
+}
+
+// unbound waits until the MachineDeployment has so many Machines, one of them without a providerID, and returns that.
+func (w *world) unbound(deployment *clusterv1.MachineDeployment, count int) *clusterv1.Machine {
+	w.Helper()
+	var found *clusterv1.Machine
+	w.Eventually(func() bool {
+		machines := w.machinesWith("deployment", deployment.Name, count)
+		i := slices.IndexFunc(machines, func(m *clusterv1.Machine) bool { return m.Spec.ProviderID == "" })
+		if i >= 0 {
+			found = machines[i]
+		}
+		return i >= 0
+	}).Should(BeTrue())
+	return found
+}
+
+// rolledOut waits until all Machines are of the new template, and checks that the Nodes noticed nothing.
+func (w *world) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[string]*corev1.Node) {
+	w.Helper()
+	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
+	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
+	w.Eventually(func() [2]int32 {
+		w.read(deployment)
+		return [2]int32{ptr.Deref(deployment.Status.Replicas, 0), ptr.Deref(deployment.Status.UpToDateReplicas, 0)}
+	}).Should(Equal([2]int32{2, 2}), "Machines, and those that are up to date")
+	for _, node := range nodes {
+		w.untouched(node)
+	}
+	// Core writes on a Node which Machine it belongs to; others, such as the cluster autoscaler, read that.
+	for _, m := range w.machinesWith("deployment", deployment.Name, 2) {
+		w.Eventually(func() string {
+			node := &corev1.Node{}
+			w.Expect(workload.Get(w.Context(), client.ObjectKey{Name: m.Status.NodeRef.Name}, node)).To(Succeed())
+			return node.Annotations[clusterv1.MachineAnnotation]
+		}).Should(Equal(m.Name))
+	}
+}
