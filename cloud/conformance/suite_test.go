@@ -27,7 +27,7 @@ var (
 type check struct {
 	name string
 	run  func(p *probe)
-	// network: it is about the connection, so it needs a listener.
+	// network: it is about the connection, so it needs a listener as well.
 	network bool
 }
 
@@ -56,7 +56,6 @@ type place func(t *testing.T, c check, skipped *string)
 func atEmulators(t *testing.T, c check, skipped *string) {
 	if c.network {
 		c.run(&probe{TB: t, site: listening(t), skipped: skipped})
-		return
 	}
 	synctest.Test(t, func(t *testing.T) { c.run(&probe{TB: t, site: emulated(t), skipped: skipped}) })
 }
