@@ -46,7 +46,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
-	identities := &identity.Resolver{Client: mgr.GetClient(), Pool: &cloud.Pool{}, UserAgent: UserAgent}
+	identities := &identity.Resolver{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, UserAgent: UserAgent}
 	cluster := &portalcluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,

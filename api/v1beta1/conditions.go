@@ -158,6 +158,8 @@ const (
 	// TemplateNotHonouredReason: a template asks for other workers than the portal cluster has; nothing is moved or scaled
 	// until it is reverted.
 	TemplateNotHonouredReason = "TemplateNotHonoured"
+	// NodesDifferReason: there are more or fewer worker nodes than the portal was asked for, and it was not us.
+	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready, and the portal repairs no nodes.
 	NodesNotReadyReason = "NodesNotReady"
 	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.

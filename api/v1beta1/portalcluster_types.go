@@ -7,11 +7,13 @@ import (
 )
 
 // PortalClusterSpec says where at the portal a Cluster lives, and under which account.
-// +kubebuilder:validation:XValidation:rule="has(oldSelf.network) || !has(self.network)",message="network cannot be added later: the portal places a cluster when it creates it"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.network) == has(self.network)",message="network cannot be added or removed later: the portal places a cluster when it creates it"
 type PortalClusterSpec struct {
 	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the
-	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA).
+	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA). It cannot be
+	// changed: to rotate credentials, change what the Secret holds.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="identityRef cannot be changed: change what the Secret holds"
 	IdentityRef PortalIdentityReference `json:"identityRef,omitzero"`
 
 	// zoneID is the portal's identifier of the zone. It cannot be changed.

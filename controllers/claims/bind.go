@@ -31,6 +31,9 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		i := v.choose(c, free)
 		if i < 0 || !settled {
 			without = append(without, c)
+			if c.state == Lost {
+				p.Lost = append(p.Lost, c.ClaimNode)
+			}
 			continue
 		}
 		v.bindTo(p, c, free[i])

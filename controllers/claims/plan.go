@@ -9,8 +9,12 @@ type Plan struct {
 	Scale bool
 	Size  int
 
+	// Present are the worker nodes whose machines exist, as far as can be seen.
+	Present int
+
 	// What the plan waits for, for conditions.
 	Unbound     int      // live Machines without a node
+	Lost        []string // the nodes that live Machines were bound to and that are gone
 	Free        int      // nodes without a Machine
 	Draining    []string // Machines that core still drains
 	DrainsFirst bool     // a scale down waits for them
@@ -60,7 +64,7 @@ const (
 func Make(v View) Plan {
 	v.Nodes = v.present()
 	claims, free := v.read()
-	p := &Plan{}
+	p := &Plan{Present: len(v.Nodes)}
 	if v.foreign(p, claims) {
 		return *p
 	}

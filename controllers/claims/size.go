@@ -50,6 +50,9 @@ func (v View) decideDown(p *Plan, claims []claim, free []Node, size int) {
 			drained[c.node.UID] = c.DrainedAt
 		}
 	}
+	if v.Adopted {
+		free = nil
+	}
 	leaving := len(free) + len(drained)
 	if len(p.Draining) > 0 || p.swapping() {
 		p.DrainsFirst = true

@@ -20,6 +20,8 @@ type View struct {
 	Operation Operation
 	// DownRefused: the portal refused, or failed, to go down to what is desired. What was drained for it is released.
 	DownRefused bool
+	// Adopted: nodes that no Machine holds are somebody's, and not removed.
+	Adopted bool
 	// Takeovers are allowed: core behaves as the facts say (design: tried on the real thing, test/facts).
 	Takeovers bool
 	Now       time.Time

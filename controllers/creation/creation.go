@@ -74,10 +74,14 @@ type Creation struct {
 	Prepare func(ctx context.Context) error
 	// Call sends the request.
 	Call func(ctx context.Context) (cloud.Created, error)
+	// Taken asks, before the intent, for a thing of that name that is there already; optional.
+	Taken func(ctx context.Context) (string, error)
 	// Find asks the portal for a thing of that name; nil: there is no way to ask.
 	Find func(ctx context.Context) (string, error)
 	// Accepted changes the object in the same write that stores the job. Optional.
 	Accepted func()
+	// Stranger tells whether the job was started by another user of the portal, so that a 404 says nothing. Optional.
+	Stranger func(ctx context.Context) bool
 	// Created stores the id on the object; it runs in the same write that ends the operation.
 	Created func(id string)
 	// Failed changes the object after a job that failed; it runs in the same write that ends the operation.
@@ -95,7 +99,7 @@ func (m Machinery) Step(ctx context.Context, c Creation) outcome.Outcome {
 	case op.Unknown != "":
 		return m.unknown(ctx, c, op)
 	case op.JobID == "":
-		return m.lost(ctx, c, op, "the manager stopped while the call was under way")
+		return m.orphaned(ctx, c, op)
 	}
 	return m.follow(ctx, c, op)
 }
@@ -110,6 +114,9 @@ func (m Machinery) start(ctx context.Context, c Creation) outcome.Outcome {
 			return m.Backoff.Refuse(c.Flow, c.Attempt, outcome.From(err))
 		}
 	}
+	if o := m.taken(ctx, c); !o.IsDone() {
+		return o
+	}
 	if !m.Slots.take() {
 		return outcome.Come(time.Second)
 	}
@@ -120,6 +127,23 @@ func (m Machinery) start(ctx context.Context, c Creation) outcome.Outcome {
 	}
 	defer ticket.Release()
 	return m.send(ctx, c, ticket)
+}
+
+// taken holds if the portal has a thing of that name (specification, Limits 4: look the resource up first). A portal
+// that does not answer that is no hindrance.
+func (m Machinery) taken(ctx context.Context, c Creation) outcome.Outcome {
+	if c.Taken == nil {
+		return outcome.Outcome{}
+	}
+	id, err := c.Taken(ctx)
+	switch {
+	case err != nil && !cloud.IsUnsupported(err):
+		return m.Backoff.Refuse(c.Flow, c.Attempt, outcome.From(err))
+	case id != "":
+		return m.Backoff.Refuse(c.Flow, c.Attempt, outcome.HoldFor(0, infrav1.RefusedReason,
+			"the portal has a %s named %q already (id %s): %s, or choose another name", c.Noun, c.Target, id, c.WayOut))
+	}
+	return outcome.Outcome{}
 }
 
 // send stores the intent, makes the call and stores what came of it.
@@ -148,8 +172,7 @@ func (m Machinery) send(ctx context.Context, c Creation, ticket cloud.Ticket) ou
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	c.Portal.Governor().JobStarted(string(c.Type), op.JobID)
-	return m.Jobs.Accepted(op, c.running(op))
+	return m.Jobs.Accepted(c.Portal, op, c.running(op))
 }
 
 // refused settles a call that failed: definitely, or with an outcome that nobody knows.
@@ -167,6 +190,9 @@ func (m Machinery) refused(ctx context.Context, c Creation, op *journal.Operatio
 func (m Machinery) follow(ctx context.Context, c Creation, op *journal.Operation) outcome.Outcome {
 	job, gone, o := m.Jobs.Look(ctx, c.Portal, c.Flow, op)
 	switch {
+	case gone && c.Stranger != nil && c.Stranger(ctx):
+		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s under this user, but another user "+
+			"started it: put that user's credentials back into the identity Secret", op.JobID)
 	case gone:
 		return m.lost(ctx, c, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID))
 	case o.Kind == outcome.Later:
@@ -222,6 +248,16 @@ func (m Machinery) failed(ctx context.Context, c Creation, op *journal.Operation
 		op.JobID, c.Noun, c.Target))
 }
 
+// orphaned notes that the manager stopped between intent and answer. The optimistic lock makes sure that this was not
+// read from a cache that has not seen the answer yet.
+func (m Machinery) orphaned(ctx context.Context, c Creation, op *journal.Operation) outcome.Outcome {
+	op.Unknown = "the manager stopped while the call was under way"
+	if err := m.Writer.Change(ctx, c.Object, func() { journal.Put(c.Object, op) }); err != nil {
+		return outcome.Fail(err)
+	}
+	return m.unknown(ctx, c, op)
+}
+
 // lost stores that the outcome is unknown, and why.
 func (m Machinery) lost(ctx context.Context, c Creation, op *journal.Operation, why string) outcome.Outcome {
 	ctx, cancel := journal.Detach(ctx)
@@ -238,14 +274,17 @@ func (m Machinery) unknown(ctx context.Context, c Creation, op *journal.Operatio
 	if journal.RetryAllowed(c.Object, op) {
 		return m.retry(ctx, c)
 	}
+	var again time.Duration
 	if c.Find != nil && !op.Searched {
-		if o := m.search(ctx, c, op); o.IsDone() || o.Kind == outcome.Later || o.Kind == outcome.Failed {
+		o := m.search(ctx, c, op)
+		if o.IsDone() || o.Kind == outcome.Later || o.Kind == outcome.Failed {
 			return o
 		}
+		again = o.After
 	}
-	return outcome.HoldFor(0, infrav1.OutcomeUnknownReason,
-		"whether the portal created %s %q is unknown: %s. Look for it at the portal. If it is there, %s. If it is not, allow one retry: "+
-			"kubectl annotate %s %s -n %s %s=%s", c.Noun, c.Target, op.Unknown, c.WayOut,
+	return outcome.HoldFor(again, infrav1.OutcomeUnknownReason,
+		"whether the portal created %s %q is unknown: %s. Look for it at the portal. If it is there, %s. If it is not, say so, "+
+			"which allows one retry: kubectl annotate %s %s -n %s %s=%s", c.Noun, c.Target, op.Unknown, c.WayOut,
 		kindOf(c.Object), c.Object.GetName(), c.Object.GetNamespace(), infrav1.RetryOperationAnnotation, op.ID)
 }
 
@@ -258,11 +297,14 @@ func (m Machinery) retry(ctx context.Context, c Creation) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	return m.start(ctx, c)
+	return outcome.Come(0) // with the request as it is to be now
 }
 
 // search asks the portal once whether the thing is there.
 func (m Machinery) search(ctx context.Context, c Creation, op *journal.Operation) outcome.Outcome {
+	if refused, found := m.Backoff.Recall(c.Flow+"/find", op.ID); found {
+		return refused
+	}
 	id, err := c.Find(ctx)
 	switch {
 	case err == nil && id != "":

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -25,7 +26,9 @@ import (
 type Resolver struct {
 	// Client must read Secrets live: a rotated password counts at once.
 	Client client.Client
-	Pool   *cloud.Pool
+	// Live reads past the cache.
+	Live client.Reader
+	Pool *cloud.Pool
 	// UserAgent is sent with every request to the portal.
 	UserAgent string
 	// Observe is told of every request, for metrics.
@@ -100,15 +103,20 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	return outcome.Outcome{}
 }
 
-// Release takes our finalizer off the Secret unless another PortalCluster of the namespace still needs it.
+// Release takes our finalizer off the Secret unless another PortalCluster of the namespace still needs it. One that is
+// being deleted needs it while its control plane is there; of two that go together, the second releases the Secret.
 func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) error {
 	clusters := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, clusters, client.InNamespace(leaving.Namespace)); err != nil {
+	if err := r.Live.List(ctx, clusters, client.InNamespace(leaving.Namespace)); err != nil {
 		return err
 	}
-	for _, other := range clusters.Items {
-		if other.UID != leaving.UID && other.Spec.IdentityRef == leaving.Spec.IdentityRef {
-			return nil
+	for i := range clusters.Items {
+		other := &clusters.Items[i]
+		if other.UID == leaving.UID || other.Spec.IdentityRef != leaving.Spec.IdentityRef {
+			continue
+		}
+		if needs, err := r.needs(ctx, other); err != nil || needs {
+			return err
 		}
 	}
 	secret := &corev1.Secret{}
@@ -121,4 +129,17 @@ func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) 
 		return nil
 	}
 	return client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+func (r *Resolver) needs(ctx context.Context, user *infrav1.PortalCluster) (bool, error) {
+	if user.DeletionTimestamp.IsZero() {
+		return true, nil
+	}
+	name := user.Labels[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return false, nil
+	}
+	controlPlanes := &infrav1.PortalControlPlaneList{}
+	err := r.Live.List(ctx, controlPlanes, client.InNamespace(user.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
+	return len(controlPlanes.Items) > 0, err
 }

@@ -20,6 +20,8 @@ const (
 	stuckAfter = 30 * time.Minute
 	// stuckPoll is how often a stuck job is looked at. It is never issued again.
 	stuckPoll = 5 * time.Minute
+	// troublePoll is how often a job is asked for whose answer is an error.
+	troublePoll = 30 * time.Second
 	// firstLook is how long a job is left alone.
 	firstLook = 5 * time.Second
 )
@@ -45,10 +47,9 @@ func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, 
 	job, err := portal.Job(cloud.WithTicket(ctx, ticket), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
-		f.forget(op.JobID)
-		return cloud.Job{}, true, outcome.From(err)
+		return cloud.Job{}, true, f.later(op, trouble(outcome.From(err)))
 	case err != nil:
-		return cloud.Job{}, false, f.later(op, outcome.From(err))
+		return cloud.Job{}, false, f.later(op, trouble(outcome.From(err)))
 	case job.Done():
 		f.forget(op.JobID)
 		portal.Governor().JobFinished(string(op.Type), op.JobID, time.Since(op.Time.Time))
@@ -57,9 +58,19 @@ func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, 
 	return job, false, f.running(portal, op)
 }
 
+// trouble keeps an error from being polled as fast as a job.
+func trouble(o outcome.Outcome) outcome.Outcome {
+	if o.Kind != outcome.Later {
+		o.After = max(o.After, troublePoll)
+	}
+	return o
+}
+
 // Accepted returns the outcome of a job that the portal has just accepted, with the time of the first look.
-func (f *Follower) Accepted(op *journal.Operation, o outcome.Outcome) outcome.Outcome {
-	return f.later(op, o)
+func (f *Follower) Accepted(portal *cloud.Client, op *journal.Operation, o outcome.Outcome) outcome.Outcome {
+	next := f.running(portal, op)
+	o.After = next.After
+	return o
 }
 
 // running is the outcome for a job that was just seen pending or running.

@@ -3,6 +3,7 @@
 package journal
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -73,6 +74,15 @@ func RetryAllowed(obj client.Object, op *Operation) bool {
 func BlocksMove(obj client.Object) bool {
 	_, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]
 	return blocked
+}
+
+// LetMove takes clusterctl's block-move annotation off a paused object: no call is under way, since its reconciler is the
+// only one that makes calls for it, so its operation may move along.
+func (w Writer) LetMove(ctx context.Context, obj client.Object) error {
+	if !BlocksMove(obj) {
+		return nil
+	}
+	return w.Change(ctx, obj, func() { delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation) })
 }
 
 func load[T any](obj client.Object, annotation string) (*T, error) {

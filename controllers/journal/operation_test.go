@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -58,15 +60,20 @@ func TestBlockMove(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			obj := &infrav1.PortalCluster{}
 			Put(obj, &Operation{Type: Create})
-			if !BlocksMove(obj) {
+			if !blocksMove(obj) {
 				t.Fatal("an intent does not block a move")
 			}
 			Put(obj, test.op)
-			if BlocksMove(obj) != test.blocked {
+			if blocksMove(obj) != test.blocked {
 				t.Errorf("blocks a move: %v", !test.blocked)
 			}
 		})
 	}
+}
+
+func blocksMove(obj client.Object) bool {
+	_, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]
+	return blocked
 }
 
 func TestRetryAllowed(t *testing.T) {

@@ -15,8 +15,13 @@ type Record struct {
 	UserID string `json:"userID,omitempty"`
 	// Size is the number of workers that the portal last accepted; -1: to be counted.
 	Size int `json:"size"`
+	// Adopted is true until Machines and the nodes of a cluster that was taken over are one to one for the first time: until
+	// then no node is removed that no Machine has held.
+	Adopted bool `json:"adopted,omitempty"`
 	// RefusedSize is what the portal refused, or failed, to scale down to. Nothing is drained for that size again.
 	RefusedSize *int `json:"refusedSize,omitempty"`
+	// Drift is the set of nodes, other than the size, for which the portal was asked once to restore the size.
+	Drift string `json:"drift,omitempty"`
 	// Version is the Kubernetes version last reached by the whole cluster, as spec.version writes it.
 	Version string `json:"version,omitempty"`
 	// FailedUpgrade is the version of an upgrade that failed half way and is still to be reached.

@@ -178,3 +178,25 @@ func TestDetach(t *testing.T) {
 		}
 	})
 }
+
+// TestLetMove: a paused object may be moved, operation and all.
+func TestLetMove(t *testing.T) {
+	b := newBench(t)
+	op := New(Create, "a")
+	if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+		t.Fatal(err)
+	}
+	if !blocksMove(b.stored()) {
+		t.Fatal("an intent does not block a move")
+	}
+	if err := b.writer.LetMove(t.Context(), b.cached); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.operation(); blocksMove(b.stored()) || got == nil || got.ID != op.ID {
+		t.Errorf("stored %v", b.stored().Annotations)
+	}
+	writes := b.writes
+	if err := b.writer.LetMove(t.Context(), b.cached); err != nil || b.writes != writes {
+		t.Errorf("%v; an object that may move already was written", err)
+	}
+}

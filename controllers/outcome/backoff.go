@@ -11,6 +11,7 @@ import (
 const (
 	firstRetry = 30 * time.Second // at most two attempts a minute
 	lastRetry  = 10 * time.Minute
+	lastWait   = 2 * time.Minute // for what passes by itself
 	forgetAt   = time.Hour
 )
 
@@ -46,17 +47,21 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 }
 
 // Refuse remembers that the attempt ended in the outcome, and returns the outcome with the time to try again: 30 s
-// after the first time, twice as long after each further one up to 10 min, with up to a fifth more as jitter. A longer
-// time in the outcome itself (the portal asked for it) is kept.
+// after the first time, twice as long after each further one up to 10 min, with up to a fifth more as jitter. What
+// passes by itself (Wait) begins with its own time and goes up to 2 min. A longer time in the outcome itself (the portal
+// asked for it) is kept.
 func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if o.Kind == Done || o.Kind == Later {
 		return o
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delay := firstRetry
+	delay, most := firstRetry, lastRetry
+	if o.Kind == Wait && o.After > 0 && o.After < lastWait {
+		delay, most, o.After = o.After, lastWait, 0
+	}
 	if r, found := b.refused[key]; found && r.attempt == attempt {
-		delay = min(2*r.delay, lastRetry)
+		delay = min(2*r.delay, most)
 	}
 	b.sweep()
 	wait := max(o.After, delay+rand.N(delay/5))

@@ -59,9 +59,9 @@ func (o Outcome) With(reason, format string, args ...any) Outcome {
 	return o
 }
 
-// Soon returns the outcome with a time to look again, for what the portal has just begun.
-func (o Outcome) Soon() Outcome {
-	o.After = max(o.After, 5*time.Second)
+// In returns the outcome with the time to look again.
+func (o Outcome) In(after time.Duration) Outcome {
+	o.After = after
 	return o
 }
 
@@ -91,8 +91,13 @@ func BlockedBy(reason, format string, args ...any) Outcome {
 // Come comes back after a time, with nothing to tell.
 func Come(after time.Duration) Outcome { return Outcome{Kind: Later, After: max(after, time.Second)} }
 
-// Fail is an unexpected error.
-func Fail(err error) Outcome { return Outcome{Kind: Failed, Err: err} }
+// Fail is an unexpected error. A conflict is none: somebody else wrote the object, so it is looked at again.
+func Fail(err error) Outcome {
+	if apierrors.IsConflict(err) {
+		return Come(0)
+	}
+	return Outcome{Kind: Failed, Err: err}
+}
 
 // Result is the ctrl.Result for a list of outcomes: the soonest of their times, at poll priority.
 func Result(outcomes ...Outcome) ctrl.Result {
@@ -108,11 +113,10 @@ func Result(outcomes ...Outcome) ctrl.Result {
 	return ctrl.Result{RequeueAfter: after, Priority: ptr.To(PollPriority)}
 }
 
-// FirstError is the error of the first step that failed in a way nobody foresaw. A conflict is none: somebody else wrote
-// the object, which wakes the reconciler again.
+// FirstError is the error of the first step that failed in a way nobody foresaw.
 func FirstError(outcomes ...Outcome) error {
 	for _, o := range outcomes {
-		if o.Kind == Failed && !apierrors.IsConflict(o.Err) {
+		if o.Kind == Failed {
 			return o.Err
 		}
 	}

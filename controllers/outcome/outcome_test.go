@@ -71,10 +71,7 @@ func TestWords(t *testing.T) {
 	if got := Come(time.Minute).With("R", "words"); got.Reason != "" || got.Message != "" {
 		t.Errorf("an outcome without anything to tell says %+v", got)
 	}
-	if got := WaitFor(0, "R", "m").Soon().After; got != 5*time.Second {
-		t.Errorf("soon is %s", got)
-	}
-	if got := WaitFor(time.Minute, "R", "m").Soon().After; got != time.Minute {
-		t.Errorf("soon took a longer time away: %s", got)
+	if got := WaitFor(0, "R", "m").In(time.Minute).After; got != time.Minute {
+		t.Errorf("in a minute is %s", got)
 	}
 }

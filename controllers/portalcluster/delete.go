@@ -6,6 +6,7 @@ import (
 	"context"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,7 +32,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	s.deleting = outcome.WaitFor(0, infrav1.DeletingReason, "releasing the identity Secret")
 	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
 		r.event(s, infrav1.EventNetworkRemains, "Delete",
-			"network %s, created from %s, remains: the portal's API cannot delete networks", id, s.portalCluster.Spec.Network.CIDR)
+			"network %s, created from %s, remains: the portal's API cannot delete networks", id, ptr.Deref(s.portalCluster.Spec.Network, infrav1.PortalNetwork{}).CIDR)
 	}
 	if err := r.Identities.Release(ctx, s.portalCluster); err != nil {
 		return ctrl.Result{}, err

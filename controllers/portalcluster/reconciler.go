@@ -46,16 +46,17 @@ type Reconciler struct {
 	Recorder         events.EventRecorder
 	WatchFilterValue string
 
-	backoff outcome.Backoff
-	jobs    jobs.Follower
-	slots   creation.Slots
+	controller capicontroller.Controller
+	backoff    outcome.Backoff
+	jobs       jobs.Follower
+	slots      creation.Slots
 }
 
 // SetupWithManager adds the reconciler to the manager.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcluster")
 	toPortalCluster := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("PortalCluster"), mgr.GetClient(), &infrav1.PortalCluster{})
-	return capicontroller.NewControllerManagedBy(mgr, log).
+	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalCluster{}).
 		WithOptions(options).
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
@@ -63,7 +64,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
 		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
-		Complete(ctx, r)
+		Build(ctx, r)
+	return err
 }
 
 // fromControlPlane wakes the PortalCluster of the same Cluster: its deletion waits for the control plane to go.
@@ -118,6 +120,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
+		if err == nil && isPaused {
+			err = r.writer().LetMove(ctx, portalCluster)
+		}
 		return ctrl.Result{}, err
 	}
 	s := &scope{cluster: cluster, portalCluster: portalCluster}
@@ -147,6 +152,9 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 
 // reconcilePlace settles VPC and network, once the portal accepts the identity.
 func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outcome {
+	if s.identityReady.Kind == outcome.Later {
+		return s.identityReady
+	}
 	if !s.identityReady.IsDone() {
 		return outcome.BlockedBy(infrav1.WaitingForIdentityReason, "see condition IdentityReady")
 	}
@@ -186,7 +194,17 @@ func (r *Reconciler) machinery() creation.Machinery {
 	return creation.Machinery{Writer: r.writer(), Jobs: &r.jobs, Backoff: &r.backoff, Slots: &r.slots}
 }
 
-func (r *Reconciler) writer() journal.Writer { return journal.Writer{Client: r.Client, Live: r.Live} }
+func (r *Reconciler) writer() journal.Writer {
+	return journal.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
+}
+
+// wrote keeps the next pass from reading a cache that has not seen our own write.
+func (r *Reconciler) wrote(obj client.Object) {
+	if r.controller != nil {
+		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,
+			capicontroller.StructuredObject(infrav1.GroupVersion, "PortalCluster"), obj.GetResourceVersion())
+	}
+}
 
 // attemptKey names what a step tries, for the backoff.
 func (s *scope) attemptKey(step string) string {

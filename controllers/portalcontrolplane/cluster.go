@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -62,6 +64,8 @@ func (r *Reconciler) adopt(ctx context.Context, s *scope) outcome.Outcome {
 func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateClusterRequest, attempt string) outcome.Outcome {
 	portal, cp := s.identity.Portal, s.controlPlane
 	var userID string
+	minted := isMinted(cp.Name, request.Name)
+	abandoned, next := append(slices.Clone(s.record.AbandonedNames), request.Name), mintName(cp.Name)
 	o := r.machinery().Step(ctx, creation.Creation{
 		Object: cp, Portal: portal, Type: journal.Create, Noun: "cluster", Target: request.Name,
 		Flow: s.flow(), Attempt: attempt, Reason: infrav1.CreatingReason,
@@ -77,12 +81,13 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 			userID, err = portal.UserID(ctx)
 			return err
 		},
-		Find:    func(ctx context.Context) (string, error) { return findCluster(ctx, portal, request.Name) },
-		Created: func(id string) { cp.Spec.ClusterID = id },
+		Taken:    func(ctx context.Context) (string, error) { return findUnlessMinted(ctx, portal, request.Name, !minted) },
+		Find:     func(ctx context.Context) (string, error) { return findUnlessMinted(ctx, portal, request.Name, minted) },
+		Stranger: func(ctx context.Context) bool { return r.stranger(ctx, s) },
+		Created:  func(id string) { cp.Spec.ClusterID = id },
 		Failed: func() {
-			s.record.AbandonedNames = append(s.record.AbandonedNames, request.Name)
-			journal.PutRecord(cp, s.record)
-			cp.Spec.ClusterName = mintName(cp.Name)
+			journal.PutRecord(cp, &journal.Record{Size: journal.SizeUnknown, AbandonedNames: abandoned})
+			cp.Spec.ClusterName = next
 		},
 	})
 	if err := s.loadJournal(); err != nil {
@@ -99,6 +104,7 @@ func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, use
 	return &journal.Record{
 		UserID:         userID,
 		Size:           request.Size,
+		Version:        s.controlPlane.Spec.Version,
 		Workers:        &infrav1.WorkerParameters{ServiceOfferingID: request.ServiceOfferingID, SSHKeyPair: request.SSHKeyPair},
 		NetworkID:      request.NetworkID,
 		VPCID:          request.VPCID,
@@ -106,9 +112,15 @@ func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, use
 	}
 }
 
-func findCluster(ctx context.Context, portal *cloud.Client, name string) (string, error) {
+// findUnlessMinted asks the portal for a cluster of that name, in case this portal answers that. A name that a person
+// chose may be somebody else's cluster, so it is looked up before the portal is asked to create one, and what is found
+// after a call that was cut off proves nothing; with a name that we have minted it is the other way round.
+func findUnlessMinted(ctx context.Context, portal *cloud.Client, name string, ask bool) (string, error) {
+	if !ask {
+		return "", nil
+	}
 	found, err := portal.FindClusters(ctx, name)
-	if err != nil || len(found) != 1 {
+	if err != nil || len(found) == 0 {
 		return "", err
 	}
 	return found[0].ID, nil
@@ -129,7 +141,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 		return none, o
 	}
 	if wait := settleTime - time.Since(s.desired.youngest); wait > 0 {
-		return none, outcome.WaitFor(wait, infrav1.WaitingForWorkersReason, "MachineDeployments are still being created")
+		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForWorkersReason, "MachineDeployments are still being created")
 	}
 	version, o := r.offered(ctx, s, s.controlPlane.Spec.Version)
 	if !o.IsDone() {
@@ -162,9 +174,26 @@ func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
 
 // mintName makes a name that a person can find at the portal, and that was never used before.
 func mintName(base string) string {
-	const longest, suffix = 63, 5
-	if len(base) > longest-suffix-1 {
-		base = base[:longest-suffix-1]
-	}
-	return base + "-" + rand.String(suffix)
+	return stem(base) + rand.String(mintedLength)
+}
+
+const (
+	longestName  = 63
+	mintedLength = 5
+)
+
+// stem is the part of a minted name that tells whose it is.
+func stem(base string) string {
+	base = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, base)
+	return strings.Trim(base[:min(len(base), longestName-mintedLength-1)], "-") + "-"
+}
+
+// isMinted tells whether the name is one of ours.
+func isMinted(base, name string) bool {
+	return strings.HasPrefix(name, stem(base)) && len(name) == len(stem(base))+mintedLength
 }

@@ -38,8 +38,8 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 		return outcome.Fail(fmt.Errorf("watch Nodes: %w", err))
 	}
 	if s.running, err = r.serverVersion(ctx, s); err != nil {
-		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version: %v",
-			s.controlPlane.Spec.ControlPlaneEndpoint.String(), err)
+		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version",
+			s.controlPlane.Spec.ControlPlaneEndpoint.String())
 	}
 	if s.nodes, err = workers(ctx, workload); err != nil {
 		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))

@@ -42,8 +42,8 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 	case spec.ClusterID == "" && s.op == nil:
 		r.tellAbandoned(s)
 		return outcome.Outcome{} // the portal was never asked, or refused
-	case spec.DeletionPolicy == infrav1.DeletionPolicyRetain && spec.ClusterID != "":
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s (id %s) keeps running: deletionPolicy is Retain", spec.ClusterName, spec.ClusterID)
+	case spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s (id %q) is left as it is: deletionPolicy is Retain", spec.ClusterName, spec.ClusterID)
 		return outcome.Outcome{}
 	case !s.infrastructure.IsDone():
 		return s.infrastructure.Prefix("to delete the portal cluster (or set spec.deletionPolicy to Retain to leave it running)")
@@ -118,7 +118,7 @@ func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 	case gone:
 		return r.goneOrHidden(ctx, s, o)
 	case o.IsDone():
-		return outcome.WaitFor(0, infrav1.DeletingPortalClusterReason, "waiting for the portal to %s (job %s)", describe(s.op), s.op.JobID).Soon()
+		return outcome.WaitFor(0, infrav1.DeletingPortalClusterReason, "waiting for the portal to %s (job %s)", describe(s.op), s.op.JobID).In(o.After)
 	case o.Reason == infrav1.PortalBusyReason:
 		return o
 	}
@@ -127,11 +127,7 @@ func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 
 // goneOrHidden decides what a 404 means: only under the user that created the cluster does it say that it is gone.
 func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
-	userID, err := s.identity.Portal.UserID(ctx)
-	if err != nil {
-		return outcome.From(err)
-	}
-	if s.record.UserID == "" || s.record.UserID == userID {
+	if !r.stranger(ctx, s) {
 		return outcome.Outcome{}
 	}
 	return outcome.HoldFor(o.After, infrav1.AccountChangedReason,

@@ -31,6 +31,8 @@ type desired struct {
 	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone; those that are being
 	// deleted do not count.
 	sum int
+	// objects that ask for workers, those that are being deleted included.
+	objects int
 	// templates that the workers are made from, sorted.
 	templates []string
 	// youngest of the objects that count.
@@ -40,6 +42,7 @@ type desired struct {
 }
 
 func (d *desired) count(meta metav1.ObjectMeta, replicas *int32, template string) {
+	d.objects++
 	if !meta.DeletionTimestamp.IsZero() {
 		return
 	}
@@ -85,6 +88,9 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 			d.count(m.ObjectMeta, ptr.To[int32](1), "")
 		}
 	}
+	if d.objects == 0 {
+		d.known = false // nobody has said a number yet: that is not zero
+	}
 	return d, nil
 }
 
@@ -92,7 +98,7 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 // spec.workers where there is none yet.
 func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.WorkerParameters, outcome.Outcome) {
 	none := infrav1.WorkerParameters{}
-	if !s.desired.known {
+	if !s.desired.known && s.desired.objects > 0 {
 		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment has no spec.replicas yet")
 	}
 	if len(s.desired.templates) == 0 {

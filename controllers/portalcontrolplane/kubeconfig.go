@@ -93,13 +93,13 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, key client.O
 	if err != nil {
 		return r.backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
-	r.backoff.Forget(backoffKey)
 	if err := r.storeKubeconfig(ctx, s, key, stored, missing, config); err != nil {
-		return outcome.Fail(err)
+		return r.backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", key.Name, err))
 	}
-	if err := r.noteCluster(ctx, s, endpoint); err != nil {
-		return outcome.Fail(err)
+	if o := r.noteCluster(ctx, s, endpoint); !o.IsDone() {
+		return r.backoff.Refuse(backoffKey, attempt, o)
 	}
+	r.backoff.Forget(backoffKey)
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
 }
 
@@ -126,25 +126,29 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, key client.O
 }
 
 // noteCluster stores the endpoint, and of an adopted cluster the user that knows it.
-func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint) error {
+func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint) outcome.Outcome {
 	userID := s.record.UserID
 	if userID == "" {
 		var err error
 		if userID, err = s.identity.Portal.UserID(ctx); err != nil {
-			return err
+			return outcome.From(err)
 		}
 	}
 	if s.controlPlane.Spec.ControlPlaneEndpoint == endpoint && s.record.UserID == userID {
-		return nil
+		return outcome.Outcome{}
 	}
-	return r.change(ctx, s, func() {
+	err := r.change(ctx, s, func() {
 		s.controlPlane.Spec.ControlPlaneEndpoint = endpoint
 		s.record.UserID = userID
 		if s.controlPlane.Annotations[infrav1.RecordAnnotation] == "" {
-			s.record.Size = -1 // adopted: the workers have to be counted
+			s.record.Size, s.record.Adopted = journal.SizeUnknown, true
 		}
 		journal.PutRecord(s.controlPlane, s.record)
 	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Outcome{}
 }
 
 // endpointOf reads host and port of the API server from a kubeconfig. Nothing of its content gets into the errors.
@@ -158,13 +162,16 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 	if err != nil || server.Scheme != "https" || server.Hostname() == "" {
 		return none, errors.New("its server is no https URL")
 	}
+	if rest.ExecProvider != nil || rest.AuthProvider != nil || rest.BearerTokenFile != "" || rest.CertFile != "" || rest.KeyFile != "" || rest.CAFile != "" {
+		return none, errors.New("it refers to files or commands; certificates and tokens have to be in it")
+	}
 	if rest.Insecure {
 		return none, errors.New("it switches the verification of the server's certificate off")
 	}
 	host, port := server.Hostname(), 443
 	if server.Port() != "" {
-		if port, err = strconv.Atoi(server.Port()); err != nil {
-			return none, errors.New("the port of its server is no number")
+		if port, err = strconv.Atoi(server.Port()); err != nil || port < 1 || port > 65535 {
+			return none, errors.New("the port of its server is no port")
 		}
 	}
 	if ip := net.ParseIP(host); ip != nil {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -16,7 +17,7 @@ import (
 )
 
 // start begins an operation that is absolute and names the cluster by its id: scale, upgrade or delete. Done means that
-// the portal accepted it. accepted changes the record in the same write that stores the job.
+// the portal accepted it, and says when to look at the job. accepted changes the record in the same write that stores the job.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *journal.Operation, call func(context.Context) (cloud.Job, error), accepted func(*journal.Record)) outcome.Outcome {
 	key, attempt := s.attempt(op)
 	if refused, found := r.backoff.Recall(key, attempt); found {
@@ -47,10 +48,8 @@ func (r *Reconciler) start(ctx context.Context, s *scope, op *journal.Operation,
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	s.identity.Portal.Governor().JobStarted(string(op.Type), job.ID)
-	r.jobs.Accepted(op, outcome.Outcome{})
 	r.event(s, infrav1.EventOperationStarted, string(op.Type), "the portal accepted to %s (job %s)", describe(op), job.ID)
-	return outcome.Outcome{}
+	return r.jobs.Accepted(s.identity.Portal, op, outcome.Outcome{})
 }
 
 // notStarted drops the intent of a call that failed. Nobody may know whether a call that was cut off had an effect: then
@@ -64,16 +63,13 @@ func (r *Reconciler) notStarted(ctx context.Context, s *scope, op *journal.Opera
 		}
 		if cloud.IsUnknownOutcome(cause) {
 			s.record.Size = journal.SizeUnknown
-		} else if o.Kind == outcome.Hold && target(op) < op.From {
+		} else if target(op) < op.From && (cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) {
 			s.record.RefusedSize = ptr.To(target(op))
 		}
 		journal.PutRecord(s.controlPlane, s.record)
 	})
 	if err != nil {
 		return outcome.Fail(err)
-	}
-	if o.Kind == outcome.Wait && o.Reason == infrav1.PortalBusyReason {
-		return o
 	}
 	key, attempt := s.attempt(op)
 	return r.backoff.Refuse(key, attempt, o)
@@ -98,6 +94,9 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 	}
 	job, gone, o := r.jobs.Look(ctx, s.identity.Portal, s.flow(), op)
 	switch {
+	case gone && r.stranger(ctx, s):
+		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s under this user, but user %s started it: "+
+			"put that user's credentials back into the identity Secret", op.JobID, s.record.UserID)
 	case gone:
 		return r.ended(ctx, s, op, &cloud.Error{Message: "the portal does not know the job any more"})
 	case !o.IsDone():
@@ -106,6 +105,13 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 		return r.ended(ctx, s, op, job.Error)
 	}
 	return r.ended(ctx, s, op, nil)
+}
+
+// stranger tells whether the identity is of another portal user than the one that created the cluster: what the portal
+// does not know then may be there all the same (specification, HTTP status codes: 404).
+func (r *Reconciler) stranger(ctx context.Context, s *scope) bool {
+	userID, err := s.identity.Portal.UserID(ctx)
+	return err != nil || s.record.UserID != "" && s.record.UserID != userID
 }
 
 // dropIntent forgets an intent whose answer never came: the targets are absolute, so it is decided anew.
@@ -125,6 +131,8 @@ func (r *Reconciler) dropIntent(ctx context.Context, s *scope) outcome.Outcome {
 
 // ended stores how a job ended. The next step of the same pass decides what comes then.
 func (r *Reconciler) ended(ctx context.Context, s *scope, op *journal.Operation, failure *cloud.Error) outcome.Outcome {
+	ctx, cancel := journal.Detach(ctx)
+	defer cancel()
 	err := r.settle(ctx, s, func() {
 		journal.Put(s.controlPlane, nil)
 		remember(s.record, op, failure != nil)

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
@@ -32,6 +31,8 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;clusters/status;machinedeployments;machinesets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines;machines/status,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get;list;watch;update;patch
 
 // Reconciler reconciles PortalControlPlanes.
@@ -50,6 +51,7 @@ type Reconciler struct {
 	jobs       jobs.Follower
 	versions   offers
 	slots      creation.Slots
+	drifts     sightings
 }
 
 // step is one thing that a pass sees to; its outcome becomes the condition.
@@ -81,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, controlPlane); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
-			err = r.letMove(ctx, controlPlane)
+			err = r.writer().LetMove(ctx, controlPlane)
 		}
 		return ctrl.Result{}, err
 	}
@@ -120,15 +122,6 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 		}
 	}
 	return outcome.Result(all...), outcome.FirstError(all...)
-}
-
-// letMove takes clusterctl's block-move annotation off a paused object: no call is under way, since this reconciler is
-// the only one that makes calls for it, so its operation may move along.
-func (r *Reconciler) letMove(ctx context.Context, controlPlane *infrav1.PortalControlPlane) error {
-	if !journal.BlocksMove(controlPlane) {
-		return nil
-	}
-	return r.writer().Change(ctx, controlPlane, func() { delete(controlPlane.Annotations, clusterctlv1.BlockMoveAnnotation) })
 }
 
 func (r *Reconciler) writer() journal.Writer {

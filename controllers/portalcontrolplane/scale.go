@@ -22,15 +22,23 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	if from < 0 {
 		from = len(s.nodes)
 	}
+	return r.scaleTo(ctx, s, from, to, func(record *journal.Record) { record.Drift = "" })
+}
+
+// scaleTo sends the request; noted changes the record in the same write that stores the portal's answer.
+func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int, noted func(*journal.Record)) outcome.Outcome {
 	op := journal.New(journal.Scale, strconv.Itoa(to))
 	op.From = from
 	o := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
 		return s.identity.Portal.ScaleCluster(ctx, s.controlPlane.Spec.ClusterID, to)
-	}, func(record *journal.Record) { record.Size = to })
-	if o.IsDone() {
-		return s.workersOutcome().Soon()
-	}
-	if o.Kind == outcome.Wait && o.Reason == infrav1.PortalBusyReason {
+	}, func(record *journal.Record) {
+		record.Size = to
+		noted(record)
+	})
+	switch {
+	case o.IsDone():
+		return s.workersOutcome().In(o.After)
+	case o.Kind == outcome.Wait && o.Reason == infrav1.PortalBusyReason:
 		return o
 	}
 	return o.Prefix("scale from %d to %d workers", from, to)

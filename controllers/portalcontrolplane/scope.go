@@ -93,7 +93,8 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if s.portalCluster == nil {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "no PortalCluster found: name it in spec.infrastructureRef of the Cluster")
 	}
-	if !ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) {
+	deleting := !s.controlPlane.DeletionTimestamp.IsZero() // needs the identity only
+	if !deleting && !ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
 	}
 	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
@@ -121,10 +122,8 @@ func (r *Reconciler) change(ctx context.Context, s *scope, change func()) error 
 	return s.loadJournal()
 }
 
-// settle stores what became of a call to the portal; it does not give up before the time is up.
+// settle stores what became of a call to the portal; it does not give up before the context, a detached one, ends.
 func (r *Reconciler) settle(ctx context.Context, s *scope, change func()) error {
-	ctx, cancel := journal.Detach(ctx)
-	defer cancel()
 	if err := r.writer().Settle(ctx, s.controlPlane, change); err != nil {
 		return err
 	}

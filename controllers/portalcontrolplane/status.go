@@ -155,7 +155,7 @@ func (s *scope) countReplicas() {
 	}
 	status.Replicas = count(s.controlPlane.Spec.ClusterID != "")
 	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
-	if s.record.Version != "" {
+	if s.record.Version != "" && (connected || status.Version != "") {
 		status.Version = s.record.Version
 		status.Versions = []clusterv1.StatusVersion{{Version: s.record.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
@@ -163,7 +163,7 @@ func (s *scope) countReplicas() {
 	if s.outcomes[infrav1.ConnectedCondition].IsDone() && s.desired.known {
 		status.Workers = &infrav1.WorkerCounts{
 			Desired: int32(s.desired.sum),              //nolint:gosec // a count of workers
-			Size:    int32(s.record.Size),              //nolint:gosec // a count of workers
+			Size:    int32(max(0, s.record.Size)),      //nolint:gosec // a count of workers
 			Nodes:   int32(len(s.nodes)),               //nolint:gosec // a count of workers
 			Claimed: int32(len(s.nodes) - s.plan.Free), //nolint:gosec // a count of workers
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -30,7 +31,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if err := r.noteVersion(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
-	switch compareVersions(s.running, wanted) {
+	switch compareVersions(s.reached(), wanted) {
 	case 1:
 		return outcome.HoldFor(0, infrav1.DowngradeNotSupportedReason,
 			"the cluster runs %s and the portal does not downgrade: set spec.version to %s or a later version", s.record.Version, s.record.Version)
@@ -83,7 +84,7 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 		return s.identity.Portal.UpgradeCluster(ctx, s.controlPlane.Spec.ClusterID, version.ID)
 	}, nil)
 	if o.IsDone() {
-		return outcome.WaitFor(0, infrav1.UpgradingReason, "the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, wanted).Soon()
+		return outcome.WaitFor(0, infrav1.UpgradingReason, "the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, wanted).In(o.After)
 	}
 	return o.Prefix("upgrade to %s", wanted)
 }
@@ -91,16 +92,34 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 // noteVersion records the version that the whole cluster has reached, as spec.version writes it: only while nothing runs
 // and no upgrade has failed half way, so that an upgrade that is under way does not count.
 func (r *Reconciler) noteVersion(ctx context.Context, s *scope) error {
-	if s.record.FailedUpgrade != "" && s.record.FailedUpgrade != s.controlPlane.Spec.Version {
-		s.record.FailedUpgrade = "" // no longer wanted
+	if failed := s.record.FailedUpgrade; failed != "" && (failed != s.controlPlane.Spec.Version || s.allRun(failed)) {
+		s.record.FailedUpgrade = "" // no longer wanted, or reached all the same
 	}
-	version := equivalent(s.controlPlane.Spec.Version, s.running)
+	version := equivalent(s.controlPlane.Spec.Version, s.reached())
 	if s.op != nil || s.record.FailedUpgrade != "" || s.record.Version == version {
 		return nil
 	}
 	return r.change(ctx, s, func() {
 		s.record.Version = version
 		journal.PutRecord(s.controlPlane, s.record)
+	})
+}
+
+// reached is the version that counts: what the API server runs or, where that is the same release with a vendor's suffix,
+// what the portal was asked for.
+func (s *scope) reached() string {
+	asked, errA := semver.ParseTolerant(s.record.Version)
+	running, errB := semver.ParseTolerant(s.running)
+	if errA == nil && errB == nil && asked.FinalizeVersion() == running.FinalizeVersion() {
+		return s.record.Version
+	}
+	return s.running
+}
+
+// allRun tells whether the API server and every worker run the version.
+func (s *scope) allRun(version string) bool {
+	return compareVersions(s.running, version) == 0 && !slices.ContainsFunc(s.nodes, func(n corev1.Node) bool {
+		return compareVersions(n.Status.NodeInfo.KubeletVersion, version) != 0
 	})
 }
 

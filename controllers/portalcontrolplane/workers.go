@@ -48,10 +48,17 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		}
 	}
 	if !s.desired.known {
-		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment has no spec.replicas yet")
+		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
+			"no MachineDeployment says yet how many workers there are to be; the %d that are there stay", len(s.nodes))
+	}
+	if err := r.noteSettled(ctx, s); err != nil {
+		return outcome.Fail(err)
 	}
 	if s.plan.Scale {
 		return r.scale(ctx, s)
+	}
+	if o, differs := r.restoreSize(ctx, s); differs {
+		return o
 	}
 	return s.workersOutcome()
 }
@@ -99,12 +106,24 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		Size:        s.record.Size,
 		DownRefused: s.record.RefusedSize != nil && s.desired.sum <= *s.record.RefusedSize,
 		Operation:   operationOn(s.op),
+		Adopted:     s.record.Adopted,
 		Takeovers:   r.Takeovers(ctx),
 		Now:         time.Now(),
 		Machines:    machineViews(s, claimed.Items),
 		Nodes:       nodeViews(s.nodes),
 	})
 	return nil
+}
+
+// noteSettled ends the care that is taken with an adopted cluster, when Machines and nodes are one to one.
+func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
+	if !s.record.Adopted || s.plan.Free > 0 || s.plan.Unbound > 0 || s.plan.Present != s.desired.sum || len(s.plan.Moves) > 0 {
+		return nil
+	}
+	return r.change(ctx, s, func() {
+		s.record.Adopted, s.record.Size = false, s.plan.Present
+		journal.PutRecord(s.controlPlane, s.record)
+	})
 }
 
 // operationOn says what the operation in flight does to nodes.
@@ -206,7 +225,11 @@ func (s *scope) workersOutcome() outcome.Outcome {
 	case s.plan.Unbound > 0:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
 	case s.plan.Free > 0:
-		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, s.workers)
+		what := "belong to no Machine yet"
+		if s.record.Adopted {
+			what = "of the adopted cluster belong to no Machine: raise the replicas to keep them, or have the portal remove them; they are not removed from here"
+		}
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes %s", s.plan.Free, s.workers, what)
 	case len(s.plan.NotReady) > 0 && s.op == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason,
 			"these worker nodes are not Ready, and the portal repairs no nodes: %s. Look at them at the portal; to have one replaced, scale down "+

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package journal
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSettleEndsWithTheTime: the manager's grace period is longer.
+func TestSettleEndsWithTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.away(time.Hour)
+		start := time.Now()
+		ctx, cancel := Detach(t.Context())
+		defer cancel()
+		err := b.writer.Settle(ctx, b.cached, func() { Put(b.cached, New(Scale, "5")) })
+		if took := time.Since(start); err == nil || took < CallTimeout-time.Second || took > CallTimeout+time.Second {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}
+
+// TestSettleOutlivesAnOutage: the API server may be away for a moment or for a minute; the outcome is stored all the same.
+func TestSettleOutlivesAnOutage(t *testing.T) {
+	for _, outage := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second, time.Minute} {
+		t.Run(outage.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				op := New(Scale, "5")
+				if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+					t.Fatal(err)
+				}
+				b.away(outage)
+				ctx, cancel := Detach(t.Context())
+				defer cancel()
+				start := time.Now()
+				op.JobID = "job-1"
+				if err := b.writer.Settle(ctx, b.cached, func() { Put(b.cached, op) }); err != nil {
+					t.Fatal(err)
+				}
+				if got := b.operation(); got == nil || got.JobID != "job-1" {
+					t.Errorf("stored %+v", got)
+				}
+				if late := time.Since(start) - outage; late > 7*time.Second {
+					t.Errorf("stored %s after the API server was back", late)
+				}
+			})
+		})
+	}
+}
+
+// TestAFailedWriteLeavesNothingBehind: a change that was not stored is not believed in memory either.
+func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
+	b := newBench(t)
+	b.away(time.Hour)
+	if err := b.writer.Change(t.Context(), b.cached, func() { Put(b.cached, New(Scale, "5")) }); err == nil {
+		t.Fatal("no error")
+	}
+	if op, err := Load(b.cached); op != nil || err != nil {
+		t.Errorf("the copy in memory holds %+v", op)
+	}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+func TestAgreed(t *testing.T) {
+	small := infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	large := infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}
+	one, o := agreed(map[infrav1.WorkerParameters][]string{small: {"a", "b"}})
+	if one != small || !o.IsDone() {
+		t.Errorf("two templates that say the same: %+v, %+v", one, o)
+	}
+	var first outcome.Outcome
+	for i := range 20 { // a map has no order; a message has to
+		_, o = agreed(map[infrav1.WorkerParameters][]string{large: {"c"}, small: {"a", "b"}})
+		if i == 0 {
+			first = o
+		}
+		if o != first {
+			t.Fatalf("the message flaps: %q, %q", first.Message, o.Message)
+		}
+	}
+	if o.Kind != outcome.Hold || o.Reason != infrav1.TemplatesDisagreeReason {
+		t.Errorf("templates that differ: %+v", o)
+	}
+	for _, word := range []string{"a, b", "c", "small", "large"} {
+		if !strings.Contains(o.Message, word) {
+			t.Errorf("%q does not name %q", o.Message, word)
+		}
+	}
+}
+
+func TestCountDesired(t *testing.T) {
+	at := func(minutes int) metav1.ObjectMeta {
+		return metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(time.Unix(0, 0).Add(time.Duration(minutes) * time.Minute))}
+	}
+	leaving := at(9)
+	leaving.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(0, 0)))
+	d := desired{known: true}
+	d.count(at(2), ptr.To[int32](3), "b")
+	d.count(at(1), ptr.To[int32](2), "a")
+	d.count(at(0), ptr.To[int32](0), "b")
+	d.count(leaving, ptr.To[int32](50), "of one that is being deleted")
+	if !d.known || d.sum != 5 || strings.Join(d.templates, ",") != "a,b" || !d.youngest.Equal(time.Unix(120, 0)) {
+		t.Errorf("%+v", d)
+	}
+	d.count(at(0), nil, "")
+	if d.known {
+		t.Error("replicas that nobody has set yet count as known")
+	}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestEndpointOfRefusesWhatReachesOut: a kubeconfig of the portal must make nobody here read a file or run a command.
+func TestEndpointOfRefusesWhatReachesOut(t *testing.T) {
+	token := "token: " + canary
+	server := "server: 'https://" + canary + ".example:6443'"
+	tests := map[string]string{
+		"a wide port":    kubeconfigFor("server: 'https://"+canary+":66443'", token),
+		"a wider port":   kubeconfigFor("server: 'https://"+canary+":4294967739'", token),
+		"a command":      kubeconfigFor(server, "exec: {apiVersion: client.authentication.k8s.io/v1, command: "+canary+", interactiveMode: Never}"),
+		"a token's file": kubeconfigFor(server, "tokenFile: /var/run/"+canary),
+		"a CA file":      kubeconfigFor(server+", certificate-authority: /etc/"+canary, token),
+		"key files":      kubeconfigFor(server, "client-certificate: /etc/"+canary+", client-key: /etc/"+canary),
+		"an auth plugin": kubeconfigFor(server, "auth-provider: {name: oidc, config: {idp-issuer-url: "+canary+"}}"),
+	}
+	for title, config := range tests {
+		t.Run(title, func(t *testing.T) {
+			got, err := endpointOf([]byte(config))
+			if err == nil {
+				t.Fatalf("accepted: %v", got)
+			}
+			if got.IsValid() || strings.Contains(err.Error(), canary) {
+				t.Errorf("%v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestMintNameOfAnyObject: Kubernetes names may hold dots, portal names must not.
+func TestMintNameOfAnyObject(t *testing.T) {
+	for _, base := range []string{"prod.eu", strings.Repeat("a", 56) + "-b", strings.Repeat("a", 56) + ".b"} {
+		if name := mintName(base); len(name) > 63 || !portalName.MatchString(name) {
+			t.Errorf("%q", name)
+		}
+	}
+}
