@@ -39,6 +39,9 @@ func main() {
 	}
 }
 
+// victimOrder is the flag whose default differs between the commands.
+const victimOrder = "victim-order"
+
 // flags are the command line.
 type flags struct {
 	sandbox     sandbox.Options
@@ -58,9 +61,12 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(&cobra.Command{
 		Use:   "demo",
-		Short: "Take a cluster through its life in a sandbox: create, scale, upgrade, delete",
+		Short: "Take a cluster through its life in a sandbox: create, scale, upgrade, roll out, delete a Machine, delete",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed(victimOrder) {
+				f.victimOrder = string(emulator.VictimsRandom) // a portal may remove any
+			}
 			return demo.Run(cmd.Context(), f.options(), cmd.OutOrStdout())
 		},
 	})
@@ -68,7 +74,8 @@ func command() *cobra.Command {
 	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which then stay (default a temporary one)")
 	set.StringVar(&f.sandbox.PortalAddress, "portal-listen", "", "address of the portal, TLS only (default a free port of 127.0.0.1)")
 	set.DurationVar(&f.jobDuration, "job-duration", 0, "how long the portal's create, scale, upgrade and delete jobs take at least (default 5 to 10 s)")
-	set.StringVar(&f.victimOrder, "victim-order", string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random")
+	set.StringVar(&f.victimOrder, victimOrder, string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random (random in the demo)")
+	set.Int64Var(&f.sandbox.Portal.Seed, "seed", 0, "seed of what the portal does at random, such as whom to remove (default a new one, printed)")
 	set.StringVar(&f.upgrade, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
 	set.BoolVar(&f.sandbox.Portal.ProviderIDs, "provider-ids", false, "give nodes a providerID")
 	set.StringSliceVar(&f.sandbox.ManagerArgs, "manager-arg", nil, "further flag of the provider's manager, such as -v=4 (repeatable)")

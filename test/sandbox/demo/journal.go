@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,6 +28,17 @@ var mutations = []struct {
 	{http.MethodDelete, "/kubernetes-clusters/{cluster_id}", 1},
 }
 
+// changes is what happens to the cluster, in order: what the portal's books say that it does, and from where to where.
+func (d *demo) changes() []string {
+	return []string{
+		string(emulator.ClusterCreating),
+		fmt.Sprintf("%s size %d → %d", emulator.ClusterScaling, workers, moreWorkers),
+		fmt.Sprintf("%s size %d → %d", emulator.ClusterScaling, moreWorkers, fewerWorkers),
+		fmt.Sprintf("%s %s → %s", emulator.ClusterUpgrading, d.from, d.to),
+		string(emulator.ClusterDeleting),
+	}
+}
+
 // judge prints the portal's journal and what is wrong with it.
 func (d *demo) judge() error {
 	journal, jobs := d.Portal.Journal(), d.Portal.Jobs()
@@ -37,7 +49,7 @@ func (d *demo) judge() error {
 		}
 	}
 	say(d.out, "Requests against what they should be")
-	problems := inspect(journal, jobs)
+	problems := inspect(journal, jobs, d.changes())
 	for _, mutation := range mutations {
 		indent(d.out, fmt.Sprintf("%-6s %-42s %d of %d", mutation.method, mutation.route, count(journal, mutation.method, mutation.route), mutation.want))
 	}
@@ -50,9 +62,12 @@ func (d *demo) judge() error {
 	return problems
 }
 
-// inspect returns what is wrong with a journal.
-func inspect(journal []emulator.Entry, jobs []emulator.Job) error {
+// inspect returns what is wrong with a journal in which the changes given were to happen.
+func inspect(journal []emulator.Entry, jobs []emulator.Job, want []string) error {
 	var problems []error
+	if got := changed(journal); !slices.Equal(got, want) {
+		problems = append(problems, fmt.Errorf("the portal's clusters went through %q instead of %q", got, want))
+	}
 	for _, mutation := range mutations {
 		if got := count(journal, mutation.method, mutation.route); got != mutation.want {
 			problems = append(problems, fmt.Errorf("%s %s: %d requests instead of %d", mutation.method, mutation.route, got, mutation.want))
@@ -69,6 +84,23 @@ func inspect(journal []emulator.Entry, jobs []emulator.Job) error {
 		}
 	}
 	return errors.Join(problems...)
+}
+
+// changed is what happened to clusters, as the portal's books say.
+func changed(journal []emulator.Entry) (all []string) {
+	for _, entry := range journal {
+		if entry.Object != "cluster" {
+			continue
+		}
+		switch state := emulator.ClusterState(entry.To); state {
+		case emulator.ClusterScaling, emulator.ClusterUpgrading:
+			all = append(all, entry.To+" "+entry.Detail)
+		case emulator.ClusterCreating, emulator.ClusterDeleting, emulator.ClusterFailed:
+			all = append(all, entry.To)
+		case emulator.ClusterRunning: // what it was doing has ended
+		}
+	}
+	return all
 }
 
 func count(journal []emulator.Entry, method, route string) (n int) {

@@ -8,12 +8,17 @@ import (
 	"testing"
 	"time"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// perfect is the journal of a demonstration without fault: five jobs of seven seconds, polled three times each.
+// perfect is a journal without fault: five jobs of seven seconds, polled three times each.
 func perfect() (journal []emulator.Entry, jobs []emulator.Job) {
 	accepted := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, change := range []string{"Creating", "Scaling size 1 → 2", "Upgrading v1 → v2", "Running", "Deleting"} {
+		state, detail, _ := strings.Cut(change, " ")
+		journal = append(journal, emulator.Entry{Object: "cluster", To: state, Detail: detail})
+	}
 	for _, mutation := range mutations {
 		for range mutation.want {
 			id := "job-" + string(rune('a'+len(jobs)))
@@ -44,15 +49,45 @@ func TestInspect(t *testing.T) {
 		"not of the specification": {func(j []emulator.Entry) []emulator.Entry {
 			return append(j, emulator.Entry{Method: http.MethodGet, Path: "/clusters", Status: http.StatusNotFound, Violation: "unknown endpoint"})
 		}, "refused: GET /clusters"},
+		"another size on the way": {func(j []emulator.Entry) []emulator.Entry {
+			j[1].Detail = "size 1 → 3"
+			return j
+		}, "went through"},
+		"a cluster that failed": {func(j []emulator.Entry) []emulator.Entry {
+			return append(j, emulator.Entry{Object: "cluster", To: string(emulator.ClusterFailed)})
+		}, "went through"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			journal, jobs := perfect()
-			err := inspect(test.spoil(journal), jobs)
+			err := inspect(test.spoil(journal), jobs, []string{"Creating", "Scaling size 1 → 2", "Upgrading v1 → v2", "Deleting"})
 			if test.want == "" && err != nil {
 				t.Errorf("complains: %v", err)
 			}
 			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("says %v, want %q alone", err, test.want)
+			}
+		})
+	}
+}
+
+func TestUndisturbed(t *testing.T) {
+	node := infrav1.BoundNode{Name: "n1", UID: "1"}
+	before := holders{node: "m1"}
+	for name, test := range map[string]struct {
+		after   holders
+		journal []emulator.Entry
+		want    string
+	}{
+		"another Machine on the Node":      {holders{node: "m2"}, []emulator.Entry{{Object: "job", To: "succeeded"}}, ""},
+		"another Node under the name":      {holders{{Name: "n1", UID: "2"}: "m1"}, nil, "Node n1, which Machine m1 held, is gone"},
+		"no Node":                          {holders{}, nil, "Node n1, which Machine m1 held, is gone"},
+		"a question to the portal":         {before, []emulator.Entry{poll("job-a")}, "the portal was asked although nothing was to change there: GET /jobs/job-a"},
+		"a scale request that was refused": {before, []emulator.Entry{{Method: http.MethodPost, Path: "/x/scale", Status: http.StatusConflict}}, "POST /x/scale"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := undisturbed(before, test.after, test.journal)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("says %v, want %q", err, test.want)
 			}
 		})
 	}

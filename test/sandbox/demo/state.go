@@ -18,24 +18,26 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// missingWorkers tells what is missing until cluster, Machines and the portal agree on that many workers.
+// missingWorkers tells what is missing until cluster, Machines and the portal agree on that many workers: each that the
+// portal runs is the Node of one Machine, which is Ready.
 func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		machines, err := d.machines(ctx)
 		if err != nil {
 			return "", err
 		}
-		withNode := 0
+		var held []string
 		for _, machine := range machines {
 			if machine.DeletionTimestamp.IsZero() && machine.Status.NodeRef.IsDefined() && isTrue(machine.GetConditions(), "Ready") {
-				withNode++
+				held = append(held, machine.Status.NodeRef.Name)
 			}
 		}
-		if size := d.portalSize(); len(machines) == count && withNode == count && size == count {
+		slices.Sort(held)
+		if run := d.portalWorkers(); len(machines) == count && len(run) == count && slices.Equal(held, run) {
 			return d.unavailable(ctx)
 		}
 		said, err := d.said(ctx)
-		return fmt.Sprintf("%d Machines, %d of them Ready with a Node; %s", len(machines), withNode, said), err
+		return fmt.Sprintf("%d Machines, %d of them Ready with a Node; %s", len(machines), len(held), said), err
 	}
 }
 
@@ -55,11 +57,11 @@ func (d *demo) missingUpgrade(ctx context.Context) (string, error) {
 			upgraded++
 		}
 	}
-	if controlPlane.Status.Version == d.to && upgraded == workers {
+	if controlPlane.Status.Version == d.to && upgraded == fewerWorkers {
 		return d.unavailable(ctx)
 	}
 	said, err := d.said(ctx)
-	return fmt.Sprintf("control plane at %s, %d of %d Nodes at %s; %s", controlPlane.Status.Version, upgraded, workers, d.to, said), err
+	return fmt.Sprintf("control plane at %s, %d of %d Nodes at %s; %s", controlPlane.Status.Version, upgraded, fewerWorkers, d.to, said), err
 }
 
 // missingRemoval tells what is left.
@@ -135,13 +137,20 @@ func (d *demo) machines(ctx context.Context) ([]clusterv1.Machine, error) {
 	return list.Items, err
 }
 
-// portalSize is the number of workers that the portal has for the cluster while no operation runs there, else -1.
-func (d *demo) portalSize() int {
+// portalWorkers are the names of the workers that the portal runs for the cluster, sorted; none while an operation runs
+// there.
+func (d *demo) portalWorkers() (names []string) {
 	clusters := d.Portal.Clusters()
 	if len(clusters) != 1 || clusters[0].State != emulator.ClusterRunning {
-		return -1
+		return nil
 	}
-	return len(slices.DeleteFunc(clusters[0].Nodes, func(node emulator.Node) bool { return node.ControlPlane || node.Gone }))
+	for _, node := range clusters[0].Nodes {
+		if !node.ControlPlane && !node.Gone {
+			names = append(names, node.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func (d *demo) key() client.ObjectKey {

@@ -16,6 +16,7 @@ type step struct {
 	waits   string // what for, in words
 	act     func(context.Context) error
 	missing func(context.Context) (string, error) // what is not there yet; empty when all is
+	after   func(context.Context) error           // what to say and to judge at the end; may be nil
 	show    bool                                  // clusterctl describe at the end
 }
 
@@ -49,6 +50,11 @@ func (d *demo) run(ctx context.Context, step step) error {
 		}
 	}
 	indent(d.out, fmt.Sprintf("%5.1f s  done", time.Since(begin).Seconds()))
+	if step.after != nil {
+		if err := step.after(ctx); err != nil {
+			return err
+		}
+	}
 	if step.show {
 		d.describe(ctx, "!")
 	}

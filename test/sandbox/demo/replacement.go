@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// holders are the Machines, by the Node that each of them holds. A Node is told by name and UID: a Node that was deleted
+// and came back is another one.
+type holders map[infrav1.BoundNode]string
+
+// replacement is a step in which Machines are replaced on Nodes that stay, of which the portal is to know nothing.
+type replacement struct {
+	*demo
+	before  holders
+	journal int // how long the portal's journal was
+}
+
+// of does what has Machines replaced, having noted how things are.
+func (r *replacement) of(act func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		var err error
+		if r.before, err = r.holders(ctx); err != nil {
+			return err
+		}
+		r.journal = len(r.Portal.Journal())
+		return act(ctx)
+	}
+}
+
+// missing tells what is missing until that many Machines are replaced and all is at rest.
+func (r *replacement) missing(count int) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		machines, err := r.machines(ctx)
+		if err != nil {
+			return "", err
+		}
+		replaced, old := 0, slices.Collect(maps.Values(r.before))
+		for _, machine := range machines {
+			if !slices.Contains(old, machine.Name) && machine.Spec.Version == r.to && isTrue(machine.GetConditions(), "UpToDate") {
+				replaced++
+			}
+		}
+		missing, err := r.missingWorkers(len(r.before))(ctx)
+		if missing == "" && replaced != count {
+			missing = "all is at rest"
+		}
+		if missing == "" || err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%d of %d Machines replaced; %s", replaced, count, missing), nil
+	}
+}
+
+// judge prints which Machine took over from which, and returns an error if a Node was lost or the portal was asked for
+// anything.
+func (r *replacement) judge(ctx context.Context) error {
+	after, err := r.holders(ctx)
+	if err != nil {
+		return err
+	}
+	for _, node := range slices.SortedFunc(maps.Keys(after), func(a, b infrav1.BoundNode) int { return strings.Compare(a.Name, b.Name) }) {
+		change := "stays with Machine " + after[node]
+		if r.before[node] != after[node] {
+			change = fmt.Sprintf("Machine %s → %s", r.before[node], after[node])
+		}
+		indent(r.out, fmt.Sprintf("Node %s: %s", node.Name, change))
+	}
+	if err := undisturbed(r.before, after, r.Portal.Journal()[r.journal:]); err != nil {
+		return err
+	}
+	indent(r.out, "The Nodes are the same, and the portal was asked nothing")
+	return nil
+}
+
+// undisturbed returns what should not have happened while Machines were replaced.
+func undisturbed(before, after holders, journal []emulator.Entry) error {
+	var problems []error
+	for node, machine := range before {
+		if _, stays := after[node]; !stays {
+			problems = append(problems, fmt.Errorf("Node %s, which Machine %s held, is gone", node.Name, machine)) //nolint:staticcheck // a kind's name
+		}
+	}
+	for _, entry := range journal {
+		if entry.IsRequest() {
+			problems = append(problems, fmt.Errorf("the portal was asked although nothing was to change there: %s", entry))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// holders reads which Machine holds which Node. A Machine and its claim have the same name.
+func (d *demo) holders(ctx context.Context) (holders, error) {
+	list := &infrav1.PortalMachineList{}
+	if err := d.Client.List(ctx, list, client.InNamespace(d.Identity.Namespace)); err != nil {
+		return nil, err
+	}
+	all := holders{}
+	for _, claim := range list.Items {
+		if claim.Spec.Node != nil && claim.DeletionTimestamp.IsZero() {
+			all[*claim.Spec.Node] = claim.Name
+		}
+	}
+	return all, nil
+}
