@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const password = "portal-password-5b1e"
+
+// other is a finalizer of somebody else: it keeps an object that is being deleted in the store.
+const other = "example.com/other"
+
+// bench is a namespace with an identity Secret.
+type bench struct {
+	*testing.T
+	store    client.Client
+	resolver *Resolver
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Pool: &cloud.Pool{}}}
+}
+
+func secret(name string, change func(map[string][]byte)) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Data: map[string][]byte{
+		infrav1.IdentityBaseURL:  []byte("https://portal.example"),
+		infrav1.IdentityEmail:    []byte("a@portal.example"),
+		infrav1.IdentityPassword: []byte(password),
+	}}
+	if change != nil {
+		change(s.Data)
+	}
+	return s
+}
+
+// user is the PortalCluster of the Cluster of that name.
+func user(name, secretName string) *infrav1.PortalCluster {
+	c := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: name, UID: types.UID(name), Finalizers: []string{infrav1.ClusterFinalizer},
+		Labels: map[string]string{clusterv1.ClusterNameLabel: name},
+	}}
+	c.Spec.IdentityRef.Name = secretName
+	return c
+}
+
+func controlPlane(cluster string) *infrav1.PortalControlPlane {
+	return &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: cluster, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
+	}}
+}
+
+func (b *bench) secret(name string) *corev1.Secret {
+	b.Helper()
+	s := &corev1.Secret{}
+	if err := b.store.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: name}, s); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+func (b *bench) held(name string) bool {
+	b.Helper()
+	return controllerutil.ContainsFinalizer(b.secret(name), infrav1.IdentityFinalizer)
+}
+
+func (b *bench) hold(users ...*infrav1.PortalCluster) {
+	b.Helper()
+	for _, u := range users {
+		if o := b.resolver.Hold(b.Context(), u); !o.IsDone() {
+			b.Fatalf("hold: %+v", o)
+		}
+	}
+}
+
+// leave has PortalClusters give up the Secret, each seeing the others as they are now.
+func (b *bench) leave(users ...*infrav1.PortalCluster) {
+	b.Helper()
+	for _, u := range users {
+		if err := b.resolver.Release(b.Context(), u); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) delete(objects ...client.Object) {
+	b.Helper()
+	for _, obj := range objects {
+		if err := b.store.Delete(b.Context(), obj); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func TestHold(t *testing.T) {
+	b := newBench(t, secret("id", nil))
+	a := user("a", "id")
+	b.hold(a)
+	if _, moves := b.secret("id").Labels[clusterctlv1.ClusterctlMoveLabel]; !b.held("id") || !moves {
+		t.Errorf("not held, or not moved along: %+v", b.secret("id").ObjectMeta)
+	}
+	if string(b.secret("id").Data[infrav1.IdentityPassword]) != password {
+		t.Error("the Secret's data changed")
+	}
+	version := b.secret("id").ResourceVersion
+	b.hold(a)
+	if b.secret("id").ResourceVersion != version {
+		t.Error("a Secret that is held already is written again: its version counts as another identity")
+	}
+}
+
+// TestHoldWhileTheSecretIsDeleted: what is held stays usable until it is released; what is not cannot be held any more.
+func TestHoldWhileTheSecretIsDeleted(t *testing.T) {
+	leaving := secret("leaving", nil)
+	leaving.Finalizers = []string{other}
+	b := newBench(t, secret("held", nil), leaving)
+	a := user("a", "held")
+	b.hold(a)
+	b.delete(secret("held", nil), leaving)
+	b.hold(a)
+	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
+		t.Errorf("a Secret that is held cannot be used: %+v", o)
+	}
+	if o := b.resolver.Hold(t.Context(), user("b", "leaving")); o.Kind != outcome.Hold || o.Reason != infrav1.IdentityNotFoundReason {
+		t.Errorf("a Secret that is on its way out: %+v", o)
+	}
+}
+
+func TestRelease(t *testing.T) {
+	b := newBench(t, secret("id", nil), user("a", "id"))
+	a := user("a", "id")
+	b.hold(a)
+	b.leave(a)
+	if b.held("id") {
+		t.Error("nobody needs the Secret, and it is held")
+	}
+	b.leave(a)
+	b.delete(secret("id", nil))
+	b.leave(a) // and one that is gone is no error
+}
+
+// TestSharedSecret: the last of the PortalClusters releases the Secret that they share, whatever the order in which they go.
+func TestSharedSecret(t *testing.T) {
+	a, c := user("a", "id"), user("c", "id")
+	tests := map[string]struct {
+		before func(*bench)
+		leaves *infrav1.PortalCluster
+		held   bool
+	}{
+		"one stays": {
+			before: func(b *bench) { b.delete(user("a", "id")) }, leaves: a, held: true,
+		},
+		"one is deleted too, and its control plane is still there": {
+			before: func(b *bench) { b.delete(user("a", "id"), user("c", "id")) }, leaves: a, held: true,
+		},
+		"both go at the same time": {
+			before: func(b *bench) { b.delete(user("a", "id"), user("c", "id"), controlPlane("c")) }, leaves: a, held: false,
+		},
+		"the other is gone": {
+			before: func(b *bench) {
+				b.delete(user("a", "id"), user("c", "id"), controlPlane("c"))
+				gone := user("c", "id")
+				if err := b.store.Get(b.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
+					b.Fatal(err)
+				}
+				gone.Finalizers = nil
+				if err := b.store.Update(b.Context(), gone); err != nil {
+					b.Fatal(err)
+				}
+			},
+			leaves: a, held: false,
+		},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t, secret("id", nil), user("a", "id"), user("c", "id"), controlPlane("c"))
+			b.hold(a, c)
+			test.before(b)
+			b.leave(test.leaves)
+			if b.held("id") != test.held {
+				t.Errorf("held: %v", !test.held)
+			}
+		})
+	}
+}
+
+// TestOtherSecretsAreLeftAlone: a PortalCluster of another Secret, or of another namespace, counts for nothing here.
+func TestOtherSecretsAreLeftAlone(t *testing.T) {
+	elsewhere := user("far", "id")
+	elsewhere.Namespace = "elsewhere"
+	b := newBench(t, secret("id", nil), secret("id-2", nil), user("a", "id"), user("c", "id-2"), elsewhere)
+	b.hold(user("a", "id"), user("c", "id-2"))
+	b.leave(user("a", "id"))
+	if b.held("id") || !b.held("id-2") {
+		t.Errorf("id held: %v, id-2 held: %v", b.held("id"), b.held("id-2"))
+	}
+}
+
+// TestResolve says what is wrong with a Secret, and how to mend it, without its content.
+func TestResolve(t *testing.T) {
+	tests := map[string]struct {
+		secret *corev1.Secret
+		reason string // empty: it is fine
+		says   string
+	}{
+		"fine":         {secret("id", nil), "", ""},
+		"missing":      {secret("another", nil), infrav1.IdentityNotFoundReason, "baseURL, email and password"},
+		"no password":  {secret("id", func(d map[string][]byte) { delete(d, infrav1.IdentityPassword) }), infrav1.IdentityInvalidReason, `"password"`},
+		"empty e-mail": {secret("id", func(d map[string][]byte) { d[infrav1.IdentityEmail] = nil }), infrav1.IdentityInvalidReason, `"email"`},
+		"no URL":       {secret("id", func(d map[string][]byte) { delete(d, infrav1.IdentityBaseURL) }), infrav1.IdentityInvalidReason, `"baseURL"`},
+		"plain http":   {secret("id", func(d map[string][]byte) { d[infrav1.IdentityBaseURL] = []byte("http://portal.example") }), infrav1.IdentityInvalidReason, "https"},
+		"password in a URL": {secret("id", func(d map[string][]byte) {
+			d[infrav1.IdentityBaseURL] = []byte("https://a:" + password + "@portal.example")
+		}), infrav1.IdentityInvalidReason, "baseURL"},
+		"spoilt CA":   {secret("id", func(d map[string][]byte) { d[infrav1.IdentityCABundle] = []byte(password) }), infrav1.IdentityInvalidReason, "caBundle"},
+		"spoilt seed": {secret("id", func(d map[string][]byte) { d[infrav1.IdentityTOTPSeed] = []byte(password + "!") }), infrav1.IdentityInvalidReason, "totpSeed"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t, test.secret)
+			id, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
+			if test.reason == "" {
+				if !o.IsDone() || id.Portal == nil || id.Version == "" {
+					t.Errorf("%+v %+v", id, o)
+				}
+				return
+			}
+			if o.Kind != outcome.Hold || o.Reason != test.reason || !strings.Contains(o.Message, test.says) {
+				t.Errorf("%+v, want %s that says %s", o, test.reason, test.says)
+			}
+			if strings.Contains(o.Message, password) {
+				t.Errorf("the Secret's content is in %q", o.Message)
+			}
+		})
+	}
+}
+
+// TestVersion: the same Secret is the same identity and client; another password is another.
+func TestVersion(t *testing.T) {
+	b := newBench(t, secret("id", nil))
+	ref := infrav1.PortalIdentityReference{Name: "id"}
+	first, _ := b.resolver.Resolve(t.Context(), "default", ref)
+	again, _ := b.resolver.Resolve(t.Context(), "default", ref)
+	if first != again {
+		t.Error("the same Secret makes another identity: its token and its refusals would be forgotten")
+	}
+	rotated := b.secret("id")
+	rotated.Data[infrav1.IdentityPassword] = []byte("another")
+	if err := b.store.Update(context.Background(), rotated); err != nil {
+		t.Fatal(err)
+	}
+	after, _ := b.resolver.Resolve(t.Context(), "default", ref)
+	if after.Version == first.Version || after.Portal == first.Portal {
+		t.Error("a rotated password changes nothing")
+	}
+	if after.Portal.Governor() != first.Portal.Governor() {
+		t.Error("a rotated password has a rate limit of its own")
+	}
+}
