@@ -28,6 +28,7 @@ func (v View) decideHeld(p *Plan, claims []claim, free []Node) (leaving map[stri
 			}
 		}
 	}
+	surplus = min(surplus, v.certain()-len(leaving))
 	for i := len(claims) - 1; i >= 0 && surplus > 0; i-- {
 		c := claims[i]
 		if c.state != Held || c.node == nil {
@@ -57,6 +58,15 @@ func (v View) surplus() int {
 		}
 	}
 	return count - v.Desired
+}
+
+// certain is how many workers too many there are for certain: of more Nodes than the portal was asked for, some may be
+// gone already. What drains waits to see; nothing new is drained for them.
+func (v View) certain() int {
+	if v.Size < 0 {
+		return len(v.Nodes) - v.Desired
+	}
+	return min(len(v.Nodes), v.Size) - v.Desired
 }
 
 // victims are the nodes that are expected to go when so many are to go: the newest.

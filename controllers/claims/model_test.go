@@ -27,7 +27,10 @@ type world struct {
 	operation Operation
 	target    int
 
+	failing bool // the operation that runs will fail, and do nothing
+
 	recorded int // what the provider knows as the size
+	refused  int // the size that the portal failed to go down to; -1: none
 	groups   []*deployment
 	machines []*model
 
@@ -37,7 +40,9 @@ type world struct {
 
 type kubeNode struct {
 	Node
-	running bool // the portal runs its machine
+	running    bool // the portal runs its machine
+	sick       bool // and it is not Ready, for a reason of its own
+	remediated int  // Machines that were deleted for that
 }
 
 type deployment struct {
@@ -114,6 +119,10 @@ func (w *world) removeNode() {
 
 // finish ends the operation that runs at the portal.
 func (w *world) finish() {
+	if w.failing && w.operation != Idle {
+		w.fails()
+		return
+	}
 	switch w.operation {
 	case Idle:
 		return
@@ -131,7 +140,7 @@ func (w *world) finish() {
 		for _, n := range w.nodes { // the same names, new machines
 			if n.running {
 				n.UID = "uid-" + w.name("u")
-				n.Created, n.Cordoned = w.clock, false
+				n.Created, n.Cordoned, n.Ready, n.sick, n.remediated = w.clock, false, true, false, 0
 				if !w.ids {
 					n.ProviderID = ""
 				}
@@ -139,13 +148,26 @@ func (w *world) finish() {
 		}
 	}
 	w.say("portal is done: %d workers", w.size)
-	w.operation, w.recorded = Idle, w.size
+	w.operation, w.recorded, w.refused = Idle, w.size, -1
+}
+
+// fail ends the operation that runs at the portal without any effect.
+func (w *world) fails() {
+	w.say("portal fails")
+	if w.operation == RemoveNodes {
+		w.refused = w.target
+	}
+	w.operation, w.failing = Idle, false
+	w.recorded = -1
 }
 
 // The provider.
 
 func (w *world) view() View {
-	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock}
+	if w.desired() > w.refused {
+		w.refused = -1
+	}
+	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock, DownRefused: w.refused >= 0}
 	for _, n := range w.nodes {
 		v.Nodes = append(v.Nodes, n.Node)
 	}
@@ -287,6 +309,22 @@ func (w *world) roll(d *deployment) {
 			down = max(0, min(down, spare))
 			d.sets[revision] -= down
 			spare -= down
+		}
+	}
+}
+
+// remediate is a MachineHealthCheck that is in a hurry.
+func (w *world) remediate() {
+	for _, m := range w.machines {
+		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.sick })
+		if i < 0 || m.Deleting || m.Shielded {
+			continue
+		}
+		w.say("health check deletes %s on %s", m.Name, m.NodeRef)
+		m.Deleting = true
+		w.nodes[i].remediated++
+		if w.nodes[i].remediated > 1 && w.size == w.desired() {
+			w.fail("%s costs its %d. Machine", m.NodeRef, w.nodes[i].remediated)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestRandomHistories(t *testing.T) {
 }
 
 func begin(t *rapid.T) *world {
-	w := &world{t: t, clock: time.Unix(0, 0), recorded: -1,
+	w := &world{t: t, clock: time.Unix(0, 0), recorded: -1, refused: -1,
 		order:    rapid.SampledFrom([]string{"newest", "oldest", "random"}).Draw(t, "order"),
 		ids:      rapid.Bool().Draw(t, "ids"),
 		leftover: rapid.Bool().Draw(t, "leftover"),
@@ -55,7 +55,7 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait"}).Draw(w.t, "act") {
 	case "replicas":
 		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
 		w.say("%s: replicas %d", d.name, d.replicas)
@@ -77,6 +77,17 @@ func (w *world) act() {
 			w.operation = Replaces
 			w.say("upgrade")
 		}
+	case "fail":
+		w.failing = true
+		w.say("the next operation fails")
+	case "sick":
+		if running := w.running(); len(running) > 0 {
+			n := rapid.SampledFrom(running).Draw(w.t, "node")
+			n.Ready, n.sick = false, true
+			w.say("%s is sick", n.Name)
+		}
+	case "wait":
+		w.clock = w.clock.Add(5 * time.Minute)
 	case "block":
 		if len(w.machines) > 0 {
 			rapid.SampledFrom(w.machines).Draw(w.t, "machine").blocked = true
@@ -86,7 +97,9 @@ func (w *world) act() {
 
 // step lets one of the actors do one thing.
 func (w *world) step() {
-	switch rapid.IntRange(0, 4).Draw(w.t, "actor") {
+	switch rapid.IntRange(0, 5).Draw(w.t, "actor") {
+	case 5:
+		w.remediate()
 	case 0:
 		w.roll(rapid.SampledFrom(w.groups).Draw(w.t, "deployment"))
 	case 1:
@@ -132,6 +145,10 @@ func (w *world) settle() {
 			w.round()
 		}
 		return
+	}
+	w.failing = false
+	for _, n := range w.running() { // somebody heals them
+		n.Ready, n.sick, n.remediated = true, false, 0
 	}
 	for range 200 {
 		if w.quiet() {

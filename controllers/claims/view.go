@@ -137,22 +137,36 @@ type claim struct {
 
 // present returns the Nodes whose machines exist. Without a cloud controller the Node objects of removed machines may
 // stay: as long as there are more Nodes than the size that the finished operation set, those that are not Ready are
-// the ones that are gone, unless there are more of them than that.
+// the ones that are gone. If more are not Ready than that, it is those of them that no Machine holds; if even these are
+// too many, nobody can tell.
 func (v View) present() []Node {
-	excess := len(v.Nodes) - v.Size
-	if v.Operation == AddsNodes || v.Operation == RemoveNodes || v.Size < 0 || excess <= 0 {
-		return v.Nodes
+	held := map[string]bool{}
+	for _, m := range v.Machines {
+		held[m.ClaimNodeUID] = true
 	}
-	var ready []Node
-	for _, n := range v.Nodes {
-		if n.Ready {
-			ready = append(ready, n)
+	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
+	plausible := keep(v.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
+	excess := len(v.Nodes) - v.Size
+	switch {
+	case v.Size < 0:
+		return plausible // counted
+	case v.Operation == AddsNodes || v.Operation == RemoveNodes:
+		return v.Nodes
+	case len(v.Nodes)-len(ready) <= excess:
+		return ready
+	case len(v.Nodes)-len(plausible) <= excess:
+		return plausible
+	}
+	return v.Nodes
+}
+
+func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
+	for _, n := range nodes {
+		if wanted(n) {
+			kept = append(kept, n)
 		}
 	}
-	if len(v.Nodes)-len(ready) > excess {
-		return v.Nodes
-	}
-	return ready
+	return kept
 }
 
 // read sorts the view and resolves claims to nodes: older Machines and Nodes first, ties by name.
