@@ -100,7 +100,7 @@ func TestEchoedSecrets(t *testing.T) {
 	for _, m := range methods {
 		t.Run(m.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newScene(t, emulator.Options{Durations: quick, ListClusters: true})
+				s := newScene(t, m.path, emulator.Options{Durations: quick, ListClusters: true})
 				wire := newTap(&echo{next: s.portal.Transport(), verb: m.verb, path: m.path})
 				if m.group != "send" && m.group != "verify" {
 					delete(wire.seen, seed) // the user has none

@@ -63,7 +63,7 @@ func jobFault(name string) []emulator.Fault {
 
 // follow starts a job and polls it for half an hour.
 func (m method) follow(t *testing.T, shape emulator.JobErrorShape, f emulator.Fault) string {
-	s := newScene(t, emulator.Options{Shapes: emulator.Shapes{JobError: shape, NetworkStatus: http.StatusAccepted}})
+	s := newScene(t, m.path, emulator.Options{Shapes: emulator.Shapes{JobError: shape, NetworkStatus: http.StatusAccepted}})
 	if f.Path == "" {
 		f.Method, f.Path = m.verb, m.path
 	}

@@ -3,6 +3,7 @@
 package matrix
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -61,20 +62,32 @@ func newClient(t *testing.T, p *emulator.Portal, changes ...func(*cloud.Config))
 // careful is the user with MFA.
 func careful(c *cloud.Config) { c.Email, c.TOTPSeed = mfaEmail, seed }
 
-// newScene furnishes a portal; its client has not asked anything yet.
-func newScene(t *testing.T, options emulator.Options, changes ...func(*cloud.Config)) *scene {
+// newScene has what a method with that path looks at or changes; its client has not asked anything yet.
+func newScene(t *testing.T, path string, options emulator.Options, changes ...func(*cloud.Config)) *scene {
 	t.Helper()
 	p := newPortal(t, options)
-	s := &scene{T: t, portal: p, tap: newTap(p.Transport())}
+	s := &scene{T: t, portal: p, tap: newTap(p.Transport()), version: p.Versions()[0].ID}
 	s.client = newClient(t, p, append(changes, func(c *cloud.Config) { c.Transport = s.tap })...)
-	s.furnish(newClient(t, p))
+	other := newClient(t, p)
+	if _, err := other.VPCs(t.Context(), ""); err != nil { // somebody uses the account already
+		t.Fatal(err)
+	}
+	s.volume = p.AddVolume(emulator.Volume{})
+	switch {
+	case strings.Contains(path, "{RESET_PASSWORD_TOKEN}"):
+		if err := other.RequestPasswordReset(t.Context(), email); err != nil {
+			t.Fatal(err)
+		}
+		s.reset = p.Mailbox(email)[0].ResetToken
+	case strings.Contains(path, "{cluster_id}"), strings.Contains(path, "{job_id}"), strings.Contains(path, "{instance_id}"):
+		s.furnish(other)
+	}
 	return s
 }
 
-// furnish makes a cluster, a volume, and a link to reset the password.
+// furnish makes a cluster.
 func (s *scene) furnish(c *cloud.Client) {
 	s.Helper()
-	s.version = s.portal.Versions()[0].ID
 	job, err := c.CreateCluster(s.Context(), s.request())
 	if err != nil {
 		s.Fatal(err)
@@ -88,11 +101,6 @@ func (s *scene) furnish(c *cloud.Client) {
 	}
 	s.cluster, _ = job.ResultID()
 	s.instance = s.portal.Instances()[0].ID
-	s.volume = s.portal.AddVolume(emulator.Volume{})
-	if err := c.RequestPasswordReset(s.Context(), email); err != nil {
-		s.Fatal(err)
-	}
-	s.reset = s.portal.Mailbox(email)[0].ResetToken
 }
 
 // request for a small cluster.
