@@ -4,6 +4,7 @@ package conformance
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ var tokenChecks = []check{
 		p.with(p.enter(p.who(anyone))).get("/kubernetes-versions").want(http.StatusOK)
 	}},
 	{name: "authentication/every protected endpoint asks for a token", run: func(p *probe) {
-		for _, e := range protected {
+		for _, e := range p.protected() {
 			p.with("").do(e.method, e.path, e.body).want(http.StatusUnauthorized).refused("INVALID_TOKEN")
 		}
 		for _, path := range []string{"/mfa/send-otp", "/mfa/verify-otp"} {
@@ -24,13 +25,13 @@ var tokenChecks = []check{
 	}},
 	{name: "authentication/a pre-MFA token opens no protected endpoint", run: func(p *probe) {
 		pending := p.preMFA()
-		for _, e := range protected {
+		for _, e := range p.protected() {
 			pending.do(e.method, e.path, e.body).refused()
 		}
 	}},
 	{name: "errors/MFA_REQUIRED for a pre-MFA token", run: func(p *probe) {
 		pending := p.preMFA()
-		for _, e := range protected {
+		for _, e := range p.protected() {
 			pending.do(e.method, e.path, e.body).refused("MFA_REQUIRED")
 		}
 	}},
@@ -53,15 +54,27 @@ var tokenChecks = []check{
 	}},
 }
 
-// protected endpoints, with requests that would change nothing even with a good token: ids that nobody has, and bodies
-// that are not enough.
-var protected = []struct{ method, path, body string }{
-	{"POST", "/admin/mfa/disable/" + nobody, ""},
-	{"GET", "/vpcs", ""},
+// protected endpoints, with requests that change nothing at a right portal even with a good token: ids that nobody has,
+// and bodies that are not enough. Those that a wrong portal might make something of take leave to.
+func (p *probe) protected() []endpoint {
+	if p.create {
+		return slices.Concat(protected, makers)
+	}
+	return protected
+}
+
+type endpoint struct{ method, path, body string }
+
+var makers = []endpoint{
 	{"POST", "/vpcs", `{}`},
 	{"POST", "/networks", `{}`},
-	{"GET", "/kubernetes-versions", ""},
 	{"POST", "/kubernetes-clusters", `{}`},
+}
+
+var protected = []endpoint{
+	{"POST", "/admin/mfa/disable/" + nobody, ""},
+	{"GET", "/vpcs", ""},
+	{"GET", "/kubernetes-versions", ""},
 	{"GET", "/kubernetes-clusters/" + nobody + "/config", ""},
 	{"POST", "/kubernetes-clusters/" + nobody + "/scale", `{}`},
 	{"POST", "/kubernetes-clusters/" + nobody + "/upgrade", `{}`},
