@@ -61,8 +61,8 @@ func order(a, b bool) int {
 func (v View) choose(c claim, free []Node) int {
 	best, rank := -1, 0
 	for i, n := range free {
-		if !n.Ready && v.Now.Sub(n.Created) < settleTime {
-			continue
+		if !n.Ready && (v.Operation != Idle || v.Now.Sub(n.Created) < settleTime) {
+			continue // on its way, or the Node object of a machine that is gone
 		}
 		r := 1
 		switch {
