@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// act is something that a user, the portal or bad luck does.
+type act struct {
+	name   string
+	weight int
+	quiet  bool // it does not change replicas
+	// do returns what it did; empty: nothing could be done.
+	do func(*life, context.Context) (string, error)
+}
+
+var acts = []act{
+	{"scale", 6, false, (*life).scale},
+	{"flurry", 2, false, (*life).flurry},
+	{"new deployment", 1, false, (*life).newDeployment},
+	{"drop deployment", 1, false, (*life).dropDeployment},
+	{"roll out", 3, true, (*life).rollOut},
+	{"foreign template", 1, true, (*life).foreign},
+	{"upgrade", 1, true, (*life).upgrade},
+	{"version", 2, true, (*life).bump},
+	{"delete Machine", 4, true, (*life).deleteMachine},
+	{"node fails", 2, true, (*life).failNode},
+	{"drains blocked", 2, true, (*life).block},
+	{"portal fault", 4, true, (*life).fault},
+	{"kill", 1, true, (*life).kill},
+	{"stop", 1, true, (*life).stop},
+}
+
+// happen is one sequence: a few acts with gaps, then everything settles, and what must hold has held.
+func (l *life) happen(ctx context.Context) error {
+	quiet, count := l.roll.IntN(3) == 0, 3+l.roll.IntN(4)
+	if l.plan.short {
+		count = 2
+	}
+	started := time.Now()
+	var told []string
+	for range count {
+		what, err := l.act(ctx, quiet)
+		if err != nil {
+			return fmt.Errorf("%s: %w", strings.Join(told, "; "), err)
+		}
+		if what != "" {
+			told = append(told, what)
+		}
+		time.Sleep(time.Duration(l.roll.Int64N(int64(5 * time.Second))))
+	}
+	line := strings.Join(told, "; ")
+	if quiet {
+		line = "(quiet) " + line
+	}
+	acted := time.Now()
+	err := l.settle(ctx)
+	if err == nil {
+		err = l.judge(quiet)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.globe.settled++
+	l.waited = append(l.waited, time.Since(acted))
+	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s\n", time.Now().UTC().Format("15:04:05"), l.globe, l.seed, l.sequence,
+		line, l.sums.now(), acted.Sub(started).Round(time.Second), time.Since(acted).Round(time.Second))
+	return nil
+}
+
+// act draws one act and does it.
+func (l *life) act(ctx context.Context, quiet bool) (string, error) {
+	possible, total := []act{}, 0
+	for _, a := range acts {
+		if a.quiet || !quiet {
+			possible = append(possible, a)
+			total += a.weight
+		}
+	}
+	drawn := l.roll.IntN(total)
+	for _, a := range possible {
+		if drawn -= a.weight; drawn >= 0 {
+			continue
+		}
+		what, err := a.do(l, ctx)
+		if what != "" {
+			l.say("%s", what)
+			l.count(a.name)
+		}
+		return what, err
+	}
+	return "", nil
+}
+
+func (l *life) drawDeployment() string { return l.deployments[l.roll.IntN(len(l.deployments))] }
+
+// change patches an object until it is accepted; webhooks and API servers have their moments.
+func change[T client.Object](ctx context.Context, c client.Client, o T, do func(T)) error {
+	return within(ctx, time.Minute, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		before, _ := o.DeepCopyObject().(client.Object)
+		do(o)
+		return c.Patch(ctx, o, client.MergeFrom(before))
+	})
+}
+
+func (l *life) changeDeployment(ctx context.Context, name string, do func(*clusterv1.MachineDeployment)) error {
+	return change(ctx, l.client, &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}, do)
+}
+
+func (l *life) scaleTo(ctx context.Context, deployment string, replicas int32) error {
+	return l.sums.change(deployment, int(replicas), func() error {
+		return l.changeDeployment(ctx, deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
+	})
+}
+
+func (l *life) scale(ctx context.Context) (string, error) {
+	deployment, replicas := l.drawDeployment(), int32(l.roll.IntN(5)) //nolint:gosec // small
+	return fmt.Sprintf("%s to %d", deployment, replicas), l.scaleTo(ctx, deployment, replicas)
+}
+
+// flurry changes replicas several times in a second.
+func (l *life) flurry(ctx context.Context) (string, error) {
+	deployment, told := l.drawDeployment(), []string{}
+	for range 3 + l.roll.IntN(3) {
+		replicas := int32(l.roll.IntN(5)) //nolint:gosec // small
+		told = append(told, fmt.Sprint(replicas))
+		if err := l.scaleTo(ctx, deployment, replicas); err != nil {
+			return "", err
+		}
+	}
+	return deployment + " to " + strings.Join(told, ","), nil
+}
+
+func (l *life) newDeployment(ctx context.Context) (string, error) {
+	replicas := int32(l.roll.IntN(3)) //nolint:gosec // small
+	if len(l.deployments) >= 3 {
+		return "", nil
+	}
+	err := l.addDeployment(ctx, replicas)
+	return fmt.Sprintf("new %s with %d", l.deployments[len(l.deployments)-1], replicas), err
+}
+
+func (l *life) dropDeployment(ctx context.Context) (string, error) {
+	if len(l.deployments) < 2 {
+		return "", nil
+	}
+	i := l.roll.IntN(len(l.deployments))
+	deployment := l.deployments[i]
+	l.deployments = slices.Delete(l.deployments, i, i+1)
+	return "drop " + deployment, l.sums.change(deployment, -1, func() error {
+		return l.client.Delete(ctx, &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: deployment}})
+	})
+}
+
+// rollOut changes the revision: a new template that asks for the same workers.
+func (l *life) rollOut(ctx context.Context) (string, error) {
+	deployment := l.drawDeployment()
+	template, err := l.newTemplate(ctx)
+	if err != nil {
+		return "", err
+	}
+	return "roll out " + deployment, l.changeDeployment(ctx, deployment, func(md *clusterv1.MachineDeployment) {
+		md.Spec.Template.Spec.InfrastructureRef.Name = template
+	})
+}
+
+// foreign asks for workers that the portal cannot make of those there are, and takes it back.
+func (l *life) foreign(ctx context.Context) (string, error) {
+	deployment, before := l.drawDeployment(), ""
+	point := func(template string) error {
+		return l.changeDeployment(ctx, deployment, func(md *clusterv1.MachineDeployment) {
+			before, md.Spec.Template.Spec.InfrastructureRef.Name = md.Spec.Template.Spec.InfrastructureRef.Name, template
+		})
+	}
+	if err := point(foreignTemplate); err != nil {
+		return "", err
+	}
+	time.Sleep(time.Second + time.Duration(l.roll.Int64N(int64(8*time.Second))))
+	return "foreign template for " + deployment + " and back", point(before)
+}
+
+// upgrade has the portal upgrade the cluster to the next version.
+func (l *life) upgrade(ctx context.Context) (string, error) {
+	if l.version == len(versions)-1 {
+		return "", nil
+	}
+	l.version++
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	return "upgrade to " + versions[l.version], change(ctx, l.client, controlPlane, func(cp *infrav1.PortalControlPlane) {
+		cp.Spec.Version = versions[l.version]
+	})
+}
+
+// bump has a MachineDeployment follow the control plane's version; as often as not it is there already.
+func (l *life) bump(ctx context.Context) (string, error) {
+	deployment := l.drawDeployment()
+	return deployment + " to " + versions[l.version], l.changeDeployment(ctx, deployment, func(md *clusterv1.MachineDeployment) {
+		md.Spec.Template.Spec.Version = versions[l.version]
+	})
+}
+
+func (l *life) deleteMachine(ctx context.Context) (string, error) {
+	l.seen.Lock()
+	names := slices.Sorted(maps.Keys(l.machines))
+	l.seen.Unlock()
+	i := l.roll.IntN(1000)
+	if len(names) == 0 {
+		return "", nil
+	}
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: names[i%len(names)]}}
+	return "delete Machine " + machine.Name, client.IgnoreNotFound(l.client.Delete(ctx, machine))
+}
+
+// kill ends the manager as a crash does, for all Clusters.
+func (l *life) kill(ctx context.Context) (string, error) {
+	return l.endManager(ctx, "kill", l.box.KillManager)
+}
+
+// stop ends it with SIGTERM.
+func (l *life) stop(ctx context.Context) (string, error) {
+	return l.endManager(ctx, "stop", l.box.StopManager)
+}
+
+func (l *life) endManager(ctx context.Context, what string, end func()) (string, error) {
+	pause := time.Duration(l.roll.Int64N(int64(3 * time.Second)))
+	done, err := l.restart(ctx, end, pause)
+	if !done {
+		return "", err
+	}
+	return what, err
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const (
+	name     = "life"
+	identity = "portal-identity"
+	// patience is how long a Cluster may take to settle: a refusal alone is retried after 30 seconds, then after 60.
+	patience = 5 * time.Minute
+)
+
+// versions are what a life goes through.
+var versions = []string{"v1.34.9", "v1.35.6", "v1.36.3"}
+
+// life is one Cluster and what happens to it.
+type life struct {
+	*globe
+	seed      int64
+	roll      *rand.Rand
+	namespace string
+	account   string
+	number    int
+
+	workload    client.WithWatch
+	deployments []string // names, as users would list them
+	version     int      // index of the control plane's in versions
+	templates   int      // made so far
+	sequence    int
+	mends       []func(context.Context) error // what ends the troubles of the sequence
+
+	watcher
+
+	telling sync.Mutex
+	story   []string
+	book    *os.File // where the story is kept too; nil: nowhere
+}
+
+func newLife(g *globe, number int, seed int64) *life {
+	return &life{
+		globe: g, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)), //nolint:gosec // a seed
+		namespace: fmt.Sprintf("life-%d", number), account: account(number),
+	}
+}
+
+// say adds a line to the history.
+func (l *life) say(format string, args ...any) {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	line := fmt.Sprintf("%s %d: ", time.Now().Format("15:04:05.000"), l.sequence) + fmt.Sprintf(format, args...)
+	l.story = append(l.story, line)
+	if l.book != nil {
+		_, _ = fmt.Fprintln(l.book, line) // what cannot be kept is still told
+	}
+}
+
+// told is the history so far.
+func (l *life) told() string {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	return strings.Join(l.story, "\n")
+}
+
+// live goes from creation through so many sequences to deletion.
+func (l *life) live(ctx context.Context, sequences int) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if *keepIn != "" {
+		var err error
+		if l.book, err = os.Create(filepath.Join(*keepIn, fmt.Sprintf("%s-seed-%d.log", l.globe, l.seed))); err != nil {
+			return err
+		}
+		defer l.book.Close() //nolint:errcheck // A copy.
+	}
+	if err := l.begin(ctx); err != nil {
+		l.explain(ctx)
+		return errors.Join(fmt.Errorf("creation: %w", err), l.delete(ctx))
+	}
+	for range sequences {
+		if time.Now().After(l.end) {
+			break
+		}
+		l.sequence++
+		if err := l.happen(ctx); err != nil {
+			l.explain(ctx)
+			return errors.Join(err, l.delete(ctx))
+		}
+	}
+	if err := l.delete(ctx); err != nil {
+		l.explain(ctx)
+		return fmt.Errorf("deletion: %w", err)
+	}
+	return nil
+}
+
+// begin creates the Cluster and waits until it is settled for the first time.
+func (l *life) begin(ctx context.Context) error {
+	l.sums.open()
+	if err := l.watchMachines(ctx); err != nil {
+		return err
+	}
+	for _, o := range l.objects() {
+		if err := l.client.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	for range 1 + l.roll.IntN(3) {
+		if err := l.addDeployment(ctx, int32(1+l.roll.IntN(3))); err != nil {
+			return err
+		}
+	}
+	if l.roll.IntN(2) == 0 {
+		if err := l.client.Create(ctx, l.healthCheck()); err != nil {
+			return err
+		}
+		l.say("with a MachineHealthCheck")
+	}
+	if err := l.connect(ctx); err != nil {
+		return err
+	}
+	if err := l.watchNodes(ctx); err != nil {
+		return err
+	}
+	return l.settle(ctx)
+}
+
+// objects are those of the Cluster but its MachineDeployments.
+func (l *life) objects() []client.Object {
+	meta := metav1.ObjectMeta{Namespace: l.namespace, Name: name}
+	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
+	}
+	secret := l.box.IdentitySecret(client.ObjectKey{Namespace: l.namespace, Name: identity})
+	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(l.number), password(l.number)
+	large := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: foreignTemplate}}
+	large.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}
+	return []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace}},
+		secret,
+		large,
+		&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+			InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
+		}},
+		&infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
+			IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
+		}},
+		&infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
+			Version: versions[0], Replicas: ptr.To[int32](1),
+		}},
+	}
+}
+
+// foreignTemplate asks for workers that the portal cluster does not have.
+const foreignTemplate = "large"
+
+// newTemplate creates one more template that asks for the same workers, and returns its name.
+func (l *life) newTemplate(ctx context.Context) (string, error) {
+	l.templates++
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{
+		Namespace: l.namespace, Name: fmt.Sprintf("small-%d", l.templates),
+	}}
+	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	return template.Name, l.client.Create(ctx, template)
+}
+
+// addDeployment creates one more MachineDeployment, with a strategy and a deletion order of its own.
+func (l *life) addDeployment(ctx context.Context, replicas int32) error {
+	template, err := l.newTemplate(ctx)
+	if err != nil {
+		return err
+	}
+	strategies := []clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
+		{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
+		{MaxSurge: ptr.To(intstr.FromInt32(0)), MaxUnavailable: ptr.To(intstr.FromInt32(1))},
+		{MaxSurge: ptr.To(intstr.FromString("25%")), MaxUnavailable: ptr.To(intstr.FromString("25%"))},
+	}
+	orders := []clusterv1.MachineSetDeletionOrder{clusterv1.RandomMachineSetDeletionOrder,
+		clusterv1.NewestMachineSetDeletionOrder, clusterv1.OldestMachineSetDeletionOrder}
+	strategy, order := strategies[l.roll.IntN(len(strategies))], orders[l.roll.IntN(len(orders))]
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprintf("d%d", l.templates)}}
+	md.Spec = clusterv1.MachineDeploymentSpec{
+		ClusterName: name,
+		Replicas:    &replicas,
+		Deletion:    clusterv1.MachineDeploymentDeletionSpec{Order: order},
+		Rollout: clusterv1.MachineDeploymentRolloutSpec{Strategy: clusterv1.MachineDeploymentRolloutStrategy{
+			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: strategy,
+		}},
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: name, Version: versions[l.version],
+			Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+				APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachineTemplate", Name: template,
+			},
+		}},
+	}
+	l.say("new MachineDeployment %s: %d replicas, surge %s, unavailable %s, deletes %s", md.Name, replicas, strategy.MaxSurge, strategy.MaxUnavailable, order)
+	l.deployments = append(l.deployments, md.Name)
+	return l.sums.change(md.Name, int(replicas), func() error { return l.client.Create(ctx, md) })
+}
+
+// healthCheck remediates Machines whose Node has not been Ready for a moment.
+func (l *life) healthCheck() *clusterv1.MachineHealthCheck {
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	check.Spec.ClusterName = name
+	check.Spec.Selector.MatchLabels = map[string]string{clusterv1.ClusterNameLabel: name}
+	for _, status := range []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionUnknown} {
+		check.Spec.Checks.UnhealthyNodeConditions = append(check.Spec.Checks.UnhealthyNodeConditions,
+			clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: status, TimeoutSeconds: ptr.To[int32](3)})
+	}
+	return check
+}
+
+// connect makes a client of the portal cluster once its kubeconfig is stored.
+func (l *life) connect(ctx context.Context) error {
+	secret := &corev1.Secret{}
+	err := within(ctx, patience, func() error {
+		return l.client.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: name + "-kubeconfig"}, secret)
+	})
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
+	if err != nil {
+		return err
+	}
+	config.QPS, config.Burst = 50, 100
+	l.workload, err = client.NewWithWatch(config, client.Options{})
+	return err
+}
+
+// delete deletes the Cluster, and waits until the portal has nothing left of it.
+func (l *life) delete(ctx context.Context) error {
+	l.judging.Store(false)
+	l.mend(ctx)
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	if err := l.client.Delete(ctx, cluster); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return within(ctx, patience, func() error {
+		switch err := l.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); {
+		case err == nil:
+			return errors.New("the Cluster is still there")
+		case !apierrors.IsNotFound(err):
+			return err
+		case l.portalCluster() != nil:
+			return errors.New("the portal cluster is still there")
+		}
+		return nil
+	})
+}
+
+// portalCluster is what the portal has of this life; nil: nothing.
+func (l *life) portalCluster() *emulator.Cluster {
+	for _, c := range l.box.Portal.Clusters() {
+		if c.Account == l.account {
+			return &c
+		}
+	}
+	return nil
+}
+
+// within tries until it works, or returns why it still does not.
+func within(ctx context.Context, limit time.Duration, try func() error) error {
+	deadline := time.Now().Add(limit)
+	for {
+		err := try()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+var (
+	firstSeed = flag.Int64("seed", 1, "seed of the first life; the next ones follow")
+	sequences = flag.Int("sequences", 0, "sequences in each world; 0: a small fixed set in one world")
+	soak      = flag.Duration("for", 0, "go on for so long in all worlds together, instead of -sequences")
+	clusters  = flag.Int("parallel-clusters", 8, "Clusters that live at the same time")
+	keepIn    = flag.String("dir", "", "keep the logs of all servers in this directory")
+)
+
+// Few sequences in one world are what every test run can afford.
+const (
+	fewSequences = 4
+	fewClusters  = 4
+)
+
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// world is what stays the same for all lives in one sandbox: how the portal behaves.
+type world struct {
+	victims     emulator.VictimOrder
+	upgrade     emulator.UpgradeStyle
+	providerIDs bool
+	reuseNames  bool
+}
+
+// worlds pair every victim order with another style of upgrades, nodes with and without providerID, names that come back
+// and names that do not.
+var worlds = []world{
+	{emulator.VictimsRandom, emulator.UpgradeSurge, false, false},
+	{emulator.VictimsNewest, emulator.UpgradeInPlace, true, false},
+	{emulator.VictimsOldest, emulator.UpgradeRecreate, false, true},
+	{emulator.VictimsRandom, emulator.UpgradeReplace, true, true},
+}
+
+func (w world) String() string {
+	text := fmt.Sprintf("%s-%s", w.victims, w.upgrade)
+	if w.providerIDs {
+		text += "-providerIDs"
+	}
+	if w.reuseNames {
+		text += "-names-reused"
+	}
+	return text
+}
+
+// TestHistories runs the worlds one after the other.
+func TestHistories(t *testing.T) {
+	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
+		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
+	}
+	chosen, run := worlds, plan{sequences: *sequences, parallel: *clusters}
+	switch {
+	case *soak > 0:
+		run.until = *soak / time.Duration(len(worlds))
+	case *sequences == 0:
+		chosen, run = worlds[:1], plan{sequences: fewSequences, parallel: fewClusters, short: true}
+	}
+	for _, w := range chosen {
+		t.Run(w.String(), func(t *testing.T) { inhabit(t, w, run) })
+	}
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// rest is how long a Cluster has to stay settled to be believed.
+const rest = 3 * time.Second
+
+// settle ends all troubles and waits until everything is as it must be when things are quiet.
+func (l *life) settle(ctx context.Context) error {
+	l.mend(ctx)
+	var since time.Time
+	reason := ""
+	err := within(ctx, patience, func() error {
+		if err := l.settled(ctx); err != nil {
+			since = time.Time{}
+			if reason != err.Error() {
+				reason = err.Error()
+				l.say("not settled: %v", err)
+			}
+			return err
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) < rest {
+			return errors.New("it has just settled")
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("does not settle in %s: %w", patience, err)
+	}
+	l.say("settled")
+	return nil
+}
+
+// settled returns what is not yet as it must be.
+func (l *life) settled(ctx context.Context) error {
+	wanted, cluster := l.sums.now(), l.portalCluster()
+	if cluster == nil {
+		return errors.New("the portal has no cluster")
+	}
+	if cluster.State != emulator.ClusterRunning || cluster.Size != wanted {
+		return fmt.Errorf("the portal's cluster is %s with %d workers, %d are wanted", cluster.State, cluster.Size, wanted)
+	}
+	nodes, leftovers, err := l.runningWorkers(ctx, cluster)
+	if err != nil {
+		return err
+	}
+	if err := l.oneToOne(ctx, nodes, wanted); err != nil {
+		return err
+	}
+	return l.controlPlaneSettled(ctx, leftovers)
+}
+
+// runningWorkers are the worker Nodes whose machines the portal runs; all of them have one, Ready and schedulable.
+// Leftovers is how many Node objects of machines that are gone there are.
+func (l *life) runningWorkers(ctx context.Context, cluster *emulator.Cluster) (running map[string]bool, leftovers int, err error) {
+	list := &corev1.NodeList{}
+	if err := l.workload.List(ctx, list); err != nil {
+		return nil, 0, err
+	}
+	machines := map[string]bool{}
+	for _, n := range cluster.Nodes {
+		if !n.ControlPlane && !n.Gone {
+			machines[n.ID] = true
+		}
+	}
+	running = map[string]bool{}
+	for _, n := range list.Items {
+		switch {
+		case !isWorker(&n):
+		case !machines[n.Status.NodeInfo.MachineID]:
+			leftovers++
+		case n.Spec.Unschedulable:
+			return nil, 0, fmt.Errorf("node %s is cordoned", n.Name)
+		case !isReady(&n):
+			return nil, 0, fmt.Errorf("node %s is not Ready", n.Name)
+		default:
+			running[n.Name] = true
+		}
+	}
+	if len(running) != len(machines) {
+		return nil, 0, fmt.Errorf("%d of the portal's %d workers have a Node", len(running), len(machines))
+	}
+	return running, leftovers, nil
+}
+
+// oneToOne wants each Machine to be Ready on a Node of its own, and as many of each MachineDeployment as it asks for.
+func (l *life) oneToOne(ctx context.Context, nodes map[string]bool, wanted int) error {
+	list := &clusterv1.MachineList{}
+	if err := l.client.List(ctx, list, client.InNamespace(l.namespace)); err != nil {
+		return err
+	}
+	left := map[string]int{}
+	l.sums.mu.Lock()
+	for deployment, replicas := range l.sums.replicas {
+		left[deployment] = replicas
+	}
+	l.sums.mu.Unlock()
+	holder := map[string]string{}
+	for _, m := range list.Items {
+		node := m.Status.NodeRef.Name
+		switch {
+		case !m.DeletionTimestamp.IsZero():
+			return fmt.Errorf("machine %s is being deleted", m.Name)
+		case !conditions.IsTrue(&m, clusterv1.MachineReadyCondition):
+			return fmt.Errorf("machine %s is not Ready", m.Name)
+		case conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason:
+			return fmt.Errorf("machine %s is of an old revision", m.Name)
+		case !nodes[node] || holder[node] != "":
+			return fmt.Errorf("machine %s has Node %q, which is %q's, or does not run", m.Name, node, holder[node])
+		}
+		holder[node] = m.Name
+		left[m.Labels[clusterv1.MachineDeploymentNameLabel]]--
+	}
+	if len(list.Items) != wanted {
+		return fmt.Errorf("%d Machines are there, %d are wanted", len(list.Items), wanted)
+	}
+	for deployment, n := range left {
+		if n != 0 {
+			return fmt.Errorf("MachineDeployment %s wants %d more Machines", deployment, n)
+		}
+	}
+	return nil
+}
+
+// controlPlaneSettled wants the provider to say so too. While Node objects of machines that are gone stay behind, it says
+// that there are too many.
+func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
+	if err := l.client.Get(ctx, client.ObjectKeyFromObject(controlPlane), controlPlane); err != nil {
+		return err
+	}
+	wanted := []string{infrav1.AvailableCondition, infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition}
+	if leftovers > 0 {
+		wanted = wanted[:2]
+	}
+	for _, condition := range wanted {
+		if c := conditions.Get(controlPlane, condition); c == nil || c.Status != metav1.ConditionTrue {
+			return fmt.Errorf("condition %s of the PortalControlPlane is %+v", condition, c)
+		}
+	}
+	if controlPlane.Annotations[infrav1.OperationAnnotation] != "" {
+		return errors.New("an operation is recorded")
+	}
+	return nil
+}
+
+// explain adds to the history what the Cluster looks like, and what the portal saw.
+func (l *life) explain(ctx context.Context) {
+	for _, e := range l.box.Portal.Journal() {
+		if e.Account == l.account && e.Route != "/jobs/{job_id}" {
+			l.say("journal %s %s", e.Time.Format("15:04:05.000"), e)
+		}
+	}
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := l.client.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: name}, controlPlane); err == nil {
+		for _, c := range controlPlane.Status.Conditions {
+			l.say("PortalControlPlane %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+		l.say("operation %s record %s", controlPlane.Annotations[infrav1.OperationAnnotation], controlPlane.Annotations[infrav1.RecordAnnotation])
+	}
+	claims := &infrav1.PortalMachineList{}
+	if err := l.client.List(ctx, claims, client.InNamespace(l.namespace)); err == nil {
+		for _, c := range claims.Items {
+			l.say("PortalMachine %s on %+v as %q", c.Name, c.Spec.Node, c.Spec.ProviderID)
+		}
+	}
+	l.seen.Lock()
+	defer l.seen.Unlock()
+	for _, m := range l.machines {
+		l.say("Machine %s on %q as %q: deleted %v, annotations %v", m.Name, m.Status.NodeRef.Name, m.Spec.ProviderID, m.DeletionTimestamp, m.Annotations)
+		for _, c := range m.Status.Conditions {
+			if c.Status != metav1.ConditionTrue && c.Message != "" {
+				l.say("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+			}
+		}
+	}
+	for _, n := range l.nodes {
+		l.say("Node %s %q: ready %t, cordoned %t, machine runs %t", n.Name, n.Spec.ProviderID, isReady(&n), n.Spec.Unschedulable, l.runs(&n))
+	}
+}
