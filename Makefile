@@ -97,17 +97,43 @@ verify-lint: $(GOLANGCI_LINT)
 
 ##@ Run
 
+# Histories drawn at random, of package claims against a model of core and portal. In make test always the same 10,000.
+HISTORIES := 'TestRandomHistories|TestNothingIsAskedWithoutAChangeOfReplicas'
+CHECKS := 10000
+# Flags of go test come after the package, or those of rapid would end its flags.
+ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
+# Packages that have tests; those in test/ start API servers, so no more than two run at a time however many cores there are.
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
-	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -timeout 12m ./...
+	$(ON_MODEL) -rapid.seed=1
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 20m -skip $(HISTORIES) $(TESTED)
+
+# How long to go on (1h30m, 90s), and the first seed.
+FOR := 10m
+SEED := $(shell date +%s)
+
+.PHONY: soak
+soak: kube core build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
+	@echo "For $(FOR): clusters on real API servers (test/histories), and beside them as many as fit on a model (controllers/claims)"
+	@failed=; seed=$(SEED); \
+	go test ./test/histories -v -timeout 0 -for $(FOR) -seed $(SEED) & real=$$!; \
+	while kill -0 $$real 2>/dev/null; do \
+		echo "$(ON_MODEL) -rapid.seed=$$seed"; \
+		nice $(ON_MODEL) -rapid.seed=$$seed || { failed=" -rapid.seed=$$seed"; break; }; \
+		seed=$$((seed + 1)); \
+	done; \
+	wait $$real || failed="$$failed test/histories"; \
+	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: sandbox
-sandbox: kube core build ## Start everything on this machine and keep it up until Ctrl-C
-	@exec $(BIN)/portal-sandbox
+sandbox: kube core build ## Start everything on this machine and keep it up until Ctrl-C (FLAGS: see bin/portal-sandbox -h)
+	@exec $(BIN)/portal-sandbox $(FLAGS)
 
 .PHONY: demo
-demo: kube core build ## Drive a cluster through its life in the sandbox: create, scale, upgrade, delete
-	@exec $(BIN)/portal-sandbox demo
+demo: kube core build ## Drive a cluster through its life in the sandbox (make demo FLAGS='--seed 7')
+	@exec $(BIN)/portal-sandbox demo $(FLAGS)
 
 .PHONY: clean
 clean: ## Remove what was built (Go's build cache stays)
