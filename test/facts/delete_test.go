@@ -9,6 +9,7 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -35,8 +36,9 @@ const (
 // shouldWaitForNodeVolumes, deleteNode) and util/util.go (IsExternalManagedControlPlane).
 func howMachineGoes(t *testing.T) {
 	w := begin(t, "delete", stable(version))
-	t.Run("hook_drain_volumes_hook_PortalMachine_Node", func(t *testing.T) { w.in(t).passesInOrder() })
+	t.Run("hook_drain_hook_PortalMachine_Node", func(t *testing.T) { w.in(t).passesInOrder() })
 	t.Run("a_blocked_drain_holds_all_behind_it", func(t *testing.T) { w.in(t).blockedDrain() })
+	t.Run("attached_volumes_hold_all_behind_them", func(t *testing.T) { w.in(t).attachedVolumes() })
 	t.Run("no_drain_after_the_pre-terminate_hook_was_reached", func(t *testing.T) { w.in(t).drainsOnce() })
 	t.Run("without_nodeRef_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		w := w.in(t)
@@ -90,24 +92,18 @@ func (w *world) passesInOrder() {
 	other := w.node("other")
 	w.hold(m)
 	pod := w.run(node)
-	w.report(node, func(s *corev1.NodeStatus) {
-		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
-	})
 
 	w.delete(m)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
 	w.Expect(progress(m).NodeDrainStartTime.IsZero()).To(BeTrue())
 	w.untouched(node)
+	w.Expect(w.exists(pod)()).To(BeTrue())
 
 	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atVolumes))
-	w.Expect(w.exists(pod)()).To(BeFalse(), "volumes are waited for when the Pods are gone")
+	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
+	w.Expect(w.exists(pod)()).To(BeFalse(), "the Pods are gone")
 	w.Expect(w.exists(node)()).To(BeTrue())
 	w.Expect(node.Spec.Unschedulable).To(BeTrue())
-	w.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
-
-	w.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
 	w.Expect(w.claim(m).DeletionTimestamp).To(BeNil())
 
 	w.drop(m, infrav1.PreTerminateHook)
@@ -125,18 +121,34 @@ func (w *world) passesInOrder() {
 func (w *world) blockedDrain() {
 	m, node := w.bound("blocked")
 	pod := w.run(node)
-	budget := w.protect(pod)
+	w.protect(pod)
 	w.delete(m)
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
-	w.Expect(workload.Delete(w.Context(), budget)).To(Succeed())
+	w.Expect(w.exists(pod)()).To(BeTrue())
+	w.Expect(workload.Delete(w.Context(), pod)).To(Succeed())
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(pod)()).To(BeFalse())
 	for _, e := range w.machines.of(m.Name) {
-		if at := progress(e.object); !at.WaitForPreTerminateHookStartTime.IsZero() {
-			w.Expect(at.NodeDrainStartTime.IsZero()).To(BeFalse())
+		if conditions.GetReason(e.object, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingDrainingNodeReason {
+			w.Expect(progress(e.object).WaitForNodeVolumeDetachStartTime.IsZero()).To(BeTrue())
+			w.Expect(progress(e.object).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
 		}
 	}
+}
+
+func (w *world) attachedVolumes() {
+	m, node := w.bound("volumes")
+	w.report(node, func(s *corev1.NodeStatus) {
+		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
+	})
+	w.delete(m)
+	w.drop(m, infrav1.PreDrainHook)
+	w.Eventually(w.deletion(m)).Should(HavePrefix(atVolumes))
+	w.Expect(w.exists(node)()).To(BeTrue())
+	w.Expect(node.Spec.Unschedulable).To(BeTrue(), "the drain comes first")
+	w.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
+	w.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
+	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
 }
 
 // drainsOnce moves a drained Machine to a Node that is not drained, as when the portal has removed another node than

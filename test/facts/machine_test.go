@@ -124,8 +124,15 @@ func (w *world) hand(m *clusterv1.Machine, providerID string) {
 	changeStatus(w, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
 }
 
-// bind binds a Machine to a Node as our controllers do: hooks first, then the providerID; and waits for core.
+// bind binds a Machine to a Node and waits until core has seen it.
 func (w *world) bind(m *clusterv1.Machine, node *corev1.Node) {
+	w.Helper()
+	w.give(m, node)
+	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
+}
+
+// give binds a Machine to a Node as our controllers do: hooks first, then the providerID.
+func (w *world) give(m *clusterv1.Machine, node *corev1.Node) {
 	w.Helper()
 	change(w, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
@@ -134,7 +141,20 @@ func (w *world) bind(m *clusterv1.Machine, node *corev1.Node) {
 		m.Annotations[infrav1.PreDrainHook], m.Annotations[infrav1.PreTerminateHook] = "", ""
 	})
 	w.hand(m, node.Spec.ProviderID)
-	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
+}
+
+// bindAll binds each Machine to a Node of its name, and returns these by the names of the Machines.
+func (w *world) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node {
+	w.Helper()
+	nodes := map[string]*corev1.Node{}
+	for _, m := range machines {
+		nodes[m.Name] = w.node(m.Name)
+		w.give(m, nodes[m.Name])
+	}
+	for _, m := range machines {
+		w.Eventually(w.nodeOf(m)).Should(Equal(nodes[m.Name].Name))
+	}
+	return nodes
 }
 
 // release takes a Machine that is being deleted off its Node, in the three writes of our controllers.

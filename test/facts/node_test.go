@@ -104,7 +104,7 @@ func (w *world) run(node *corev1.Node) *corev1.Pod {
 }
 
 // protect creates a PodDisruptionBudget that has nothing left to spend on that Pod.
-func (w *world) protect(pod *corev1.Pod) *policyv1.PodDisruptionBudget {
+func (w *world) protect(pod *corev1.Pod) {
 	w.Helper()
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -117,5 +117,4 @@ func (w *world) protect(pod *corev1.Pod) *policyv1.PodDisruptionBudget {
 		ObservedGeneration: budget.Generation, CurrentHealthy: 1, DesiredHealthy: 1, ExpectedPods: 1,
 	}
 	w.Expect(workload.Status().Update(w.Context(), budget)).To(Succeed())
-	return budget
 }

@@ -44,13 +44,7 @@ func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
 		slices.SortFunc(machines[4:], func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	}
 	deleting, annotated, updating, unhealthy, first := machines[0], machines[1], machines[2], machines[3], machines[5]
-	for _, m := range machines {
-		node := w.node(m.Name)
-		w.bind(m, node)
-		if m == unhealthy {
-			w.notReady(node, time.Now())
-		}
-	}
+	w.notReady(w.bindAll(machines)[unhealthy.Name], time.Now())
 	w.Eventually(w.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
 	w.annotate(updating, clusterv1.UpdateInProgressAnnotation)
 	w.annotate(annotated, clusterv1.DeleteMachineAnnotation)
@@ -99,9 +93,7 @@ func (w *world) annotate(m *clusterv1.Machine, annotation string) {
 func (w *world) countsDeleting() {
 	set := w.machineSet("count", version, 2, clusterv1.NewestMachineSetDeletionOrder)
 	machines := w.machinesWith("set", set.Name, 2)
-	for _, m := range machines {
-		w.bind(m, w.node(m.Name))
-	}
+	w.bindAll(machines)
 	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 2}))
 	w.delete(machines[0])
 	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 1}), "the MachineSet knows that a Machine is being deleted")

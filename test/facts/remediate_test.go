@@ -67,14 +67,11 @@ func (w *world) remediates() {
 	set := w.machineSet("set", version, 4, clusterv1.RandomMachineSetDeletionOrder)
 	machines := w.machinesWith("set", set.Name, 4)
 	missing, long, brief, skipped := machines[0], machines[1], machines[2], machines[3]
-	for m, since := range map[*clusterv1.Machine]time.Duration{long: time.Hour, skipped: time.Hour, brief: 0} {
-		node := w.node(m.Name)
-		w.notReady(node, time.Now().Add(-since))
-		w.bind(m, node)
-	}
-	node := w.node(missing.Name)
-	w.bind(missing, node)
-	w.Expect(workload.Delete(w.Context(), node)).To(Succeed())
+	nodes := w.bindAll(machines)
+	w.notReady(nodes[long.Name], time.Now().Add(-time.Hour))
+	w.notReady(nodes[skipped.Name], time.Now().Add(-time.Hour))
+	w.notReady(nodes[brief.Name], time.Now())
+	w.Expect(workload.Delete(w.Context(), nodes[missing.Name])).To(Succeed())
 	w.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
 	check := w.healthCheck()
 

@@ -33,8 +33,8 @@ func takeover(t *testing.T) {
 	t.Run("surge_0_unavailable_1", func(t *testing.T) { begin(t, "takeover-in-place", stable(version)).takesOverFreed() })
 }
 
-// rollout brings up a MachineDeployment with two Machines on Nodes, and gives it another template. Each Machine comes
-// with the Node that it holds; first is the one that core would delete last.
+// rollout brings up a MachineDeployment with two Machines on Nodes, and gives it another template. The first of the old
+// Machines is the one that core would delete last; the Nodes go by the Machines' names.
 func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
 	w.Helper()
 	deployment = w.machineDeployment("workers", 2)
@@ -48,11 +48,7 @@ func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDe
 	})
 	old = w.machinesWith("deployment", deployment.Name, 2)
 	slices.SortFunc(old, func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
-	nodes = map[string]*corev1.Node{}
-	for _, m := range old {
-		nodes[m.Name] = w.node(m.Name)
-		w.bind(m, nodes[m.Name])
-	}
+	nodes = w.bindAll(old)
 	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
 	w.template("next")
 	change(w, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })

@@ -64,7 +64,7 @@ func (w *world) in(t *testing.T) *world {
 	sub := *w
 	sub.T, sub.WithT = t, NewWithT(t)
 	sub.SetDefaultEventuallyTimeout(patience)
-	sub.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	sub.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	return &sub
 }
 
