@@ -55,8 +55,9 @@ const (
 	Swap
 	// Mark has the MachineDeployment delete this Machine first.
 	Mark
-	// Shield keeps MachineHealthChecks from remediating the Machine; Unshield ends that.
+	// Shield keeps MachineHealthChecks from remediating the Machine.
 	Shield
+	// Unshield ends that.
 	Unshield
 )
 

@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
@@ -158,24 +160,33 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 	if err != nil {
 		return none, errors.New("it is no kubeconfig with a current context")
 	}
+	if err := selfContained(rest); err != nil {
+		return none, err
+	}
 	server, err := url.Parse(rest.Host)
 	if err != nil || server.Scheme != "https" || server.Hostname() == "" {
 		return none, errors.New("its server is no https URL")
 	}
-	if rest.ExecProvider != nil || rest.AuthProvider != nil || rest.BearerTokenFile != "" || rest.CertFile != "" || rest.KeyFile != "" || rest.CAFile != "" {
-		return none, errors.New("it refers to files or commands; certificates and tokens have to be in it")
+	port, err := strconv.ParseUint(cmp.Or(server.Port(), "443"), 10, 16)
+	if err != nil || port == 0 {
+		return none, errors.New("the port of its server is no port")
 	}
-	if rest.Insecure {
-		return none, errors.New("it switches the verification of the server's certificate off")
-	}
-	host, port := server.Hostname(), 443
-	if server.Port() != "" {
-		if port, err = strconv.Atoi(server.Port()); err != nil || port < 1 || port > 65535 {
-			return none, errors.New("the port of its server is no port")
-		}
-	}
+	host := server.Hostname()
 	if ip := net.ParseIP(host); ip != nil {
 		host = ip.String()
 	}
-	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil //nolint:gosec // url.Parse refuses ports that do not fit
+	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil
+}
+
+// selfContained refuses a kubeconfig that would have the manager, or Cluster API, read files or run commands of their
+// own, or trust any server.
+func selfContained(config *rest.Config) error {
+	files := config.BearerTokenFile + config.CertFile + config.KeyFile + config.CAFile
+	switch {
+	case config.ExecProvider != nil || config.AuthProvider != nil || files != "":
+		return errors.New("it refers to files or commands; certificates and tokens have to be in it")
+	case config.Insecure:
+		return errors.New("it switches the verification of the server's certificate off")
+	}
+	return nil
 }

@@ -206,8 +206,8 @@ func (s *scope) workersOutcome() outcome.Outcome {
 	case len(s.plan.Foreign) > 0:
 		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason,
 			"the workers of the portal cluster are of offering %s with SSH key pair %s, and the portal cannot change that: revert the templates of "+
-				"these Machines: %s. Nothing is bound, drained or scaled until then", s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair,
-			strings.Join(slices.Sorted(slices.Values(s.plan.Foreign)), ", "))
+				"these Machines: %s. Nothing is bound, drained or scaled until then",
+			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair, list(s.plan.Foreign))
 	case s.op != nil && s.op.Type == journal.Scale:
 		reason := infrav1.ScalingUpReason
 		if operationOn(s.op) == claims.RemoveNodes {
@@ -215,30 +215,36 @@ func (s *scope) workersOutcome() outcome.Outcome {
 		}
 		return outcome.WaitFor(0, reason, "the portal scales from %d to %s workers (job %s)", s.op.From, s.op.Target, s.op.JobID)
 	case len(s.plan.Draining) > 0:
-		names := slices.Sorted(slices.Values(s.plan.Draining))
 		return outcome.WaitFor(0, infrav1.DrainingReason,
-			"the portal is asked to remove workers when these Machines are drained: %s (see their condition Deleting)", strings.Join(names, ", "))
+			"the portal is asked to remove workers when these Machines are drained: %s (see their condition Deleting)", list(s.plan.Draining))
 	case s.op != nil && (s.workers != s.desired.sum || s.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are seen to when the portal has finished to %s", describe(s.op))
+	}
+	return s.countOutcome()
+}
+
+// countOutcome compares the numbers of Machines and nodes.
+func (s *scope) countOutcome() outcome.Outcome {
+	switch {
 	case s.workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes are there", s.workers, s.desired.sum)
 	case s.plan.Unbound > 0:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
+	case s.plan.Free > 0 && s.record.Adopted:
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine: raise the "+
+			"replicas to keep them, or have the portal remove them; they are not removed from here", s.plan.Free, s.workers)
 	case s.plan.Free > 0:
-		what := "belong to no Machine yet"
-		if s.record.Adopted {
-			what = "of the adopted cluster belong to no Machine: raise the replicas to keep them, or have the portal remove them; they are not removed from here"
-		}
-		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes %s", s.plan.Free, s.workers, what)
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, s.workers)
 	case len(s.plan.NotReady) > 0 && s.op == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason,
-			"these worker nodes are not Ready, and the portal repairs no nodes: %s. Look at them at the portal; to have one replaced, scale down "+
-				"and up again while it is cordoned, or ask the portal's support", strings.Join(slices.Sorted(slices.Values(s.plan.NotReady)), ", "))
+			"these worker nodes are not Ready, and the portal repairs no nodes: %s. Look at them at the portal, or ask its support", list(s.plan.NotReady))
 	case s.workers > s.desired.sum:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes are there, %d are wanted; waiting for Machines to be deleted", s.workers, s.desired.sum)
 	}
 	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
 }
+
+func list(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
 
 // dropHooks lets all Machines of a Cluster that is being deleted go: the whole portal cluster goes, so there is nothing
 // to drain and no node to keep.

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Core.
+
+func (w *world) ready(m *model) bool {
+	return !m.Deleting && m.NodeRef != "" && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.Ready })
+}
+
+// roll is the MachineDeployment controller: new Machines within the surge, old ones go when enough are available.
+func (w *world) roll(d *deployment) {
+	total, available, fresh := 0, 0, 0
+	for _, replicas := range d.sets {
+		total += replicas
+	}
+	for _, m := range w.machines {
+		if m.deployment == d && w.ready(m) {
+			available++
+			if m.revision == d.revision {
+				fresh++
+			}
+		}
+	}
+	d.sets[d.revision] = min(d.replicas, d.sets[d.revision]+max(0, d.replicas+d.surge-total))
+	least := max(0, d.replicas-(1-d.surge)) // available at any time
+	spare := total - least - max(0, d.sets[d.revision]-fresh)
+	for _, sick := range []bool{true, false} {
+		if !sick {
+			spare = min(spare, available-least)
+		}
+		for _, revision := range slices.Sorted(mapKeys(d.sets)) {
+			if revision == d.revision {
+				continue
+			}
+			down := d.sets[revision]
+			if sick {
+				down = min(down, w.unready(d, revision))
+			}
+			down = max(0, min(down, spare))
+			d.sets[revision] -= down
+			spare -= down
+		}
+	}
+}
+
+// remediate is a MachineHealthCheck that is in a hurry.
+func (w *world) remediate() {
+	for _, m := range w.machines {
+		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.sick })
+		if i < 0 || m.Deleting || m.Shielded {
+			continue
+		}
+		w.say("health check deletes %s on %s", m.Name, m.NodeRef)
+		m.Deleting = true
+		w.nodes[i].remediated++
+		if w.nodes[i].remediated > 1 && w.size == w.desired() {
+			w.fail("%s costs its %d. Machine", m.NodeRef, w.nodes[i].remediated)
+		}
+	}
+}
+
+func mapKeys(m map[int]int) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func (w *world) unready(d *deployment, revision int) (n int) {
+	for _, m := range w.machines {
+		if m.deployment == d && m.revision == revision && !w.ready(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// replicate is the MachineSet controller. Machines that are being deleted count: there is no replacement before they go.
+func (w *world) replicate(d *deployment) {
+	for _, revision := range slices.Sorted(mapKeys(d.sets)) {
+		var own []*model
+		for _, m := range w.machines {
+			if m.deployment == d && m.revision == revision {
+				own = append(own, m)
+			}
+		}
+		for n := len(own); n < d.sets[revision]; n++ {
+			name := w.name("m")
+			set := fmt.Sprintf("%s-%d", d.name, revision)
+			w.machines = append(w.machines, &model{deployment: d, revision: revision,
+				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, Set: set}})
+		}
+		slices.SortStableFunc(own, func(a, b *model) int { return w.rank(a) - w.rank(b) })
+		for i := range max(0, len(own)-d.sets[revision]) {
+			if !own[i].Deleting {
+				w.say("core deletes %s", own[i].Name)
+				own[i].Deleting = true
+			}
+		}
+	}
+}
+
+// rank is the order in which a MachineSet deletes: on their way already, marked, not healthy, the rest.
+func (w *world) rank(m *model) int {
+	switch {
+	case m.Deleting:
+		return 0
+	case m.Marked:
+		return 1
+	case !w.ready(m):
+		return 2
+	}
+	return 3
+}
+
+// reconcile is one pass of the Machine controller.
+func (w *world) reconcile(m *model) {
+	if m.ClaimProviderID != "" && !m.claimGone {
+		m.ProviderID = m.ClaimProviderID
+	}
+	if m.NodeRef == "" && m.ProviderID != "" {
+		for _, n := range w.nodes {
+			if n.ProviderID == m.ProviderID {
+				m.NodeRef = n.Name
+			}
+		}
+	}
+	if m.Deleting {
+		w.reconcileDelete(m)
+	}
+}
+
+func (w *world) reconcileDelete(m *model) {
+	i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef })
+	if m.NodeRef != "" && !m.Drained {
+		if m.PreDrain {
+			return
+		}
+		if i >= 0 {
+			w.nodes[i].Cordoned = true
+			if m.blocked {
+				return
+			}
+		}
+	}
+	if m.PreTerminate {
+		if !m.Drained {
+			m.Drained, m.DrainedAt = true, w.clock
+		}
+		return
+	}
+	m.claimGone = true
+	if m.NodeRef != "" && i >= 0 {
+		if w.nodes[i].running {
+			w.fail("core deletes Node %s of a machine that runs, with %s", m.NodeRef, m.Name)
+		}
+		w.nodes = slices.Delete(w.nodes, i, i+1)
+	}
+	w.say("%s is gone", m.Name)
+	w.machines = slices.DeleteFunc(w.machines, func(o *model) bool { return o == m })
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+// person is somebody who works on the portal's own pages, under the same account.
+func (s *story) person() *cloud.Client {
+	s.Helper()
+	c, err := cloud.New(cloud.Config{
+		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true,
+		Email: s.secret.StringData[infrav1.IdentityEmail], Password: s.secret.StringData[infrav1.IdentityPassword],
+	})
+	s.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// TestAdoption leaves a portal cluster running when its Cluster goes, and takes it over again by its id: first without a
+// MachineDeployment, when nothing may be removed, then with one.
+func TestAdoption(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.person() // reads the credentials while they are there
+	s.controlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+	s.apply()
+	s.settled(2)
+	id, before := s.portalClusters()[0].ID, uids(s.nodes())
+	for _, o := range s.objects()[1:] {
+		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
+	}
+	s.Eventually(func() error {
+		return client.IgnoreNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), s.portalCluster))
+	}).Should(Succeed())
+	s.Eventually(func() int { return len(s.machines()) }).Should(BeZero())
+	s.Expect(s.portalClusters()).To(HaveLen(1), "retained")
+
+	s.compose()
+	s.controlPlane.Spec.ClusterID = id
+	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane} {
+		s.Eventually(func() error { return box.Client.Create(s.Context(), o) }).Should(Succeed())
+	}
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+		HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("the 2 that are there stay")))
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
+	s.deployment.Spec.Replicas = ptr.To[int32](1)
+	s.create(s.deployment)
+	s.create(s.template)
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("raise the replicas to keep them")))
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}), "no node is removed that no Machine has held")
+	s.scale(2)
+	s.settled(2)
+	s.Expect(uids(s.nodes())).To(ConsistOf(before))
+	s.deleteAll()
+	s.gone()
+	s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
+}
+
+// TestScaledOnThePortalsPages has a person scale the cluster past the MachineDeployment: after two minutes the portal is
+// asked once to restore it.
+func TestScaledOnThePortalsPages(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	person := s.person()
+	s.apply()
+	s.settled(2)
+	_, err := person.ScaleCluster(s.Context(), s.portalClusters()[0].ID, 3)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(3))
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.NodesDifferReason))
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}), "not at once: nodes may be on their way")
+	s.Eventually(func() int { return len(s.nodes()) }, 4*time.Minute).Should(Equal(2))
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+// TestHealthCheckCostsOneMachine deletes a Node object, as happens by mistake, under the eyes of a MachineHealthCheck: it
+// replaces the Machine once, and the portal is not asked for anything because of it.
+func TestHealthCheckCostsOneMachine(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	check.Spec.ClusterName = name
+	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
+	s.create(check)
+	lost := s.nodes()[0]
+	first := s.machines()
+	s.Expect(s.workload().Delete(s.Context(), &lost)).To(Succeed())
+	replaced := func() int {
+		n := 0
+		for _, m := range s.machines() {
+			if !slices.ContainsFunc(first, func(f clusterv1.Machine) bool { return f.Name == m.Name }) {
+				n++
+			}
+		}
+		return n
+	}
+	s.Eventually(replaced).Should(Equal(1))
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False"))
+	names := s.machineNames()
+	s.Consistently(s.machineNames, 20*time.Second).Should(Equal(names), "one replacement, and that is that")
+	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.deleteAll()
+	s.gone()
+}
+
+func (s *story) machineNames() (names []string) {
+	for _, m := range s.machines() {
+		names = append(names, m.Name)
+	}
+	slices.Sort(names)
+	return names
+}
