@@ -81,8 +81,8 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 			userID, err = portal.UserID(ctx)
 			return err
 		},
-		Taken:    func(ctx context.Context) (string, error) { return findUnlessMinted(ctx, portal, request.Name, !minted) },
-		Find:     func(ctx context.Context) (string, error) { return findUnlessMinted(ctx, portal, request.Name, minted) },
+		Taken:    func(ctx context.Context) (string, error) { return findTaken(ctx, portal, request.Name, minted) },
+		Find:     func(ctx context.Context) (string, error) { return findMinted(ctx, portal, request.Name, minted) },
 		Stranger: func(ctx context.Context) bool { return r.stranger(ctx, s) },
 		Created:  func(id string) { cp.Spec.ClusterID = id },
 		Failed: func() {
@@ -112,15 +112,27 @@ func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, use
 	}
 }
 
-// findUnlessMinted asks the portal for a cluster of that name, in case this portal answers that. A name that a person
-// chose may be somebody else's cluster, so it is looked up before the portal is asked to create one, and what is found
-// after a call that was cut off proves nothing; with a name that we have minted it is the other way round.
-func findUnlessMinted(ctx context.Context, portal *cloud.Client, name string, ask bool) (string, error) {
-	if !ask {
+// findTaken asks the portal, in case this portal answers that, for a cluster of a name that a person chose: it may be
+// somebody else's. A name that we have minted was never used before.
+func findTaken(ctx context.Context, portal *cloud.Client, name string, minted bool) (string, error) {
+	if minted {
 		return "", nil
 	}
 	found, err := portal.FindClusters(ctx, name)
 	if err != nil || len(found) == 0 {
+		return "", err
+	}
+	return found[0].ID, nil
+}
+
+// findMinted asks after a call that was cut off, for a cluster of a name that we have minted. What carries a name that a
+// person chose proves nothing, and of several nobody knows which is ours.
+func findMinted(ctx context.Context, portal *cloud.Client, name string, minted bool) (string, error) {
+	if !minted {
+		return "", nil
+	}
+	found, err := portal.FindClusters(ctx, name)
+	if err != nil || len(found) != 1 {
 		return "", err
 	}
 	return found[0].ID, nil
@@ -180,6 +192,7 @@ func mintName(base string) string {
 const (
 	longestName  = 63
 	mintedLength = 5
+	mintedFrom   = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
 )
 
 // stem is the part of a minted name that tells whose it is.
@@ -195,5 +208,6 @@ func stem(base string) string {
 
 // isMinted tells whether the name is one of ours.
 func isMinted(base, name string) bool {
-	return strings.HasPrefix(name, stem(base)) && len(name) == len(stem(base))+mintedLength
+	random, ours := strings.CutPrefix(name, stem(base))
+	return ours && len(random) == mintedLength && strings.Trim(random, mintedFrom) == ""
 }

@@ -34,6 +34,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Machine{}, member).
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
 		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster)).
 		Build(ctx, r)
 	return err
@@ -59,6 +60,21 @@ func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconc
 		return nil
 	}
 	return r.fromCluster(ctx, cluster)
+}
+
+// fromSecret wakes the control planes whose PortalCluster uses the identity Secret: corrected credentials count at once.
+func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	all := &infrav1.PortalClusterList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(obj.GetNamespace())); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		return nil
+	}
+	for i := range all.Items {
+		if all.Items[i].Spec.IdentityRef.Name == obj.GetName() {
+			requests = append(requests, r.fromMember(ctx, &all.Items[i])...)
+		}
+	}
+	return requests
 }
 
 // fromTemplate wakes the control planes of the namespace: a template does not name its Cluster until core adopts it.
