@@ -27,6 +27,9 @@ func (l *life) settle(ctx context.Context) error {
 	var since time.Time
 	reason := ""
 	err := within(ctx, patience, func() error {
+		if l.hasGoneWrong() {
+			return nil // judge tells
+		}
 		if err := l.settled(ctx); err != nil {
 			since = time.Time{}
 			if reason != err.Error() {

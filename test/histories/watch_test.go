@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,7 @@ func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions
 // follow lists, and then hands every change to changed until the context ends. The API server may go away meanwhile: a
 // watch goes on at the version at which it was cut off.
 func (s source) follow(ctx context.Context, changed func(o client.Object, gone bool)) error {
+	ctx = logr.NewContext(ctx, logr.Discard()) // that a server is away for a while is no news
 	known := map[string]client.Object{}
 	list := func() (*toolswatch.RetryWatcher, error) {
 		if err := s.client.List(ctx, s.list, s.options...); err != nil {
@@ -198,4 +200,10 @@ func (l *life) wrong(format string, args ...any) {
 		l.say("WRONG: "+format, args...)
 		l.wrongs = append(l.wrongs, fmt.Sprintf(format, args...))
 	}
+}
+
+func (l *life) hasGoneWrong() bool {
+	l.seen.Lock()
+	defer l.seen.Unlock()
+	return len(l.wrongs) > 0
 }
