@@ -45,33 +45,48 @@ func (s *Sandbox) Kubectl() string {
 	return s.Binary("kubectl")
 }
 
-// Explain prints how to use the sandbox.
+// Explain prints how to use the sandbox: lines that can be pasted into a shell as they are, one after the other.
 func (s *Sandbox) Explain(out io.Writer) error {
 	variables := s.variables()
 	var exports string
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		exports += fmt.Sprintf("  export %s=%s\n", name, variables[name])
 	}
+	versions := s.offered()
 	_, err := fmt.Fprintf(out, `
 The sandbox is up. The portal answers at %[1]s; Secret %[2]s holds the credentials.
 Logs are in %[3]s. In another terminal:
 
-%[4]s
-  %[5]s generate cluster my-cluster --from %[6]s \
+%[4]s  export CLUSTERCTL_DISABLE_VERSIONCHECK=true
+  export PATH=%[5]s:$PATH
+
+A cluster with 3 workers, from nothing to Available in less than a minute:
+
+  clusterctl generate cluster my-cluster --from %[6]s \
     --kubernetes-version %[7]s --worker-machine-count 3 | kubectl apply -f -
-  kubectl get clusters,machinedeployments,machines,portalcontrolplanes --watch
-  %[5]s describe cluster my-cluster --show-conditions all
-  %[5]s get kubeconfig my-cluster > my-cluster.kubeconfig
+  kubectl wait cluster my-cluster --for condition=Available --timeout 5m
+  clusterctl describe cluster my-cluster --show-conditions all
+  clusterctl get kubeconfig my-cluster > %[3]s/my-cluster.kubeconfig
+  kubectl --kubeconfig %[3]s/my-cluster.kubeconfig get nodes
+
+More workers, a newer Kubernetes, and Machines of that version on the same nodes:
+
   kubectl scale machinedeployment my-cluster-workers --replicas 5
+  kubectl patch portalcontrolplane my-cluster --type merge --patch '{"spec": {"version": "%[8]s"}}'
+  kubectl patch machinedeployment my-cluster-workers --type merge --patch '{"spec": {"template": {"spec": {"version": "%[8]s"}}}}'
+  kubectl get portalcontrolplanes,machinedeployments,machines
+
+What the portal was asked, and a fault to give it (a zone without capacity, for the next two scale requests):
+
+  curl '%[9]s/journal?format=text'
+  curl %[9]s/faults --data '{"method": "POST", "path": "/kubernetes-clusters/*/scale", "code": "INSUFFICIENT_CAPACITY", "count": 2}'
+
+The end of the cluster:
+
   kubectl delete cluster my-cluster
 
-What the portal was asked, and faults to give it:
-
-  curl %[8]s/journal?format=text
-  curl %[8]s/faults --data '{"method": "POST", "path": "/kubernetes-clusters/*/scale", "code": "INSUFFICIENT_CAPACITY", "count": 2}'
-
-Ctrl-C ends everything.
-`, s.Portal.URL(), s.Identity, s.Dir, exports, s.Binary("clusterctl"), s.File("templates", "cluster-template.yaml"),
-		s.offered()[0], s.PortalAdminURL)
+What the portal does at random follows from its seed, %[10]d (flag --seed). Ctrl-C ends everything.
+`, s.Portal.URL(), s.Identity, s.Dir, exports, filepath.Dir(s.Binary("clusterctl")), s.File("templates", "cluster-template.yaml"),
+		versions[0], versions[min(1, len(versions)-1)], s.PortalAdminURL, s.Portal.Seed())
 	return err
 }
