@@ -105,7 +105,8 @@ func (l *life) drainBegins(node string) {
 	}
 }
 
-// nodeGone wants the machine of a deleted Node to be gone, or to be on its way. Callers hold seen.
+// nodeGone wants the machine of a deleted Node to be gone, or to be on its way. It also counts, where the newest nodes are
+// the ones to go, how often the provider drained another one: that may happen, but should be rare. Callers hold seen.
 func (l *life) nodeGone(n *corev1.Node) {
 	for _, i := range l.box.Portal.Instances() {
 		if i.ID == n.Status.NodeInfo.MachineID && i.State == emulator.InstanceRunning {
@@ -115,10 +116,10 @@ func (l *life) nodeGone(n *corev1.Node) {
 	if cluster := l.portalCluster(); l.victims != emulator.VictimsNewest || n.Spec.Unschedulable || cluster == nil || cluster.State != emulator.ClusterScaling {
 		return
 	}
-	for _, other := range l.nodes {
-		if other.Spec.Unschedulable && l.runs(&other) {
-			l.say("  Node %s went without a drain, while drained Node %s stays", n.Name, other.Name)
-			l.count("undrained removals while a drained node stayed")
+	for _, other := range l.nodes { // of the same second the provider cannot know which is newer
+		if other.Spec.Unschedulable && l.runs(&other) && other.CreationTimestamp.Before(&n.CreationTimestamp) {
+			l.say("  Node %s went without a drain, while Node %s, which is older and drained, stays", n.Name, other.Name)
+			l.count("newest nodes removed undrained while an older one was drained")
 			return
 		}
 	}

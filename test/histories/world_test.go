@@ -25,7 +25,7 @@ import (
 const (
 	// lifetime is how many sequences a Cluster lives to see.
 	lifetime = 5
-	accounts = 300
+	accounts = 1000
 )
 
 // plan is how much is to happen in a world.
