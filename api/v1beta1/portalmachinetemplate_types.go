@@ -3,6 +3,7 @@
 package v1beta1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -26,11 +27,39 @@ type PortalMachineTemplateResource struct {
 	Spec WorkerParameters `json:"spec,omitzero"`
 }
 
+// PortalMachineTemplateStatus is what nodes made from the template report. The cluster autoscaler needs it to scale a
+// MachineDeployment up from zero (CAPI contract, InfraMachineTemplate: support cluster autoscaling from zero).
+// +kubebuilder:validation:MinProperties=1
+type PortalMachineTemplateStatus struct {
+	// capacity of a node.
+	// +optional
+	Capacity corev1.ResourceList `json:"capacity,omitempty"`
+
+	// nodeInfo of a node.
+	// +optional
+	NodeInfo PortalNodeInfo `json:"nodeInfo,omitempty,omitzero"`
+}
+
+// PortalNodeInfo is the architecture and operating system of a node.
+// +kubebuilder:validation:MinProperties=1
+type PortalNodeInfo struct {
+	// architecture of the node, for example amd64.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Architecture string `json:"architecture,omitempty"`
+
+	// operatingSystem of the node, for example linux.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	OperatingSystem string `json:"operatingSystem,omitempty"`
+}
+
 // PortalMachineTemplate says what the workers of a MachineDeployment are made of. The portal makes all workers of a
 // cluster alike, so the templates of a Cluster's MachineDeployments must agree.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalmachinetemplates,shortName=pmt,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
+// +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Offering",type="string",JSONPath=`.spec.template.spec.serviceOfferingID`
 // +kubebuilder:printcolumn:name="SSH Key Pair",type="string",JSONPath=`.spec.template.spec.sshKeyPair`
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
@@ -43,6 +72,10 @@ type PortalMachineTemplate struct {
 	// spec holds the template.
 	// +required
 	Spec PortalMachineTemplateSpec `json:"spec,omitzero"`
+
+	// status is what nodes made from the template report.
+	// +optional
+	Status PortalMachineTemplateStatus `json:"status,omitempty,omitzero"`
 }
 
 // PortalMachineTemplateList is a list of PortalMachineTemplates.

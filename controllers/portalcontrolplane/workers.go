@@ -51,7 +51,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
 			"no MachineDeployment says yet how many workers there are to be; the %d that are there stay", len(s.nodes))
 	}
-	if err := r.noteSettled(ctx, s); err != nil {
+	if err := errors.Join(r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
 		return outcome.Fail(err)
 	}
 	if s.plan.Scale {

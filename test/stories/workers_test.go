@@ -47,6 +47,8 @@ func TestScaleFollowsReplicas(t *testing.T) {
 	s := tell(t)
 	s.apply()
 	s.settled(2)
+	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
+	s.Expect(s.template.Status.Capacity).To(Equal(s.nodes()[0].Status.Capacity), "for the cluster autoscaler")
 	s.scale(4)
 	s.settled(4)
 	s.scale(1)
