@@ -110,6 +110,16 @@ test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 20m -skip $(HISTORIES) $(TESTED)
 
+# How long each target is fuzzed.
+FUZZTIME := 5s
+
+.PHONY: fuzz
+fuzz: ## Fuzz what the client parses: make fuzz FUZZTIME=5m
+	@for target in $$(go test ./cloud -list '^Fuzz' | grep '^Fuzz'); do \
+		echo "$$target for $(FUZZTIME)"; \
+		go test ./cloud -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
+
 # How long to go on (1h30m, 90s), and the first seed.
 FOR := 10m
 SEED := $(shell date +%s)
