@@ -138,6 +138,14 @@ func (l *life) fault(_ context.Context) (string, error) {
 	}
 	f.Account = l.account
 	f.ID = fmt.Sprintf("%s-%d-%d", l.namespace, l.sequence, len(l.mends))
-	l.mends = append(l.mends, func(context.Context) error { l.box.Portal.RemoveFault(f.ID); return nil })
+	l.mends = append(l.mends, func(context.Context) error {
+		for _, state := range l.box.Portal.Faults() {
+			if state.Fault.ID == f.ID && state.Hits > 0 {
+				l.count("portal faults that struck")
+			}
+		}
+		l.box.Portal.RemoveFault(f.ID)
+		return nil
+	})
 	return "portal: " + drawn.name, l.box.Portal.Inject(f)
 }
