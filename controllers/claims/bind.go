@@ -18,7 +18,7 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 	var waiting []claim
 	for _, c := range claims {
 		switch {
-		case c.Deleting:
+		case c.Deleting, c.Foreign && c.state == Unbound: // core deletes it, now or soon
 		case c.state == Bound:
 			v.mend(p, c)
 		case c.state == Unbound || c.state == Lost:
@@ -96,7 +96,7 @@ func (v View) ownerOf(set string) string {
 func (v View) takeOver(p *Plan, claims, without []claim) {
 	beyond, pairs := -v.Desired, 0
 	for _, c := range claims {
-		if !c.Deleting {
+		if !c.Deleting && !c.Foreign {
 			beyond++
 			if c.shared && !c.Outdated {
 				pairs++

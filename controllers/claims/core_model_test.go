@@ -58,6 +58,9 @@ func (w *world) remediate() {
 		}
 		w.say("health check deletes %s on %s", m.Name, m.NodeRef)
 		m.Deleting = true
+		if m.ClaimNodeUID != w.nodes[i].UID {
+			continue // it is on its way to another node
+		}
 		w.nodes[i].remediated++
 		if w.nodes[i].remediated > 1 && w.size == w.desired() {
 			w.fail("%s costs its %d. Machine", m.NodeRef, w.nodes[i].remediated)

@@ -51,6 +51,18 @@ type deployment struct {
 	revision int
 	surge    int // 1/0, or 0/1 when 0
 	sets     map[int]int
+	foreign  map[int]bool // revisions that the portal cannot honour
+	good     int          // the last one that it can
+}
+
+// revise gives the deployment a new revision.
+func (d *deployment) revise(foreign bool) {
+	d.revision = 1 + slices.Max(slices.Collect(mapKeys(d.sets)))
+	d.sets[d.revision] += 0
+	d.foreign[d.revision] = foreign
+	if !foreign {
+		d.good = d.revision
+	}
 }
 
 type model struct {
@@ -174,6 +186,7 @@ func (w *world) view() View {
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
+		view.Foreign = m.deployment.foreign[m.revision]
 		v.Machines = append(v.Machines, view)
 	}
 	return v

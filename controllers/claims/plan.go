@@ -67,6 +67,7 @@ func Make(v View) Plan {
 	claims, free := v.read()
 	p := &Plan{Present: len(v.Nodes)}
 	if v.foreign(p, claims) {
+		v.finishReleased(p, claims)
 		return *p
 	}
 	leaving, free := v.decideHeld(p, claims, free)
@@ -74,7 +75,7 @@ func Make(v View) Plan {
 	v.shield(p, claims)
 	free = v.bind(p, claims, free)
 	p.Free = len(free)
-	v.decideSize(p, claims, free)
+	v.decideSize(p, claims, leaving, free)
 	return *p
 }
 
@@ -87,15 +88,23 @@ func (p *Plan) add(kind MoveKind, machine string, node *Node) {
 }
 
 // foreign tells whether a Machine asks for something that the portal cannot change. Then nothing is bound, drained,
-// moved or scaled until its template is reverted.
+// moved or scaled until its template is reverted: from then on the Machine is outdated, and core deletes it.
 func (v View) foreign(p *Plan, claims []claim) bool {
 	for _, c := range claims {
-		if c.Foreign && !c.Deleting {
+		if c.Foreign && !c.Deleting && !c.Outdated {
 			p.Foreign = append(p.Foreign, c.Name)
 		}
 	}
-	p.Free = 0
 	return len(p.Foreign) > 0
+}
+
+// finishReleased ends what was released before the template became what it is: core waits for it.
+func (v View) finishReleased(p *Plan, claims []claim) {
+	for _, c := range claims {
+		if c.state == Released {
+			v.release(p, c)
+		}
+	}
 }
 
 // decideGone ends the claims of Machines that are being deleted and are not on their way out with a node: either their

@@ -180,6 +180,18 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3", deleting), machine("m2", "n2"), machine("m3", "n1")}},
 			"drain m1/n3",
 		},
+		"swap, and others are drained already: they wait, for one call for all": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", drained, justNow)}},
+			"bind m2/n1",
+		},
+		"swap, on the way to the node that it is to go with: they still wait": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n2", deleting, was("n1")), machine("m2", "n1", was("n2")), machine("m3", "n3", drained, justNow)}},
+			"",
+		},
+		"a drain that has just ended, of which core has not written the time yet: it waits for the others": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained, func(m *Machine) { m.DrainedAt = time.Time{} })}},
+			"",
+		},
 		"swap interrupted, and the surplus is gone: released, the live Machine keeps the node": {
 			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"detach m1/n1",
@@ -200,6 +212,14 @@ func TestPlan(t *testing.T) {
 		"a template that the portal cannot honour: nothing moves": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", deleting), machine("m3", "", foreign)}},
 			"",
+		},
+		"that template is reverted: its Machine is outdated now, and core deletes it; the rest goes on": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", deleting), machine("m3", "", foreign, outdated)}},
+			"detach m2/n2",
+		},
+		"a template that the portal cannot honour: what was released before goes on, core waits for it": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", detached, shown), machine("m3", "", foreign)}},
+			"forget m1",
 		},
 		"no scale while the fate of a drained node is unknown": {
 			View{Desired: 4, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},

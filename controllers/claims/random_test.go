@@ -41,7 +41,7 @@ func begin(t *rapid.T) *world {
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "deployments") {
 		d := &deployment{name: string(rune('a' + i)), replicas: rapid.IntRange(0, 4).Draw(t, "replicas"), revision: 1,
-			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{}}
+			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
 		w.groups = append(w.groups, d)
 	}
 	w.size = w.desired()
@@ -55,15 +55,18 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait", "foreign"}).Draw(w.t, "act") {
 	case "replicas":
 		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
 		w.say("%s: replicas %d", d.name, d.replicas)
+	case "foreign":
+		d.revise(true)
+		w.say("%s: foreign revision %d", d.name, d.revision)
 	case "rollout":
-		d.revision++
+		d.revise(false)
 		w.say("%s: revision %d", d.name, d.revision)
 	case "twice":
-		d.revision++
+		d.revise(false)
 		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
 		w.say("%s: revision %d, replicas %d", d.name, d.revision, d.replicas)
 	case "delete":
@@ -147,6 +150,9 @@ func (w *world) settle() {
 		return
 	}
 	w.failing = false
+	for _, d := range w.groups { // somebody reverts templates that cannot be honoured
+		d.revision = d.good
+	}
 	for _, n := range w.running() { // somebody heals them
 		n.Ready, n.sick, n.remediated = true, false, 0
 	}
@@ -161,6 +167,9 @@ func (w *world) settle() {
 		w.round()
 	}
 	if !w.quiet() || w.scales != scales {
+		for _, m := range w.machines {
+			w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
+		}
 		w.fail("does not settle: desired %d, size %d, %d running nodes, %d machines", w.desired(), w.size, len(w.running()), len(w.machines))
 	}
 }
@@ -170,6 +179,13 @@ func (w *world) quiet() bool {
 	running := w.running()
 	if w.operation != Idle || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired() {
 		return false
+	}
+	for _, d := range w.groups {
+		for revision, replicas := range d.sets {
+			if revision != d.revision && replicas > 0 {
+				return false
+			}
+		}
 	}
 	held := map[string]bool{}
 	for _, m := range w.machines {
@@ -190,7 +206,7 @@ func TestNothingIsAskedWithoutAChangeOfReplicas(t *testing.T) {
 		for range rapid.IntRange(1, 10).Draw(t, "rounds") {
 			d := rapid.SampledFrom(w.groups).Draw(t, "deployment")
 			if rapid.Bool().Draw(t, "rollout") {
-				d.revision++
+				d.revise(false)
 			} else if len(w.machines) > 0 {
 				rapid.SampledFrom(w.machines).Draw(t, "machine").Deleting = true
 			}

@@ -12,7 +12,7 @@ const joinTime = time.Minute
 
 // decideSize decides whether the portal is to be asked for another number of workers: up at once; down only by nodes
 // that are drained or belong to no Machine, and never below what is desired.
-func (v View) decideSize(p *Plan, claims []claim, free []Node) {
+func (v View) decideSize(p *Plan, claims []claim, going map[string]bool, free []Node) {
 	size := v.Size
 	if size < 0 {
 		size = len(v.Nodes)
@@ -29,7 +29,7 @@ func (v View) decideSize(p *Plan, claims []claim, free []Node) {
 	case v.Desired > size:
 		p.Scale, p.Size = true, v.Desired
 	case v.Desired < size:
-		v.decideDown(p, claims, free, size)
+		v.decideDown(p, claims, going, free, size)
 	}
 }
 
@@ -43,7 +43,7 @@ func (v View) fateUnknown(claims []claim) bool {
 
 // decideDown sends all that may go in one call. While something still drains, those that are expected to go before it
 // go after a minute; a drain that blocks holds those behind it.
-func (v View) decideDown(p *Plan, claims []claim, free []Node, size int) {
+func (v View) decideDown(p *Plan, claims []claim, going map[string]bool, free []Node, size int) {
 	drained := map[string]time.Time{}
 	for _, c := range claims {
 		if c.state == Drained && c.node != nil && !v.DownRefused {
@@ -54,7 +54,7 @@ func (v View) decideDown(p *Plan, claims []claim, free []Node, size int) {
 		free = nil
 	}
 	leaving := len(free) + len(drained)
-	if len(p.Draining) > 0 || p.swapping() {
+	if len(p.Draining) > 0 || approaching(claims, going) {
 		p.DrainsFirst = true
 		leaving = v.ahead(drained, free)
 	} else if p.Unbound > 0 {
@@ -75,7 +75,7 @@ func (v View) ahead(drained map[string]time.Time, free []Node) (count int) {
 		if !isDrained && !isFree {
 			break
 		}
-		waited = waited || isDrained && v.Now.Sub(at) >= joinTime
+		waited = waited || isDrained && !at.IsZero() && v.Now.Sub(at) >= joinTime // core writes the time after the condition
 		count++
 	}
 	if !waited {
@@ -84,9 +84,10 @@ func (v View) ahead(drained map[string]time.Time, free []Node) (count int) {
 	return count
 }
 
-// swapping tells whether a held Machine is on its way to the node that it is to go with.
-func (p *Plan) swapping() bool {
-	return slices.ContainsFunc(p.Moves, func(m Move) bool { return m.Kind == Swap })
+// approaching tells whether a held Machine that is to go is on its way to the node that it is to go with, which takes
+// some passes.
+func approaching(claims []claim, going map[string]bool) bool {
+	return slices.ContainsFunc(claims, func(c claim) bool { return c.state == Held && going[c.Name] })
 }
 
 func (p *Plan) has(kind MoveKind, machine string) bool {
