@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// TestLinks: whatever is linked to inside the repository is there, headings included.
+func TestLinks(t *testing.T) {
+	count := 0
+	for _, p := range pages(t) {
+		for _, found := range link.FindAllStringSubmatch(p.text, -1) {
+			target := found[1]
+			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+				continue
+			}
+			count++
+			file, heading, _ := strings.Cut(target, "#")
+			to := p
+			if file != "" {
+				path := filepath.Join(filepath.Dir(p.path), file)
+				if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+					t.Errorf("%s: %s leads nowhere", p.path, target)
+					continue
+				}
+				if heading == "" || !strings.HasSuffix(path, ".md") {
+					continue
+				}
+				to = read(t, path)
+			}
+			if !to.anchors()[heading] {
+				t.Errorf("%s: %s names no heading", p.path, target)
+			}
+		}
+	}
+	if count < 10 {
+		t.Errorf("only %d links were found", count)
+	}
+}
+
+var (
+	makeCall   = regexp.MustCompile(`(?m)(?:^|[$;&|] *)make ([a-z][a-z-]*)`)
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+)
+
+// TestMakeTargets: what users are told to make can be made.
+func TestMakeTargets(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	for _, found := range makeTarget.FindAllStringSubmatch(string(raw), -1) {
+		known[found[1]] = true
+	}
+	count := 0
+	for _, p := range pages(t) {
+		for _, found := range makeCall.FindAllStringSubmatch(p.code, -1) {
+			count++
+			if !known[found[1]] {
+				t.Errorf("%s: the Makefile has no target %q", p.path, found[1])
+			}
+		}
+	}
+	if count < 5 {
+		t.Errorf("only %d uses of make were found", count)
+	}
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package docs holds what users read to what the code says: every condition and reason is explained, every make target
+// that is named exists, and no link leads nowhere.
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// page is one Markdown file, its code taken apart from its text.
+type page struct {
+	path string // from the root
+	text string // code blanked
+	code string // what stands in code blocks and spans, a line or span per line
+}
+
+func pages(t *testing.T) []page {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths = append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"))
+	if len(paths) < 5 {
+		t.Fatalf("only %v: is this the right directory?", paths)
+	}
+	var all []page
+	for _, path := range paths {
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, read(t, name))
+	}
+	return all
+}
+
+var codeSpan = regexp.MustCompile("`([^`]+)`")
+
+func read(t *testing.T, path string) page {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := page{path: path}
+	var text, code strings.Builder
+	fenced := false
+	for line := range strings.Lines(string(raw)) {
+		switch {
+		case strings.HasPrefix(strings.TrimSpace(line), "```"):
+			fenced = !fenced
+		case fenced:
+			code.WriteString(line)
+		default:
+			for _, span := range codeSpan.FindAllStringSubmatch(line, -1) {
+				code.WriteString(span[1] + "\n")
+			}
+			text.WriteString(line)
+		}
+	}
+	if fenced {
+		t.Errorf("%s: a code block has no end", path)
+	}
+	p.text, p.code = text.String(), code.String()
+	return p
+}
+
+// section is what stands under a heading of the second level, down to the next.
+func (p page) section(t *testing.T, heading string) string {
+	t.Helper()
+	_, rest, found := strings.Cut(p.text, "\n## "+heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", p.path, heading)
+	}
+	body, _, _ := strings.Cut(rest, "\n## ")
+	return body
+}
+
+// anchors are the names under which a page's headings can be linked to.
+func (p page) anchors() map[string]bool {
+	known := map[string]bool{}
+	for line := range strings.Lines(p.text) {
+		if title := strings.TrimLeft(line, "#"); title != line {
+			known[anchor(title)] = true
+		}
+	}
+	return known
+}
+
+var notInAnchors = regexp.MustCompile(`[^a-z0-9 _-]`)
+
+func anchor(title string) string {
+	title = notInAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+	return strings.ReplaceAll(title, " ", "-")
+}

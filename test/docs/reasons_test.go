@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+const troubleshooting = "docs/troubleshooting.md"
+
+// ofClusterAPI are conditions that come from Cluster API's own constants.
+var ofClusterAPI = []string{
+	clusterv1.PausedCondition, clusterv1.DeletingCondition,
+	clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition,
+}
+
+// TestEveryReasonIsExplained compares the tables of the page with the constants, both ways.
+func TestEveryReasonIsExplained(t *testing.T) {
+	constants := stringConstants(t, filepath.Join(root, "api", "v1beta1"))
+	tests := map[string]struct {
+		is   func(name string) bool
+		more []string
+	}{
+		"Conditions": {is: func(name string) bool { return strings.HasSuffix(name, "Condition") }, more: ofClusterAPI},
+		"Reasons":    {is: func(name string) bool { return strings.HasSuffix(name, "Reason") }},
+		"Events":     {is: func(name string) bool { return strings.HasPrefix(name, "Event") }},
+	}
+	p := read(t, troubleshooting)
+	for heading, test := range tests {
+		t.Run(heading, func(t *testing.T) {
+			want := slices.Clone(test.more)
+			for name, value := range constants {
+				if test.is(name) {
+					want = append(want, value)
+				}
+			}
+			if len(want) < 5 {
+				t.Fatalf("only %v are declared: is this the right directory?", want)
+			}
+			got := explained(t, p.section(t, heading))
+			for _, value := range want {
+				if got[value] == 0 {
+					t.Errorf("%s does not explain %q", troubleshooting, value)
+				}
+			}
+			for value := range got {
+				if !slices.Contains(want, value) {
+					t.Errorf("%s explains %q, which does not exist", troubleshooting, value)
+				}
+			}
+		})
+	}
+}
+
+var row = regexp.MustCompile("(?m)^\\| *((?:`[A-Za-z]+`(?:, )?)+) *\\|(.*)\\|$")
+
+// explained are the names in the first cells of the tables of a section, with how often they stand there. No row says
+// nothing.
+func explained(t *testing.T, section string) map[string]int {
+	t.Helper()
+	names := map[string]int{}
+	for _, found := range row.FindAllStringSubmatch(section, -1) {
+		for cell := range strings.SplitSeq(found[2], "|") {
+			if strings.TrimSpace(cell) == "" {
+				t.Errorf("the row of %s has an empty cell", found[1])
+			}
+		}
+		for _, name := range codeSpan.FindAllStringSubmatch(found[1], -1) {
+			names[name[1]]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if names[name] > 1 {
+			t.Errorf("%s is explained %d times", name, names[name])
+		}
+	}
+	return names
+}
+
+// stringConstants are the string constants that the package's files declare.
+func stringConstants(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants := map[string]string{}
+	for _, path := range paths {
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok {
+				declare(constants, spec)
+			}
+			return true
+		})
+	}
+	return constants
+}
+
+func declare(constants map[string]string, spec *ast.ValueSpec) {
+	for i, name := range spec.Names {
+		if i >= len(spec.Values) {
+			return
+		}
+		literal, ok := spec.Values[i].(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			continue
+		}
+		if value, err := strconv.Unquote(literal.Value); err == nil {
+			constants[name.Name] = value
+		}
+	}
+}
