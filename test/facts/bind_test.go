@@ -18,12 +18,9 @@ import (
 // providerID. So three writes take a Machine that is being deleted off its Node, which is then neither drained nor
 // deleted: a providerID that no Node has, no nodeRef, no hooks.
 //
-// A Machine with a pre-drain hook and no nodeRef passes on to the pre-terminate hooks, and does not come back: what is
-// released cannot be drained any more, whatever Node it is given.
-//
 // Rests on machine/machine_controller_phases.go (reconcileInfrastructure), machine/machine_controller_noderef.go
 // (reconcileNode, getNode), machine/machine_controller.go (Reconcile, which works on the Machine as it was read at the
-// beginning and patches what it changed; isDeleteNodeAllowed; isNodeDrainAllowed).
+// beginning and patches what it changed; isDeleteNodeAllowed).
 func providerIDAndNodeRef(t *testing.T) {
 	w := begin(t, "bind", stable(version))
 	t.Run("providerID_follows_and_nodeRef_stays", func(t *testing.T) {
@@ -34,7 +31,7 @@ func providerIDAndNodeRef(t *testing.T) {
 	t.Run("also_while_the_Machine_is_deleted", func(t *testing.T) {
 		w := w.in(t)
 		m, _ := w.bound("deleting")
-		w.delete(m)
+		w.delete(management, m)
 		w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
 		w.swaps(m)
 		w.Expect(w.deletion(m)()).To(HavePrefix(atPreDrain))
@@ -42,7 +39,7 @@ func providerIDAndNodeRef(t *testing.T) {
 	t.Run("a_removed_nodeRef_is_found_again", func(t *testing.T) {
 		w := w.in(t)
 		m, node := w.bound("again")
-		changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+		changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
 		w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
 	})
 	t.Run("an_emptied_providerID_is_not_followed", func(t *testing.T) {
@@ -58,7 +55,7 @@ func providerIDAndNodeRef(t *testing.T) {
 		w := w.in(t)
 		m, node := w.bound("at-once")
 		w.run(node)
-		w.delete(m)
+		w.delete(management, m)
 		w.release(m)
 		w.untouched(node)
 	})
@@ -74,7 +71,7 @@ func (w *world) swaps(m *clusterv1.Machine) {
 	w.Eventually(w.machineIDOf(m)).Should(Equal(second.Status.NodeInfo.MachineID))
 	w.Expect(m.Status.NodeRef.Name).To(Equal(first), "core leaves a nodeRef alone")
 
-	changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
+	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
 	w.report(second, func(s *corev1.NodeStatus) { s.NodeInfo.MachineID = "reported later" })
 	w.Eventually(w.machineIDOf(m)).Should(Equal("reported later"))
 	w.Expect(m.Status.NodeRef.Name).To(Equal(second.Name), "a patched nodeRef stays")
@@ -87,7 +84,7 @@ func (w *world) swaps(m *clusterv1.Machine) {
 
 func (w *world) machineIDOf(m *clusterv1.Machine) func() string {
 	return func() string {
-		if w.read(m); m.Status.NodeInfo == nil {
+		if w.read(management, m); m.Status.NodeInfo == nil {
 			return ""
 		}
 		return m.Status.NodeInfo.MachineID
@@ -97,22 +94,22 @@ func (w *world) machineIDOf(m *clusterv1.Machine) func() string {
 func (w *world) tooLate() {
 	m, node := w.bound("too-late")
 	w.hold(m)
-	w.delete(m)
+	w.delete(management, m)
 	w.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atInfra))
 	w.hand(m, "portal://"+w.namespace+"/elsewhere")
 	w.say(m, "a pass with another providerID")
 	w.Expect(w.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
 	w.letGo(m)
-	w.Eventually(w.gone(m)).Should(BeTrue())
-	w.Expect(w.exists(node)()).To(BeFalse())
+	w.Eventually(w.exists(management, m)).Should(BeFalse())
+	w.Expect(w.exists(workload, node)()).To(BeFalse())
 }
 
 // releases goes through the writes of a release one by one, with a Pod that a drain would evict.
 func (w *world) releases() {
 	m, node := w.bound("released")
 	pod := w.run(node)
-	w.delete(m)
+	w.delete(management, m)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
 
 	nowhere := "portal://" + w.namespace + "/released/" + m.Name
@@ -122,20 +119,12 @@ func (w *world) releases() {
 	w.Expect(w.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts, wherever the providerID leads")
 	w.Expect(m.Status.NodeRef.Name).To(Equal(node.Name))
 
-	changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate), "the pre-drain hook no longer holds")
 	w.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
 	w.Expect(m.Status.NodeRef.Name).To(BeEmpty())
 
-	// Not part of a release: a Machine that changes its mind, and gets its Node back, is past the drain.
-	w.hand(m, node.Spec.ProviderID)
-	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain), "the pre-drain hook holds again")
-	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(pod)()).To(BeTrue(), "but nothing is drained")
-
 	w.release(m)
-	w.Expect(w.exists(pod)()).To(BeTrue())
+	w.Expect(w.exists(workload, pod)()).To(BeTrue())
 	w.untouched(node)
 }

@@ -32,6 +32,9 @@ const (
 // managed externally. Pre-terminate hooks are never left out: whoever sets one must take it off in all these cases. A
 // nodeRef to a Node that is not there counts as a nodeRef.
 //
+// So a Machine that waits at the pre-terminate hook has not always been drained: status.deletion.nodeDrainStartTime says
+// whether it was. And once it has been there, no Node that it gets is drained, but the Node is deleted.
+//
 // Rests on machine/machine_controller.go (reconcileDelete, isDeleteNodeAllowed, isNodeDrainAllowed, drainNode,
 // shouldWaitForNodeVolumes, deleteNode) and util/util.go (IsExternalManagedControlPlane).
 func howMachineGoes(t *testing.T) {
@@ -39,48 +42,49 @@ func howMachineGoes(t *testing.T) {
 	t.Run("hook_drain_hook_PortalMachine_Node", func(t *testing.T) { w.in(t).passesInOrder() })
 	t.Run("a_blocked_drain_holds_all_behind_it", func(t *testing.T) { w.in(t).blockedDrain() })
 	t.Run("attached_volumes_hold_all_behind_them", func(t *testing.T) { w.in(t).attachedVolumes() })
-	t.Run("no_drain_after_the_pre-terminate_hook_was_reached", func(t *testing.T) { w.in(t).drainsOnce() })
+	t.Run("a_drained_Machine_does_not_drain_another_Node", func(t *testing.T) { w.in(t).drainsOnce() })
+	t.Run("a_Machine_that_got_past_the_drain_without_a_Node_never_drains_one", func(t *testing.T) { w.in(t).drainsNever() })
 	t.Run("without_nodeRef_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		w := w.in(t)
 		m := w.machine("unbound")
 		w.Eventually(w.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
-		w.delete(m)
+		w.delete(management, m)
 		w.onlyPreTerminateHolds(m)
 	})
 	t.Run("a_nodeRef_without_a_Node_counts", func(t *testing.T) {
 		w := w.in(t)
 		m, node := w.bound("lost")
-		w.Expect(workload.Delete(w.Context(), node)).To(Succeed())
-		w.delete(m)
+		w.delete(workload, node)
+		w.delete(management, m)
 		w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
 		w.drop(m, infrav1.PreDrainHook)
 		w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
 		w.drop(m, infrav1.PreTerminateHook)
-		w.Eventually(w.gone(m)).Should(BeTrue())
+		w.Eventually(w.exists(management, m)).Should(BeFalse())
 	})
 	t.Run("while_the_Cluster_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		w := begin(t, "delete-cluster", stable(version))
 		m, node := w.bound("a")
-		w.delete(w.cluster)
+		w.delete(management, w.cluster)
 		w.onlyPreTerminateHolds(m)
 		w.untouched(node)
 	})
 	t.Run("while_the_control_plane_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		w := begin(t, "delete-control-plane", stable(version))
 		m, node := w.bound("a")
-		change(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
-		w.delete(w.controlPlane)
-		w.delete(m)
+		change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
+		w.delete(management, w.controlPlane)
+		w.delete(management, m)
 		w.onlyPreTerminateHolds(m)
 		w.untouched(node)
-		change(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
+		change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
 	})
 	t.Run("unless_the_control_plane_is_external_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		status := stable(version)
 		status.ExternalManagedControlPlane = nil
 		w := begin(t, "delete-not-external", status)
 		m, node := w.bound("a")
-		w.delete(m)
+		w.delete(management, m)
 		w.onlyPreTerminateHolds(m)
 		w.untouched(node)
 	})
@@ -93,40 +97,40 @@ func (w *world) passesInOrder() {
 	w.hold(m)
 	pod := w.run(node)
 
-	w.delete(m)
+	w.delete(management, m)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
 	w.Expect(progress(m).NodeDrainStartTime.IsZero()).To(BeTrue())
 	w.untouched(node)
-	w.Expect(w.exists(pod)()).To(BeTrue())
+	w.Expect(w.exists(workload, pod)()).To(BeTrue())
 
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(pod)()).To(BeFalse(), "the Pods are gone")
-	w.Expect(w.exists(node)()).To(BeTrue())
+	w.Expect(w.exists(workload, pod)()).To(BeFalse(), "the Pods are gone")
+	w.Expect(w.exists(workload, node)()).To(BeTrue())
 	w.Expect(node.Spec.Unschedulable).To(BeTrue())
 	w.Expect(w.claim(m).DeletionTimestamp).To(BeNil())
 
 	w.drop(m, infrav1.PreTerminateHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atInfra))
 	w.Expect(w.claim(m).DeletionTimestamp).NotTo(BeNil())
-	w.Expect(w.exists(node)()).To(BeTrue(), "the Node is there as long as the PortalMachine")
+	w.Expect(w.exists(workload, node)()).To(BeTrue(), "the Node is there as long as the PortalMachine")
 
-	changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	w.letGo(m)
-	w.Eventually(w.gone(m)).Should(BeTrue())
-	w.Expect(w.exists(other)()).To(BeFalse(), "the Node that nodeRef names is deleted")
-	w.Expect(w.exists(node)()).To(BeTrue(), "the Node that providerID names is not")
+	w.Eventually(w.exists(management, m)).Should(BeFalse())
+	w.Expect(w.exists(workload, other)()).To(BeFalse(), "the Node that nodeRef names is deleted")
+	w.Expect(w.exists(workload, node)()).To(BeTrue(), "the Node that providerID names is not")
 }
 
 func (w *world) blockedDrain() {
 	m, node := w.bound("blocked")
 	pod := w.run(node)
 	w.protect(pod)
-	w.delete(m)
+	w.delete(management, m)
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
-	w.Expect(w.exists(pod)()).To(BeTrue())
-	w.Expect(workload.Delete(w.Context(), pod)).To(Succeed())
+	w.Expect(w.exists(workload, pod)()).To(BeTrue())
+	w.delete(workload, pod)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
 	for _, e := range w.machines.of(m.Name) {
 		if conditions.GetReason(e.object, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingDrainingNodeReason {
@@ -141,10 +145,10 @@ func (w *world) attachedVolumes() {
 	w.report(node, func(s *corev1.NodeStatus) {
 		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
 	})
-	w.delete(m)
+	w.delete(management, m)
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atVolumes))
-	w.Expect(w.exists(node)()).To(BeTrue())
+	w.Expect(w.exists(workload, node)()).To(BeTrue())
 	w.Expect(node.Spec.Unschedulable).To(BeTrue(), "the drain comes first")
 	w.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
 	w.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
@@ -156,18 +160,39 @@ func (w *world) attachedVolumes() {
 func (w *world) drainsOnce() {
 	m, drained := w.bound("drained")
 	other := w.node("stays")
-	w.delete(m)
+	w.delete(management, m)
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(drained)()).To(BeTrue())
+	w.Expect(w.exists(workload, drained)()).To(BeTrue())
 	w.Expect(drained.Spec.Unschedulable).To(BeTrue())
 
 	w.hand(m, other.Spec.ProviderID)
 	w.Eventually(w.providerIDOf(m)).Should(Equal(other.Spec.ProviderID))
-	changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	w.say(m, "a pass with the other Node")
 	w.Expect(w.deletion(m)()).To(HavePrefix(atPreTerminate))
 	w.untouched(other)
+}
+
+// drainsNever has the Node appear when the Machine, without nodeRef, has been let through to the pre-terminate hook. The
+// pre-drain hook holds then, but behind it there is no drain.
+func (w *world) drainsNever() {
+	m := w.machine("early")
+	w.hand(m, "portal://"+w.namespace+"/late")
+	w.delete(management, m)
+	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
+
+	node := w.node("late")
+	pod := w.run(node)
+	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
+	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
+	w.drop(m, infrav1.PreDrainHook)
+	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
+	w.Expect(w.exists(workload, pod)()).To(BeTrue())
+	w.untouched(node)
+	w.drop(m, infrav1.PreTerminateHook)
+	w.Eventually(w.exists(management, m)).Should(BeFalse())
+	w.Expect(w.exists(workload, node)()).To(BeFalse(), "and yet its Node is deleted")
 }
 
 // onlyPreTerminateHolds follows a Machine with both hooks that is being deleted to its end.

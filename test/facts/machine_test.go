@@ -28,10 +28,10 @@ func machineSpec(kind, name, version string) clusterv1.MachineSpec {
 func (w *world) machine(name string) *clusterv1.Machine {
 	w.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: w.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
-	w.create(claim)
+	w.create(management, claim)
 	m := &clusterv1.Machine{ObjectMeta: w.meta(name), Spec: machineSpec("PortalMachine", name, version)}
 	m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: ""}
-	w.create(m)
+	w.create(management, m)
 	return m
 }
 
@@ -50,7 +50,7 @@ func (w *world) template(name string) {
 	w.Helper()
 	template := &infrav1.PortalMachineTemplate{ObjectMeta: w.meta(name)}
 	template.Spec.Template.Spec = parameters
-	w.create(template)
+	w.create(management, template)
 }
 
 // machineSet creates a MachineSet and a template of its name.
@@ -66,7 +66,7 @@ func (w *world) machineSet(name, version string, replicas int32, order clusterv1
 			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
 		},
 	}}
-	w.create(set)
+	w.create(management, set)
 	return set
 }
 
@@ -82,7 +82,7 @@ func (w *world) machineDeployment(name string, replicas int32) *clusterv1.Machin
 			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
 		},
 	}}
-	w.create(deployment)
+	w.create(management, deployment)
 	return deployment
 }
 
@@ -92,7 +92,9 @@ func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machin
 	var found []*clusterv1.Machine
 	w.Eventually(func() int {
 		list := &clusterv1.MachineList{}
-		w.Expect(management.List(w.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels{label: value})).To(Succeed())
+		w.must(func() error {
+			return management.List(w.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels{label: value})
+		})
 		found = nil
 		for i := range list.Items {
 			found = append(found, &list.Items[i])
@@ -112,7 +114,7 @@ func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machin
 func (w *world) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 	w.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
-	w.read(claim)
+	w.read(management, claim)
 	return claim
 }
 
@@ -120,8 +122,8 @@ func (w *world) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 func (w *world) hand(m *clusterv1.Machine, providerID string) {
 	w.Helper()
 	claim := w.claim(m)
-	change(w, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
-	changeStatus(w, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
+	change(w, management, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
+	changeStatus(w, management, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
 }
 
 // bind binds a Machine to a Node and waits until core has seen it.
@@ -134,7 +136,7 @@ func (w *world) bind(m *clusterv1.Machine, node *corev1.Node) {
 // give binds a Machine to a Node as our controllers do: hooks first, then the providerID.
 func (w *world) give(m *clusterv1.Machine, node *corev1.Node) {
 	w.Helper()
-	change(w, m, func(m *clusterv1.Machine) {
+	change(w, management, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
@@ -163,7 +165,7 @@ func (w *world) release(m *clusterv1.Machine) {
 	nowhere := "portal://" + w.namespace + "/released/" + m.Name
 	w.hand(m, nowhere)
 	w.Eventually(w.providerIDOf(m)).Should(Equal(nowhere))
-	changeStatus(w, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
 	w.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	w.Eventually(w.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
 }
@@ -171,7 +173,7 @@ func (w *world) release(m *clusterv1.Machine) {
 // drop takes hooks off a Machine.
 func (w *world) drop(m *clusterv1.Machine, hooks ...string) {
 	w.Helper()
-	change(w, m, func(m *clusterv1.Machine) {
+	change(w, management, m, func(m *clusterv1.Machine) {
 		for _, hook := range hooks {
 			delete(m.Annotations, hook)
 		}
@@ -181,18 +183,18 @@ func (w *world) drop(m *clusterv1.Machine, hooks ...string) {
 // hold puts a finalizer on a Machine's claim; letGo takes it off.
 func (w *world) hold(m *clusterv1.Machine) {
 	w.Helper()
-	change(w, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
+	change(w, management, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
 }
 
 func (w *world) letGo(m *clusterv1.Machine) {
 	w.Helper()
-	change(w, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
+	change(w, management, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
 }
 
 // say sets the claim's Ready condition to that message; core mirrors it in the pass that has seen the claim as it is.
 func (w *world) say(m *clusterv1.Machine, message string) {
 	w.Helper()
-	changeStatus(w, w.claim(m), func(c *infrav1.PortalMachine) {
+	changeStatus(w, management, w.claim(m), func(c *infrav1.PortalMachine) {
 		c.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Said", Message: message,
 			LastTransitionTime: metav1.Now(),
@@ -202,11 +204,11 @@ func (w *world) say(m *clusterv1.Machine, message string) {
 }
 
 func (w *world) nodeOf(m *clusterv1.Machine) func() string {
-	return func() string { w.read(m); return m.Status.NodeRef.Name }
+	return func() string { w.read(management, m); return m.Status.NodeRef.Name }
 }
 
 func (w *world) providerIDOf(m *clusterv1.Machine) func() string {
-	return func() string { w.read(m); return m.Spec.ProviderID }
+	return func() string { w.read(management, m); return m.Spec.ProviderID }
 }
 
 // deletion is what core waits for with a Machine that is being deleted.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -44,11 +45,11 @@ func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
 		slices.SortFunc(machines[4:], func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	}
 	deleting, annotated, updating, unhealthy, first := machines[0], machines[1], machines[2], machines[3], machines[5]
-	w.notReady(w.bindAll(machines)[unhealthy.Name], time.Now())
+	w.becomes(w.bindAll(machines)[unhealthy.Name], corev1.ConditionFalse, time.Now())
 	w.Eventually(w.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
 	w.annotate(updating, clusterv1.UpdateInProgressAnnotation)
 	w.annotate(annotated, clusterv1.DeleteMachineAnnotation)
-	w.delete(deleting)
+	w.delete(management, deleting)
 	w.Eventually(w.deletion(deleting)).Should(HavePrefix("True"))
 
 	expected := []string{}
@@ -76,13 +77,13 @@ func (w *world) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machine 
 // scale waits until the MachineSet controller has seen the change.
 func (w *world) scale(set *clusterv1.MachineSet, replicas int32) {
 	w.Helper()
-	change(w, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
-	w.Eventually(func() bool { w.read(set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
+	change(w, management, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
+	w.Eventually(func() bool { w.read(management, set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
 }
 
 func (w *world) annotate(m *clusterv1.Machine, annotation string) {
 	w.Helper()
-	change(w, m, func(m *clusterv1.Machine) {
+	change(w, management, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
@@ -95,7 +96,7 @@ func (w *world) countsDeleting() {
 	machines := w.machinesWith("set", set.Name, 2)
 	w.bindAll(machines)
 	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 2}))
-	w.delete(machines[0])
+	w.delete(management, machines[0])
 	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 1}), "the MachineSet knows that a Machine is being deleted")
 	w.release(machines[0])
 	w.machinesWith("set", set.Name, 2)
@@ -106,7 +107,7 @@ func (w *world) countsDeleting() {
 // readyOf are a MachineSet's replicas, and those of them that are Ready, as it counts them.
 func (w *world) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
 	return func() [2]int32 {
-		w.read(set)
+		w.read(management, set)
 		return [2]int32{ptr.Deref(set.Status.Replicas, 0), ptr.Deref(set.Status.ReadyReplicas, 0)}
 	}
 }

@@ -37,18 +37,18 @@ func preflight(t *testing.T) {
 	same := set("same", version)
 	blocked(same, unstable) // provisioning
 
-	changeStatus(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
+	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
 	w.machinesWith("set", same.Name, 1)
 	w.machinesWith("set", set("newer-patch", "v1.35.99").Name, 1)
 	newerMinor := set("newer-minor", newer)
 	blocked(newerMinor, skewed)
 	blocked(set("older", "v1.31.0"), skewed)
 
-	change(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	blocked(set("upgrading", version), unstable)
 	blocked(newerMinor, unstable)
 
-	changeStatus(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
 	w.machinesWith("set", newerMinor.Name, 1)
 	w.machinesWith("set", "upgrading", 1)
 }

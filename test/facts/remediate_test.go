@@ -18,8 +18,9 @@ import (
 
 // Fact 6: a MachineHealthCheck has a Machine deleted at once whose Node is missing, or has been unhealthy for long:
 // the time counts from the Node's condition, not from when the Machine came to it. The annotation skip-remediation
-// holds that, if it is there before the MachineHealthCheck has marked the Machine (OwnerRemediated): a marked Machine
-// is deleted whatever its annotations say.
+// holds that, if it is there before the MachineHealthCheck has marked the Machine (OwnerRemediated). Put on a marked
+// Machine it does harm: the MachineHealthCheck no longer looks at it, so the mark stays, and the Machine is deleted even
+// if its Node has become Ready.
 //
 // It is the MachineSet that deletes: not while a preflight check fails (fact 5), and not if it belongs to an older
 // revision of a MachineDeployment. A Machine without a MachineSet is marked and left.
@@ -41,7 +42,7 @@ func remediation(t *testing.T) {
 	t.Run("a_Machine_without_a_MachineSet_is_marked_and_left", func(t *testing.T) {
 		w := begin(t, "remediate-alone", stable(version))
 		m, node := w.bound("alone")
-		w.notReady(node, time.Now().Add(-time.Hour))
+		w.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
 		w.healthCheck()
 		w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
@@ -49,17 +50,17 @@ func remediation(t *testing.T) {
 	})
 }
 
-// healthCheck creates a MachineHealthCheck of all Machines that gives an unhealthy Node five minutes.
+// healthCheck creates a MachineHealthCheck of all Machines that gives an unhealthy Node half an hour.
 func (w *world) healthCheck() *clusterv1.MachineHealthCheck {
 	w.Helper()
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: w.meta("check"), Spec: clusterv1.MachineHealthCheckSpec{
 		ClusterName: clusterName,
 		Selector:    metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: clusterName}},
 		Checks: clusterv1.MachineHealthCheckChecks{UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{{
-			Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](300),
+			Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](1800),
 		}}},
 	}}
-	w.create(check)
+	w.create(management, check)
 	return check
 }
 
@@ -68,49 +69,66 @@ func (w *world) remediates() {
 	machines := w.machinesWith("set", set.Name, 4)
 	missing, long, brief, skipped := machines[0], machines[1], machines[2], machines[3]
 	nodes := w.bindAll(machines)
-	w.notReady(nodes[long.Name], time.Now().Add(-time.Hour))
-	w.notReady(nodes[skipped.Name], time.Now().Add(-time.Hour))
-	w.notReady(nodes[brief.Name], time.Now())
-	w.Expect(workload.Delete(w.Context(), nodes[missing.Name])).To(Succeed())
+	w.becomes(nodes[long.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
+	w.becomes(nodes[skipped.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
+	w.becomes(nodes[brief.Name], corev1.ConditionFalse, time.Now())
+	w.delete(workload, nodes[missing.Name])
 	w.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
 	check := w.healthCheck()
 
 	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name))
-	w.Eventually(func() []string { w.read(check); return check.Status.Targets }).Should(ContainElement(brief.Name))
+	w.Eventually(func() []string { w.read(management, check); return check.Status.Targets }).Should(ContainElement(brief.Name))
 	w.Expect(check.Status.Targets).NotTo(ContainElement(skipped.Name))
 	w.Expect(conditions.Has(skipped, clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse())
 
-	change(w, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
+	change(w, management, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
 	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name, skipped.Name))
 }
 
-// skipsTooLate has an upgrade of the control plane hold the deletion for a while.
+// skipsTooLate has an upgrade of the control plane hold the deletion of two marked Machines, whose Nodes become Ready
+// meanwhile. The mark is taken off one; the annotation keeps it on the other.
 func (w *world) skipsTooLate() {
-	set := w.machineSet("set", version, 1, clusterv1.RandomMachineSetDeletionOrder)
-	m := w.machinesWith("set", set.Name, 1)[0]
-	node := w.node("a")
-	w.notReady(node, time.Now().Add(-time.Hour))
-	w.bind(m, node)
-	change(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	set := w.machineSet("set", version, 2, clusterv1.RandomMachineSetDeletionOrder)
+	machines := w.machinesWith("set", set.Name, 2)
+	recovers, skipped := machines[0], machines[1]
+	nodes := w.bindAll(machines)
+	change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	for _, m := range machines {
+		w.becomes(nodes[m.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
+	}
 	w.healthCheck()
-	w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
-		Should(HavePrefix("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
-	w.annotate(m, clusterv1.MachineSkipRemediationAnnotation)
-	w.Expect(m.DeletionTimestamp).To(BeNil())
-	changeStatus(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(m.Name))
+	for _, m := range machines {
+		w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+			Should(HavePrefix("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
+	}
+
+	w.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
+	for _, m := range machines {
+		w.report(nodes[m.Name], func(s *corev1.NodeStatus) {
+			s.Conditions[len(s.Conditions)-1] = ready(corev1.ConditionTrue, time.Now())
+		})
+		w.Eventually(w.condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
+	}
+	w.Eventually(w.condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
+	w.Expect(w.machines.deleting("set", set.Name)()).To(BeEmpty())
+
+	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(skipped.Name))
 }
 
 func (w *world) leavesOlderRevision() {
 	deployment := w.machineDeployment("workers", 1)
 	m := w.machinesWith("deployment", deployment.Name, 1)[0]
 	node := w.node("a")
-	w.notReady(node, time.Now().Add(-time.Hour))
+	w.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	w.bind(m, node)
 	w.template("next")
-	change(w, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	change(w, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	w.machinesWith("deployment", deployment.Name, 2)
-	w.Eventually(func() string { w.read(deployment); return deployment.Annotations[clusterv1.RevisionAnnotation] }).Should(Equal("2"))
+	w.Eventually(func() string {
+		w.read(management, deployment)
+		return deployment.Annotations[clusterv1.RevisionAnnotation]
+	}).Should(Equal("2"))
 	w.healthCheck()
 	w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 		Should(HavePrefix("False " + clusterv1.MachineSetMachineCannotBeRemediatedReason))

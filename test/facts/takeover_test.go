@@ -9,6 +9,7 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -38,7 +39,7 @@ func takeover(t *testing.T) {
 func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
 	w.Helper()
 	deployment = w.machineDeployment("workers", 2)
-	change(w, deployment, func(d *clusterv1.MachineDeployment) {
+	change(w, management, deployment, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
 			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
 			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
@@ -51,7 +52,7 @@ func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDe
 	nodes = w.bindAll(old)
 	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
 	w.template("next")
-	change(w, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	change(w, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	return deployment, old, nodes
 }
 
@@ -128,7 +129,7 @@ func (w *world) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[str
 	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
 	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
 	w.Eventually(func() [2]int32 {
-		w.read(deployment)
+		w.read(management, deployment)
 		return [2]int32{ptr.Deref(deployment.Status.Replicas, 0), ptr.Deref(deployment.Status.UpToDateReplicas, 0)}
 	}).Should(Equal([2]int32{2, 2}), "Machines, and those that are up to date")
 	for _, node := range nodes {
@@ -137,8 +138,8 @@ func (w *world) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[str
 	// Core writes on a Node which Machine it belongs to; others, such as the cluster autoscaler, read that.
 	for _, m := range w.machinesWith("deployment", deployment.Name, 2) {
 		w.Eventually(func() string {
-			node := &corev1.Node{}
-			w.Expect(workload.Get(w.Context(), client.ObjectKey{Name: m.Status.NodeRef.Name}, node)).To(Succeed())
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Status.NodeRef.Name}}
+			w.read(workload, node)
 			return node.Annotations[clusterv1.MachineAnnotation]
 		}).Should(Equal(m.Name))
 	}

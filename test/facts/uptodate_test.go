@@ -44,9 +44,9 @@ func upToDate(t *testing.T) {
 			Should(And(HavePrefix(isUpdating), ContainSubstring(kubelet)), "the portal has upgraded the kubelet")
 	}
 
-	change(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
-	changeStatus(w, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	change(w, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
+	change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	change(w, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
 	w.Eventually(w.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
 	both := w.machinesWith("deployment", deployment.Name, 2)
 	next := both[slices.IndexFunc(both, func(o *clusterv1.Machine) bool { return o.Name != m.Name })]
