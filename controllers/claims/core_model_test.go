@@ -58,8 +58,8 @@ func (w *world) remediate() {
 		}
 		w.say("health check deletes %s on %s", m.Name, m.NodeRef)
 		m.Deleting = true
-		if m.ClaimNodeUID != w.nodes[i].UID {
-			continue // it is on its way to another node
+		if m.ClaimNodeUID != w.nodes[i].UID || m.revision != m.deployment.revision {
+			continue // it is on its way to another node, or gives this one to a newer Machine
 		}
 		w.nodes[i].remediated++
 		if w.nodes[i].remediated > 1 && w.size == w.desired() {

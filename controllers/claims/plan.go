@@ -63,7 +63,7 @@ const (
 
 // Make decides what is to be done.
 func Make(v View) Plan {
-	v.Nodes = v.present()
+	v.all, v.Nodes = v.Nodes, v.present()
 	claims, free := v.read()
 	p := &Plan{Present: len(v.Nodes)}
 	if v.foreign(p, claims) {
@@ -128,9 +128,10 @@ func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 // reachable tells whether core could take some Node for the one of the Machine, and delete it: by the name in its nodeRef,
 // or by its providerID, which a node that comes back under the same name gets again.
 func (v View) reachable(c claim) bool {
-	for _, n := range v.Nodes {
-		if n.Name == c.NodeRef || n.Name == c.ClaimNode || n.ProviderID != "" && n.ProviderID == c.ClaimProviderID {
-			return true
+	for _, n := range v.all {
+		known := n.Name == c.NodeRef || n.Name == c.ClaimNode || n.ProviderID != "" && n.ProviderID == c.ClaimProviderID
+		if known && n.UID != c.ClaimNodeUID {
+			return true // another machine, whether it seems to be gone or not
 		}
 	}
 	return false

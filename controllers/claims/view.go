@@ -27,6 +27,8 @@ type View struct {
 	Now       time.Time
 	Machines  []Machine
 	Nodes     []Node // workers only
+
+	all []Node // Nodes, before those were left out whose machines are gone
 }
 
 // Operation that runs at the portal.
