@@ -4,6 +4,7 @@ package jobs
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,18 +153,35 @@ func TestHowAJobEnds(t *testing.T) {
 	}
 }
 
-// TestTroubleIsNotPolledFast: a portal that does not answer is asked at most twice a minute, whatever events there are.
+// TestTroubleIsNotPolledFast: a portal that does not answer, or refuses to, is asked at most twice a minute, whatever
+// events there are.
 func TestTroubleIsNotPolledFast(t *testing.T) {
+	for _, status := range []int{400, 403, 409, 500, 503} {
+		t.Run(strconv.Itoa(status), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: status})
+				for range 600 {
+					if _, gone, o := b.look(); o.IsDone() || gone {
+						t.Fatalf("gone %v, %+v", gone, o)
+					}
+					time.Sleep(time.Second)
+				}
+				if n := len(b.polls()); n < 10 || n > 20 {
+					t.Errorf("%d requests in 10 minutes", n)
+				}
+			})
+		})
+	}
+}
+
+// TestRateLimitedLook: "come back in a second" is no reason to ask for a job more often than every 5 seconds.
+func TestRateLimitedLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 503})
-		for range 600 {
-			if _, _, o := b.look(); o.IsDone() {
-				t.Fatalf("%+v", o)
-			}
-			time.Sleep(time.Second)
-		}
-		if n := len(b.polls()); n < 10 || n > 20 {
-			t.Errorf("%d requests in 10 minutes", n)
+		b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 429, RetryAfter: time.Second, Count: 1})
+		time.Sleep(firstLook)
+		_, _, o := b.look()
+		if o.Kind != outcome.Later || o.After < firstLook || len(b.polls()) != 1 {
+			t.Errorf("%+v after %d requests", o, len(b.polls()))
 		}
 	})
 }
