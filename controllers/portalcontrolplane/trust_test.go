@@ -3,6 +3,8 @@
 package portalcontrolplane
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -11,13 +13,17 @@ import (
 func TestEndpointOfRefusesWhatReachesOut(t *testing.T) {
 	token := "token: " + canary
 	server := "server: 'https://" + canary + ".example:6443'"
+	file := filepath.Join(t.TempDir(), "token") // one that exists: reading it must not be what fails
+	if err := os.WriteFile(file, []byte(canary), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]string{
 		"a wide port":    kubeconfigFor("server: 'https://"+canary+":66443'", token),
 		"a wider port":   kubeconfigFor("server: 'https://"+canary+":4294967739'", token),
 		"a command":      kubeconfigFor(server, "exec: {apiVersion: client.authentication.k8s.io/v1, command: "+canary+", interactiveMode: Never}"),
-		"a token's file": kubeconfigFor(server, "tokenFile: /var/run/"+canary),
-		"a CA file":      kubeconfigFor(server+", certificate-authority: /etc/"+canary, token),
-		"key files":      kubeconfigFor(server, "client-certificate: /etc/"+canary+", client-key: /etc/"+canary),
+		"a token's file": kubeconfigFor(server, "tokenFile: "+file),
+		"a CA file":      kubeconfigFor(server+", certificate-authority: "+file, token),
+		"key files":      kubeconfigFor(server, "client-certificate: "+file+", client-key: "+file),
 		"an auth plugin": kubeconfigFor(server, "auth-provider: {name: oidc, config: {idp-issuer-url: "+canary+"}}"),
 	}
 	for title, config := range tests {
