@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+)
+
+const password = "portal-password-2c77"
+
+var key = client.ObjectKey{Namespace: "default", Name: "a"}
+
+// bench is a management cluster with one Cluster, and a portal behind TLS.
+type bench struct {
+	*testing.T
+	portal   *emulator.Portal
+	store    client.Client
+	recorder *events.FakeRecorder
+	r        *Reconciler
+}
+
+func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*corev1.Secret)) *bench {
+	t.Helper()
+	portal, err := emulator.New(emulator.Options{Seed: 1, Users: []emulator.User{{Email: "a@portal.example", Password: password}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	if err := portal.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{T: t, portal: portal, recorder: events.NewFakeRecorder(100)}
+	b.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(&infrav1.PortalCluster{}).
+		WithObjects(b.objects(network, change)...).Build()
+	b.r = &Reconciler{
+		Client: b.store, Live: b.store, Recorder: b.recorder,
+		Identities: &identity.Resolver{Client: b.store, Live: b.store, Pool: &cloud.Pool{}},
+	}
+	return b
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+func (b *bench) objects(network *infrav1.PortalNetwork, change []func(*corev1.Secret)) []client.Object {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "id"}, Data: map[string][]byte{
+		infrav1.IdentityBaseURL: []byte(b.portal.URL()), infrav1.IdentityCABundle: b.portal.CAPEM(),
+		infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte(password),
+	}}
+	for _, f := range change {
+		f(secret)
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", UID: "cluster-uid"}}
+	pcl := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "a", UID: "pcl-uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "a", UID: "cluster-uid"}},
+	}}
+	pcl.Spec.IdentityRef.Name, pcl.Spec.ZoneID, pcl.Spec.Network = "id", "z", network
+	pcl.Spec.VPC.Name = "default"
+	return []client.Object{secret, cluster, pcl}
+}
+
+// reconcile passes over the object as often as events would.
+func (b *bench) reconcile(passes int) {
+	b.Helper()
+	for range passes {
+		if _, err := b.r.Reconcile(b.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) get() *infrav1.PortalCluster {
+	b.Helper()
+	c := &infrav1.PortalCluster{}
+	if err := b.store.Get(b.Context(), key, c); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+func (b *bench) secret() *corev1.Secret {
+	b.Helper()
+	s := &corev1.Secret{}
+	if err := b.store.Get(b.Context(), client.ObjectKey{Namespace: "default", Name: "id"}, s); err != nil {
+		b.Fatal(err)
+	}
+	return s
+}
+
+// calls counts the requests to an endpoint.
+func (b *bench) calls(method, route string) (n int) {
+	for _, e := range b.portal.Journal() {
+		if e.Method == method && e.Route == route {
+			n++
+		}
+	}
+	return n
+}
+
+// says fails unless the condition is as given.
+func (b *bench) says(condition string, status metav1.ConditionStatus, reason, words string) {
+	b.Helper()
+	c := conditions.Get(b.get(), condition)
+	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, words) {
+		b.Errorf("%s is %+v, want %s %s: … %s …", condition, c, status, reason, words)
+	}
+	if c != nil && strings.Contains(c.Message, password) {
+		b.Errorf("the password is in %q", c.Message)
+	}
+}
+
+func (b *bench) events() (all string) {
+	for len(b.recorder.Events) > 0 {
+		all += <-b.recorder.Events + "\n"
+	}
+	return all
+}
+
+func TestReady(t *testing.T) {
+	tests := map[string]struct {
+		network *infrav1.PortalNetwork
+		reason  string
+		id      string
+	}{
+		"no network":      {nil, infrav1.NetworkIsolatedReason, ""},
+		"network by id":   {&infrav1.PortalNetwork{ID: "net-1"}, infrav1.NetworkReadyReason, "net-1"},
+		"network by CIDR": {&infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, infrav1.NetworkReadyReason, "*"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t, test.network)
+			b.reconcile(5)
+			b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.IdentityAcceptedReason, "")
+			b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, test.reason, "")
+			c := b.get()
+			if test.id == "*" {
+				test.id = b.portal.Networks()[0].ID
+			}
+			if c.Status.NetworkID != test.id || c.Status.VPCID == "" || !ptr.Deref(c.Status.Initialization.Provisioned, false) {
+				t.Errorf("%+v", c.Status)
+			}
+			if v, l, n := b.calls("GET", "/vpcs"), b.calls("POST", "/login"), b.calls("POST", "/networks"); v != 1 || l != 1 || n > 1 {
+				t.Errorf("%d lookups, %d logins, %d networks in 5 passes", v, l, n)
+			}
+		})
+	}
+}
+
+// TestBadInput is told, with what to do, and costs one request however many events there are.
+func TestBadInput(t *testing.T) {
+	set := func(key, value string) func(*corev1.Secret) {
+		return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
+	}
+	tests := map[string]struct {
+		change    func(*corev1.Secret)
+		condition string
+		reason    string
+		says      string
+	}{
+		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "correct email and password"},
+		"no password":    {set(infrav1.IdentityPassword, ""), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `"password"`},
+		"plain http":     {set(infrav1.IdentityBaseURL, "http://portal.example"), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, "https"},
+		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "caBundle"},
+		"portal down":    {set(infrav1.IdentityBaseURL, "https://127.0.0.1:1"), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "refused the connection"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t, nil, test.change)
+			b.reconcile(10)
+			b.says(test.condition, metav1.ConditionFalse, test.reason, test.says)
+			b.says(infrav1.ReadyCondition, metav1.ConditionFalse, test.reason, test.says)
+			b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForIdentityReason, "IdentityReady")
+			if n := b.calls("POST", "/login"); n > 1 {
+				t.Errorf("%d logins in 10 passes", n)
+			}
+		})
+	}
+}
+
+// TestCorrectedSecretCountsAtOnce: nobody waits for a backoff after a correction.
+func TestCorrectedSecretCountsAtOnce(t *testing.T) {
+	b := newBench(t, nil, func(s *corev1.Secret) { s.Data[infrav1.IdentityPassword] = []byte("another") })
+	b.reconcile(3)
+	s := b.secret()
+	s.Data[infrav1.IdentityPassword] = []byte(password)
+	if err := b.store.Update(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(2)
+	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+}
+
+func TestVPCNotFound(t *testing.T) {
+	b := newBench(t, nil)
+	c := b.get()
+	c.Spec.VPC.Name = "nowhere"
+	if err := b.store.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(10)
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.VPCNotFoundReason, `"nowhere"`)
+	if n := b.calls("GET", "/vpcs"); n > 2 { // holding the Secret makes another version of it, which is another attempt
+		t.Errorf("%d lookups in 10 passes", n)
+	}
+}
+
+// TestLostNetwork: a network that may or may not be there is never asked for again; its id is the way out.
+func TestLostNetwork(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	if err := b.portal.Inject(emulator.Fault{Method: "POST", Path: "/networks", Cut: true, After: true, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(10)
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.OutcomeUnknownReason, "set spec.network.id to its id and remove spec.network.cidr")
+	if n := b.calls("POST", "/networks"); n != 1 {
+		t.Fatalf("%d requests for one network", n)
+	}
+	c := b.get()
+	c.Spec.Network = &infrav1.PortalNetwork{ID: b.portal.Networks()[0].ID}
+	if err := b.store.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(3)
+	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+	if _, left := b.get().Annotations[infrav1.OperationAnnotation]; left {
+		t.Error("the operation that was settled is still there")
+	}
+}
+
+// TestDelete: the control plane needs the identity; then the Secret is let go, and what remains is told.
+func TestDelete(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	b.reconcile(5)
+	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "cp", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
+	}}
+	if err := b.store.Create(t.Context(), cp); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Delete(t.Context(), b.get()); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(2)
+	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForControlPlaneReason, "PortalControlPlane cp")
+	if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
+		t.Fatal("the Secret is let go while the control plane needs it")
+	}
+	b.events()
+	c := b.get()
+	c.Spec.Network = nil // refused by the API server today; objects may be older than the rule
+	if err := b.store.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Delete(t.Context(), cp); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(2)
+	if err := b.store.Get(t.Context(), key, c); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the PortalCluster is still there: %v", err)
+	}
+	if controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
+		t.Error("the Secret is still held")
+	}
+	if got := b.events(); strings.Count(got, infrav1.EventNetworkRemains) != 1 {
+		t.Errorf("events: %s", got)
+	}
+}
