@@ -60,3 +60,19 @@ func TestFingerprint(t *testing.T) {
 		}
 	}
 }
+
+// TestIsMinted: a name that a person chose may be somebody else's cluster, however much it looks like one of ours.
+func TestIsMinted(t *testing.T) {
+	for _, base := range []string{"a", "prod", "prod.eu", strings.Repeat("a", 253)} {
+		for range 100 {
+			if name := mintName(base); !isMinted(base, name) {
+				t.Errorf("%q of %q is not taken for one of ours", name, base)
+			}
+		}
+	}
+	for _, name := range []string{"", "prod", "prod-", "prod-west1", "prod-alpha", "prod-bcdfgh", "other-bcdfg", "prod-bcdf"} {
+		if isMinted("prod", name) {
+			t.Errorf("%q is taken for one of ours", name)
+		}
+	}
+}
