@@ -103,7 +103,8 @@ CHECKS := 10000
 # Flags of go test come after the package, or those of rapid would end its flags.
 ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
 # Packages that have tests; those in test/ start API servers, so no more than two run at a time however many cores there are.
-TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...)
+# They come first: the stories take longest, and mostly wait.
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | sort -r)
 
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
