@@ -59,6 +59,21 @@ $(KUSTOMIZE): $(TOOLS_MODULE)
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
 	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+##@ Release
+
+# The version to release, and where its image is.
+VERSION := $(shell sed -n 's/.*"nextVersion": "\(.*\)".*/\1/p' clusterctl-settings.json)
+IMG = capportal/cluster-api-provider-portal:$(VERSION)
+# What a release consists of; clusterctl wants these file names.
+RELEASE := out
+
+.PHONY: release-manifests
+release-manifests: $(KUSTOMIZE) ## Write what clusterctl installs and renders into out/ (VERSION, IMG)
+	@mkdir -p $(RELEASE)
+	@rm -f $(RELEASE)/*.yaml
+	$(KUSTOMIZE) build config/default | sed 's|image: controller:latest$$|image: $(IMG)|' >$(RELEASE)/infrastructure-components.yaml
+	cp metadata.yaml $(wildcard templates/cluster-template*.yaml templates/clusterclass-*.yaml) $(RELEASE)/
+
 ##@ Develop
 
 .PHONY: generate
@@ -103,8 +118,8 @@ CHECKS := 10000
 # Flags of go test come after the package, or those of rapid would end its flags.
 ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
 # Packages that have tests; those in test/ start API servers, so no more than two run at a time however many cores there are.
-# They come first: the stories take longest, and mostly wait.
-TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | sort -r)
+# They come first: the stories take longest, and mostly wait. Those that need containers are make test-e2e's.
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v '/test/e2e$$' | sort -r)
 
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
