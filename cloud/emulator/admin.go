@@ -12,6 +12,7 @@ import (
 
 // AdminHandler is what people and tests steer a running emulator with. It is not part of the portal:
 //
+//	GET    /ca               the certificate that clients of the portal have to trust, PEM
 //	GET    /faults           the faults there are, with what they did
 //	POST   /faults           arms one fault or a list
 //	DELETE /faults           removes all faults
@@ -23,6 +24,10 @@ import (
 //	GET    /mailbox/{email}  what the portal sent to an address; holds reset tokens
 func (p *Portal) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /ca", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/x-pem-file")
+		_, _ = w.Write(p.CAPEM()) // a reader who has gone cannot be told
+	})
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Faults()) })
 	mux.HandleFunc("POST /faults", p.adminInject)
 	mux.HandleFunc("DELETE /faults", func(w http.ResponseWriter, _ *http.Request) {

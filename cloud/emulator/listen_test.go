@@ -134,6 +134,7 @@ func TestAdmin(t *testing.T) {
 		{"GET", "/jobs", "", 200, "[]"},
 		{"GET", "/volumes", "", 200, "[]"},
 		{"GET", "/mailbox/admin@portal.example", "", 200, ""},
+		{"GET", "/ca", "", 200, string(p.CAPEM())},
 		{"PUT", "/faults", "", 405, ""},
 	}
 	for _, step := range steps {

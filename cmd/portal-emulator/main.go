@@ -74,7 +74,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	}
 	if f.binaries != "" {
 		// Here the portal's clusters become real ones.
-		clusters, startErr := workload.New(ctx, workload.Options{BinDir: f.binaries, Host: f.workloadHost})
+		clusters, startErr := workload.New(ctx, workload.Options{BinDir: f.binaries, Bind: f.workloadBind, Host: f.workloadHost})
 		if startErr != nil {
 			return startErr
 		}
@@ -110,7 +110,7 @@ func listen(portal *emulator.Portal, f *flags, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		admin = url + "  (/faults /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
+		admin = url + "  (/ca /faults /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
 	}
 	_, err := io.WriteString(out, f.welcome(portal, admin))
 	return err
