@@ -7,6 +7,13 @@
 //	PortalMachineTemplate   InfraMachineTemplate   what the workers of a MachineDeployment are made of
 //	PortalMachine           InfraMachine    one claim on one worker node of the portal cluster
 //
+// and what ClusterClasses need beside them:
+//
+//	PortalClusterTemplate           InfraClusterTemplate      what the PortalClusters of a ClusterClass share
+//	PortalControlPlaneTemplate      ControlPlaneTemplate      what its PortalControlPlanes share
+//	PortalBootstrapConfig           BootstrapConfig           nothing: the portal bootstraps its nodes
+//	PortalBootstrapConfigTemplate   BootstrapConfigTemplate   nothing either
+//
 // What a user can get wrong is refused by CEL rules here, at the earliest point. What only the portal can know is a
 // condition (conditions.go). `clusterctl move` and most backups drop status, so what could not be found again lives in
 // spec or in the annotations of annotations.go.

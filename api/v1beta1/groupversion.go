@@ -18,6 +18,10 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&PortalControlPlane{}, &PortalControlPlaneList{},
 		&PortalMachine{}, &PortalMachineList{},
 		&PortalMachineTemplate{}, &PortalMachineTemplateList{},
+		&PortalClusterTemplate{}, &PortalClusterTemplateList{},
+		&PortalControlPlaneTemplate{}, &PortalControlPlaneTemplateList{},
+		&PortalBootstrapConfig{}, &PortalBootstrapConfigList{},
+		&PortalBootstrapConfigTemplate{}, &PortalBootstrapConfigTemplateList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// PortalClusterTemplateSpec holds the template.
+type PortalClusterTemplateSpec struct {
+	// template of the PortalClusters. Its spec cannot be changed: make a new PortalClusterTemplate and name it in the
+	// ClusterClass.
+	// +required
+	Template PortalClusterTemplateResource `json:"template,omitzero"`
+}
+
+// PortalClusterTemplateResource describes the PortalClusters made from the template.
+type PortalClusterTemplateResource struct {
+	// metadata is added to the PortalClusters.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says what the Clusters of the ClusterClass have in common.
+	// +required
+	Spec PortalClusterTemplateResourceSpec `json:"spec"`
+}
+
+// PortalClusterTemplateResourceSpec is the part of a PortalClusterSpec that the Clusters of a ClusterClass share. All is
+// optional: what is left out, the patches of the ClusterClass have to fill in from variables; the PortalCluster is
+// refused otherwise.
+type PortalClusterTemplateResourceSpec struct {
+	// identityRef names the identity Secret, in the namespace of each Cluster.
+	// +optional
+	IdentityRef PortalIdentityReference `json:"identityRef,omitempty,omitzero"`
+
+	// zoneID is the portal's identifier of the zone.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ZoneID string `json:"zoneID,omitempty"`
+
+	// vpc is the virtual private cloud that holds the networks, by id or by name.
+	// +optional
+	VPC *PortalVPC `json:"vpc,omitempty"`
+
+	// network receives the nodes: an existing one by id, or one that is created, for each Cluster, from a CIDR. When
+	// omitted, the portal creates an isolated network for each Cluster.
+	// +optional
+	Network *PortalNetwork `json:"network,omitempty"`
+}
+
+// PortalClusterTemplate is what a ClusterClass makes PortalClusters from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=portalclustertemplates,shortName=pclt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Zone",type="string",JSONPath=`.spec.template.spec.zoneID`
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
+type PortalClusterTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec PortalClusterTemplateSpec `json:"spec,omitzero"`
+}
+
+// PortalClusterTemplateList is a list of PortalClusterTemplates.
+// +kubebuilder:object:root=true
+type PortalClusterTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PortalClusterTemplate `json:"items"`
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package v1beta1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// PortalControlPlaneTemplateSpec holds the template.
+type PortalControlPlaneTemplateSpec struct {
+	// template of the PortalControlPlanes. Its spec cannot be changed: make a new PortalControlPlaneTemplate and name it
+	// in the ClusterClass.
+	// +required
+	Template PortalControlPlaneTemplateResource `json:"template,omitzero"`
+}
+
+// PortalControlPlaneTemplateResource describes the PortalControlPlanes made from the template.
+type PortalControlPlaneTemplateResource struct {
+	// metadata is added to the PortalControlPlanes.
+	// +optional
+	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec says what the portal clusters of the ClusterClass have in common.
+	// +required
+	Spec PortalControlPlaneTemplateResourceSpec `json:"spec"`
+}
+
+// PortalControlPlaneTemplateResourceSpec is the part of a PortalControlPlaneSpec that the Clusters of a ClusterClass
+// share. Version and replicas are not in it, since they come from spec.topology of each Cluster; nor are the name and id
+// at the portal and the endpoint, since no two clusters share them.
+type PortalControlPlaneTemplateResourceSpec struct {
+	// description is free text that the portal shows for the cluster.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Description string `json:"description,omitempty"`
+
+	// deletionPolicy says what becomes of the portal cluster when the PortalControlPlane is deleted: Delete (the
+	// default) deletes it, Retain leaves it running.
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// workers is used to create the portal cluster if its MachineDeployments are not there within a minute.
+	// +optional
+	Workers *WorkerParameters `json:"workers,omitempty"`
+}
+
+// PortalControlPlaneTemplate is what a ClusterClass makes PortalControlPlanes from.
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=portalcontrolplanetemplates,shortName=pcpt,scope=Namespaced,categories=cluster-api
+// +kubebuilder:storageversion
+// +kubebuilder:printcolumn:name="Deletion Policy",type="string",JSONPath=`.spec.template.spec.deletionPolicy`
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
+type PortalControlPlaneTemplate struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object's metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
+
+	// spec holds the template.
+	// +required
+	Spec PortalControlPlaneTemplateSpec `json:"spec,omitzero"`
+}
+
+// PortalControlPlaneTemplateList is a list of PortalControlPlaneTemplates.
+// +kubebuilder:object:root=true
+type PortalControlPlaneTemplateList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PortalControlPlaneTemplate `json:"items"`
+}
