@@ -4,14 +4,19 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/leaderelection"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
@@ -35,6 +40,7 @@ const gracePeriod = 90 * time.Second
 // options of the manager; every flag is one of them.
 type options struct {
 	leaderElect               bool
+	leaseNamespace            string
 	leaseDuration             time.Duration
 	renewDeadline, retryEvery time.Duration
 	namespace                 string
@@ -49,6 +55,10 @@ func main() {
 	o := options{logs: logs.NewOptions()}
 	o.addFlags(pflag.CommandLine)
 	pflag.Parse()
+	if err := o.validate(pflag.Args()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2) // as pflag does with what it cannot parse
+	}
 	if err := o.run(); err != nil {
 		klog.Background().Error(err, "The manager stopped")
 		klog.Flush()
@@ -63,6 +73,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	flags.AddManagerOptions(fs, &o.manager)
 	feature.MutableGates.AddFlag(fs)
 	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active.")
+	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease. If empty, the one that the manager runs in; needed outside of a cluster.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over the leadership.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its leadership before it gives up.")
 	fs.DurationVar(&o.retryEvery, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries to get or renew the leadership.")
@@ -78,6 +89,47 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")
 	fs.IntVar(&o.controllers.MachineConcurrency, "portalmachine-concurrency", 10, "Number of PortalMachines to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ClusterCacheConcurrency, "clustercache-concurrency", 50, "Number of workload clusters to connect to at the same time.")
+}
+
+// validate says all that is wrong with the flags, by their names, before anything starts.
+func (o *options) validate(arguments []string) error {
+	var wrong []error
+	problem := func(is bool, format string, args ...any) {
+		if is {
+			wrong = append(wrong, fmt.Errorf(format, args...))
+		}
+	}
+	problem(len(arguments) > 0, "the manager takes flags only, not %q", arguments)
+	for flag, n := range map[string]int{
+		"portalcluster-concurrency":      o.controllers.ClusterConcurrency,
+		"portalcontrolplane-concurrency": o.controllers.ControlPlaneConcurrency,
+		"portalmachine-concurrency":      o.controllers.MachineConcurrency,
+		"clustercache-concurrency":       o.controllers.ClusterCacheConcurrency,
+	} {
+		problem(n < 1, "--%s=%d: must be at least 1", flag, n)
+	}
+	problem(o.syncPeriod <= 0, "--sync-period=%s: must be more than 0", o.syncPeriod)
+	for flag, namespace := range map[string]string{"namespace": o.namespace, "leader-elect-namespace": o.leaseNamespace} {
+		problem(namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0, "--%s=%q: is no name of a namespace", flag, namespace)
+	}
+	problem(len(validation.IsValidLabelValue(o.controllers.WatchFilterValue)) > 0,
+		"--watch-filter=%q: is no value of a label", o.controllers.WatchFilterValue)
+	o.validateLease(problem)
+	_, _, err := flags.GetManagerOptions(o.manager)
+	problem(err != nil, "the --tls flags: %v", err)
+	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(wrong...)
+}
+
+// validateLease holds the durations to what leader election needs: a leader that cannot renew has to give up before others
+// take over, after more than one try.
+func (o *options) validateLease(problem func(is bool, format string, args ...any)) {
+	tries := time.Duration(leaderelection.JitterFactor * float64(o.retryEvery))
+	problem(o.retryEvery <= 0, "--leader-elect-retry-period=%s: must be more than 0", o.retryEvery)
+	problem(o.renewDeadline <= tries, "--leader-elect-renew-deadline=%s: must be more than %v times --leader-elect-retry-period=%s",
+		o.renewDeadline, leaderelection.JitterFactor, o.retryEvery)
+	problem(o.leaseDuration.Truncate(time.Second) <= o.renewDeadline,
+		"--leader-elect-lease-duration=%s: must be more than --leader-elect-renew-deadline=%s, and counts in whole seconds", o.leaseDuration, o.renewDeadline)
 }
 
 // run starts the manager and stays until SIGTERM or SIGINT; a second signal ends it at once.
@@ -128,6 +180,7 @@ func (o *options) managerOptions(metrics *metricsserver.Options) ctrl.Options {
 		PprofBindAddress:              o.profilerAddr,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "controller-leader-election-capportal",
+		LeaderElectionNamespace:       o.leaseNamespace,
 		LeaseDuration:                 &o.leaseDuration,
 		RenewDeadline:                 &o.renewDeadline,
 		RetryPeriod:                   &o.retryEvery,

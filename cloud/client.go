@@ -61,6 +61,7 @@ func New(config Config) (*Client, error) {
 		email:    config.Email,
 		password: password,
 		next:     below,
+		observe:  config.ObserveLogin,
 		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, next: below},
 	})
 	return &Client{
@@ -74,7 +75,8 @@ func New(config Config) (*Client, error) {
 }
 
 // UserID is the user.id of the login; it logs in if need be. A 404 of the portal means something only together with
-// the user who asks (specification, "HTTP status codes").
+// the user who asks (specification, "HTTP status codes"). When the last login was refused that refusal is the error,
+// even while an older token is still good.
 func (c *Client) UserID(ctx context.Context) (string, error) { return c.session.userID(ctx) }
 
 // Governor is the rate limiter of the client's account.

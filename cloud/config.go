@@ -45,6 +45,8 @@ type Config struct {
 	UserAgent string
 	// Observe is told of every request when it is over. It must not block.
 	Observe func(Call)
+	// ObserveLogin is told how every login ended, second factor included; nil is a success. It must not block.
+	ObserveLogin func(error)
 }
 
 // endpoint checks the configuration and gives the parsed base URL. Its errors name the field and never its value:

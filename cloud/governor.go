@@ -55,6 +55,8 @@ type Governor struct {
 	tickets  map[*ticket]struct{} // granted and unspent
 	open     int                  // mutations granted or in flight
 	inFlight int                  // requests of any class
+	sent     int                  // requests that were written
+	limited  int                  // of which the portal refused because of the rate limit
 }
 
 // NewGovernor makes a governor with a full bucket.

@@ -51,6 +51,7 @@ func (g *Governor) learn(t *ticket, a *answer) {
 		g.bucket.tier(limit)
 	}
 	if isRateLimited(a) {
+		g.limited++
 		wait, _ := retryAfter(a.header, a.at)
 		news := g.gate.shut(t.sentAt, a.at, wait)
 		g.bucket.yield(g.gate.until, news)

@@ -12,6 +12,8 @@ type GovernorStats struct {
 	Waiting  map[Class]int // places in the queue, by class
 	Open     int           // mutations between ticket and answer
 	InFlight int           // requests on the way
+	Sent     int           // requests written since the governor was made
+	Limited  int           // of which the portal refused because of the rate limit
 	Jobs     int           // running, as far as JobStarted and JobFinished told
 	ClosedTo time.Time     // when the gate opens again after a 429; in the past when it is open
 }
@@ -28,6 +30,8 @@ func (g *Governor) Stats() GovernorStats {
 		Waiting:  map[Class]int{},
 		Open:     g.open,
 		InFlight: g.inFlight,
+		Sent:     g.sent,
+		Limited:  g.limited,
 		Jobs:     len(g.jobs.running),
 		ClosedTo: g.gate.until,
 	}

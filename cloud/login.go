@@ -15,6 +15,7 @@ type entrance struct {
 	password secret
 	factor   *secondFactor
 	next     handler
+	observe  func(error) // of Config.ObserveLogin; may be nil
 }
 
 type loginRequest struct {
@@ -34,6 +35,14 @@ func (e *entrance) enter(ctx context.Context) (*grant, error) {
 	if err := e.factor.ready(time.Now()); err != nil {
 		return nil, err
 	}
+	g, err := e.attempt(ctx)
+	if e.observe != nil {
+		e.observe(err)
+	}
+	return g, err
+}
+
+func (e *entrance) attempt(ctx context.Context) (*grant, error) {
 	result, err := e.login(ctx)
 	if err != nil {
 		return nil, err

@@ -143,6 +143,16 @@ func (s *session) remember(err error) error {
 	return s.repeated()
 }
 
+// lastLogin is the user that has logged in, and the refusal if the portal has refused a login since.
+func (s *session) lastLogin() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.refusal == nil {
+		return s.user, nil
+	}
+	return s.user, s.repeated()
+}
+
 // drop forgets a token that the portal refused, unless it has been replaced meanwhile.
 func (s *session) drop(g *grant) {
 	s.mu.Lock()
@@ -165,16 +175,19 @@ func (s *session) accepted() {
 	s.refusals = 0
 }
 
+// userID is the user of the last login, or the refusal if that was refused: also while an older token serves on, so that
+// whoever asks learns of credentials that are no longer good before they are needed.
 func (s *session) userID(ctx context.Context) (string, error) {
-	s.mu.Lock()
-	user := s.user
-	s.mu.Unlock()
-	if user != "" {
+	user, refused := s.lastLogin()
+	if user != "" && refused == nil {
 		return user, nil
 	}
 	g, err := s.grant(ctx)
 	if err != nil {
 		return "", err
+	}
+	if _, refused = s.lastLogin(); refused != nil {
+		return "", refused
 	}
 	if g.userID == "" {
 		return "", &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}

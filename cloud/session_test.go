@@ -369,20 +369,3 @@ func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
 		}
 	}
 }
-
-func TestUserID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDoorman()
-		c := newClient(t, testConfig(d))
-		for range 2 {
-			id, err := c.UserID(t.Context())
-			if id != "user-1" || err != nil {
-				t.Errorf("%q, %v", id, err)
-			}
-			time.Sleep(9 * time.Hour) // it outlives the token
-		}
-		if len(d.logins) != 1 {
-			t.Errorf("%d logins", len(d.logins))
-		}
-	})
-}

@@ -110,7 +110,9 @@ func (g *Governor) settle(t *ticket, sent bool, a *answer) {
 	g.advance(time.Now())
 	g.inFlight--
 	g.closeMutation(t)
-	if !sent {
+	if sent {
+		g.sent++
+	} else {
 		g.bucket.level++
 	}
 	if a != nil {

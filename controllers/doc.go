@@ -2,10 +2,11 @@
 
 // Package controllers connects Cluster API to the portal. One folder per kind:
 //
-//	portalcluster        account, VPC and network; the identity Secret is held while it is needed
-//	portalcontrolplane   everything that changes a portal cluster, one operation at a time: create, upgrade, scale,
-//	                     delete; and which Machine holds which worker node
-//	portalmachine        how a claim on a worker node stands; never calls the portal
+//	portalcluster           account, VPC and network; the identity Secret is held while it is needed
+//	portalcontrolplane      everything that changes a portal cluster, one operation at a time: create, upgrade, scale,
+//	                        delete; and which Machine holds which worker node
+//	portalmachine           how a claim on a worker node stands; never calls the portal
+//	portalbootstrapconfig   nothing to do: the portal bootstraps its nodes, but a ClusterClass needs the kind
 //
 // and what they stand on:
 //
@@ -15,6 +16,7 @@
 //	jobs       looks at the portal's jobs, none too often
 //	outcome    how a step of a reconcile ended: done, wait, hold, later; and the backoff of refused requests
 //	identity   an identity Secret becomes a client of the portal
+//	metrics    what Prometheus is told
 //
 // The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.
 package controllers

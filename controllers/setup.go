@@ -13,10 +13,13 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
@@ -46,7 +49,14 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
-	identities := &identity.Resolver{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, UserAgent: UserAgent}
+	identities := &identity.Resolver{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, UserAgent: UserAgent,
+		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
+	}
+	operations := &metrics.Operations{Reader: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue, Elected: mgr.Elected()}
+	if err := metrics.Register(ctrlmetrics.Registry, &identities.Accounts, operations); err != nil {
+		return fmt.Errorf("set up the metrics: %w", err)
+	}
 	cluster := &portalcluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,
@@ -65,6 +75,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachine controller: %w", err)
+	}
+	bootstrap := &portalbootstrapconfig.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
+	if err := bootstrap.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
+		return fmt.Errorf("set up the PortalBootstrapConfig controller: %w", err)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -31,8 +32,11 @@ type Resolver struct {
 	Pool *cloud.Pool
 	// UserAgent is sent with every request to the portal.
 	UserAgent string
-	// Observe is told of every request, for metrics.
-	Observe func(cloud.Call)
+	// Observe is told of every request, and ObserveLogin of every login, for metrics. Optional.
+	Observe      func(cloud.Call)
+	ObserveLogin func(error)
+	// Accounts are the portal accounts in use.
+	Accounts metrics.Accounts
 }
 
 // Identity is a portal client and the version of the Secret that it was made from.
@@ -43,8 +47,12 @@ type Identity struct {
 
 // Resolve returns the client for the Secret, or the outcome that says what is wrong with it.
 func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
+	name := namespace + "/" + ref.Name
 	secret, problem := r.secret(ctx, namespace, ref)
 	if !problem.IsDone() {
+		if problem.Kind == outcome.Hold { // there is no such identity now
+			r.Accounts.Drop(name)
+		}
 		return Identity{}, problem
 	}
 	portal, err := r.Pool.Client(cloud.Config{
@@ -54,11 +62,13 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 		CABundle:  secret.Data[infrav1.IdentityCABundle],
 		TOTPSeed:  string(secret.Data[infrav1.IdentityTOTPSeed]),
 		UserAgent: r.UserAgent,
-		Observe:   r.Observe,
+		Observe:   r.Observe, ObserveLogin: r.ObserveLogin,
 	})
 	if err != nil {
+		r.Accounts.Drop(name)
 		return Identity{}, outcome.HoldFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
 	}
+	r.Accounts.Use(name, string(secret.Data[infrav1.IdentityBaseURL]), portal.Governor())
 	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion}, outcome.Outcome{}
 }
 
@@ -121,6 +131,7 @@ func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) 
 	}
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: leaving.Namespace, Name: leaving.Spec.IdentityRef.Name}
+	r.Accounts.Drop(key.String())
 	if err := r.Client.Get(ctx, key, secret); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -12,6 +12,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -52,6 +53,7 @@ func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, 
 		return cloud.Job{}, false, f.later(op, trouble(outcome.From(err)))
 	case job.Done():
 		f.forget(op.JobID)
+		metrics.JobEnded(op.Type, job.Failed(), time.Since(op.Time.Time))
 		portal.Governor().JobFinished(string(op.Type), op.JobID, time.Since(op.Time.Time))
 		return job, false, outcome.Outcome{}
 	}

@@ -59,7 +59,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalCluster{}).
 		WithOptions(options).
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toPortalCluster),
 			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
 		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
@@ -79,7 +79,7 @@ func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) []
 // fromSecret wakes the PortalClusters that use the Secret.
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.requests(ctx, obj.GetNamespace(), func(c *infrav1.PortalCluster) bool {
-		return c.Spec.IdentityRef.Name == obj.GetName()
+		return c.Spec.IdentityRef.Name == obj.GetName() && identity.Watched(c, r.WatchFilterValue)
 	})
 }
 

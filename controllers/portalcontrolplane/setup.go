@@ -9,7 +9,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
-	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -17,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 )
 
 // SetupWithManager adds the reconciler to the manager.
@@ -26,7 +26,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalControlPlane{}).
 		WithOptions(options).
-		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.fromCluster)).
 		Watches(&infrav1.PortalCluster{}, member).
 		Watches(&clusterv1.MachineDeployment{}, member).
@@ -70,7 +70,7 @@ func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (request
 		return nil
 	}
 	for i := range all.Items {
-		if all.Items[i].Spec.IdentityRef.Name == obj.GetName() {
+		if all.Items[i].Spec.IdentityRef.Name == obj.GetName() && identity.Watched(&all.Items[i], r.WatchFilterValue) {
 			requests = append(requests, r.fromMember(ctx, &all.Items[i])...)
 		}
 	}

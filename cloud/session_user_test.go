@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestUserID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		for range 2 {
+			id, err := c.UserID(t.Context())
+			if id != "user-1" || err != nil {
+				t.Errorf("%q, %v", id, err)
+			}
+			time.Sleep(9 * time.Hour) // it outlives the token
+		}
+		if len(d.logins) != 1 {
+			t.Errorf("%d logins", len(d.logins))
+		}
+	})
+}
+
+// A password that was revoked shows as soon as a login is refused, though the old token serves on for an hour; and no
+// longer, once a login goes well.
+func TestUserIDAfterARefusedLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		ask := func(refused bool) {
+			t.Helper()
+			id, err := c.UserID(t.Context())
+			if refused != IsUnauthorized(err) || !refused && id != "user-1" {
+				t.Errorf("%v after the start: %q, %v", time.Since(d.logins[0]), id, err)
+			}
+		}
+		ask(false)
+		d.password = "changed"
+		ask(false)
+		time.Sleep(7*time.Hour + time.Second)
+		if err := look(t, c); err != nil {
+			t.Fatalf("the token is still good: %v", err)
+		}
+		ask(true)
+		d.password = "pw"
+		time.Sleep(2 * time.Minute)
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		ask(false)
+
+		d.password = "changed"
+		d.revokeAll()
+		ask(false) // nobody can know yet
+		if err := look(t, c); !IsUnauthorized(err) {
+			t.Fatal(err)
+		}
+		ask(true)
+		time.Sleep(time.Hour)
+		ask(true)
+		d.password = "pw"
+		time.Sleep(maxRefusalBackoff)
+		ask(false)
+	})
+}
+
+// ObserveLogin is told how logins end, and of nothing else.
+func TestObserveLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		var ends []error
+		config := testConfig(d)
+		config.ObserveLogin = func(err error) { ends = append(ends, err) }
+		c := newClient(t, config)
+		for range 2 {
+			if err := look(t, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.revokeAll()
+		d.password = "changed"
+		for range 2 { // the second is refused from memory
+			_ = look(t, c)
+		}
+		time.Sleep(time.Minute)
+		d.down = true
+		_ = look(t, c)
+		if len(ends) != 3 || ends[0] != nil || !IsUnauthorized(ends[1]) || !IsUnavailable(ends[2]) {
+			t.Errorf("%v", ends)
+		}
+	})
+}

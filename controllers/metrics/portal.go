@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package metrics
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+var (
+	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Name: "portal_requests_total",
+		Help: "Requests sent to the portal, logins and repetitions included, by endpoint, HTTP status (none: no answer) and the portal's error code.",
+	}, []string{"endpoint", "status", "code"})
+
+	requestDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "portal_request_duration_seconds",
+		Help:    "How long requests to the portal took, from the start to the end of the answer, by endpoint.",
+		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
+	}, []string{"endpoint"})
+
+	logins = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: namespace, Name: "portal_logins_total",
+		Help: "Logins to the portal, second factor included, by outcome: succeeded, refused (the credentials or the code), or failed (no usable answer).",
+	}, []string{"outcome"})
+
+	wait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "rate_limit_wait_seconds",
+		Help:    "How long requests that were sent had waited for the account's rate limit before, by class: mutation, read, poll or login.",
+		Buckets: []float64{0.1, 1, 5, 15, 30, 60, 120, 300, 600, 1200},
+	}, []string{"class"})
+)
+
+// The outcomes of logins.
+const (
+	loginSucceeded = "succeeded"
+	loginRefused   = "refused"
+	loginFailed    = "failed"
+)
+
+func init() {
+	// A counter that is there from the start shows its first increase.
+	for _, outcome := range []string{loginSucceeded, loginRefused, loginFailed} {
+		logins.WithLabelValues(outcome)
+	}
+}
+
+// ObserveCall counts a request to the portal; it is a cloud.Config.Observe.
+func ObserveCall(c cloud.Call) {
+	requests.WithLabelValues(c.Endpoint, status(c.Status), string(c.Code)).Inc()
+	requestDuration.WithLabelValues(c.Endpoint).Observe(c.Duration.Seconds())
+	wait.WithLabelValues(c.Class.String()).Observe(c.Waited.Seconds())
+}
+
+// ObserveLogin counts how a login ended; it is a cloud.Config.ObserveLogin. One that waits for the rate limit has not
+// ended.
+func ObserveLogin(err error) {
+	switch {
+	case err == nil:
+		logins.WithLabelValues(loginSucceeded).Inc()
+	case cloud.IsRateLimited(err):
+	case cloud.IsUnauthorized(err), cloud.IsMFARequired(err):
+		logins.WithLabelValues(loginRefused).Inc()
+	default:
+		logins.WithLabelValues(loginFailed).Inc()
+	}
+}
+
+// status is the HTTP status as a label. One that HTTP does not know counts as its class, or the portal would decide how
+// many series there are.
+func status(code int) string {
+	switch {
+	case code == 0:
+		return "none"
+	case http.StatusText(code) != "":
+		return strconv.Itoa(code)
+	}
+	return strconv.Itoa(code/100) + "xx"
+}
