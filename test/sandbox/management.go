@@ -56,6 +56,7 @@ func (s *Sandbox) startAPIServer(ctx context.Context) error {
 	}
 	s.plane, err = plane.New(plane.Options{
 		Name: "sandbox", Dir: filepath.Join(s.Dir, "management"), Etcd: s.etcd, EtcdPrefix: "/management",
+		AuditPolicy: s.options.AuditPolicy,
 	})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 )
@@ -34,23 +35,26 @@ func (s *Sandbox) installProvider(ctx context.Context) error {
 		); err != nil {
 			return err
 		}
-		return s.writeManagerKubeconfig(objects)
+		return s.findManagerAccount(objects)
 	})
 }
 
-// writeManagerKubeconfig lets the manager act as its ServiceAccount.
-func (s *Sandbox) writeManagerKubeconfig(objects []*unstructured.Unstructured) error {
+// findManagerAccount looks for the ServiceAccount that the manager acts as.
+func (s *Sandbox) findManagerAccount(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
-		if object.GetKind() != "ServiceAccount" {
-			continue
+		if object.GetKind() == "ServiceAccount" {
+			s.managerAccount = client.ObjectKeyFromObject(object)
+			return nil
 		}
-		user := "system:serviceaccount:" + object.GetNamespace() + ":" + object.GetName()
-		var err error
-		s.managerKubeconfig, err = s.plane.WriteKubeconfig("manager.kubeconfig", user,
-			"system:serviceaccounts", "system:serviceaccounts:"+object.GetNamespace())
-		return err
 	}
 	return errors.New("config/default has no ServiceAccount")
+}
+
+// writeManagerKubeconfig lets the manager act as its ServiceAccount. Each start has a certificate of its own, as each Pod
+// has a token: an audit log tells one manager from the next by it.
+func (s *Sandbox) writeManagerKubeconfig() (string, error) {
+	return s.plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+s.managerAccount.Namespace+":"+s.managerAccount.Name,
+		"system:serviceaccounts", "system:serviceaccounts:"+s.managerAccount.Namespace)
 }
 
 // StartManager runs our manager and returns when it is ready.
@@ -61,6 +65,10 @@ func (s *Sandbox) StartManager(ctx context.Context) error {
 	return s.progress.step("portal provider: manager", func() error {
 		if _, err := os.Stat(s.Binary("manager")); err != nil {
 			return fmt.Errorf("run make build: %w", err)
+		}
+		kubeconfig, err := s.writeManagerKubeconfig()
+		if err != nil {
+			return err
 		}
 		ports, err := freePorts(2)
 		if err != nil {
@@ -75,7 +83,7 @@ func (s *Sandbox) StartManager(ctx context.Context) error {
 				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
 				"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
 			}, s.options.ManagerArgs...),
-			Env:   []string{"KUBECONFIG=" + s.managerKubeconfig},
+			Env:   []string{"KUBECONFIG=" + kubeconfig},
 			Log:   filepath.Join(s.Dir, "manager.log"),
 			Ready: readyz(ports[0]),
 			Grace: managerGrace,

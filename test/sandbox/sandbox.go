@@ -53,6 +53,10 @@ type Options struct {
 	// WithoutWorkloads keeps the portal's clusters in its books: they have no API server.
 	WithoutWorkloads bool
 
+	// AuditPolicy and WorkloadAuditPolicy, each a Policy of audit.k8s.io/v1 in YAML, have the API servers write audit logs:
+	// the management cluster's, and those of the portal's clusters. Without a policy there is no log.
+	AuditPolicy, WorkloadAuditPolicy []byte
+
 	// CoreArgs and ManagerArgs are further flags of the two managers; a flag given here wins.
 	CoreArgs, ManagerArgs []string
 }
@@ -84,8 +88,8 @@ type Sandbox struct {
 	manager   *process.Process
 	progress  progress
 
-	coreWebhookPort   int
-	managerKubeconfig string
+	coreWebhookPort int
+	managerAccount  client.ObjectKey
 }
 
 // Start runs a sandbox and returns when all its parts are ready. What runs when it fails is ended.
@@ -178,6 +182,12 @@ func (s *Sandbox) PIDs() []int {
 	slices.Sort(ids)
 	return ids
 }
+
+// AuditLog is the path of the audit log of the management cluster's API server.
+func (s *Sandbox) AuditLog() string { return s.plane.AuditLog() }
+
+// WorkloadAuditLog is the path of the audit log of one of the portal's clusters; empty: there is no such cluster.
+func (s *Sandbox) WorkloadAuditLog(clusterID string) string { return s.workloads.AuditLog(clusterID) }
 
 // Binary is the path of a binary that make has built, such as clusterctl.
 func (s *Sandbox) Binary(name string) string { return filepath.Join(s.options.Root, "bin", name) }

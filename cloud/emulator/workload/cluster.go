@@ -71,17 +71,20 @@ type cluster struct {
 
 func (c *Clusters) prepare(id string) (*cluster, error) {
 	controlPlane, err := plane.New(plane.Options{
-		Name:       id,
-		Dir:        c.clusterDir(id),
-		Etcd:       c.etcd,
-		EtcdPrefix: prefix(id),
-		Bind:       c.options.Bind,
-		Host:       c.options.Host,
+		Name:        id,
+		Dir:         c.clusterDir(id),
+		Etcd:        c.etcd,
+		EtcdPrefix:  prefix(id),
+		Bind:        c.options.Bind,
+		Host:        c.options.Host,
+		AuditPolicy: c.options.AuditPolicy,
 	})
 	if err != nil {
 		return nil, err
 	}
-	client, err := kubernetes.NewForConfig(controlPlane.Config())
+	config := controlPlane.Config()
+	config.UserAgent = UserAgent
+	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,12 @@ type Options struct {
 	Bind string
 	// Host stands in the kubeconfigs handed out, 127.0.0.1 when empty.
 	Host string
+	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has every API server write an audit log by it. Empty: there is none.
+	AuditPolicy []byte
 }
+
+// UserAgent is what API servers know the portal's own doings by.
+const UserAgent = "portal-emulator"
 
 // Clusters are the workload clusters of one emulated portal. It implements emulator.Workloads; all methods may be
 // called concurrently, and different clusters do not wait for each other.
@@ -88,6 +93,16 @@ func (c *Clusters) Kubeconfig(_ context.Context, id string) ([]byte, error) {
 		return nil, fmt.Errorf("workload cluster %s has no API server", id)
 	}
 	return cluster.plane.Kubeconfig()
+}
+
+// AuditLog is the path of a cluster's audit log. It outlives the API server, which upgrades replace, but not the cluster.
+func (c *Clusters) AuditLog(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clusters[id] == nil {
+		return ""
+	}
+	return c.clusters[id].plane.AuditLog()
 }
 
 // Delete implements emulator.Workloads.

@@ -147,6 +147,7 @@ func TestLife(t *testing.T) {
 		apply(t, clusters, want)
 		checkNodes(t, client, want.Nodes)
 	})
+	t.Run("the audit log outlives API servers", func(t *testing.T) { testAuditLog(t, clusters, want.ID) })
 	t.Run("delete leaves nothing", func(t *testing.T) { testDelete(t, clusters, want.ID) })
 }
 
@@ -278,7 +279,7 @@ func open(t *testing.T) *Clusters {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
-	clusters, err := New(t.Context(), Options{BinDir: binDir, WorkDir: t.TempDir()})
+	clusters, err := New(t.Context(), Options{BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,6 +37,8 @@ type Options struct {
 	Bind string
 	// Host is the name or address by which users reach the API server, 127.0.0.1 when empty.
 	Host string
+	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has the API server write an audit log by it. Empty: there is none.
+	AuditPolicy []byte
 }
 
 // Plane is a control plane. StartAPIServer and Stop must not be called concurrently with others; the rest may.
@@ -108,6 +110,9 @@ func (p *Plane) KubeconfigFile() string { return p.file("admin.kubeconfig") }
 
 // Log is the path of the log file of the server with that name.
 func (p *Plane) Log(name string) string { return p.file(name + ".log") }
+
+// AuditLog is the path of the audit log, which all API servers that come after each other append to.
+func (p *Plane) AuditLog() string { return p.file("audit.log") }
 
 // PIDs are the ids of the processes that run.
 func (p *Plane) PIDs() []int {
@@ -183,6 +188,7 @@ func (p *Plane) writeKeys() error {
 		os.WriteFile(p.file("ca.crt"), p.ca.PEM(), 0o600),
 		serving.WriteTo(p.options.Dir, "server"),
 		os.WriteFile(p.file("accounts.key"), accounts, 0o600),
+		p.writeAuditPolicy(),
 	)
 }
 

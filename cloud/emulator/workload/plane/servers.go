@@ -4,6 +4,7 @@ package plane
 
 import (
 	"context"
+	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -22,7 +23,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	server, err := process.Start(ctx, process.Spec{
 		Name: "kube-apiserver",
 		Path: binary,
-		Args: []string{
+		Args: append([]string{
 			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
 			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.port),
 			// The Service "kubernetes" would need an address that is not loopback; nothing here runs behind it.
@@ -37,7 +38,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 			"--authorization-mode=RBAC",
 			"--allow-privileged",
 			"--profiling=false",
-		},
+		}, p.auditing()...),
 		Log:   p.Log("kube-apiserver"),
 		Ready: p.ready(p.port, "/readyz"),
 		Grace: serverGrace,
@@ -48,6 +49,23 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	p.apiserver = server
 	return nil
 }
+
+// auditing are the flags of an API server that writes an audit log: one file that is appended to, however large.
+func (p *Plane) auditing() []string {
+	if len(p.options.AuditPolicy) == 0 {
+		return nil
+	}
+	return []string{"--audit-policy-file=" + p.auditPolicyFile(), "--audit-log-path=" + p.AuditLog(), "--audit-log-maxsize=0"}
+}
+
+func (p *Plane) writeAuditPolicy() error {
+	if len(p.options.AuditPolicy) == 0 {
+		return nil
+	}
+	return os.WriteFile(p.auditPolicyFile(), p.options.AuditPolicy, 0o600)
+}
+
+func (p *Plane) auditPolicyFile() string { return p.file("audit-policy.yaml") }
 
 // APIServerRunning tells whether the API server has been started and has not ended.
 func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
