@@ -12,17 +12,22 @@ GOFILES = $(shell git ls-files --cached --others --exclude-standard -- '*.go')
 # As in hack/*/build.sh: without paths in the objects Go's build cache serves every clone.
 GOBUILD := CGO_ENABLED=0 go build -trimpath
 TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
+RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
+LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/kube/build.sh cloud/emulator/workload/versions.txt
 
 CONTROLLER_GEN := $(BIN)/controller-gen
 KUSTOMIZE := $(BIN)/kustomize
+CRD_REF_DOCS := $(BIN)/crd-ref-docs
+CYCLONEDX := $(BIN)/cyclonedx-gomod
+KUBE_SCORE := $(BIN)/kube-score
 GOLANGCI_LINT := $(BIN)/golangci-lint
 # Where generated files go; verify points it to a scratch directory and compares.
 OUT := .
 
 .PHONY: help
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 ##@ Build
 
@@ -56,6 +61,15 @@ $(CONTROLLER_GEN): $(TOOLS_MODULE)
 $(KUSTOMIZE): $(TOOLS_MODULE)
 	@hack/tools/build.sh kustomize sigs.k8s.io/kustomize/kustomize/v5
 
+$(CRD_REF_DOCS): $(RELEASE_MODULE)
+	@hack/tools/build.sh crd-ref-docs github.com/elastic/crd-ref-docs release
+
+$(CYCLONEDX): $(RELEASE_MODULE)
+	@hack/tools/build.sh cyclonedx-gomod github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod release
+
+$(KUBE_SCORE): $(LINT_MODULE)
+	@hack/tools/build.sh kube-score github.com/zegl/kube-score/cmd/kube-score lint
+
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
 	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
@@ -73,6 +87,50 @@ release-manifests: $(KUSTOMIZE) ## Write what clusterctl installs and renders in
 	@rm -f $(RELEASE)/*.yaml
 	$(KUSTOMIZE) build config/default | sed 's|image: controller:latest$$|image: $(IMG)|' >$(RELEASE)/infrastructure-components.yaml
 	cp metadata.yaml $(wildcard templates/cluster-template*.yaml templates/clusterclass-*.yaml) $(RELEASE)/
+
+# What the image is for, "linux/amd64,linux/arm64" for instance, and what it is built on: nothing, or a static base.
+PLATFORMS = linux/$(shell go env GOARCH)
+BASE := scratch
+comma := ,
+platforms = $(subst $(comma), ,$(PLATFORMS))
+binaries = $(patsubst linux/%,$(BIN)/image/manager-linux-%,$(platforms))
+# The name of the image for $$platform: IMG itself, unless there are several.
+image_name = $(IMG)$(if $(word 2,$(platforms)),-$${platform\#linux/})
+
+.PHONY: image
+image: docker $(binaries) ## Build the manager's image (IMG, PLATFORMS, BASE)
+	@# Attestations would make a list of every image, which docker manifest cannot put into a list.
+	@for platform in $(platforms); do \
+		BUILDX_NO_DEFAULT_ATTESTATIONS=1 docker build --platform $$platform --build-arg TARGETARCH=$${platform#linux/} \
+			--build-arg BASE=$(BASE) --tag $(image_name) . || exit 1; \
+		echo "$(image_name)"; \
+	done
+
+.PHONY: image-push
+image-push: image ## Build the image and push it; images for several platforms become one name
+	@for platform in $(platforms); do docker push $(image_name) || exit 1; done
+	@[ -z "$(word 2,$(platforms))" ] || { \
+		docker manifest create --amend $(IMG) $$(for platform in $(platforms); do echo $(image_name); done); \
+		docker manifest push --purge $(IMG); \
+	}
+
+.PHONY: docker
+docker:
+	@docker version >/dev/null 2>&1 || { echo "make image needs docker, and no docker daemon answers ('docker version' says why)" >&2; exit 1; }
+
+# Go knows what is up to date.
+.PHONY: $(binaries)
+$(binaries): $(BIN)/image/manager-linux-%:
+	GOOS=linux GOARCH=$* $(GOBUILD) -ldflags '-s -w' -o $@ .
+
+.PHONY: sbom
+sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as CycloneDX (PLATFORMS)
+	@mkdir -p $(RELEASE)
+	@for binary in $(binaries); do \
+		$(CYCLONEDX) bin -json -std -noserial -notimestamp -version $(VERSION) \
+			-output $(RELEASE)/$${binary##*/}.cdx.json $$binary; \
+		echo "$(RELEASE)/$${binary##*/}.cdx.json"; \
+	done
 
 ##@ Develop
 

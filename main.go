@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	_ "golang.org/x/crypto/x509roots/fallback" // the public authorities, where the image has no file of them
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -168,14 +169,14 @@ func (o *options) newManager() (ctrl.Manager, error) {
 	}
 	config.QPS, config.Burst = 100, 200
 	config.UserAgent = controllers.UserAgent
-	return ctrl.NewManager(config, o.managerOptions(metrics))
+	return ctrl.NewManager(config, o.managerOptions(*metrics))
 }
 
-func (o *options) managerOptions(metrics *metricsserver.Options) ctrl.Options {
+func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 	grace := gracePeriod
 	managerOptions := ctrl.Options{
 		Scheme:                        newScheme(),
-		Metrics:                       *metrics,
+		Metrics:                       metrics,
 		HealthProbeBindAddress:        o.healthAddr,
 		PprofBindAddress:              o.profilerAddr,
 		LeaderElection:                o.leaderElect,

@@ -3,12 +3,12 @@
 #
 # build.sh core: builds Cluster API's core manager and clusterctl, from the modules pinned beside this file, into bin/
 # and renders the core provider's manifests (CRDs, webhooks) into bin/capi-core/.
-# build.sh NAME PACKAGE: builds one tool into bin/NAME.
+# build.sh NAME PACKAGE [MODULE]: builds one tool into bin/NAME, from the modules pinned here or in that folder of hack/.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "$here/../.." && pwd)/bin
 mkdir -p "$bin"
-cd "$here"
+cd "$here/../${3:-tools}"
 export CGO_ENABLED=0 GOWORK=off
 
 # build NAME PACKAGE [FLAGS...]
