@@ -4,7 +4,8 @@ package v1beta1
 
 // Condition types of a PortalCluster. Beside them: Paused and Deleting, as on every Cluster API object.
 const (
-	// ReadyCondition of a PortalCluster sums up identity and network; of a PortalMachine it says whether it is bound.
+	// ReadyCondition of a PortalCluster sums up identity and network; of a PortalMachine it says whether it is bound, of a
+	// PortalBootstrapConfig whether its Secret is there.
 	ReadyCondition = "Ready"
 	// IdentityReadyCondition says whether the portal accepts what the identity Secret holds.
 	IdentityReadyCondition = "IdentityReady"
@@ -29,6 +30,9 @@ const (
 	WorkersReadyCondition = "WorkersReady"
 	// OperationInProgressCondition names the operation that runs at the portal.
 	OperationInProgressCondition = "OperationInProgress"
+	// TopologyUpgradableCondition says whether the topology controller would carry an upgrade to its end; only of Clusters
+	// with a topology.
+	TopologyUpgradableCondition = "TopologyUpgradable"
 )
 
 // Reasons that the portal, or the way to it, gives; they stand on whichever condition waits for the portal.
@@ -127,6 +131,15 @@ const (
 	WaitingForOperationReason = "WaitingForOperation"
 )
 
+// Reasons of TopologyUpgradable.
+const (
+	// TopologyUpgradableReason: an upgrade of spec.topology.version would reach the MachineDeployments.
+	TopologyUpgradableReason = "TopologyUpgradable"
+	// UpgradeConcurrencyTooLowReason: the Cluster's annotation topology.cluster.x-k8s.io/upgrade-concurrency is missing, or
+	// not above the number of its MachineDeployments; an upgrade would never reach them.
+	UpgradeConcurrencyTooLowReason = "UpgradeConcurrencyTooLow"
+)
+
 // Reasons of KubeconfigReady and Connected.
 const (
 	// KubeconfigStoredReason: the kubeconfig Secret is there.
@@ -182,6 +195,14 @@ const (
 	WaitingForMachineReason = "WaitingForMachine"
 	// ReleasedReason: the claim gave its node back, which stays.
 	ReleasedReason = "Released"
+)
+
+// Reasons of Ready of a PortalBootstrapConfig.
+const (
+	// NothingToBootstrapReason: the portal bootstraps its nodes; the Secret with the empty bootstrap data is there.
+	NothingToBootstrapReason = "NothingToBootstrap"
+	// DataSecretTakenReason: a Secret of the name that the empty bootstrap data needs belongs to something else.
+	DataSecretTakenReason = "DataSecretTaken"
 )
 
 // Reasons of Deleting.

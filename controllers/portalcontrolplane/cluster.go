@@ -148,6 +148,9 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 	if s.desired, err = r.readDesired(ctx, r.Client, s); err != nil {
 		return none, outcome.Fail(err)
 	}
+	if o := s.awaitTopology(time.Now()); !o.IsDone() {
+		return none, o
+	}
 	parameters, o := r.workerParameters(ctx, s)
 	if !o.IsDone() {
 		return none, o
@@ -169,7 +172,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 		KubernetesVersionID: version.ID,
 		ServiceOfferingID:   parameters.ServiceOfferingID,
 		SSHKeyPair:          parameters.SSHKeyPair,
-		Size:                s.desired.sum,
+		Size:                s.desired.sum + s.desired.awaited.replicas,
 		ControlNodes:        int(ptr.Deref(s.controlPlane.Spec.Replicas, 1)),
 		NetworkID:           s.portalCluster.Status.NetworkID,
 		VPCID:               s.portalCluster.Status.VPCID,

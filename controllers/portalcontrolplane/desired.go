@@ -39,6 +39,8 @@ type desired struct {
 	youngest time.Time
 	// machines of the Cluster that are backed by PortalMachines.
 	machines []clusterv1.Machine
+	// awaited is what the Cluster's topology has yet to make; it is in the sum as far as the workers are there already.
+	awaited awaited
 }
 
 func (d *desired) count(meta metav1.ObjectMeta, replicas *int32, template string) {
@@ -88,6 +90,8 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 			d.count(m.ObjectMeta, ptr.To[int32](1), "")
 		}
 	}
+	d.awaited = awaitedBy(s.cluster, deployments.Items)
+	d.sum += d.awaited.keptFor(d.sum, s.record.Size)
 	if d.objects == 0 {
 		d.known = false // nobody has said a number yet: that is not zero
 	}

@@ -58,6 +58,7 @@ func (s *scope) updateStatus() {
 	}
 	s.reportOperation()
 	s.reportAvailable()
+	s.reportTopology()
 	s.countReplicas()
 }
 

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package portalbootstrapconfig reconciles PortalBootstrapConfigs, of which there is nothing to do: the portal bootstraps
+// its nodes. The kind exists because a ClusterClass cannot be written without a bootstrap template, and because core
+// wants to know, before it goes on with a Machine, that its bootstrap data is ready and which Secret holds it. An empty
+// name is an error to core, and a name without a Secret would be a lie to everybody else; so there is a Secret, and it
+// holds nothing.
+//
+// There is no finalizer: core deletes a PortalBootstrapConfig with its Machine, and the Secret goes with its owner.
+package portalbootstrapconfig
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs/finalizers,verbs=update
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get
+
+// dataKey is where the contract for bootstrap providers has the data in the Secret.
+const dataKey = "value"
+
+// retryAfter is when a name that is taken is looked at again: Secrets are not watched.
+const retryAfter = time.Minute
+
+// Reconciler reconciles PortalBootstrapConfigs.
+type Reconciler struct {
+	// Client must read Secrets live.
+	Client           client.Client
+	WatchFilterValue string
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalbootstrapconfig")
+	clusterToConfigs, err := util.ClusterToTypedObjectsMapper(mgr.GetClient(), &infrav1.PortalBootstrapConfigList{}, mgr.GetScheme())
+	if err != nil {
+		return err
+	}
+	return capicontroller.NewControllerManagedBy(mgr, log).
+		For(&infrav1.PortalBootstrapConfig{}).
+		WithOptions(options).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(clusterToConfigs), predicates.ClusterPausedTransitions(mgr.GetScheme(), log)).
+		Complete(ctx, r)
+}
+
+// Reconcile gives one PortalBootstrapConfig its Secret, once.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	config := &infrav1.PortalBootstrapConfig{}
+	if err := r.Client.Get(ctx, req.NamespacedName, config); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	machine, err := util.GetOwnerMachine(ctx, r.Client, config.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, err
+	}
+	var cluster *clusterv1.Cluster
+	if machine != nil {
+		if cluster, err = util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, config); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	if !config.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	before := config.DeepCopy()
+	o := r.reconcileSecret(ctx, config, machine)
+	outcome.Report(config, infrav1.ReadyCondition, o)
+	if !equality.Semantic.DeepEqual(before.Status, config.Status) {
+		if err := r.Client.Status().Patch(ctx, config, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return outcome.Result(o), outcome.FirstError(o)
+}
+
+// reconcileSecret sees to it that the Secret exists, and names it in status. It is looked at until it is there; core reads
+// its name once.
+func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, machine *clusterv1.Machine) outcome.Outcome {
+	ready := outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
+	if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
+		return ready
+	}
+	if machine == nil {
+		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: config.Namespace, Name: config.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: machine.Spec.ClusterName},
+		},
+		Type: clusterv1.ClusterSecretType,
+		Data: map[string][]byte{dataKey: {}},
+	}
+	if err := controllerutil.SetControllerReference(config, secret, r.Client.Scheme()); err != nil {
+		return outcome.Fail(err)
+	}
+	err := r.Client.Create(ctx, secret)
+	if apierrors.IsAlreadyExists(err) {
+		err = r.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	}
+	switch {
+	case apierrors.IsNotFound(err):
+		return outcome.Come(0) // it went in between
+	case err != nil:
+		return outcome.Fail(fmt.Errorf("secret %s: %w", secret.Name, err))
+	case !metav1.IsControlledBy(secret, config):
+		return outcome.HoldFor(retryAfter, infrav1.DataSecretTakenReason,
+			"Secret %s exists and belongs to something else; nothing is read from it or written to it: delete it if nobody needs it", secret.Name)
+	}
+	config.Status.DataSecretName = secret.Name
+	config.Status.Initialization.DataSecretCreated = ptr.To(true)
+	return ready
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// topologyPatience is how long a control plane waits for the MachineDeployments of its Cluster's topology. The topology
+// controller creates them in its first pass; when that fails half way, it waits for the control plane before it goes on,
+// so the control plane must not wait for them.
+const topologyPatience = time.Minute
+
+// awaited are the MachineDeployments that a topology names and that do not exist.
+type awaited struct {
+	names    []string
+	replicas int // their sum
+}
+
+// awaitedBy compares the topology of the Cluster, if it has one, with its MachineDeployments.
+func awaitedBy(cluster *clusterv1.Cluster, deployments []clusterv1.MachineDeployment) (a awaited) {
+	for _, wanted := range cluster.Spec.Topology.Workers.MachineDeployments {
+		exists := slices.ContainsFunc(deployments, func(md clusterv1.MachineDeployment) bool {
+			return md.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == wanted.Name
+		})
+		if !exists {
+			a.names = append(a.names, wanted.Name)
+			a.replicas += int(ptr.Deref(wanted.Replicas, 1)) // core's default
+		}
+	}
+	slices.Sort(a.names)
+	return a
+}
+
+// keptFor is how many workers there are, beyond the sum, for the MachineDeployments that are still to come: those that the
+// portal cluster was created with are not given back in between. More are asked for only when a MachineDeployment says so.
+func (a awaited) keptFor(sum, size int) int {
+	return max(0, min(a.replicas, size-sum))
+}
+
+// awaitTopology says for how long the creation waits for the MachineDeployments of the topology; afterwards it goes by what
+// spec.topology and spec.workers say.
+func (s *scope) awaitTopology(now time.Time) outcome.Outcome {
+	missing := s.desired.awaited.names
+	if len(missing) == 0 {
+		return outcome.Outcome{}
+	}
+	if wait := topologyPatience - now.Sub(s.controlPlane.CreationTimestamp.Time); wait > 0 {
+		return outcome.WaitFor(min(wait, topologyPatience), infrav1.WaitingForWorkersReason,
+			"the topology controller has yet to create these MachineDeployments: %s", list(missing))
+	}
+	if len(s.desired.templates) == 0 && s.controlPlane.Spec.Workers == nil {
+		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
+			"the topology controller waits for the control plane with these MachineDeployments: %s; set spec.workers, here or in the "+
+				"PortalControlPlaneTemplate, so that it is known what workers are made of", list(missing))
+	}
+	return outcome.Outcome{}
+}
+
+// reportTopology tells what would keep the topology controller from upgrading the Cluster.
+func (s *scope) reportTopology() {
+	if !s.cluster.Spec.Topology.IsDefined() {
+		conditions.Delete(s.controlPlane, infrav1.TopologyUpgradableCondition)
+		return
+	}
+	outcome.Report(s.controlPlane, infrav1.TopologyUpgradableCondition, upgradable(s.cluster))
+}
+
+// upgradable tells whether an upgrade would reach the MachineDeployments. To the topology controller one is upgrading as long
+// as a kubelet's version is not its own, and the annotation is the number that may be at a time. The portal's upgrade
+// moves all nodes before any MachineDeployment; so when the first of them is to begin, all are upgrading already.
+func upgradable(cluster *clusterv1.Cluster) outcome.Outcome {
+	deployments := len(cluster.Spec.Topology.Workers.MachineDeployments)
+	concurrency, err := strconv.Atoi(cluster.Annotations[clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation])
+	if err != nil {
+		concurrency = 1 // core's default
+	}
+	if deployments == 0 || concurrency > deployments {
+		return outcome.DoneBecause(infrav1.TopologyUpgradableReason, "")
+	}
+	return outcome.HoldFor(0, infrav1.UpgradeConcurrencyTooLowReason,
+		"set annotation %s of Cluster %s to a number above %d, the number of its MachineDeployments: the portal upgrades all nodes at once, "+
+			"so all MachineDeployments count as upgrading, and at %d the topology controller would not begin with the first of them",
+		clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation, cluster.Name, deployments, concurrency)
+}
