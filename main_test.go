@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"k8s.io/component-base/logs"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+// asManager in the environment makes the test binary the manager: tests start it as users do, race detector included.
+const asManager = "PORTAL_TEST_AS_MANAGER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asManager) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func parse(t *testing.T, arguments ...string) (*options, *pflag.FlagSet) {
+	t.Helper()
+	o := &options{logs: logs.NewOptions()}
+	fs := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	o.addFlags(fs)
+	if err := fs.Parse(arguments); err != nil {
+		t.Fatal(err)
+	}
+	return o, fs
+}
+
+// TestFlags: what cannot work is refused at start, by the name of the flag and with what it should be.
+func TestFlags(t *testing.T) {
+	tests := map[string]struct {
+		flags string
+		says  []string // none: fine
+	}{
+		"none":                       {"", nil},
+		"all that a release sets":    {"--leader-elect --diagnostics-address=:8443 --insecure-diagnostics=false", nil},
+		"one namespace and label":    {"--namespace=team-a --watch-filter=east --sync-period=1h", nil},
+		"a quick lease":              {"--leader-elect-lease-duration=3s --leader-elect-renew-deadline=2s --leader-elect-retry-period=500ms", nil},
+		"no worker":                  {"--portalcontrolplane-concurrency=0", []string{"--portalcontrolplane-concurrency=0: must be at least 1"}},
+		"fewer than none":            {"--portalcluster-concurrency=-3", []string{"--portalcluster-concurrency=-3: must be at least 1"}},
+		"no worker for Machines":     {"--portalmachine-concurrency=0", []string{"--portalmachine-concurrency=0"}},
+		"no connections":             {"--clustercache-concurrency=0", []string{"--clustercache-concurrency=0"}},
+		"never synced":               {"--sync-period=0", []string{"--sync-period=0s: must be more than 0"}},
+		"no such namespace":          {"--namespace=Team_A", []string{`--namespace="Team_A"`}},
+		"no such lease namespace":    {"--leader-elect-namespace=a/b", []string{`--leader-elect-namespace="a/b"`}},
+		"no such label":              {"--watch-filter=a=b", []string{`--watch-filter="a=b"`}},
+		"a lease shorter than tries": {"--leader-elect-lease-duration=10s", []string{"--leader-elect-lease-duration=10s: must be more than --leader-elect-renew-deadline=10s"}},
+		"a lease of a part second":   {"--leader-elect-lease-duration=3900ms --leader-elect-renew-deadline=3500ms", []string{"counts in whole seconds"}},
+		"a single try":               {"--leader-elect-renew-deadline=2s", []string{"--leader-elect-renew-deadline=2s: must be more than 1.2 times --leader-elect-retry-period=2s"}},
+		"no pause":                   {"--leader-elect-retry-period=0s", []string{"--leader-elect-retry-period=0s: must be more than 0"}},
+		"an unknown TLS version":     {"--tls-min-version=VersionTLS99", []string{"--tls", "VersionTLS99"}},
+		"a word too much":            {"--leader-elect false", []string{`flags only, not ["false"]`}},
+		"all at once":                {"--sync-period=-1s --portalcluster-concurrency=0", []string{"--sync-period=-1s", "--portalcluster-concurrency=0"}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			o, fs := parse(t, strings.Fields(test.flags)...)
+			err := o.validate(fs.Args())
+			if (err == nil) != (test.says == nil) {
+				t.Fatal(err)
+			}
+			for _, words := range test.says {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%v, want it to say %s", err, words)
+				}
+			}
+		})
+	}
+}
+
+// TestManagerOptions: what leader election is told; that calls end first is TestManagers' business.
+func TestManagerOptions(t *testing.T) {
+	o, _ := parse(t, "--leader-elect", "--namespace=team-a")
+	options := o.managerOptions(metricsserver.Options{})
+	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || *options.GracefulShutdownTimeout != gracePeriod {
+		t.Errorf("%+v", options)
+	}
+	if _, only := options.Cache.DefaultNamespaces["team-a"]; !only || len(options.Cache.DefaultNamespaces) != 1 {
+		t.Errorf("the cache holds namespaces %v", options.Cache.DefaultNamespaces)
+	}
+	if o, _ = parse(t); o.managerOptions(metricsserver.Options{}).LeaderElection || o.managerOptions(metricsserver.Options{}).Cache.DefaultNamespaces != nil {
+		t.Error("without flags there is a lease, or a restriction")
+	}
+}
