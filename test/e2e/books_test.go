@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// journal is what the portal has booked on the subject's account.
+func (s *subject) journal(ctx context.Context) []emulator.Entry {
+	s.Helper()
+	entries, err := env.portal.journal(ctx)
+	s.Expect(err).NotTo(HaveOccurred())
+	return slices.DeleteFunc(entries, func(e emulator.Entry) bool { return e.Account != s.account() })
+}
+
+// requests are those of the account from the n-th entry on.
+func (s *subject) requests(from int) (all []string) {
+	s.Helper()
+	for _, e := range s.journal(s.Context())[from:] {
+		if e.IsRequest() {
+			all = append(all, e.String())
+		}
+	}
+	return all
+}
+
+// mutations are those requests that would change something, had they been accepted or not.
+func (s *subject) mutations(from int) (all []string) {
+	s.Helper()
+	for _, e := range s.journal(s.Context())[from:] {
+		if e.IsRequest() && e.Method != http.MethodGet && e.Route != "/login" {
+			all = append(all, e.String())
+		}
+	}
+	return all
+}
+
+// changes is what has happened to the account's clusters, in order, such as "Scaling size 1 → 2".
+func (s *subject) changes() (all []string) {
+	s.Helper()
+	for _, e := range s.journal(s.Context()) {
+		if e.Object == "cluster" && e.To != string(emulator.ClusterRunning) {
+			all = append(all, strings.TrimSpace(e.To+" "+e.Detail))
+		}
+	}
+	return all
+}
+
+// left are the objects of Cluster API and of this provider in the namespace, and all Secrets.
+func (s *subject) left(ctx context.Context, m *management) (all []string, err error) {
+	for _, list := range []client.ObjectList{
+		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
+		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{}, &infrav1.PortalMachineTemplateList{},
+		&corev1.SecretList{},
+	} {
+		if err := m.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+			return nil, err
+		}
+		err := meta.EachListItem(list, func(item runtime.Object) error {
+			object, err := meta.Accessor(item)
+			if err == nil {
+				kind := strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", list), "*"), "List")
+				all = append(all, fmt.Sprintf("%s %s, finalizers %v", kind, object.GetName(), object.GetFinalizers()))
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// remove deletes the Cluster, as most specs do in the end, and waits until nothing is left.
+func (s *subject) remove() {
+	s.Helper()
+	s.delete()
+	s.gone()
+}
+
+func (s *subject) delete() {
+	s.Helper()
+	s.Expect(s.at.Delete(s.Context(), &clusterv1.Cluster{ObjectMeta: s.meta()})).To(Succeed())
+}
+
+// gone waits until nothing is left, here and at the portal, but the identity Secret, which is the user's.
+func (s *subject) gone() {
+	s.Helper()
+	s.Eventually(func() ([]string, error) { return s.left(s.Context(), s.at) }).Should(
+		ConsistOf("v1.Secret "+identityName+", finalizers []"), "what is left in namespace %s", s.namespace)
+	s.Eventually(func() ([]emulator.Cluster, error) { return s.portalClusters(s.Context()) }).Should(BeEmpty(), "clusters left at the portal")
+}

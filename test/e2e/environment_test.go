@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	homeName = "portal-e2e"      // kind cluster in which the portal runs
+	awayName = "portal-e2e-away" // kind cluster to which Clusters are moved
+)
+
+// environment is what all specs share.
+type environment struct {
+	root       string // the checkout
+	dir        string // kubeconfigs and clusterctl's repository; removed at the end
+	artifacts  string
+	images     []string // of others, to load into each kind cluster
+	provider   provider
+	clusterctl clusterctl
+	home       *management
+	away       *management // made by the spec that moves Clusters
+	portal     *portal
+	// initialized is when clusterctl init was called on the home cluster.
+	initialized time.Time
+	report      report
+}
+
+var env *environment
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	begin := time.Now()
+	code := 1
+	err := prepare(ctx)
+	if err == nil {
+		code = m.Run()
+		env.report.print(os.Stdout, time.Since(begin))
+	} else {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+	}
+	if code != 0 {
+		env.collect(context.WithoutCancel(ctx))
+	}
+	if err := env.close(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
+	return code
+}
+
+// prepare makes the management cluster and installs everything in it.
+func prepare(ctx context.Context) (err error) {
+	env = &environment{images: strings.FieldsFunc(os.Getenv("E2E_LOAD_IMAGES"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })}
+	if env.root, err = filepath.Abs("../.."); err != nil {
+		return err
+	}
+	env.artifacts = cmp.Or(os.Getenv("E2E_ARTIFACTS"), filepath.Join(env.root, "_artifacts"))
+	if err := os.RemoveAll(env.artifacts); err != nil {
+		return err
+	}
+	if env.dir, err = os.MkdirTemp("", "portal-e2e-"); err != nil {
+		return err
+	}
+	if env.provider, err = releasedProvider(env.root); err != nil {
+		return err
+	}
+	if env.clusterctl, err = newClusterctl(ctx, env.root, env.dir, env.provider); err != nil {
+		return err
+	}
+	if err := env.step("management cluster", func() error { env.home, err = newHome(ctx); return err }); err != nil {
+		return err
+	}
+	if err := env.step("emulated portal", func() error { env.portal, err = startPortal(ctx, env.home); return err }); err != nil {
+		return err
+	}
+	env.initialized = time.Now()
+	return env.step("clusterctl init", func() error { return env.clusterctl.init(ctx, env.home) })
+}
+
+// newHome is the management cluster in which specs live: one that is there, or one of kind's with all images in it.
+func newHome(ctx context.Context) (*management, error) {
+	if kubeconfig := os.Getenv("E2E_USE_EXISTING"); kubeconfig != "" {
+		return connect("", kubeconfig)
+	}
+	return create(ctx, homeName)
+}
+
+// step prints how long something took.
+func (e *environment) step(name string, do func() error) error {
+	begin := time.Now()
+	if err := do(); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	fmt.Printf("e2e: %-20s %5.1f s\n", name, time.Since(begin).Seconds())
+	return nil
+}
+
+// collect writes what tells why specs failed, beside what each of them has written.
+func (e *environment) collect(ctx context.Context) {
+	for _, m := range []*management{e.home, e.away} {
+		if m == nil {
+			continue
+		}
+		if err := m.collectLogs(ctx); err != nil {
+			fmt.Fprintln(os.Stderr, "e2e: logs:", err)
+		}
+	}
+	fmt.Fprintln(os.Stderr, "e2e: what tells why is in", e.artifacts)
+}
+
+// close removes what the tests have made, unless it is to be kept.
+func (e *environment) close(ctx context.Context) error {
+	if os.Getenv("E2E_KEEP") != "" && e.home != nil {
+		fmt.Printf("e2e: kept, as E2E_KEEP says: kubeconfig %s, clusterctl configuration %s\n", e.home.kubeconfig, e.clusterctl.config)
+		return nil
+	}
+	var failed []error
+	if e.portal != nil {
+		failed = append(failed, e.portal.stop(ctx))
+	}
+	if e.home != nil && e.home.name == "" {
+		failed = append(failed, e.clusterctl.remove(ctx, e.home))
+	}
+	failed = append(failed, removeKindClusters())
+	if e.dir != "" {
+		failed = append(failed, os.RemoveAll(e.dir))
+	}
+	return errors.Join(failed...)
+}

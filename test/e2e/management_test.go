@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kind/pkg/cluster"
+	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+	"sigs.k8s.io/kind/pkg/log"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// kindNetwork is the docker network that kind makes for its first cluster and leaves behind.
+const kindNetwork = "kind"
+
+// management is a management cluster.
+type management struct {
+	name       string // that kind knows it by; empty if the tests have not made it
+	kubeconfig string // path of a file
+	config     *rest.Config
+	client.Client
+}
+
+func kind() *cluster.Provider {
+	return cluster.NewProvider(cluster.ProviderWithLogger(log.NoopLogger{}))
+}
+
+// madeNetwork is true when there was no network of kind's before the tests.
+var madeNetwork bool
+
+// create makes a kind cluster and loads the images that clusterctl's components and ours want.
+func create(ctx context.Context, name string) (*management, error) {
+	if err := kind().Delete(name, ""); err != nil { // one that an interrupted run has left
+		return nil, err
+	}
+	if exec.CommandContext(ctx, "docker", "network", "inspect", kindNetwork).Run() != nil {
+		madeNetwork = true
+	}
+	kubeconfig := filepath.Join(env.dir, name+".kubeconfig")
+	options := []cluster.CreateOption{
+		cluster.CreateWithNodeImage(os.Getenv("KIND_NODE_IMAGE")),
+		cluster.CreateWithKubeconfigPath(kubeconfig),
+		cluster.CreateWithWaitForReady(3 * time.Minute),
+	}
+	if file := os.Getenv("E2E_KIND_CONFIG"); file != "" {
+		options = append(options, cluster.CreateWithConfigFile(file))
+	}
+	if err := kind().Create(name, options...); err != nil {
+		return nil, fmt.Errorf("kind cluster %s: %w", name, err)
+	}
+	m, err := connect(name, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.load(ctx, append(slices.Clone(env.images), env.provider.image)...)
+}
+
+// connect makes the clients for a management cluster.
+func connect(name, kubeconfig string) (*management, error) {
+	m := &management{name: name, kubeconfig: kubeconfig}
+	var err error
+	if m.config, err = clientcmd.BuildConfigFromFlags("", kubeconfig); err != nil {
+		return nil, err
+	}
+	m.config.QPS, m.config.Burst = 100, 200 // many specs, one client
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	m.Client, err = client.New(m.config, client.Options{Scheme: scheme})
+	return m, err
+}
+
+// load copies images from docker into all nodes.
+func (m *management) load(ctx context.Context, images ...string) error {
+	all, err := kind().ListInternalNodes(m.name)
+	if err != nil {
+		return err
+	}
+	for _, node := range all {
+		if err := load(ctx, node, images); err != nil {
+			return fmt.Errorf("load %v into node %s: %w", images, node, err)
+		}
+	}
+	return nil
+}
+
+func load(ctx context.Context, node nodes.Node, images []string) error {
+	archive, into := io.Pipe()
+	save := exec.CommandContext(ctx, "docker", append([]string{"save"}, images...)...)
+	save.Stdout, save.Stderr = into, os.Stderr
+	saved := make(chan error, 1)
+	go func() { err := save.Run(); into.CloseWithError(err); saved <- err }()
+	err := nodeutils.LoadImageArchive(node, archive)
+	return errors.Join(err, archive.Close(), <-saved)
+}
+
+// removeKindClusters deletes the clusters, and the network if it came with them.
+func removeKindClusters() error {
+	existing, err := kind().List()
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for _, name := range []string{homeName, awayName} {
+		if slices.Contains(existing, name) {
+			failed = append(failed, kind().Delete(name, filepath.Join(env.dir, name+".kubeconfig")))
+		}
+	}
+	if madeNetwork {
+		if out, err := exec.Command("docker", "network", "rm", kindNetwork).CombinedOutput(); err != nil {
+			failed = append(failed, fmt.Errorf("docker network rm %s: %w: %s", kindNetwork, err, out))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// pods are those of the namespaces that clusterctl and the tests have made, and no others.
+func (m *management) pods(ctx context.Context) ([]corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := m.List(ctx, list)
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
+		return !slices.Contains([]string{providerNamespace, portalNamespace, "capi-system", "cert-manager"}, p.Namespace)
+	}), err
+}
+
+// collectLogs writes the logs of those Pods to the artifacts.
+func (m *management) collectLogs(ctx context.Context) error {
+	clientset, err := kubernetes.NewForConfig(m.config)
+	if err != nil {
+		return err
+	}
+	pods, err := m.pods(ctx)
+	failed := []error{err, os.MkdirAll(env.artifacts, 0o755)}
+	for _, pod := range pods {
+		for _, previous := range []bool{false, true} {
+			if previous && pod.Status.ContainerStatuses[0].RestartCount == 0 {
+				continue
+			}
+			text, err := clientset.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(ctx)
+			name := fmt.Sprintf("%s.%s.previous-%t.log", pod.Namespace, pod.Name, previous)
+			failed = append(failed, err, os.WriteFile(filepath.Join(env.artifacts, name), text, 0o600))
+		}
+	}
+	return errors.Join(failed...)
+}

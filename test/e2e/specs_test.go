@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"flag"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+type spec struct {
+	name string
+	run  func(*testing.T)
+}
+
+// alone are the specs during which nothing else may run, in this order: the quick start is timed from clusterctl init on,
+// the others kill the manager.
+var alone = []spec{
+	{"quick start", quickStart},
+	{"manager killed after the job of a create was stored", killedAfterTheCall},
+	{"manager killed inside the call that creates", killedInsideTheCall},
+}
+
+// together are those that run at the same time; the longest come first.
+var together = []spec{
+	{"the portal away for two minutes", portalAway},
+	{"move to another management cluster and back", moveThereAndBack},
+	{"ClusterClass: create, scale and upgrade", clusterClass},
+	{"upgrade", upgrade},
+	{"rollout and deletion of a Machine", replacement},
+	{"three clusters in two namespaces, two accounts", fleet},
+	{"scale", scale},
+	{"describe", describe},
+	{"deletion leaves nothing", deletion},
+}
+
+func TestSpecs(t *testing.T) {
+	// They mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
+	if err := flag.Set("test.parallel", "9"); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range alone {
+		t.Run(s.name, func(t *testing.T) { s.timed(t) })
+	}
+	t.Run("together", func(t *testing.T) {
+		for _, s := range together {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				s.timed(t)
+			})
+		}
+	})
+	if !t.Failed() {
+		t.Run("in the end", inTheEnd)
+	}
+}
+
+// timed runs the spec and reports how long it took.
+func (s spec) timed(t *testing.T) {
+	begin := time.Now()
+	defer func() { env.report.add(s.name, time.Since(begin), t.Failed()) }()
+	s.run(t)
+}
+
+// inTheEnd looks for what no single spec can see.
+func inTheEnd(t *testing.T) {
+	g := NewWithT(t)
+	clusters, err := env.portal.clusters(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(clusters).To(BeEmpty(), "clusters at the portal")
+	entries, err := env.portal.journal(t.Context())
+	g.Expect(err).NotTo(HaveOccurred())
+	for _, entry := range entries {
+		g.Expect(entry.Violation).To(BeEmpty(), "not as the portal's specification has it: %s", entry)
+	}
+	for _, m := range []*management{env.home, env.away} {
+		if m == nil {
+			continue
+		}
+		pods, err := m.pods(t.Context())
+		g.Expect(err).NotTo(HaveOccurred())
+		for _, pod := range pods {
+			for _, container := range pod.Status.ContainerStatuses {
+				g.Expect(container.RestartCount).To(BeZero(), "restarts of %s in Pod %s/%s", container.Name, pod.Namespace, pod.Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
+
+// clusterClass: the flavor topology brings its ClusterClass; the Cluster is then all that a user changes. An upgrade
+// changes no node beyond what the portal's own upgrade does.
+func clusterClass(t *testing.T) {
+	s := prepareSubject(t)
+	s.create("topology", 1)
+	s.Expect(s.topology()).To(HavePrefix("True"))
+
+	change(s, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
+		c.Spec.Topology.Workers.MachineDeployments[0].Replicas = ptr.To[int32](2)
+	})
+	s.settled(2)
+	nodes := s.holders()
+
+	change(s, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = newerVersion })
+	s.Eventually(func() (string, error) { return s.notAt(s.Context(), newerVersion) }).Should(BeEmpty())
+	s.Eventually(s.topology).Should(HavePrefix("True"))
+	s.Eventually(func() string { return s.deployment().Spec.Template.Spec.Version }).Should(Equal(newerVersion), "version of the MachineDeployment")
+	s.replaced(nodes, 2)
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 1 → 2", "Upgrading " + olderVersion + " → " + newerVersion}))
+	s.remove()
+}
+
+// topology tells whether the Cluster's topology is what its objects are.
+func (s *subject) topology() string {
+	return s.condition(s.Context(), &clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition)
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// scale: replicas become one scale request each, up and down; whichever nodes the portal removes, Machines and nodes are
+// one to one afterwards.
+func scale(t *testing.T) {
+	s := prepareSubject(t)
+	s.create("", 1)
+	s.scaleTo(4)
+	s.settled(4)
+	s.scaleTo(2)
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 1 → 4", "Scaling size 4 → 2"}))
+	s.remove()
+}
+
+// upgrade: the control plane first, which takes the nodes along; then the MachineDeployment, which costs no request.
+func upgrade(t *testing.T) {
+	s := prepareSubject(t)
+	s.create("", 2)
+	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newerVersion })
+	s.Eventually(func() (string, error) { return s.notAt(s.Context(), newerVersion) }).Should(BeEmpty())
+	s.settled(2)
+	before, asked := s.holders(), len(s.journal(s.Context()))
+
+	change(s, s.deployment(), func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newerVersion })
+	s.replaced(before, 2)
+	s.settled(2)
+	s.Expect(s.requests(asked)).To(BeEmpty(), "requests for Machines of the version that the nodes have already")
+	s.Expect(s.changes()).To(Equal([]string{"Creating", "Upgrading " + olderVersion + " → " + newerVersion}))
+	s.remove()
+}
+
+// replacement: Machines come and go, nodes stay, and the portal is asked nothing.
+func replacement(t *testing.T) {
+	s := prepareSubject(t)
+	s.create("", 3)
+	before, asked := s.holders(), len(s.journal(s.Context()))
+
+	_, err := env.clusterctl.run(s.Context(), s.at, nil, "alpha", "rollout", "restart", "machinedeployment/"+s.deployment().Name, "--namespace", s.namespace)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.replaced(before, 3)
+	s.settled(3)
+
+	before = s.holders()
+	victim := slices.Sorted(maps.Values(before))[0]
+	s.Expect(s.at.Delete(s.Context(), &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: victim}})).To(Succeed())
+	s.replaced(before, 1)
+	s.settled(3)
+	s.Expect(s.requests(asked)).To(BeEmpty(), "requests while Machines were replaced")
+	s.remove()
+}
+
+// notAt tells what does not run a version yet; empty when all does.
+func (s *subject) notAt(ctx context.Context, version string) (string, error) {
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := s.at.Get(ctx, s.key(), controlPlane); err != nil {
+		return "", err
+	}
+	machines := &clusterv1.MachineList{}
+	if err := s.at.List(ctx, machines, s.mine()...); err != nil {
+		return "", err
+	}
+	var older []string
+	for _, machine := range machines.Items {
+		if info := machine.Status.NodeInfo; info == nil || info.KubeletVersion != version {
+			older = append(older, machine.Name)
+		}
+	}
+	if controlPlane.Status.Version == version && len(older) == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("control plane at %s, Machines with nodes of other versions %v\n  PortalControlPlane VersionUpToDate: %s",
+		controlPlane.Status.Version, older, s.says(infrav1.VersionUpToDateCondition)()), nil
+}
+
+// holders are the Machines by the Node that each of them holds. A Node that was deleted and came back is another one.
+func (s *subject) holders() map[infrav1.BoundNode]string {
+	s.Helper()
+	list := &infrav1.PortalMachineList{}
+	s.Expect(s.at.List(s.Context(), list, s.mine()...)).To(Succeed())
+	all := map[infrav1.BoundNode]string{}
+	for _, claim := range list.Items { // claims have the names of their Machines
+		if claim.Spec.Node != nil && claim.DeletionTimestamp.IsZero() {
+			all[*claim.Spec.Node] = claim.Name
+		}
+	}
+	return all
+}
+
+// replaced waits until so many of the Nodes have another Machine; all of the Nodes must still be there.
+func (s *subject) replaced(before map[infrav1.BoundNode]string, want int) {
+	s.Helper()
+	s.Eventually(func() (changed []string) {
+		after := s.holders()
+		for node, machine := range before {
+			if holder, held := after[node]; held && holder != machine {
+				changed = append(changed, fmt.Sprintf("%s: %s → %s", node.Name, machine, holder))
+			}
+		}
+		return changed
+	}).Should(HaveLen(want), "Nodes that have got another Machine\n  PortalControlPlane WorkersReady: %s", s.says(infrav1.WorkersReadyCondition)())
+	s.Expect(slices.Collect(maps.Keys(s.holders()))).To(ConsistOf(slices.Collect(maps.Keys(before))), "Nodes that Machines hold")
+}
