@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -279,5 +280,50 @@ func TestVersion(t *testing.T) {
 	}
 	if after.Portal.Governor() != first.Portal.Governor() {
 		t.Error("a rotated password has a rate limit of its own")
+	}
+}
+
+// TestAccounts: an identity has its account's metrics while it can be used, and no longer.
+func TestAccounts(t *testing.T) {
+	b := newBench(t, secret("id", nil), user("a", "id"), user("c", "id"))
+	resolve := func(want int) {
+		t.Helper()
+		_, _ = b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
+		b.accounts(want)
+	}
+	change := func(change func(*corev1.Secret)) {
+		t.Helper()
+		s := b.secret("id")
+		change(s)
+		if err := b.store.Update(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.accounts(0)
+	resolve(1)
+	resolve(1)
+	change(func(s *corev1.Secret) { s.Data[infrav1.IdentityPassword] = nil })
+	resolve(0)
+	change(func(s *corev1.Secret) { s.Data[infrav1.IdentityPassword] = []byte("another") })
+	resolve(1)
+	change(func(s *corev1.Secret) { s.Data[infrav1.IdentityBaseURL] = []byte("http://portal.example") })
+	resolve(0)
+	change(func(s *corev1.Secret) { s.Data[infrav1.IdentityBaseURL] = []byte("https://portal.example") })
+	resolve(1)
+	b.leave(user("a", "id"))
+	b.accounts(1) // the other still needs it
+	b.delete(user("a", "id"), user("c", "id"))
+	b.leave(user("c", "id"))
+	b.accounts(0)
+	resolve(1)
+	b.delete(secret("id", nil))
+	resolve(0)
+}
+
+// accounts fails unless so many identities have metrics.
+func (b *bench) accounts(want int) {
+	b.Helper()
+	if n := testutil.CollectAndCount(&b.resolver.Accounts, "capportal_account_info"); n != want {
+		b.Errorf("%d identities have metrics, want %d", n, want)
 	}
 }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestEventFilter: with --watch-filter Secrets pass whatever their labels, other objects only with the label.
+func TestEventFilter(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	metadata := func(kind string) *metav1.PartialObjectMetadata {
+		return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: kind}}
+	}
+	label := func(obj client.Object, value string) client.Object {
+		obj.SetLabels(map[string]string{clusterv1.WatchLabel: value})
+		return obj
+	}
+	tests := map[string]struct {
+		obj    client.Object
+		filter string
+		passes bool
+	}{
+		"everything without a filter":      {&infrav1.PortalCluster{}, "", true},
+		"no label":                         {&infrav1.PortalCluster{}, "east", false},
+		"the label":                        {label(&infrav1.PortalCluster{}, "east"), "east", true},
+		"another's label":                  {label(&infrav1.PortalCluster{}, "west"), "east", false},
+		"a Secret":                         {&corev1.Secret{}, "east", true},
+		"a Secret's metadata":              {metadata("Secret"), "east", true},
+		"a Secret that another labelled":   {label(metadata("Secret"), "west"), "east", true},
+		"another kind's metadata":          {metadata("ConfigMap"), "east", false},
+		"metadata of a kind of that name":  {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "vault/v1", Kind: "Secret"}}, "east", false},
+		"another kind's metadata, labeled": {label(metadata("ConfigMap"), "east"), "east", true},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			filter := EventFilter(scheme, logr.Discard(), test.filter)
+			for what, passes := range map[string]bool{
+				"create": filter.Create(event.CreateEvent{Object: test.obj}),
+				"update": filter.Update(event.UpdateEvent{ObjectOld: test.obj, ObjectNew: test.obj}),
+				"delete": filter.Delete(event.DeleteEvent{Object: test.obj}),
+			} {
+				if passes != test.passes {
+					t.Errorf("%s passes: %v", what, passes)
+				}
+			}
+			if !isSecret(test.obj) && Watched(test.obj, test.filter) != test.passes {
+				t.Errorf("watched: %v", !test.passes)
+			}
+		})
+	}
+}
