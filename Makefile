@@ -162,7 +162,7 @@ verify-generated: $(CONTROLLER_GEN)
 verify-format:
 	@unformatted=$$(gofmt -l $(GOFILES)); \
 	[ -z "$$unformatted" ] || { echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	go vet ./...
+	go vet -tags e2e ./...
 
 .PHONY: verify-lint
 verify-lint: $(GOLANGCI_LINT)
@@ -177,12 +177,19 @@ CHECKS := 10000
 ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
 # Packages that have tests; those in test/ start API servers, so no more than two run at a time however many cores there are.
 # They come first: the stories take longest, and mostly wait. Those that need containers are make test-e2e's.
-TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v '/test/e2e$$' | sort -r)
+TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 20m -skip $(HISTORIES) $(TESTED)
+
+# Further flags of go test, such as -run.
+E2E_FLAGS :=
+
+.PHONY: test-e2e
+test-e2e: image kube core build release-manifests ## Run the specs on a kind management cluster (test/e2e/doc.go; needs docker)
+	go test -tags e2e ./test/e2e -v -count 1 -timeout 60m $(E2E_FLAGS)
 
 # How long each target is fuzzed.
 FUZZTIME := 5s
