@@ -75,9 +75,10 @@ $(GOLANGCI_LINT): $(TOOLS_MODULE)
 
 ##@ Release
 
-# The version to release, and where its image is.
+# The version to release, and its image: with the registry's name, as clusterctl wants it. The default cannot be pulled
+# from anywhere, so it is built and loaded, or given.
 VERSION := $(shell sed -n 's/.*"nextVersion": "\(.*\)".*/\1/p' clusterctl-settings.json)
-IMG = capportal/cluster-api-provider-portal:$(VERSION)
+IMG = registry.example/capportal/cluster-api-provider-portal:$(VERSION)
 # What a release consists of; clusterctl wants these file names.
 RELEASE := out
 
