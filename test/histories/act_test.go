@@ -4,6 +4,7 @@ package histories
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,20 +67,27 @@ func (l *life) happen(ctx context.Context) error {
 		line = "(quiet) " + line
 	}
 	acted := time.Now()
-	err := l.settle(ctx)
-	if err == nil {
-		err = l.judge(quiet)
-	}
-	if err != nil {
+	if err := errors.Join(l.settle(ctx), l.judge(quiet)); err != nil {
 		return fmt.Errorf("%s: %w", line, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.globe.settled++
 	l.waited = append(l.waited, time.Since(acted))
-	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s\n", time.Now().UTC().Format("15:04:05"), l.globe, l.seed, l.sequence,
-		line, l.sums.now(), acted.Sub(started).Round(time.Second), time.Since(acted).Round(time.Second))
+	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s; %s\n", time.Now().UTC().Format("15:04:05"), l.globe, l.seed, l.sequence,
+		line, l.sums.now(), acted.Sub(started).Round(time.Second), time.Since(acted).Round(time.Second), l.tally())
 	return nil
+}
+
+// tally says how much was written in this sequence. Callers hold mu.
+func (l *life) tally() string {
+	counts := l.auditor.counts
+	for what, n := range counts {
+		l.writes[what] += n
+	}
+	l.busiest = max(l.busiest, l.auditor.busiest)
+	defer clear(counts)
+	return enumerate(counts)
 }
 
 // act draws one act and does it.

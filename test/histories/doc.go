@@ -8,12 +8,15 @@
 // sequences; in each, a few acts with random gaps between them befall a Cluster that was settled, and then it must settle
 // again: Machines and worker nodes one to one, everything Ready, nothing cordoned, the portal's size the sum of the
 // replicas. What must hold at every moment is judged from watches of both API servers and from the portal's journal
-// (hold_test.go), so nothing that happens between two looks is missed:
+// (hold_test.go), so nothing that happens between two looks is missed; and once more from the audit logs of both API servers
+// (auditjudge_test.go), which know who did it:
 //
 //   - the portal is asked only for the sum of the replicas, or on the way down for a size between the present one and the sum;
-//   - the Node object of a machine that the portal runs is never deleted;
-//   - no drain begins unless there are more workers than the sum, and no node is cordoned but by such a drain;
-//   - in a sequence without a change of replicas (a quiet one) the portal is asked to scale not once.
+//   - the Node object of a machine that the portal runs is never deleted, by nobody but the portal itself;
+//   - no drain begins unless there are more workers than the sum; no node is cordoned, no Pod evicted but by such a drain;
+//   - in a sequence without a change of replicas (a quiet one) the portal is asked to scale not once;
+//   - nobody but our manager writes hooks, claims and nodeRefs (core sets those that are empty), and one manager at a time;
+//   - our manager does not write an object over and over.
 //
 // Everything random comes from the life's seed. A failure prints the command that lives that life again: what was drawn
 // is the same, though not the moment at which real servers get to it.

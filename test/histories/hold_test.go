@@ -134,7 +134,7 @@ func (l *life) runs(n *corev1.Node) bool {
 
 // judge ends a sequence: it returns what did not hold in it.
 func (l *life) judge(quiet bool) error {
-	requests := l.judgeJournal()
+	requests, err := l.judgeJournal(), l.judgeAudit()
 	l.seen.Lock()
 	defer l.seen.Unlock()
 	if quiet && requests > 0 {
@@ -146,11 +146,23 @@ func (l *life) judge(quiet bool) error {
 		}
 	}
 	l.cordons, l.drains = nil, nil
-	var all []error
+	all := []error{err}
 	for _, w := range l.wrongs {
 		all = append(all, errors.New(w))
 	}
 	return errors.Join(all...)
+}
+
+// judgeAudit judges by what the API servers have logged since the last look.
+func (l *life) judgeAudit() error {
+	management, err := l.globe.audit.take(l.namespace)
+	workload, workloadErr := l.audit.take(l.namespace)
+	entries := slices.DeleteFunc(l.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != l.account })
+	l.seen.Lock()
+	defer l.seen.Unlock()
+	l.auditor.books = books{entries: entries, sums: &l.sums}
+	l.auditor.judge(management, workload)
+	return errors.Join(err, workloadErr)
 }
 
 // judgeJournal reads what the portal has written since the last look, and returns how often it was asked to scale.

@@ -53,6 +53,8 @@ type life struct {
 	mends       []func(context.Context) error // what ends the troubles of the sequence
 
 	watcher
+	audit   *auditLog // of the portal's cluster
+	auditor *auditor
 
 	telling sync.Mutex
 	story   []string
@@ -60,10 +62,12 @@ type life struct {
 }
 
 func newLife(g *globe, number int, seed int64) *life {
-	return &life{
+	l := &life{
 		globe: g, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)), //nolint:gosec // a seed
 		namespace: fmt.Sprintf("life-%d", number), account: account(number),
 	}
+	l.auditor = newAuditor(l.wrong)
+	return l
 }
 
 // say adds a line to the history.
@@ -246,7 +250,8 @@ func (l *life) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config.QPS, config.Burst = 50, 100
+	config.QPS, config.Burst, config.UserAgent = 50, 100, testAgent
+	l.audit = &auditLog{path: l.box.WorkloadAuditLog(l.portalCluster().ID)}
 	l.workload, err = client.NewWithWatch(config, client.Options{})
 	return err
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// rest is how long a Cluster has to stay settled to be believed.
-const rest = 3 * time.Second
+// atRest is how long a Cluster has to stay settled to be believed.
+const atRest = 3 * time.Second
 
 // settle ends all troubles and waits until everything is as it must be when things are quiet.
 func (l *life) settle(ctx context.Context) error {
@@ -41,7 +41,7 @@ func (l *life) settle(ctx context.Context) error {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if time.Since(since) < rest {
+		if time.Since(since) < atRest {
 			return errors.New("it has just settled")
 		}
 		return nil

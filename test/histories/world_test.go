@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -42,6 +43,7 @@ type globe struct {
 	*testing.T
 	box    *sandbox.Sandbox
 	client client.WithWatch
+	audit  *auditLog // of the management cluster
 	plan   plan
 	end    time.Time
 
@@ -53,6 +55,8 @@ type globe struct {
 	settled  int
 	failures []string
 	counts   map[string]int
+	writes   map[string]int  // by whom, in all sequences
+	busiest  int             // writes of our manager to one object in loopSpan
 	waited   []time.Duration // for a Cluster to settle
 }
 
@@ -60,7 +64,7 @@ type globe struct {
 func inhabit(t *testing.T, w world, p plan) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	g := &globe{world: w, T: t, plan: p, counts: map[string]int{}}
+	g := &globe{world: w, T: t, plan: p, counts: map[string]int{}, writes: map[string]int{}}
 	var err error
 	if g.box, err = sandbox.Start(ctx, g.options()); err != nil {
 		t.Fatal(err)
@@ -70,9 +74,12 @@ func inhabit(t *testing.T, w world, p plan) {
 			t.Error(err)
 		}
 	}()
-	if g.client, err = client.NewWithWatch(g.box.Config, client.Options{Scheme: g.box.Client.Scheme()}); err != nil {
+	config := rest.CopyConfig(g.box.Config)
+	config.UserAgent = testAgent
+	if g.client, err = client.NewWithWatch(config, client.Options{Scheme: g.box.Client.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
+	g.audit = &auditLog{path: g.box.AuditLog(), apart: true}
 	started := time.Now()
 	g.end = started.Add(time.Duration(math.MaxInt64))
 	if p.until > 0 {
@@ -91,7 +98,7 @@ func inhabit(t *testing.T, w world, p plan) {
 }
 
 func (g *globe) options() sandbox.Options {
-	options := sandbox.Options{}
+	options := sandbox.Options{AuditPolicy: []byte(managementPolicy), WorkloadAuditPolicy: []byte(workloadPolicy)}
 	if *keepIn != "" {
 		options.Dir = filepath.Join(*keepIn, g.String())
 	}
@@ -176,6 +183,15 @@ func (g *globe) count(what string) {
 	g.counts[what]++
 }
 
+// enumerate lists how often there was what.
+func enumerate(counts map[string]int) string {
+	var parts []string
+	for _, what := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", what, counts[what]))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // report prints what happened in this world.
 func (g *globe) report(took time.Duration) {
 	g.mu.Lock()
@@ -186,11 +202,8 @@ func (g *globe) report(took time.Duration) {
 	if n := len(g.waited); n > 0 {
 		fmt.Printf("   settled after: median %s, longest %s\n", g.waited[n/2].Round(time.Second), g.waited[n-1].Round(time.Second))
 	}
-	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(g.counts)) {
-		parts = append(parts, fmt.Sprintf("%s %d", what, g.counts[what]))
-	}
-	fmt.Println("   " + strings.Join(parts, ", "))
+	fmt.Println("   happened: " + enumerate(g.counts))
+	fmt.Printf("   written: %s; by the provider at most %d times to one object in %s\n", enumerate(g.writes), g.busiest, loopSpan)
 	for _, failure := range g.failures {
 		fmt.Println("   FAILED " + strings.SplitN(failure, "\n", 2)[0])
 	}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
+	"github.com/capportal/cluster-api-provider-portal/controllers"
+)
+
+// Agents as they stand in logs.
+const (
+	ours   = controllers.UserAgent
+	theirs = workload.UserAgent
+	cores  = "capi-core-manager/v1.14.2 cluster-api-controller-manager (linux/amd64) cluster.x-k8s.io/abcdef"
+	kubes  = "kubectl/v1.36.3 (linux/amd64) kubernetes/abcdef"
+)
+
+var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+
+func at(second float64) time.Time { return noon.Add(time.Duration(second * float64(time.Second))) }
+
+// line is an event of a log: somebody did something to an object at a second, and this was answered (to a Pod: sent). The
+// verb may be preceded by the certificate that was shown ("first!patch"), and followed by a query ("patch?dryRun=All").
+func line(second float64, agent, verb, object, body string) string {
+	resource, name, _ := strings.Cut(object, " ")
+	resource, subresource, _ := strings.Cut(resource, "/")
+	field := "responseObject"
+	if resource == "pods" {
+		field = "requestObject"
+	}
+	credential, did, several := strings.Cut(verb, "!")
+	if !several {
+		credential, did = "the only one", verb
+	}
+	did, _, _ = strings.Cut(did, "?")
+	return fmt.Sprintf(`{"verb":%q,"userAgent":%q,"user":{"username":"u","extra":{"authentication.kubernetes.io/credential-id":[%q]}},`+
+		`"requestURI":%q,"objectRef":{"resource":%q,"subresource":%q,"namespace":"default","name":%q},"responseStatus":{"code":200},`+
+		`"requestReceivedTimestamp":%q,"stageTimestamp":%q,%q:%s}`+"\n",
+		did, agent, credential, "/"+verb, resource, subresource, name,
+		at(second).Format(time.RFC3339Nano), at(second+0.01).Format(time.RFC3339Nano), field, body)
+}
+
+// Hooks of a Machine.
+const (
+	both      = `"` + infrav1.PreDrainHook + `":"","` + infrav1.PreTerminateHook + `":""`
+	terminate = `"` + infrav1.PreTerminateHook + `":""`
+)
+
+func machine(version int, node, hooks string) string {
+	return fmt.Sprintf(`{"kind":"Machine","metadata":{"name":"m1","resourceVersion":"%d","annotations":{%s}},"status":{"nodeRef":{"name":%q}}}`,
+		version, hooks, node)
+}
+
+func claimOn(version int, providerID string) string {
+	return fmt.Sprintf(`{"kind":"PortalMachine","metadata":{"name":"m1","resourceVersion":"%d"},"spec":{"providerID":%q}}`, version, providerID)
+}
+
+func aNode(version int, cordoned bool) string {
+	return fmt.Sprintf(`{"kind":"Node","metadata":{"name":"c-w-1","resourceVersion":"%d"},"spec":{"unschedulable":%t}}`, version, cordoned)
+}
+
+// What comes before most cases: Machine m1 holds Node c-w-1, on which Pod p runs, and there are as many workers as size says.
+func begun(size int) (management, workload string, journal []emulator.Entry) {
+	return line(1, ours, "patch", "machines m1", machine(1, "", both)) + line(2, cores, "patch", "machines/status m1", machine(2, "c-w-1", both)),
+		line(0, theirs, "create", "nodes c-w-1", aNode(1, false)) + line(1, kubes, "create", "pods/binding p", `{"target":{"name":"c-w-1"}}`),
+		[]emulator.Entry{
+			{Time: at(0.5), Object: "node", ID: "c-w-1", To: "added"},
+			{Time: at(0.6), Object: "cluster", To: "Running", Detail: fmt.Sprintf("size=%d version=v1.36.3", size)},
+		}
+}
+
+const (
+	deleted = `{"kind":"Status","status":"Success"}`
+	evicted = `{"kind":"Eviction"}`
+)
+
+// wanted is how many workers users want in all cases.
+const wanted = 2
+
+var auditCases = []struct {
+	name                 string
+	size                 int // workers there are
+	management, workload string
+	journal              []emulator.Entry
+	want                 string // in the one thing that is wrong; empty: nothing is
+}{
+	{name: "quiet"},
+
+	{name: "the portal deletes a Node", workload: line(5, theirs, "delete", "nodes c-w-1", deleted)},
+	{name: "core deletes the Node of a machine that runs", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
+		want: `core has deleted Node "c-w-1", and the portal still ran its machine`},
+	{name: "core deletes a Node when the portal has removed its machine", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
+		journal: []emulator.Entry{{Time: at(4), Object: "node", ID: "c-w-1", To: "removed"}}},
+	{name: "core deletes the Node of another machine that had its name", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
+		journal: []emulator.Entry{{Time: at(-1), Object: "node", ID: "c-w-1", To: "removed"}}, want: "still ran its machine"},
+	{name: "core deletes a Node too early", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
+		journal: []emulator.Entry{{Time: at(6), Object: "node", ID: "c-w-1", To: "removed"}}, want: "still ran its machine"},
+	{name: "we delete all Nodes at once", workload: line(5, ours, "deletecollection", "nodes", deleted), want: "provider has deleted Node"},
+
+	{name: "a drain with a surplus", size: 3, management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
+		workload: line(4, cores, "patch", "nodes c-w-1", aNode(4, true)) + line(5, cores, "create", "pods/eviction p", evicted)},
+	{name: "a drain without a surplus", size: 2, management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
+		workload: line(5, cores, "create", "pods/eviction p", evicted), want: "eviction of Pod p on Node \"c-w-1\": its drain had begun without a surplus"},
+	{name: "an eviction without a drain", size: 3, workload: line(5, cores, "create", "pods/eviction p", evicted),
+		want: "eviction of Pod p on Node \"c-w-1\": no drain of it had begun"},
+	{name: "an eviction before the drain", size: 3, management: line(6, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
+		workload: line(5, cores, "create", "pods/eviction p", evicted), want: "no drain of it had begun"},
+	{name: "an eviction of a Pod on some other Node", size: 3, management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
+		workload: line(5, cores, "create", "pods/eviction q", evicted), want: `on Node "": no drain`},
+	{name: "an eviction right after the drain is called off", size: 3,
+		management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)) + line(4, ours, "patch", "machines/status m1", machine(4, "", terminate)),
+		workload:   line(5, cores, "create", "pods/eviction p", evicted)},
+	{name: "an eviction long after the drain is called off", size: 3,
+		management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)) + line(4, ours, "patch", "machines/status m1", machine(4, "", terminate)),
+		workload:   line(25, cores, "create", "pods/eviction p", evicted), want: "its drain was over"},
+	{name: "an eviction on a Node that came back under the name of a drained one", size: 3,
+		management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
+		workload: line(4, theirs, "delete", "nodes c-w-1", deleted) + line(4.5, theirs, "create", "nodes c-w-1", aNode(4, false)) +
+			line(5, cores, "create", "pods/eviction p", evicted), want: "no drain of it had begun"},
+	{name: "somebody else evicts", size: 3, management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
+		workload: line(5, kubes, "create", "pods/eviction p", evicted), want: "is by kubectl"},
+	{name: "a cordon without a drain", size: 3, workload: line(4, cores, "patch", "nodes c-w-1", aNode(4, true)), want: "cordon of Node c-w-1"},
+
+	{name: "core takes a hook", management: line(3, cores, "patch", "machines m1", machine(3, "c-w-1", terminate)), size: 3,
+		want: "core has changed the hooks of Machine m1"},
+	{name: "a user takes the hooks through the metadata alone", want: "kubectl has changed the hooks of Machine m1", management: line(3, kubes, "patch",
+		"machines m1", `{"kind":"PartialObjectMetadata","metadata":{"name":"m1","resourceVersion":"3"}}`)},
+	{name: "core takes a hook in a dry run", management: line(3, cores, "patch?dryRun=All", "machines m1", machine(3, "c-w-1", terminate))},
+	{name: "core moves a nodeRef", management: line(3, cores, "patch", "machines/status m1", machine(3, "c-w-2", both)),
+		want: `core has changed the nodeRef of Machine m1 from "c-w-1" to "c-w-2"`},
+	{name: "we move a nodeRef", management: line(3, ours, "patch", "machines/status m1", machine(3, "c-w-2", both))},
+	{name: "we take a nodeRef, a user sets it", management: line(3, ours, "patch", "machines/status m1", machine(3, "", both)) +
+		line(4, kubes, "patch", "machines/status m1", machine(4, "c-w-1", both)), want: "kubectl has changed the nodeRef"},
+	{name: "we bind a claim", management: line(3, ours, "patch", "portalmachines m1", claimOn(3, "portal://1"))},
+	{name: "core binds a claim", management: line(3, cores, "patch", "portalmachines m1", claimOn(3, "portal://1")),
+		want: `core has changed the claim m1 from "" to "portal://1"`},
+	{name: "written first, logged last", size: 3, management: line(3.2, cores, "patch", "machines m1", machine(4, "c-w-1", terminate)) +
+		line(3.4, ours, "patch", "machines m1", machine(3, "c-w-1", terminate))},
+
+	{name: "one manager after the other", management: line(3, ours, "first!patch", "portalmachines m1", claimOn(3, "a")) +
+		line(4, ours, "second!patch", "portalmachines m1", claimOn(4, "b"))},
+	{name: "two managers", management: line(3, ours, "first!patch", "portalmachines m1", claimOn(3, "a")) +
+		line(4, ours, "second!patch", "portalmachines m1", claimOn(4, "b")) + line(5, ours, "first!patch", "portalmachines m1", claimOn(5, "c")),
+		want: "another one had begun to write"},
+
+	{name: "many writes", management: many(loopWrites, 1)},
+	{name: "too many writes", management: many(loopWrites+1, 0.5), want: fmt.Sprintf("wrote portalcontrolplanes c %d times within 10s", loopWrites+1)},
+	{name: "as many, but slowly", management: many(loopWrites+1, 2)},
+}
+
+func many(writes int, gap float64) (log string) {
+	for i := range writes {
+		log += line(3+gap*float64(i), ours, "patch", "portalcontrolplanes/status c", `{}`)
+	}
+	return log
+}
+
+// TestAuditJudges has each judge see what must hold, and what does not.
+func TestAuditJudges(t *testing.T) {
+	for _, c := range auditCases {
+		t.Run(c.name, func(t *testing.T) {
+			var wrongs []string
+			a := newAuditor(func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) })
+			management, workload, journal := begun(c.size)
+			a.books = books{entries: append(journal, c.journal...), sums: &sums{spans: []span{{sum: wanted, from: at(-100)}}}}
+			a.judge(parsed(t, management+c.management), parsed(t, workload+c.workload))
+			switch {
+			case c.want == "" && len(wrongs) > 0, c.want != "" && (len(wrongs) != 1 || !strings.Contains(wrongs[0], c.want)):
+				t.Errorf("wrong: %q, want %q", wrongs, c.want)
+			}
+		})
+	}
+}
+
+func parsed(t *testing.T, log string) []auditEvent {
+	t.Helper()
+	events, err := parseAudit([]byte(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// TestAuditLogIsReadAsItGrows gives each namespace its events once, and waits for the end of a line.
+func TestAuditLogIsReadAsItGrows(t *testing.T) {
+	event := func(namespace, name string) string {
+		return fmt.Sprintf(`{"objectRef":{"namespace":%q,"name":%q}}`, namespace, name) + "\n"
+	}
+	log := &auditLog{path: filepath.Join(t.TempDir(), "audit.log"), apart: true}
+	for _, step := range []struct{ grows, namespace, want string }{
+		{event("a", "1") + event("b", "2") + event("a", "3")[:9], "a", "1"},
+		{event("a", "3")[9:], "a", "3"},
+		{"", "a", ""},
+		{event("b", "4"), "b", "2 4"},
+	} {
+		file, err := os.OpenFile(log.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := file.WriteString(step.grows); err != nil {
+			t.Fatal(err)
+		}
+		if err := file.Close(); err != nil {
+			t.Fatal(err)
+		}
+		events, err := log.take(step.namespace)
+		var names []string
+		for _, e := range events {
+			names = append(names, e.On.Name)
+		}
+		if got := strings.Join(names, " "); got != step.want || err != nil {
+			t.Errorf("%q, error %v; want %q", got, err, step.want)
+		}
+	}
+	if _, err := (&auditLog{path: "not there"}).take(""); err == nil {
+		t.Error("a log that is not there is no error")
+	}
+}

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
+	"github.com/capportal/cluster-api-provider-portal/controllers"
+)
+
+// managementPolicy logs every write on what a MachineDeployment becomes. What Machines and their claims look like after a
+// write is kept: who changed what is judged by what changed, not by what was sent.
+const managementPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: RequestResponse
+  verbs: [create, update, patch, delete, deletecollection]
+  resources:
+  - {group: cluster.x-k8s.io, resources: [machines, machines/status]}
+  - {group: infrastructure.cluster.x-k8s.io, resources: [portalmachines, portalmachines/status]}
+- level: Metadata
+  verbs: [create, update, patch, delete, deletecollection]
+  resources:
+  - {group: cluster.x-k8s.io, resources: [machinedeployments, machinedeployments/status, machinedeployments/scale]}
+  - {group: infrastructure.cluster.x-k8s.io, resources: [portalcontrolplanes, portalcontrolplanes/status]}
+- level: None
+`
+
+// workloadPolicy logs every write on Nodes but of their status, and which Pods are put on them and evicted.
+const workloadPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+omitManagedFields: true
+rules:
+- level: RequestResponse
+  verbs: [create, update, patch, delete, deletecollection]
+  resources: [{group: "", resources: [nodes]}]
+- level: Request
+  verbs: [create]
+  resources: [{group: "", resources: [pods, pods/binding, pods/eviction]}]
+- level: None
+`
+
+// testAgent is what API servers know the acts of this package by.
+const testAgent = "histories"
+
+// auditEvent is what is used of an Event of audit.k8s.io/v1.
+type auditEvent struct {
+	Verb string `json:"verb"`
+	User struct {
+		Name  string              `json:"username"`
+		Extra map[string][]string `json:"extra"`
+	} `json:"user"`
+	Agent string `json:"userAgent"`
+	URI   string `json:"requestURI"`
+	On    struct {
+		Resource    string `json:"resource"`
+		Subresource string `json:"subresource"`
+		Namespace   string `json:"namespace"`
+		Name        string `json:"name"`
+	} `json:"objectRef"`
+	Response struct {
+		Code int `json:"code"`
+	} `json:"responseStatus"`
+	Received time.Time       `json:"requestReceivedTimestamp"`
+	Ended    time.Time       `json:"stageTimestamp"`
+	Sent     json.RawMessage `json:"requestObject"`
+	Answer   json.RawMessage `json:"responseObject"`
+}
+
+// auditObject is what is used of the objects in an event.
+type auditObject struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name            string            `json:"name"`
+		ResourceVersion string            `json:"resourceVersion"`
+		Annotations     map[string]string `json:"annotations"`
+	} `json:"metadata"`
+	Spec struct {
+		ProviderID    string `json:"providerID"`
+		NodeName      string `json:"nodeName"`
+		Unschedulable bool   `json:"unschedulable"`
+		Node          struct {
+			Name string `json:"name"`
+			UID  string `json:"uid"`
+		} `json:"node"`
+	} `json:"spec"`
+	Status struct {
+		NodeRef struct {
+			Name string `json:"name"`
+		} `json:"nodeRef"`
+	} `json:"status"`
+	Target struct {
+		Name string `json:"name"`
+	} `json:"target"` // of a Binding
+}
+
+// succeeded tells whether it was written, and not only tried.
+func (e auditEvent) succeeded() bool {
+	return e.Response.Code >= 200 && e.Response.Code < 300 && !strings.Contains(e.URI, "dryRun=")
+}
+
+// credential tells one start of our manager from the next: each has a certificate of its own.
+func (e auditEvent) credential() string {
+	return strings.Join(e.User.Extra["authentication.kubernetes.io/credential-id"], " ")
+}
+
+// Who writes.
+const (
+	provider = "provider" // our manager
+	portal   = "portal"   // the emulated one, in its own clusters
+	core     = "core"     // Cluster API's manager
+)
+
+func (e auditEvent) who() string {
+	switch {
+	case e.Agent == controllers.UserAgent:
+		return provider
+	case e.Agent == workload.UserAgent:
+		return portal
+	case strings.Contains(e.Agent, "cluster-api-controller-manager"):
+		return core
+	}
+	first, _, _ := strings.Cut(e.Agent, "/")
+	return first
+}
+
+// answered decodes the object that the API server answered with, if it is of that kind.
+func (e auditEvent) answered(kind string) (o auditObject, found bool) {
+	var head struct {
+		Kind string `json:"kind"`
+	}
+	if json.Unmarshal(e.Answer, &head) != nil || head.Kind != kind {
+		return o, false
+	}
+	return o, json.Unmarshal(e.Answer, &o) == nil
+}
+
+// version is the resourceVersion that the write made, or 0: it removed the object, or nothing is known of what it made.
+// Versions put the writes of one API server in the order in which they took effect.
+func (e auditEvent) version() uint64 {
+	var head struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(e.Answer, &head) != nil {
+		return 0
+	}
+	version, err := strconv.ParseUint(head.Metadata.ResourceVersion, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// auditLog is read as it grows.
+type auditLog struct {
+	path  string
+	apart bool // keep the events of namespaces apart: several Clusters share the API server
+
+	mu     sync.Mutex
+	read   int64
+	events map[string][]auditEvent // that nobody has taken
+}
+
+// take returns the events that have come since they were last taken; from a log that Clusters share, those of a namespace.
+func (a *auditLog) take(namespace string) ([]auditEvent, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.readOn(); err != nil {
+		return nil, fmt.Errorf("audit log: %w", err)
+	}
+	if !a.apart {
+		namespace = ""
+	}
+	taken := a.events[namespace]
+	delete(a.events, namespace)
+	return taken, nil
+}
+
+// readOn reads the lines that are complete.
+func (a *auditLog) readOn() error {
+	file, err := os.Open(a.path)
+	if err != nil {
+		return err
+	}
+	defer file.Close() //nolint:errcheck // It is only read.
+	if _, err := file.Seek(a.read, io.SeekStart); err != nil {
+		return err
+	}
+	content, err := io.ReadAll(file)
+	if err != nil {
+		return err
+	}
+	content = content[:bytes.LastIndexByte(content, '\n')+1]
+	events, err := parseAudit(content)
+	if err != nil {
+		return err
+	}
+	a.read += int64(len(content))
+	if a.events == nil {
+		a.events = map[string][]auditEvent{}
+	}
+	for _, e := range events {
+		namespace := ""
+		if a.apart {
+			namespace = e.On.Namespace
+		}
+		a.events[namespace] = append(a.events[namespace], e)
+	}
+	return nil
+}
+
+func parseAudit(content []byte) (events []auditEvent, err error) {
+	for line := range bytes.Lines(content) {
+		var e auditEvent
+		err = errors.Join(err, json.Unmarshal(line, &e))
+		events = append(events, e)
+	}
+	return events, err
+}
