@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
+)
+
+const metricsPage = "docs/metrics.md"
+
+// registry keeps what is registered, to ask it for its descriptions.
+type registry struct {
+	*prometheus.Registry
+	names []string
+}
+
+var fqName = regexp.MustCompile(`fqName: "([^"]+)"`)
+
+func (r *registry) Register(c prometheus.Collector) error {
+	descriptions := make(chan *prometheus.Desc, 100)
+	c.Describe(descriptions)
+	close(descriptions)
+	for d := range descriptions {
+		r.names = append(r.names, fqName.FindStringSubmatch(d.String())[1])
+	}
+	return r.Registry.Register(c)
+}
+
+// gathered are all metrics of the provider as a manager has them that has seen everything: "type label, label" by name.
+func gathered(t *testing.T) map[string]string {
+	t.Helper()
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: map[string]string{}}}
+	journal.Put(controlPlane, &journal.Operation{Type: journal.Scale, JobID: "a", Time: metav1.Now()})
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	elected := make(chan struct{})
+	close(elected)
+	accounts := &metrics.Accounts{}
+	accounts.Use("default/id", "https://portal.example", cloud.NewGovernor(cloud.GovernorOptions{}))
+	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: cloud.Read, Status: 200})
+	metrics.ObserveLogin(nil)
+	metrics.JobEnded(journal.Scale, false, time.Minute)
+
+	r := &registry{Registry: prometheus.NewRegistry()}
+	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(controlPlane).Build()
+	if err := metrics.Register(r, accounts, &metrics.Operations{Reader: reader, Elected: elected}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, family := range families {
+		var labels []string
+		for _, label := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, label.GetName())
+		}
+		all[family.GetName()] = strings.ToLower(family.GetType().String()) + " " + strings.Join(labels, ", ")
+	}
+	if names := slices.Sorted(slices.Values(r.names)); !slices.Equal(names, slices.Sorted(maps.Keys(all))) {
+		t.Fatalf("described are %v, and gathered %v", names, all)
+	}
+	return all
+}
+
+var (
+	metricRow   = regexp.MustCompile("(?m)^\\| `(capportal_[a-z_]+)` \\| ([a-z]+) \\| ([^|]+) \\| ([^|]+) \\|$")
+	metricName  = regexp.MustCompile(`capportal_[a-z_]+`)
+	ofHistogram = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+// TestEveryMetricIsExplained compares the tables of the page with what the code registers, both ways: names, types and labels.
+func TestEveryMetricIsExplained(t *testing.T) {
+	want := gathered(t)
+	p := read(t, metricsPage)
+	got := map[string]string{}
+	for _, cells := range metricRow.FindAllStringSubmatch(p.section(t, "Metrics"), -1) {
+		name := cells[1]
+		if _, twice := got[name]; twice {
+			t.Errorf("%s is explained twice", name)
+		}
+		got[name] = fmt.Sprintf("%s %s", cells[2], strings.ReplaceAll(cells[3], "`", ""))
+		if strings.TrimSpace(cells[4]) == "" {
+			t.Errorf("nothing is said of %s", name)
+		}
+	}
+	for name, what := range want {
+		if got[name] != what {
+			t.Errorf("%s is %q, and %s says %q", name, what, metricsPage, got[name])
+		}
+	}
+	for name := range got {
+		if want[name] == "" {
+			t.Errorf("%s explains %s, which does not exist", metricsPage, name)
+		}
+	}
+	for _, name := range metricName.FindAllString(p.code, -1) {
+		if want[name] == "" && want[ofHistogram.ReplaceAllString(name, "")] == "" && name != "capportal_" {
+			t.Errorf("%s uses %s, which does not exist", metricsPage, name)
+		}
+	}
+}
