@@ -27,10 +27,7 @@ func (s *subject) explain() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), time.Minute)
 	defer cancel()
-	for _, m := range []*management{env.home, env.away} {
-		if m == nil {
-			continue
-		}
+	for _, m := range env.managements() {
 		where := ""
 		if m == env.away {
 			where = "away-"

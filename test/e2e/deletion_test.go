@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/cluster-api/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -26,11 +25,7 @@ func deletion(t *testing.T) {
 	s.apply(manifest)
 	s.settled(2)
 	s.Expect(s.at.Delete(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: identityName}})).To(Succeed())
-	objects, err := yaml.ToUnstructured([]byte(manifest))
-	s.Expect(err).NotTo(HaveOccurred())
-	for _, object := range objects {
-		s.Expect(client.IgnoreNotFound(s.at.Delete(s.Context(), &object))).To(Succeed())
-	}
+	s.deleteManifest(manifest)
 	s.Eventually(func() ([]string, error) { return s.left(s.Context(), s.at) }).Should(BeEmpty(), "what is left in namespace %s", s.namespace)
 	s.Expect(s.portalClusters(s.Context())).To(BeEmpty(), "clusters left at the portal")
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Deleting"}))

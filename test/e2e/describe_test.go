@@ -19,7 +19,7 @@ import (
 // for when it is not.
 func describe(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("", 2)
+	s.create(2)
 	quiet := s.described()
 	t.Logf("\n%s", quiet)
 	for _, object := range []string{

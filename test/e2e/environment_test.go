@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,12 +117,14 @@ func (e *environment) step(name string, do func() error) error {
 	return nil
 }
 
+// managements are the management clusters that are there.
+func (e *environment) managements() []*management {
+	return slices.DeleteFunc([]*management{e.home, e.away}, func(m *management) bool { return m == nil })
+}
+
 // collect writes what tells why specs failed, beside what each of them has written.
 func (e *environment) collect(ctx context.Context) {
-	for _, m := range []*management{e.home, e.away} {
-		if m == nil {
-			continue
-		}
+	for _, m := range e.managements() {
 		if err := m.collectLogs(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "e2e: logs:", err)
 		}

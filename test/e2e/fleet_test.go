@@ -30,7 +30,6 @@ func fleet(t *testing.T) {
 
 	other.remove()
 	for _, s := range all[:2] {
-		s.settled(len(s.holders()))
 		s.delete()
 	}
 	first.gone()

@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -138,32 +139,32 @@ func removeKindClusters() error {
 	return errors.Join(failed...)
 }
 
-// pods are those of the namespaces that clusterctl and the tests have made, and no others.
-func (m *management) pods(ctx context.Context) ([]corev1.Pod, error) {
+// pods are those of the namespaces.
+func (m *management) pods(ctx context.Context, namespaces ...string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := m.List(ctx, list)
-	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool {
-		return !slices.Contains([]string{providerNamespace, portalNamespace, "capi-system", "cert-manager"}, p.Namespace)
-	}), err
+	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(namespaces, p.Namespace) }), err
 }
 
-// collectLogs writes the logs of those Pods to the artifacts.
+// collectLogs writes the logs of everything that clusterctl and the tests have installed to the artifacts.
 func (m *management) collectLogs(ctx context.Context) error {
 	clientset, err := kubernetes.NewForConfig(m.config)
 	if err != nil {
 		return err
 	}
-	pods, err := m.pods(ctx)
+	pods, err := m.pods(ctx, providerNamespace, portalNamespace, "capi-system", "cert-manager")
 	failed := []error{err, os.MkdirAll(env.artifacts, 0o755)}
 	for _, pod := range pods {
-		for _, previous := range []bool{false, true} {
-			if previous && pod.Status.ContainerStatuses[0].RestartCount == 0 {
-				continue
-			}
-			text, err := clientset.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Previous: previous}).DoRaw(ctx)
-			name := fmt.Sprintf("%s.%s.previous-%t.log", pod.Namespace, pod.Name, previous)
-			failed = append(failed, err, os.WriteFile(filepath.Join(env.artifacts, name), text, 0o600))
+		logs := clientset.CoreV1().Pods(pod.Namespace).GetLogs
+		text, err := logs(pod.Name, &corev1.PodLogOptions{}).DoRaw(ctx)
+		if err != nil {
+			failed = append(failed, err)
 		}
+		if before, err := logs(pod.Name, &corev1.PodLogOptions{Previous: true}).DoRaw(ctx); err == nil { // else it was never restarted
+			text = slices.Concat(before, []byte("--- restarted\n"), text)
+		}
+		name := cmp.Or(m.name, "management") + "." + pod.Namespace + "." + pod.Name + ".log"
+		failed = append(failed, os.WriteFile(filepath.Join(env.artifacts, name), text, 0o600))
 	}
 	return errors.Join(failed...)
 }

@@ -25,7 +25,7 @@ const (
 // afterwards it is done, once.
 func portalAway(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("", 1)
+	s.create(1)
 	s.scaleTo(2)
 	s.Eventually(s.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the job of the scale in its annotation")
 	asked := len(s.journal(s.Context()))

@@ -23,7 +23,7 @@ const quickly = 3 * time.Minute
 // quickStart does what getting started says, and then looks into the new cluster with the kubeconfig that a user gets.
 func quickStart(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("", 3)
+	s.create(3)
 	took := time.Since(env.initialized)
 	t.Logf("from clusterctl init to a running cluster with 3 workers: %.1f s", took.Seconds())
 	s.Expect(took).To(BeNumerically("<", quickly))

@@ -77,11 +77,8 @@ func inTheEnd(t *testing.T) {
 	for _, entry := range entries {
 		g.Expect(entry.Violation).To(BeEmpty(), "not as the portal's specification has it: %s", entry)
 	}
-	for _, m := range []*management{env.home, env.away} {
-		if m == nil {
-			continue
-		}
-		pods, err := m.pods(t.Context())
+	for _, m := range env.managements() {
+		pods, err := m.pods(t.Context(), providerNamespace, portalNamespace)
 		g.Expect(err).NotTo(HaveOccurred())
 		for _, pod := range pods {
 			for _, container := range pod.Status.ContainerStatuses {

@@ -108,10 +108,20 @@ func (s *subject) apply(manifest string) {
 	}
 }
 
-// create makes the Cluster from a flavor and waits for it.
-func (s *subject) create(flavor string, workers int) {
+// deleteManifest does what kubectl delete --ignore-not-found --wait=false does with it.
+func (s *subject) deleteManifest(manifest string) {
 	s.Helper()
-	s.apply(s.generate(flavor, workers))
+	objects, err := yaml.ToUnstructured([]byte(manifest))
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, object := range objects {
+		s.Expect(client.IgnoreNotFound(s.at.Delete(s.Context(), &object))).To(Succeed())
+	}
+}
+
+// create makes the Cluster and waits for it.
+func (s *subject) create(workers int) {
+	s.Helper()
+	s.apply(s.generate("", workers))
 	s.settled(workers)
 }
 

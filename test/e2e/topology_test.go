@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
@@ -16,7 +17,9 @@ import (
 // changes no node beyond what the portal's own upgrade does.
 func clusterClass(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("topology", 1)
+	manifest := s.generate("topology", 1)
+	s.apply(manifest)
+	s.settled(1)
 	s.Expect(s.topology()).To(HavePrefix("True"))
 
 	change(s, &clusterv1.Cluster{}, func(c *clusterv1.Cluster) {
@@ -32,7 +35,12 @@ func clusterClass(t *testing.T) {
 	s.replaced(nodes, 2)
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 1 → 2", "Upgrading " + olderVersion + " → " + newerVersion}))
-	s.remove()
+	s.delete()
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(s.at.Get(s.Context(), s.key(), &clusterv1.Cluster{}))
+	}).Should(BeTrue(), "the Cluster is gone")
+	s.deleteManifest(manifest) // the ClusterClass and its templates
+	s.gone()
 }
 
 // topology tells whether the Cluster's topology is what its objects are.

@@ -22,7 +22,7 @@ import (
 // one to one afterwards.
 func scale(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("", 1)
+	s.create(1)
 	s.scaleTo(4)
 	s.settled(4)
 	s.scaleTo(2)
@@ -34,7 +34,7 @@ func scale(t *testing.T) {
 // upgrade: the control plane first, which takes the nodes along; then the MachineDeployment, which costs no request.
 func upgrade(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("", 2)
+	s.create(2)
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newerVersion })
 	s.Eventually(func() (string, error) { return s.notAt(s.Context(), newerVersion) }).Should(BeEmpty())
 	s.settled(2)
@@ -51,7 +51,7 @@ func upgrade(t *testing.T) {
 // replacement: Machines come and go, nodes stay, and the portal is asked nothing.
 func replacement(t *testing.T) {
 	s := prepareSubject(t)
-	s.create("", 3)
+	s.create(3)
 	before, asked := s.holders(), len(s.journal(s.Context()))
 
 	_, err := env.clusterctl.run(s.Context(), s.at, nil, "alpha", "rollout", "restart", "machinedeployment/"+s.deployment().Name, "--namespace", s.namespace)
