@@ -50,6 +50,9 @@ type house struct {
 
 // TestManagers starts managers as a Deployment would, beside each other and one after the other, on a real API server.
 func TestManagers(t *testing.T) {
+	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
+		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	box, err := sandbox.Start(ctx, sandbox.Options{

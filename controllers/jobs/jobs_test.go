@@ -9,10 +9,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -136,7 +139,14 @@ func TestHowAJobEnds(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, 7*time.Second, test.fault)
+				succeeded, failed := counted(t, "succeeded"), counted(t, "failed")
 				job, gone, o := b.follow(10 * time.Minute)
+				if n := counted(t, "succeeded") - succeeded; (n == 1) != (!test.failed && !test.gone) {
+					t.Errorf("counted as %d jobs that succeeded", n)
+				}
+				if n := counted(t, "failed") - failed; (n == 1) != test.failed {
+					t.Errorf("counted as %d jobs that failed", n)
+				}
 				if gone != test.gone || job.Failed() != test.failed {
 					t.Errorf("gone %v, job %+v, %+v", gone, job, o)
 				}
@@ -151,6 +161,29 @@ func TestHowAJobEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// counted is how many jobs of the kind that the bench starts were counted with that outcome.
+func counted(t *testing.T, outcome string) uint64 {
+	t.Helper()
+	registry := prometheus.NewRegistry()
+	if err := metrics.Register(registry, &metrics.Accounts{}, &metrics.Operations{}); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			labels := metric.GetLabel()
+			if family.GetName() == "capportal_job_duration_seconds" && labels[0].GetValue() == string(journal.Create) && labels[1].GetValue() == outcome {
+				return metric.GetHistogram().GetSampleCount()
+			}
+		}
+	}
+	t.Fatal("jobs are not counted at all")
+	return 0
 }
 
 // TestTroubleIsNotPolledFast: a portal that does not answer, or refuses to, is asked at most twice a minute, whatever

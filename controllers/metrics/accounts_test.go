@@ -91,7 +91,7 @@ func TestCanary(t *testing.T) {
 		b.accounts.Use("team-a/portal", baseURL, b.client.Governor())
 		_, _ = b.client.KubernetesVersions(t.Context())
 		_, _ = b.client.Job(t.Context(), password)
-		_, _ = b.newClient("wrong-"+password).KubernetesVersions(t.Context())
+		_, _ = b.newClient("wrong-" + password).KubernetesVersions(t.Context())
 		_ = b.client.RequestPasswordReset(t.Context(), email)
 		text := b.exposition()
 		for _, secret := range []string{password, email, "canary", "somebody"} {

@@ -143,8 +143,11 @@ func TestWaits(t *testing.T) {
 
 func TestLogins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, emulator.Fault{Path: "/login", Nth: 3, Count: 1, Status: 503})
-		for _, c := range []*cloud.Client{b.client, b.newClient("wrong"), b.newClient(password)} {
+		b := newBench(t,
+			emulator.Fault{Path: "/login", Nth: 3, Count: 1, Status: 503},
+			emulator.Fault{Path: "/login", Nth: 4, Count: 1, Status: 429}, // comes to an end later
+		)
+		for _, c := range []*cloud.Client{b.client, b.newClient("wrong"), b.newClient(password), b.newClient(password)} {
 			_, _ = c.KubernetesVersions(t.Context())
 		}
 		b.tells("portal_logins_total", `
