@@ -27,7 +27,7 @@ OUT := .
 
 .PHONY: help
 help: ## Show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 ##@ Build
 
@@ -209,11 +209,15 @@ SEED := $(shell date +%s)
 .PHONY: soak
 soak: kube core build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
 	@echo "For $(FOR): clusters on real API servers (test/histories), and beside them as many as fit on a model (controllers/claims)"
-	@failed=; seed=$(SEED); \
-	go test ./test/histories -v -timeout 0 -for $(FOR) -seed $(SEED) & real=$$!; \
+	@tests=$$(mktemp -d); running=; failed=; seed=$(SEED); \
+	trap 'trap "" INT TERM; kill $$running 2>/dev/null || true; wait; rm -rf "$$tests"' EXIT; trap 'exit 130' INT TERM; \
+	go test -c -o "$$tests/histories" ./test/histories; go test -c -o "$$tests/claims" ./controllers/claims; \
+	(cd test/histories && exec "$$tests/histories" -test.v -test.timeout 0 -test.run Histories -for $(FOR) -seed $(SEED)) & real=$$!; running=$$real; \
 	while kill -0 $$real 2>/dev/null; do \
-		echo "$(ON_MODEL) -rapid.seed=$$seed"; \
-		nice $(ON_MODEL) -rapid.seed=$$seed || { failed=" -rapid.seed=$$seed"; break; }; \
+		(cd controllers/claims && exec nice "$$tests/claims" -test.run $(HISTORIES) -rapid.checks=$(CHECKS) -rapid.seed=$$seed >"$$tests/log") & \
+		model=$$!; running="$$real $$model"; \
+		wait $$model || { cat "$$tests/log"; failed=" $(ON_MODEL) -rapid.seed=$$seed;"; break; }; \
+		echo "$(CHECKS) histories on the model, -rapid.seed=$$seed: settled"; \
 		seed=$$((seed + 1)); \
 	done; \
 	wait $$real || failed="$$failed test/histories"; \

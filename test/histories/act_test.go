@@ -87,7 +87,8 @@ func (l *life) tally() string {
 	}
 	l.busiest = max(l.busiest, l.auditor.busiest)
 	defer clear(counts)
-	return enumerate(counts)
+	return fmt.Sprintf("the provider wrote %d objects and %d Nodes, core %d and %d; %d evictions", counts["objects by provider"],
+		counts["Nodes by provider"], counts["objects by core"], counts["Nodes by core"], counts["evictions by core"])
 }
 
 // act draws one act and does it.

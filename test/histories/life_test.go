@@ -104,7 +104,7 @@ func (l *life) live(ctx context.Context, sequences int) error {
 		return errors.Join(fmt.Errorf("creation: %w", err), l.delete(ctx))
 	}
 	for range sequences {
-		if time.Now().After(l.end) {
+		if l.timeIsOver() {
 			break
 		}
 		l.sequence++
@@ -145,7 +145,7 @@ func (l *life) begin(ctx context.Context) error {
 	if err := l.connect(ctx); err != nil {
 		return err
 	}
-	if err := l.watchNodes(ctx); err != nil {
+	if err := errors.Join(l.watchNodes(ctx), l.runPods(ctx)); err != nil {
 		return err
 	}
 	return l.settle(ctx)

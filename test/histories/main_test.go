@@ -3,9 +3,13 @@
 package histories
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"math"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,9 +33,13 @@ const (
 	fewClusters  = 4
 )
 
+// interrupted ends when somebody wants all this to end: lives are broken off, servers ended, files removed.
+var interrupted context.Context
+
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	flag.Parse()
+	interrupted, _ = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(m.Run())
 }
 
@@ -63,7 +71,7 @@ func (w world) String() string {
 	return text
 }
 
-// TestHistories runs the worlds one after the other.
+// TestHistories runs the worlds one after the other. When they have a time, what one takes longer the next have less.
 func TestHistories(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
@@ -71,11 +79,18 @@ func TestHistories(t *testing.T) {
 	chosen, run := worlds, plan{sequences: *sequences, parallel: *clusters}
 	switch {
 	case *soak > 0:
-		run.until = *soak / time.Duration(len(worlds))
+		run.sequences = math.MaxInt
 	case *sequences == 0:
 		chosen, run = worlds[:1], plan{sequences: fewSequences, parallel: fewClusters, short: true}
 	}
-	for _, w := range chosen {
+	end := time.Now().Add(*soak)
+	for i, w := range chosen {
+		if *soak > 0 {
+			run.until = time.Now().Add(time.Until(end) / time.Duration(len(chosen)-i))
+		}
+		if interrupted.Err() != nil {
+			t.Fatal("interrupted")
+		}
 		t.Run(w.String(), func(t *testing.T) { inhabit(t, w, run) })
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,7 +31,7 @@ const (
 // plan is how much is to happen in a world.
 type plan struct {
 	sequences int
-	until     time.Duration // instead of sequences
+	until     time.Time // no sequence begins later; zero: any time
 	parallel  int
 	short     bool // lives of one sequence with few acts
 }
@@ -45,7 +44,6 @@ type globe struct {
 	client client.WithWatch
 	audit  *auditLog // of the management cluster
 	plan   plan
-	end    time.Time
 
 	restarting sync.Mutex // held by who restarts the manager
 
@@ -62,14 +60,20 @@ type globe struct {
 
 // inhabit runs a sandbox, and lives in it.
 func inhabit(t *testing.T, w world, p plan) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
+	defer context.AfterFunc(interrupted, cancel)()
 	g := &globe{world: w, T: t, plan: p, counts: map[string]int{}, writes: map[string]int{}}
 	var err error
-	if g.box, err = sandbox.Start(ctx, g.options()); err != nil {
+	startCtx, started := context.WithTimeout(ctx, 5*time.Minute)
+	defer started()
+	if g.box, err = sandbox.Start(startCtx, g.options()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
+		if interrupted.Err() != nil {
+			g.box.KillManager() // it would first end the calls that are under way
+		}
 		if err := g.box.Close(); err != nil {
 			t.Error(err)
 		}
@@ -80,21 +84,17 @@ func inhabit(t *testing.T, w world, p plan) {
 		t.Fatal(err)
 	}
 	g.audit = &auditLog{path: g.box.AuditLog(), apart: true}
-	started := time.Now()
-	g.end = started.Add(time.Duration(math.MaxInt64))
-	if p.until > 0 {
-		g.end, g.plan.sequences = started.Add(p.until), math.MaxInt
-	}
+	begin := time.Now()
 	var people sync.WaitGroup
-	for range min(p.parallel, (g.plan.sequences+g.length()-1)/g.length()) {
+	for range min(p.parallel, 1+(p.sequences-1)/g.length()) {
 		people.Go(func() {
-			for g.liveOnce(t.Context()) {
+			for g.liveOnce(ctx) {
 			}
 		})
 	}
 	people.Wait()
 	g.judge()
-	g.report(time.Since(started))
+	g.report(time.Since(begin))
 }
 
 func (g *globe) options() sandbox.Options {
@@ -134,7 +134,7 @@ func (g *globe) length() int {
 func (g *globe) liveOnce(ctx context.Context) bool {
 	g.mu.Lock()
 	left := min(g.length(), g.plan.sequences-g.begun)
-	if left <= 0 || time.Now().After(g.end) || g.lives == accounts {
+	if left <= 0 || g.timeIsOver() || ctx.Err() != nil || g.lives == accounts {
 		g.mu.Unlock()
 		return false
 	}
@@ -144,11 +144,14 @@ func (g *globe) liveOnce(ctx context.Context) bool {
 	g.mu.Unlock()
 
 	l := newLife(g, number, *firstSeed+int64(number))
-	if err := l.live(ctx, left); err != nil {
+	if err := l.live(ctx, left); err != nil && ctx.Err() == nil {
 		g.fail(l, err)
 	}
 	return true
 }
+
+// timeIsOver tells whether nothing is to begin any more.
+func (g *globe) timeIsOver() bool { return !g.plan.until.IsZero() && time.Now().After(g.plan.until) }
 
 // fail reports a life that went wrong, with all that is known of it.
 func (g *globe) fail(l *life, err error) {
