@@ -45,7 +45,6 @@ type house struct {
 	*WithT
 	*sandbox.Sandbox
 	kubeconfig string
-	account    string // name of the ServiceAccount
 }
 
 // TestManagers starts managers as a Deployment would, beside each other and one after the other, on a real API server.
