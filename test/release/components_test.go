@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"debug/buildinfo"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	home          = "capportal-system"
+	providerLabel = "cluster.x-k8s.io/provider"
+)
+
+// TestComponents: what clusterctl init applies is labelled, in one namespace, complete, and taken by an API server.
+func TestComponents(t *testing.T) {
+	g := NewWithT(t)
+	objects := components(t)
+	g.Expect(one(t, objects, "Namespace").GetName()).To(Equal(home))
+	for _, object := range objects {
+		name := object.GetKind() + " " + object.GetName()
+		g.Expect(object.GetLabels()).To(HaveKeyWithValue(providerLabel, "infrastructure-portal"), name)
+		g.Expect(object.GetNamespace()).To(BeElementOf("", home), name)
+		g.Expect(dryRun(t, object)).To(Succeed())
+		if object.GetKind() == "CustomResourceDefinition" {
+			g.Expect(object.GetLabels()).To(HaveKeyWithValue("cluster.x-k8s.io/v1beta2", "v1beta1"), name)
+		}
+	}
+	// Labels are in the file as well: those who apply it with kubectl may go on with clusterctl later.
+	for _, object := range parse(t, written(t, "infrastructure-components.yaml")) {
+		g.Expect(object.GetLabels()).To(HaveKeyWithValue(providerLabel, "infrastructure-portal"), object.GetName())
+	}
+}
+
+// TestVersion: clusterctl finds the contract of the version that is released next.
+func TestVersion(t *testing.T) {
+	g := NewWithT(t)
+	raw, err := os.ReadFile(filepath.Join(root, "clusterctl-settings.json"))
+	g.Expect(err).NotTo(HaveOccurred())
+	settings := struct {
+		Config struct{ NextVersion, ComponentsFile string }
+	}{}
+	g.Expect(json.Unmarshal(raw, &settings)).To(Succeed())
+	g.Expect(settings.Config.NextVersion).To(Equal(releaseVersion))
+	written(t, settings.Config.ComponentsFile)
+
+	metadata := &clusterctlv1.Metadata{}
+	g.Expect(yaml.UnmarshalStrict([]byte(written(t, "metadata.yaml")), metadata)).To(Succeed())
+	next := version.MustParseSemantic(releaseVersion)
+	series := metadata.GetReleaseSeriesForVersion(next)
+	g.Expect(series).NotTo(BeNil())
+	g.Expect(series.Contract).To(Equal("v1beta2"))
+}
+
+func deployment(t *testing.T) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	convert(t, one(t, components(t), "Deployment"), d)
+	return d
+}
+
+// TestDeployment: the manager is found where clusterctl, kubelet and Prometheus look for it.
+func TestDeployment(t *testing.T) {
+	g := NewWithT(t)
+	d := deployment(t)
+	g.Expect(d.Namespace).To(Equal(home))
+	pod := d.Spec.Template.Spec
+	g.Expect(pod.Containers).To(HaveLen(1))
+	manager := pod.Containers[0]
+	g.Expect(manager.Name).To(Equal("manager"))
+	g.Expect(manager.Image).To(Equal(image))
+	g.Expect(manager.Args).To(ConsistOf("--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false"))
+	g.Expect(pod.TerminationGracePeriodSeconds).To(HaveValue(BeNumerically(">", 90)), "more than the manager takes at most to end calls under way")
+
+	ports := map[string]int32{}
+	for _, port := range manager.Ports {
+		ports[port.Name] = port.ContainerPort
+	}
+	g.Expect(ports).To(Equal(map[string]int32{"healthz": 9440, "metrics": 8443}))
+	for _, probe := range []*corev1.Probe{manager.LivenessProbe, manager.ReadinessProbe} {
+		g.Expect(probe.HTTPGet.Port).To(Equal(intstr.FromString("healthz")))
+	}
+
+	service := &corev1.Service{}
+	convert(t, one(t, components(t), "Service"), service)
+	g.Expect(service.Spec.Ports).To(HaveLen(1))
+	g.Expect(service.Spec.Ports[0].TargetPort).To(Equal(intstr.FromString("metrics")))
+	g.Expect(service.Spec.Selector).NotTo(BeEmpty())
+	for key, value := range service.Spec.Selector {
+		g.Expect(d.Spec.Template.Labels).To(HaveKeyWithValue(key, value))
+	}
+}
+
+// TestDiagnostics: the variables that configure Cluster API's own managers configure this one.
+func TestDiagnostics(t *testing.T) {
+	g := NewWithT(t)
+	out, problems, err := clusterctl(t, map[string]string{"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
+		"generate", "provider", "--infrastructure", "portal:"+releaseVersion)
+	g.Expect(err).NotTo(HaveOccurred(), problems)
+	d := &appsv1.Deployment{}
+	convert(t, one(t, parse(t, out), "Deployment"), d)
+	g.Expect(d.Spec.Template.Spec.Containers[0].Args).To(ContainElements("--diagnostics-address=localhost:8080", "--insecure-diagnostics=true"))
+}
+
+// TestRestricted: the namespace enforces the restricted Pod Security level, and lets the manager's Pod in.
+func TestRestricted(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(one(t, components(t), "Namespace").GetLabels()).To(HaveKeyWithValue("pod-security.kubernetes.io/enforce", "restricted"))
+	template := deployment(t).Spec.Template
+	pod := func() *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
+		p.Namespace, p.GenerateName = home, "manager-"
+		return p
+	}
+	g.Expect(box.Client.Create(t.Context(), pod(), client.DryRunAll)).To(Succeed())
+	g.Expect(pod().Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem).To(HaveValue(BeTrue()))
+
+	for name, loosen := range map[string]func(*corev1.PodSpec){
+		"runAsNonRoot":             func(s *corev1.PodSpec) { s.SecurityContext.RunAsNonRoot = nil },
+		"seccompProfile":           func(s *corev1.PodSpec) { s.SecurityContext.SeccompProfile = nil },
+		"capabilities":             func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.Capabilities = nil },
+		"allowPrivilegeEscalation": func(s *corev1.PodSpec) { s.Containers[0].SecurityContext.AllowPrivilegeEscalation = ptr.To(true) },
+	} {
+		loose := pod()
+		loosen(&loose.Spec)
+		err := box.Client.Create(t.Context(), loose, client.DryRunAll)
+		g.Expect(err).To(MatchError(And(ContainSubstring("restricted"), ContainSubstring(name))))
+	}
+}
+
+// TestNothingLeftOpen: every variable has been replaced, and nothing stands for an image that was not given.
+func TestNothingLeftOpen(t *testing.T) {
+	g := NewWithT(t)
+	g.Expect(written(t, "infrastructure-components.yaml")).NotTo(ContainSubstring("controller:latest"))
+	variable := regexp.MustCompile(`\$\{[^}]*\}`)
+	for _, object := range components(t) {
+		walk(object.Object, func(text string) {
+			// CEL and regular expressions have braces, but none of ours a dollar before them.
+			g.Expect(variable.FindString(text)).To(BeEmpty(), "%s %s", object.GetKind(), object.GetName())
+		})
+	}
+}
+
+func walk(value any, visit func(string)) {
+	switch value := value.(type) {
+	case string:
+		visit(value)
+	case []any:
+		for _, element := range value {
+			walk(element, visit)
+		}
+	case map[string]any:
+		for element := range maps.Values(value) {
+			walk(element, visit)
+		}
+	}
+}
+
+// TestBinary: the program needs no libraries of an image, and brings the authorities that an empty image has not.
+func TestBinary(t *testing.T) {
+	g := NewWithT(t)
+	info, err := buildinfo.ReadFile(box.Binary("manager"))
+	g.Expect(err).NotTo(HaveOccurred())
+	var modules, settings []string
+	for _, module := range info.Deps {
+		modules = append(modules, module.Path)
+	}
+	for _, setting := range info.Settings {
+		settings = append(settings, setting.Key+"="+setting.Value)
+	}
+	g.Expect(modules).To(ContainElement("golang.org/x/crypto/x509roots/fallback"))
+	g.Expect(settings).To(ContainElements("CGO_ENABLED=0", "-trimpath=true"))
+}
+
+// TestMonitor: the optional ServiceMonitor selects the Service, and nothing else.
+func TestMonitor(t *testing.T) {
+	g := NewWithT(t)
+	raw, err := os.ReadFile(filepath.Join(root, "config", "metrics", "monitor", "monitor.yaml"))
+	g.Expect(err).NotTo(HaveOccurred())
+	monitor := one(t, parse(t, string(raw)), "ServiceMonitor")
+	service := one(t, components(t), "Service")
+	g.Expect(monitor.GetNamespace()).To(Equal(service.GetNamespace()))
+	selector, found, err := unstructured.NestedStringMap(monitor.Object, "spec", "selector", "matchLabels")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(found).To(BeTrue())
+	for key, value := range selector {
+		g.Expect(service.GetLabels()).To(HaveKeyWithValue(key, value))
+	}
+	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(endpoints).To(ConsistOf(And(HaveKeyWithValue("port", "metrics"), HaveKeyWithValue("scheme", "https"))))
+	g.Expect(written(t, "infrastructure-components.yaml")).NotTo(ContainSubstring("monitoring.coreos.com"))
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+const (
+	root           = "../.."
+	releaseVersion = "v0.1.0" // as clusterctl-settings.json has it
+	image          = "registry.example/of-the-test/manager:" + releaseVersion
+)
+
+var (
+	box    *sandbox.Sandbox // management cluster without our manager
+	dir    string           // what make has written, for clusterctl
+	config string           // clusterctl's, which knows the repository
+)
+
+// TestMain writes a release and starts a management cluster to which it could be applied.
+func TestMain(m *testing.M) {
+	log.SetLogger(logr.Discard())
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	scratch, err := os.MkdirTemp("", "portal-release-")
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	if err := write(ctx, scratch); err != nil {
+		return 1, err
+	}
+	if box, err = sandbox.Start(ctx, sandbox.Options{WithoutManager: true, WithoutPortal: true}); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, box.Close()) }()
+	return m.Run(), nil
+}
+
+// write makes a release and a configuration of clusterctl that knows it.
+func write(ctx context.Context, scratch string) error {
+	if err := touch(); err != nil {
+		return err
+	}
+	dir = filepath.Join(scratch, "infrastructure-portal", releaseVersion)
+	config = filepath.Join(scratch, "clusterctl.yaml")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, "make", "-C", root, "-s", "release-manifests", "RELEASE="+dir, "IMG="+image)
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("make release-manifests: %w\n%s", err, out)
+	}
+	return os.WriteFile(config, fmt.Appendf(nil, `providers:
+  - {name: portal, type: InfrastructureProvider, url: %q}
+`, filepath.Join(dir, "infrastructure-components.yaml")), 0o600)
+}
+
+// touch looks at everything a release is made from: go test remembers files, but not those that make reads for it, and
+// would go on to report an old result.
+func touch() error {
+	for _, place := range []string{"Makefile", "metadata.yaml", "config", "templates", "bin/clusterctl"} {
+		if err := filepath.WalkDir(filepath.Join(root, place), func(path string, _ fs.DirEntry, err error) error {
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
