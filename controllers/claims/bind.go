@@ -39,9 +39,31 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		v.bindTo(p, c, free[i])
 		free = slices.Delete(slices.Clone(free), i, i+1)
 	}
+	free = v.separate(p, claims, free, settled)
 	p.Unbound = len(without)
 	if settled {
 		v.takeOver(p, claims, without)
+	}
+	return free
+}
+
+// separate gives a node of its own to the younger of two Machines that are on one node and not because one takes it over
+// from the other: a swap may end so when the Machine that it was for is wanted no more.
+func (v View) separate(p *Plan, claims []claim, free []Node, settled bool) []Node {
+	first := map[string]claim{}
+	for _, c := range claims {
+		if c.state != Bound || !settled {
+			continue
+		}
+		other, found := first[c.node.UID]
+		if !found || other.Outdated != c.Outdated {
+			first[c.node.UID] = c
+			continue
+		}
+		if i := v.choose(c, free); i >= 0 {
+			v.bindTo(p, c, free[i])
+			free = slices.Delete(slices.Clone(free), i, i+1)
+		}
 	}
 	return free
 }
@@ -149,7 +171,7 @@ func (v View) bindTo(p *Plan, c claim, node Node) {
 	if !c.PreDrain || !c.PreTerminate {
 		p.add(AddHooks, c.Name, nil)
 	}
-	if !node.Ready && !c.Shielded {
+	if !node.Ready && !c.Shielded && !c.Unhealthy {
 		p.add(Shield, c.Name, nil)
 	}
 	v.name(p, c.Name, &node)

@@ -10,16 +10,22 @@
 // The states of a claim, and what moves it on:
 //
 //		Unbound ── Bind ──▶ Bound ── Machine is deleted ──▶ Held ── surplus ──▶ Draining ── core drained ──▶ Drained ── node vanished ──▶ (gone)
-//		   ▲                  │                              │                     │                            │
+//		   ▲                  │  ▲                           │ ▲ │                 │                            │
+//		   │                  │  └── Bind: takes over ── ... │ └─┘ Swap            │                            │
 //		   │                  └ node vanished ──▶ Lost       └── no surplus ───────┴──── surplus went away ─────┴──▶ Released ──▶ (gone)
-//		   └──────────────────── Bind to a free node ─┘
+//		   └──────────────── Bind to a free node ──┘
 //
 //	  - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. So from the
 //	    moment that core can know the Node, core cannot drain or delete it by itself.
+//	  - Takeover: a new Machine beyond the number of workers is bound to the node of an outdated one of its own
+//	    MachineDeployment, which is marked to be deleted first. For a moment both hold the node; then the marked one is
+//	    deleted, held and released.
 //	  - Held: core waits at the pre-drain hook. Only when the portal has more workers than the replicas ask for (a
 //	    surplus) may a held Machine go on to be drained; otherwise it is released at once, and its node stays.
+//	  - Swap: the portal is expected to remove certain nodes (order.go). A held Machine that is to be drained on another
+//	    one takes an expected one first; the Machine that holds that one moves over to the held Machine's node.
 //	  - Draining: the pre-drain hook is off, core drains. Drained: core waits at the pre-terminate hook. The portal is
-//	    asked for fewer workers only when all that drain are drained.
+//	    asked for fewer workers only when all that drain are drained, or after a minute by those that go first.
 //	  - Drained ends when the Machine's Node is gone: the hooks go, and core deletes a Node object that does not exist. If
 //	    the portal took another node instead, this one is still running: the Machine is released, so that core does not
 //	    delete its Node; and the Machine whose node was taken is Lost, and is bound to the one that is now free.

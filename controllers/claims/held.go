@@ -8,13 +8,13 @@ import "slices"
 // others are released at once (decideGone), for a MachineSet makes no replacement before they are gone. It returns the
 // Machines that are on their way out, and the free nodes that are not meant for one of them.
 //
-// Which node goes is the portal's choice; the newest are expected to. So those that are to be drained take the newest
-// nodes first: a Machine that holds one and stays moves over to the leaving Machine's node, which for a moment both
+// Which node goes is the portal's choice; the newest are expected to (order.go). So those that are to be drained take
+// those nodes first: a Machine that holds one and stays moves over to the leaving Machine's node, which for a moment both
 // share, and in the next pass the leaving Machine takes the node that has become free.
 func (v View) decideHeld(p *Plan, claims []claim, free []Node) (leaving map[string]bool, left []Node) {
 	surplus := v.surplus()
 	leaving = map[string]bool{}
-	victims := v.victims(surplus)
+	victims := v.victims(min(surplus, v.certain()))
 	for _, state := range []State{Drained, Draining, Held} {
 		for i := len(claims) - 1; i >= 0 && surplus > 0; i-- {
 			c := claims[i]
@@ -29,10 +29,9 @@ func (v View) decideHeld(p *Plan, claims []claim, free []Node) (leaving map[stri
 		}
 	}
 	surplus = min(surplus, v.certain()-len(leaving))
-	for i := len(claims) - 1; i >= 0 && surplus > 0; i-- {
-		c := claims[i]
-		if c.state != Held || c.node == nil {
-			continue
+	for _, c := range v.heldInLine(claims) {
+		if surplus <= 0 {
+			break
 		}
 		var goes bool
 		if goes, victims, free = v.sendHeld(p, c, claims, victims, free); goes {
@@ -41,6 +40,28 @@ func (v View) decideHeld(p *Plan, claims []claim, free []Node) (leaving map[stri
 		}
 	}
 	return leaving, free
+}
+
+// heldInLine returns the held claims in the order in which they are to go: those on nodes that are expected to go first,
+// then the youngest; of two on the same node only one.
+func (v View) heldInLine(claims []claim) (held []claim) {
+	going := map[string]bool{}
+	for _, c := range claims {
+		if c.node != nil && (c.state == Drained || c.state == Draining) {
+			going[c.node.UID] = true
+		}
+	}
+	for _, onVictim := range []bool{true, false} {
+		for i := len(claims) - 1; i >= 0; i-- {
+			c := claims[i]
+			if c.state != Held || c.node == nil || going[c.node.UID] || onVictim != (!c.shared && isVictim(v, c)) {
+				continue
+			}
+			held = append(held, c)
+			going[c.node.UID] = true
+		}
+	}
+	return held
 }
 
 // surplus is how many workers too many there are. While the portal adds nodes, which come without being Ready, those
@@ -69,31 +90,34 @@ func (v View) certain() int {
 	return min(len(v.Nodes), v.Size) - v.Desired
 }
 
-// victims are the nodes that are expected to go when so many are to go: the newest.
+// victims are the nodes that are expected to go when so many are to go.
 func (v View) victims(count int) []Node {
-	nodes := slices.Clone(v.Nodes)
-	slices.SortFunc(nodes, func(a, b Node) int { return byAge(b, a) })
+	nodes := v.inLine()
 	return nodes[:max(0, min(count, len(nodes)))]
 }
 
 // sendHeld sends one held Machine on its way out: to be drained if it is on a node that is expected to go, else to such
 // a node first. It reports whether the Machine is on its way out.
 func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (bool, []Node, []Node) {
-	onVictim := !c.shared && isNewest(v, c)
-	if v.Operation == RemoveNodes {
-		return !c.shared, victims, free
+	onVictim := !c.shared && isVictim(v, c)
+	if v.Operation != Idle {
+		return !c.shared, victims, free // which nodes there are, and which go first, is seen when it has finished
 	}
 	if !onVictim {
 		for i, victim := range victims {
 			rest := slices.Delete(slices.Clone(victims), i, i+1)
-			if j := slices.IndexFunc(free, func(n Node) bool { return n.UID == victim.UID }); j >= 0 && victim.Ready {
+			if j := slices.IndexFunc(free, func(n Node) bool { return n.UID == victim.UID }); j >= 0 {
 				v.name(p, c.Name, &victim)
 				p.add(Swap, c.Name, &victim)
 				return true, rest, slices.Delete(slices.Clone(free), j, j+1)
 			}
-			if holder := liveOn(claims, victim); holder != nil && !c.shared && victim.Ready && c.node.Ready {
-				p.add(Bind, holder.Name, c.node)
+			if holder := liveOn(claims, victim); holder != nil && !c.shared {
+				v.bindTo(p, *holder, *c.node) // Ready or not: one of the two stays
+				holder.shared = true          // it moves: nobody takes its node over in this pass
 				return true, rest, free
+			}
+			if victim.Ready && takenOver(claims, victim) {
+				return true, rest, free // as soon as one of the two is gone
 			}
 		}
 	}
@@ -110,9 +134,16 @@ func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (
 	return true, victims, free
 }
 
-// isNewest tells whether the claim's node is among those that are expected to go, if all that are too many go.
-func isNewest(v View, c claim) bool {
-	return slices.ContainsFunc(v.victims(v.surplus()), func(n Node) bool { return n.UID == c.node.UID })
+// isVictim tells whether the claim's node is among those that are expected to go, if all that are too many go.
+func isVictim(v View, c claim) bool {
+	return slices.ContainsFunc(v.victims(min(v.surplus(), v.certain())), func(n Node) bool { return n.UID == c.node.UID })
+}
+
+// takenOver tells whether a Machine takes the node over from another at this moment.
+func takenOver(claims []claim, node Node) bool {
+	return slices.ContainsFunc(claims, func(c claim) bool {
+		return c.node != nil && c.node.UID == node.UID && c.state == Bound && c.shared
+	})
 }
 
 // liveOn returns the one Machine that is not being deleted and holds the node alone.

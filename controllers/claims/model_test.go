@@ -30,6 +30,12 @@ type world struct {
 	failing bool // the operation that runs will fail, and do nothing
 
 	recorded int // what the provider knows as the size
+	learned  Order
+	before   []Sighting
+	// turned is the pass before which drains began that were for something else: the portal was found to follow another
+	// order since, somebody changed the replicas, or nobody could tell which nodes there are.
+	turned   int
+	passes   int
 	refused  int // the size that the portal failed to go down to; -1: none
 	groups   []*deployment
 	machines []*model
@@ -71,6 +77,7 @@ type model struct {
 	revision   int
 	blocked    bool // its drain does not end
 	claimGone  bool
+	begun      int // the pass in which its drain began
 }
 
 func (w *world) say(format string, args ...any) {
@@ -108,7 +115,7 @@ func (w *world) addNode() {
 	w.nodes = append(w.nodes, n)
 }
 
-func (w *world) removeNode() {
+func (w *world) removeNode() *kubeNode {
 	var running []*kubeNode
 	for _, n := range w.nodes {
 		if n.running {
@@ -127,6 +134,27 @@ func (w *world) removeNode() {
 	if !w.leftover {
 		w.nodes = slices.DeleteFunc(w.nodes, func(n *kubeNode) bool { return n == victim })
 	}
+	return victim
+}
+
+// remove has the portal remove workers. Where the provider has no reason to expect anything else than what this portal
+// does, no node may go undrained while a drained one stays.
+func (w *world) remove() {
+	undrained := 0
+	for w.size > w.target {
+		if victim := w.removeNode(); !victim.Cordoned {
+			undrained++
+		}
+		w.size--
+	}
+	asExpected := w.order == "newest" && w.learned == NewestFirst || w.order == "oldest" && w.learned == OldestFirst
+	for _, m := range w.machines {
+		n := w.node(m.ClaimNodeUID)
+		drained := m.Deleting && m.Drained && m.begun > w.turned && !IsReleased(m.ClaimProviderID)
+		if asExpected && undrained > 0 && drained && n != nil && n.running {
+			w.fail("%d nodes went undrained, and %s, which is drained, stays", undrained, n.Name)
+		}
+	}
 }
 
 // finish ends the operation that runs at the portal.
@@ -144,10 +172,7 @@ func (w *world) finish() {
 			w.size++
 		}
 	case RemoveNodes:
-		for w.size > w.target {
-			w.removeNode()
-			w.size--
-		}
+		w.remove()
 	case Replaces:
 		for _, n := range w.nodes { // the same names, new machines
 			if n.running {
@@ -170,7 +195,7 @@ func (w *world) fails() {
 		w.refused = w.target
 	}
 	w.operation, w.failing = Idle, false
-	w.recorded = -1
+	w.recorded, w.before = -1, nil
 }
 
 // The provider.
@@ -179,7 +204,8 @@ func (w *world) view() View {
 	if w.desired() > w.refused {
 		w.refused = -1
 	}
-	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock, DownRefused: w.refused >= 0}
+	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock,
+		DownRefused: w.refused >= 0, Order: w.learned, Before: w.before}
 	for _, n := range w.nodes {
 		v.Nodes = append(v.Nodes, n.Node)
 	}
@@ -194,6 +220,10 @@ func (w *world) view() View {
 
 // pass makes a plan and carries it out; after so many writes the manager stops.
 func (w *world) pass(writes int) {
+	w.passes++
+	if w.leftover && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.sick }) {
+		w.turned = w.passes // nobody can tell a machine that is gone from one that is sick
+	}
 	plan := Make(w.view())
 	for _, move := range plan.Moves {
 		if writes == 0 {
@@ -202,6 +232,13 @@ func (w *world) pass(writes int) {
 		}
 		writes--
 		w.carryOut(move)
+	}
+	if plan.Observed && writes != 0 {
+		writes--
+		if w.learned != plan.Order {
+			w.turned = w.passes
+		}
+		w.learned, w.before = plan.Order, nil
 	}
 	if !plan.Scale || writes == 0 {
 		return
@@ -221,7 +258,7 @@ func (w *world) pass(writes int) {
 	w.target, w.recorded = plan.Size, plan.Size
 	w.operation = AddsNodes
 	if plan.Size < w.size {
-		w.operation = RemoveNodes
+		w.operation, w.before = RemoveNodes, Sight(plan.Present)
 	}
 }
 
@@ -245,7 +282,7 @@ func (w *world) carryOut(move Move) {
 		if len(w.running()) <= w.desired() {
 			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}
-		m.PreDrain = false
+		m.PreDrain, m.begun = false, w.passes
 	case Detach:
 		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	case ForgetNode:

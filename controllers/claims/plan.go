@@ -10,16 +10,19 @@ type Plan struct {
 	Size  int
 
 	// Present are the worker nodes whose machines exist, as far as can be seen.
-	Present int
+	Present []Node
+
+	// Observed: the last scale down has shown that the portal removes workers in this Order.
+	Observed bool
+	Order    Order
 
 	// What the plan waits for, for conditions.
-	Unbound     int      // live Machines without a node
-	Lost        []string // the nodes that live Machines were bound to and that are gone
-	Free        int      // nodes without a Machine
-	Draining    []string // Machines that core still drains
-	DrainsFirst bool     // a scale down waits for them
-	Foreign     []string // Machines whose template the portal cannot honour: nothing moves while there are any
-	NotReady    []string // nodes that hold a Machine and are not Ready
+	Unbound  int      // live Machines without a node
+	Lost     []string // the nodes that live Machines were bound to and that are gone
+	Free     int      // nodes without a Machine
+	Draining []string // Machines that core still drains
+	Foreign  []string // Machines whose template the portal cannot honour: nothing moves while there are any
+	NotReady []string // nodes that hold a Machine and are not Ready
 }
 
 // Move is one step for one Machine or Node; each is safe to be interrupted before and after.
@@ -65,7 +68,8 @@ const (
 func Make(v View) Plan {
 	v.all, v.Nodes = v.Nodes, v.present()
 	claims, free := v.read()
-	p := &Plan{Present: len(v.Nodes)}
+	p := &Plan{Present: v.Nodes}
+	v.Order = v.observe(p)
 	if v.foreign(p, claims) {
 		v.finishReleased(p, claims)
 		return *p
@@ -152,8 +156,8 @@ func (v View) release(p *Plan, c claim) {
 	}
 }
 
-// shield keeps MachineHealthChecks away while the portal replaces nodes, and from a Machine that was bound to a node
-// that is not Ready; it ends when the node is Ready and nothing is replaced any more.
+// shield keeps MachineHealthChecks away while the portal changes which nodes there are, and from a Machine that was bound
+// to a node that is not Ready; it ends when the node is Ready and the portal has finished.
 func (v View) shield(p *Plan, claims []claim) {
 	for _, c := range claims {
 		if c.Deleting || c.ClaimNodeUID == "" {
@@ -161,9 +165,9 @@ func (v View) shield(p *Plan, claims []claim) {
 		}
 		ready := c.node != nil && c.node.Ready
 		switch {
-		case v.Operation == Replaces && !c.Shielded:
+		case v.Operation != Idle && !c.Shielded && !c.Unhealthy:
 			p.add(Shield, c.Name, nil)
-		case v.Operation != Replaces && c.Shielded && ready:
+		case v.Operation == Idle && c.Shielded && ready:
 			p.add(Unshield, c.Name, nil)
 		}
 		if c.node != nil && !ready {

@@ -54,11 +54,12 @@ func detached(m *Machine) {
 	m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	m.Deleting = true
 }
-func shown(m *Machine)    { m.ProviderID = m.ClaimProviderID }
-func outdated(m *Machine) { m.Outdated = true }
-func marked(m *Machine)   { m.Marked = true }
-func shielded(m *Machine) { m.Shielded = true }
-func foreign(m *Machine)  { m.Foreign = true }
+func shown(m *Machine)     { m.ProviderID = m.ClaimProviderID }
+func outdated(m *Machine)  { m.Outdated = true }
+func marked(m *Machine)    { m.Marked = true }
+func shielded(m *Machine)  { m.Shielded = true }
+func unhealthy(m *Machine) { m.Unhealthy = true }
+func foreign(m *Machine)   { m.Foreign = true }
 func of(owner string) func(*Machine) {
 	return func(m *Machine) { m.Owner, m.Set = owner, owner+"-1" }
 }
@@ -122,9 +123,13 @@ func TestPlan(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}},
 			"unshield m1",
 		},
-		"a shield goes on while the portal replaces nodes": {
+		"a shield goes on while the portal changes which nodes there are": {
 			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
 			"shield m1",
+		},
+		"a shield does not go on when a MachineHealthCheck has decided already": {
+			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", unhealthy)}},
+			"",
 		},
 		"bind: a free node goes to the MachineDeployment that held it last": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", last("b-1")), node("n2", last("a-1"))},
@@ -152,7 +157,7 @@ func TestPlan(t *testing.T) {
 			"",
 		},
 		"takeover: not while nodes are on order for the new Machine": {
-			View{Desired: 2, Size: 2, Operation: AddsNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("a"))}},
+			View{Desired: 2, Size: 2, Operation: AddsNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated, shielded), machine("m3", "", of("a"))}},
 			"",
 		},
 		"takeover by two, with a surge of two": {
@@ -162,6 +167,14 @@ func TestPlan(t *testing.T) {
 		"swap: the held Machine is not on the newest node, so the one that is moves over": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
 			"bind m3/n1",
+		},
+		"swap, where the portal is seen to remove the oldest: the Machine that holds that one moves over": {
+			View{Desired: 2, Size: 3, Order: OldestFirst, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", deleting)}},
+			"bind m1/n3",
+		},
+		"no swap where nobody can tell which node goes": {
+			View{Desired: 2, Size: 3, Order: NoOrder, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
+			"drain m1/n1",
 		},
 		"swap, next: the held one takes the node that is free now": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
@@ -200,6 +213,10 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 3, DownRefused: true, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
 			"detach m3/n3",
+		},
+		"a drain that blocks: all wait where nobody can tell which node goes": {
+			View{Desired: 1, Size: 3, Order: NoOrder, Now: epoch.Add(2 * time.Hour), Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained)}},
+			"",
 		},
 		"a drain that blocks: after a minute those before it go": {
 			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained)}},
@@ -256,7 +273,7 @@ func TestPlan(t *testing.T) {
 		},
 		"nothing is asked while an operation runs": {
 			View{Desired: 5, Size: 3, Operation: AddsNodes, Nodes: three, Machines: threeBound},
-			"",
+			"shield m1, shield m2, shield m3",
 		},
 		"size not known: the Nodes are counted": {
 			View{Desired: 5, Size: -1, Nodes: three, Machines: threeBound},
@@ -300,7 +317,7 @@ func TestPlan(t *testing.T) {
 			"detach m3/n3",
 		},
 		"the portal removes nodes: drained Machines are left until it has finished": {
-			View{Desired: 2, Size: 2, Operation: RemoveNodes, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained), machine("m3", "n3")}},
+			View{Desired: 2, Size: 2, Operation: RemoveNodes, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", drained), machine("m3", "n3", shielded)}},
 			"",
 		},
 		"the node of a drained Machine is gone: let it go": {

@@ -57,7 +57,7 @@ func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
 	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait", "foreign"}).Draw(w.t, "act") {
 	case "replicas":
-		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
+		w.setReplicas(d)
 		w.say("%s: replicas %d", d.name, d.replicas)
 	case "foreign":
 		d.revise(true)
@@ -67,7 +67,7 @@ func (w *world) act() {
 		w.say("%s: revision %d", d.name, d.revision)
 	case "twice":
 		d.revise(false)
-		d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
+		w.setReplicas(d)
 		w.say("%s: revision %d, replicas %d", d.name, d.revision, d.replicas)
 	case "delete":
 		if len(w.machines) > 0 {
@@ -96,6 +96,11 @@ func (w *world) act() {
 			rapid.SampledFrom(w.machines).Draw(w.t, "machine").blocked = true
 		}
 	}
+}
+
+func (w *world) setReplicas(d *deployment) {
+	d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
+	w.turned = w.passes
 }
 
 // step lets one of the actors do one thing.

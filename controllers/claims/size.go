@@ -54,19 +54,26 @@ func (v View) decideDown(p *Plan, claims []claim, going map[string]bool, free []
 		free = nil
 	}
 	leaving := len(free) + len(drained)
-	if len(p.Draining) > 0 || approaching(claims, going) {
-		p.DrainsFirst = true
+	waits := len(p.Draining) > 0 || approaching(claims, going) || v.moreToGo(claims)
+	if waits {
 		leaving = v.ahead(drained, free)
 	} else if p.Unbound > 0 {
 		return // a Machine is still to be deleted, or to be bound
 	}
 	leaving = min(leaving, size-v.Desired)
+	if v.Size < 0 && !v.Adopted && leaving > 0 {
+		// Of a size that was counted, some may be gone: less than all the way down might be a way up.
+		if waits {
+			return
+		}
+		leaving = size - v.Desired
+	}
 	if leaving > 0 {
 		p.Scale, p.Size = true, size-leaving
 	}
 }
 
-// ahead counts the newest nodes in a row that may go, if the first of them has waited long enough for others to join.
+// ahead counts the nodes in a row, as they are expected to go, that may go, if the first of them has waited long enough for others to join.
 func (v View) ahead(drained map[string]time.Time, free []Node) (count int) {
 	waited := false
 	for _, n := range v.victims(len(v.Nodes)) {
@@ -88,6 +95,17 @@ func (v View) ahead(drained map[string]time.Time, free []Node) (count int) {
 // some passes.
 func approaching(claims []claim, going map[string]bool) bool {
 	return slices.ContainsFunc(claims, func(c claim) bool { return c.state == Held && going[c.Name] })
+}
+
+// moreToGo tells whether there are more live Machines than are desired: some are still to be deleted.
+func (v View) moreToGo(claims []claim) bool {
+	live := 0
+	for _, c := range claims {
+		if !c.Deleting && !c.Foreign {
+			live++
+		}
+	}
+	return live > v.Desired
 }
 
 func (p *Plan) has(kind MoveKind, machine string) bool {

@@ -18,6 +18,10 @@ type View struct {
 	Size int
 	// Operation that runs at the portal for the cluster.
 	Operation Operation
+	// Order in which the portal is expected to remove workers, and the nodes that were there before a scale down that is
+	// still to be compared with it.
+	Order  Order
+	Before []Sighting
 	// DownRefused: the portal refused, or failed, to go down to what is desired. What was drained for it is released.
 	DownRefused bool
 	// Adopted: nodes that no Machine holds are somebody's, and not removed.
@@ -54,6 +58,8 @@ type Machine struct {
 	Outdated bool
 	// Marked: annotated to be deleted first.
 	Marked bool
+	// Unhealthy: a MachineHealthCheck has found it so already; to shield it now would not save it.
+	Unhealthy bool
 	// Shielded: our annotation keeps MachineHealthChecks from remediating it.
 	Shielded bool
 	// Foreign: its template asks for something else than the portal cluster's workers are made of.

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
 // Record is what is known of a portal cluster and could not be found again.
@@ -18,6 +19,11 @@ type Record struct {
 	// Adopted is true until Machines and the nodes of a cluster that was taken over are one to one for the first time: until
 	// then no node is removed that no Machine has held.
 	Adopted bool `json:"adopted,omitempty"`
+	// VictimOrder is the order in which the portal has been seen to remove workers.
+	VictimOrder claims.Order `json:"victimOrder,omitempty"`
+	// Before are the worker nodes that were there when the portal was asked for fewer, until they are compared with those
+	// that it left.
+	Before []claims.Sighting `json:"before,omitempty"`
 	// RefusedSize is what the portal refused, or failed, to scale down to. Nothing is drained for that size again.
 	RefusedSize *int `json:"refusedSize,omitempty"`
 	// Drift is the set of nodes, other than the size, for which the portal was asked once to restore the size.

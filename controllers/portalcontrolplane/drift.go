@@ -65,7 +65,7 @@ func (r *Reconciler) restoreSize(ctx context.Context, s *scope) (outcome.Outcome
 	case !s.infrastructure.IsDone():
 		return s.infrastructure, true
 	}
-	o := r.scaleTo(ctx, s, s.plan.Present, s.desired.sum, func(record *journal.Record) { record.Drift = what })
+	o := r.scaleTo(ctx, s, len(s.plan.Present), s.desired.sum, func(record *journal.Record) { record.Drift = what })
 	return o, true
 }
 
@@ -73,14 +73,14 @@ func (r *Reconciler) restoreSize(ctx context.Context, s *scope) (outcome.Outcome
 // or something else is to be done first.
 func (s *scope) drift() string {
 	settled := s.op == nil && s.record.Size == s.desired.sum && len(s.plan.Draining) == 0 && len(s.plan.Moves) == 0 && len(s.plan.Foreign) == 0
-	if !settled || s.plan.Present == s.record.Size {
+	if !settled || len(s.plan.Present) == s.record.Size {
 		return ""
 	}
 	hash := fnv.New32a()
 	for _, n := range s.nodes {
 		_, _ = hash.Write([]byte(n.UID))
 	}
-	return fmt.Sprintf("%d/%s", s.plan.Present, strconv.FormatUint(uint64(hash.Sum32()), 36))
+	return fmt.Sprintf("%d/%s", len(s.plan.Present), strconv.FormatUint(uint64(hash.Sum32()), 36))
 }
 
 func (s *scope) driftOutcome(what string) outcome.Outcome {
@@ -89,5 +89,5 @@ func (s *scope) driftOutcome(what string) outcome.Outcome {
 		missing = " (gone: " + strings.Join(slices.Sorted(slices.Values(s.plan.Lost)), ", ") + ")"
 	}
 	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes are there, but the portal was asked for %d%s; %s",
-		s.plan.Present, s.record.Size, missing, what)
+		len(s.plan.Present), s.record.Size, missing, what)
 }

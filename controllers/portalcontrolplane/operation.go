@@ -160,7 +160,7 @@ func (r *Reconciler) ended(ctx context.Context, s *scope, op *journal.Operation,
 func remember(record *journal.Record, op *journal.Operation, failed bool) {
 	switch {
 	case op.Type == journal.Scale && failed:
-		record.Size = journal.SizeUnknown
+		record.Size, record.Before = journal.SizeUnknown, nil
 		if target(op) < op.From {
 			record.RefusedSize = ptr.To(target(op))
 		}

@@ -8,6 +8,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -32,7 +33,10 @@ func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int, noted 
 	o := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
 		return s.identity.Portal.ScaleCluster(ctx, s.controlPlane.Spec.ClusterID, to)
 	}, func(record *journal.Record) {
-		record.Size = to
+		record.Size, record.Before = to, nil
+		if to < from {
+			record.Before = claims.Sight(s.plan.Present)
+		}
 		noted(record)
 	})
 	switch {

@@ -51,7 +51,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
 			"no MachineDeployment says yet how many workers there are to be; the %d that are there stay", len(s.nodes))
 	}
-	if err := errors.Join(r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
+	if err := errors.Join(r.noteOrder(ctx, s), r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
 		return outcome.Fail(err)
 	}
 	if s.plan.Scale {
@@ -104,6 +104,8 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		ClusterID:   s.controlPlane.Spec.ClusterID,
 		Desired:     s.desired.sum,
 		Size:        s.record.Size,
+		Order:       s.record.VictimOrder,
+		Before:      s.record.Before,
 		DownRefused: s.record.RefusedSize != nil && s.desired.sum <= *s.record.RefusedSize,
 		Operation:   operationOn(s.op),
 		Adopted:     s.record.Adopted,
@@ -115,13 +117,34 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	return nil
 }
 
+// noteOrder remembers in which order the last scale down has shown the portal to remove workers.
+func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
+	if !s.plan.Observed {
+		return nil
+	}
+	expected := s.record.VictimOrder
+	err := r.change(ctx, s, func() {
+		s.record.VictimOrder, s.record.Before = s.plan.Order, nil
+		journal.PutRecord(s.controlPlane, s.record)
+	})
+	switch {
+	case err != nil || expected == s.plan.Order:
+	case s.plan.Order == claims.OldestFirst:
+		r.event(s, infrav1.EventVictimOrder, "scale", "the portal removed the oldest workers, not the newest: from now on it is expected to, and the oldest are drained")
+	default:
+		r.event(s, infrav1.EventVictimOrder, "scale", "the portal removed other workers than those that were drained: from now on nothing is "+
+			"expected of it, and it is asked to remove workers only when all Machines that go are drained")
+	}
+	return err
+}
+
 // noteSettled ends the care that is taken with an adopted cluster, when Machines and nodes are one to one.
 func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
-	if !s.record.Adopted || s.plan.Free > 0 || s.plan.Unbound > 0 || s.plan.Present != s.desired.sum || len(s.plan.Moves) > 0 {
+	if !s.record.Adopted || s.plan.Free > 0 || s.plan.Unbound > 0 || len(s.plan.Present) != s.desired.sum || len(s.plan.Moves) > 0 {
 		return nil
 	}
 	return r.change(ctx, s, func() {
-		s.record.Adopted, s.record.Size = false, s.plan.Present
+		s.record.Adopted, s.record.Size = false, len(s.plan.Present)
 		journal.PutRecord(s.controlPlane, s.record)
 	})
 }
@@ -165,6 +188,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		Owner:           cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel]),
 		Outdated:        conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason,
 		Marked:          metav1.HasAnnotation(m.ObjectMeta, clusterv1.DeleteMachineAnnotation),
+		Unhealthy:       conditions.IsFalse(&m, clusterv1.MachineHealthCheckSucceededCondition),
 		Shielded:        metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation),
 		Deleting:        !m.DeletionTimestamp.IsZero() || !pm.DeletionTimestamp.IsZero(),
 		PreDrain:        metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "slices"
+
+// Order is the order in which the portal is expected to remove workers. The specification does not say: the newest are
+// expected to go first until a scale down shows otherwise.
+type Order string
+
+// What may be expected.
+const (
+	NewestFirst Order = ""
+	OldestFirst Order = "oldest"
+	// NoOrder: what the portal did fits no order, or not always the same one. Nothing is predicted any more: every drain is
+	// waited for before the portal is asked, and no Machine is moved beforehand.
+	NoOrder Order = "none"
+)
+
+// Sighting is a worker node as it was before a scale down.
+type Sighting struct {
+	UID     string `json:"uid"`
+	Created int64  `json:"created"` // seconds since 1970, as exact as Kubernetes tells it
+}
+
+// Sight remembers the nodes, for a scale down to be compared with.
+func Sight(nodes []Node) (seen []Sighting) {
+	for _, n := range nodes {
+		seen = append(seen, Sighting{UID: n.UID, Created: n.Created.Unix()})
+	}
+	return seen
+}
+
+// observe compares what a finished scale down has removed with what was expected, once as many nodes are there as it was
+// to leave.
+func (v View) observe(p *Plan) Order {
+	if v.Operation != Idle || len(v.Before) == 0 || len(v.Nodes) != v.Size {
+		return v.Order
+	}
+	p.Observed, p.Order = true, learn(v.Order, v.Before, v.Nodes)
+	return p.Order
+}
+
+// learn returns the order that fits what is expected and what has happened. Nodes of the same second may go in any order.
+func learn(expected Order, before []Sighting, now []Node) Order {
+	var gone, kept []int64
+	for _, b := range before {
+		if slices.ContainsFunc(now, func(n Node) bool { return n.UID == b.UID }) {
+			kept = append(kept, b.Created)
+		} else {
+			gone = append(gone, b.Created)
+		}
+	}
+	if len(gone) == 0 || len(kept) == 0 {
+		return expected
+	}
+	newest := slices.Min(gone) >= slices.Max(kept)
+	oldest := slices.Max(gone) <= slices.Min(kept)
+	switch {
+	case expected == NewestFirst && newest, expected == OldestFirst && oldest:
+		return expected
+	case expected == NewestFirst && oldest:
+		return OldestFirst
+	}
+	return NoOrder
+}
+
+// inLine sorts the nodes as they are expected to go; none where nobody can tell.
+func (v View) inLine() []Node {
+	if v.Order == NoOrder {
+		return nil
+	}
+	nodes := slices.Clone(v.Nodes)
+	slices.SortFunc(nodes, byAge)
+	if v.Order == NewestFirst {
+		slices.Reverse(nodes)
+	}
+	return nodes
+}
