@@ -103,6 +103,9 @@ func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (
 	if v.Operation != Idle {
 		return !c.shared, victims, free // which nodes there are, and which go first, is seen when it has finished
 	}
+	if c.shared && c.node.Doomed {
+		p.add(Uncordon, c.Name, c.node) // it stays, with the other Machine
+	}
 	if !onVictim {
 		for i, victim := range victims {
 			rest := slices.Delete(slices.Clone(victims), i, i+1)

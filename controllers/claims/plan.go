@@ -142,14 +142,15 @@ func (v View) reachable(c claim) bool {
 }
 
 // release takes a released Machine's nodeRef once the Machine shows the providerID that no Node has; then, now that core
-// cannot drain it any more, it makes the node schedulable again that was being drained for it; then it takes the hooks.
+// cannot drain it any more, it makes the node schedulable again that was being drained for it, or that the autoscaler has
+// tainted; then it takes the hooks.
 func (v View) release(p *Plan, c claim) {
 	switch {
 	case c.ProviderID != c.ClaimProviderID && c.ProviderID != "":
 		// core has yet to take the providerID over
 	case c.NodeRef != "":
 		p.add(ForgetNode, c.Name, nil)
-	case !c.PreDrain && c.PreTerminate && c.left != nil && c.left.Cordoned:
+	case c.left != nil && (c.left.Doomed || c.left.Cordoned && !c.PreDrain && c.PreTerminate):
 		p.add(Uncordon, c.Name, c.left)
 	case c.PreDrain || c.PreTerminate:
 		p.add(LetGo, c.Name, nil)

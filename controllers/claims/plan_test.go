@@ -26,6 +26,7 @@ func node(name string, change ...func(*Node)) Node {
 
 func notReady(n *Node) { n.Ready = false }
 func fresh(n *Node)    { n.Created = epoch.Add(time.Hour) }
+func doomed(n *Node)   { n.Doomed = true }
 func cordoned(n *Node) { n.Cordoned = true }
 func nameless(n *Node) { n.ProviderID = "" }
 func reborn(n *Node)   { n.UID += "-again" }
@@ -180,6 +181,10 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"swap m1/n3",
 		},
+		"swap, next: a node that stays after all loses the autoscaler's taint first": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1", doomed), three[1], three[2]}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
+			"uncordon m1/n1, swap m1/n3",
+		},
 		"swap, then: wait until both Machines show it": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3", deleting, was("n1")), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"",
@@ -208,6 +213,10 @@ func TestPlan(t *testing.T) {
 		"swap interrupted, and the surplus is gone: released, the live Machine keeps the node": {
 			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"detach m1/n1",
+		},
+		"released: a node that the autoscaler wanted gone loses its taint": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", doomed)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
+			"uncordon m1/n1",
 		},
 		"refused scale down: what was drained for it is released": {
 			View{Desired: 2, Size: 3, DownRefused: true, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},

@@ -82,6 +82,8 @@ type Node struct {
 	Name, UID, ProviderID string
 	Created               time.Time
 	Ready, Cordoned       bool
+	// Doomed: the cluster autoscaler has tainted it to be deleted.
+	Doomed bool
 	// LastSet is the MachineSet of the Machine that last held it; core writes it on the Node.
 	LastSet string
 }

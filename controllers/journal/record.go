@@ -26,6 +26,8 @@ type Record struct {
 	Before []claims.Sighting `json:"before,omitempty"`
 	// RefusedSize is what the portal refused, or failed, to scale down to. Nothing is drained for that size again.
 	RefusedSize *int `json:"refusedSize,omitempty"`
+	// Floor is how many workers the portal insists on; 0: nobody knows of any.
+	Floor int `json:"floor,omitempty"`
 	// Drift is the set of nodes, other than the size, for which the portal was asked once to restore the size.
 	Drift string `json:"drift,omitempty"`
 	// Version is the Kubernetes version last reached by the whole cluster, as spec.version writes it.

@@ -65,6 +65,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 	portal, cp := s.identity.Portal, s.controlPlane
 	var userID string
 	minted := isMinted(cp.Name, request.Name)
+	var refusal error
 	abandoned, next := append(slices.Clone(s.record.AbandonedNames), request.Name), mintName(cp.Name)
 	o := r.machinery().Step(ctx, creation.Creation{
 		Object: cp, Portal: portal, Type: journal.Create, Noun: "cluster", Target: request.Name,
@@ -72,6 +73,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 		WayOut: "set spec.clusterID to its id",
 		Call: func(ctx context.Context) (cloud.Created, error) {
 			job, err := portal.CreateCluster(ctx, request)
+			refusal = err
 			return cloud.Created{Job: job}, err
 		},
 		Accepted: func() {
@@ -86,7 +88,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 		Stranger: func(ctx context.Context) bool { return r.stranger(ctx, s) },
 		Created:  func(id string) { cp.Spec.ClusterID = id },
 		Failed: func() {
-			journal.PutRecord(cp, &journal.Record{Size: journal.SizeUnknown, AbandonedNames: abandoned})
+			journal.PutRecord(cp, &journal.Record{Size: journal.SizeUnknown, AbandonedNames: abandoned, Floor: s.record.Floor})
 			cp.Spec.ClusterName = next
 		},
 	})
@@ -97,7 +99,22 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 		r.event(s, infrav1.EventOperationSucceeded, "Create", "the portal created cluster %s (id %s)", request.Name, cp.Spec.ClusterID)
 		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 	}
+	if insistsOnWorkers(request.Size, refusal) {
+		return r.insist(ctx, s)
+	}
 	return o
+}
+
+// insist remembers that the portal makes no cluster without workers: the next request has one.
+func (r *Reconciler) insist(ctx context.Context, s *scope) outcome.Outcome {
+	err := r.change(ctx, s, func() {
+		s.record.Floor = 1
+		journal.PutRecord(s.controlPlane, s.record)
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Come(0)
 }
 
 func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, userID string) *journal.Record {
@@ -109,6 +126,7 @@ func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, use
 		NetworkID:      request.NetworkID,
 		VPCID:          request.VPCID,
 		AbandonedNames: s.record.AbandonedNames,
+		Floor:          s.record.Floor,
 	}
 }
 

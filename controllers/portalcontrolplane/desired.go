@@ -31,6 +31,8 @@ type desired struct {
 	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone; those that are being
 	// deleted do not count.
 	sum int
+	// stays is how many of sum nobody asks for: the portal does without no fewer.
+	stays int
 	// objects that ask for workers, those that are being deleted included.
 	objects int
 	// templates that the workers are made from, sorted.
@@ -92,6 +94,8 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	}
 	d.awaited = awaitedBy(s.cluster, deployments.Items)
 	d.sum += d.awaited.keptFor(d.sum, s.record.Size)
+	d.stays = max(0, s.record.Floor-d.sum)
+	d.sum += d.stays
 	if d.objects == 0 {
 		d.known = false // nobody has said a number yet: that is not zero
 	}

@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -63,6 +64,8 @@ func (r *Reconciler) notStarted(ctx context.Context, s *scope, op *journal.Opera
 		}
 		if cloud.IsUnknownOutcome(cause) {
 			s.record.Size = journal.SizeUnknown
+		} else if insistsOnWorkers(target(op), cause) {
+			s.record.Floor = 1
 		} else if target(op) < op.From && (cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) {
 			s.record.RefusedSize = ptr.To(target(op))
 		}
@@ -73,6 +76,12 @@ func (r *Reconciler) notStarted(ctx context.Context, s *scope, op *journal.Opera
 	}
 	key, attempt := s.attempt(op)
 	return r.backoff.Refuse(key, attempt, o)
+}
+
+// insistsOnWorkers tells whether the portal refused a cluster without workers; the specification names no lower bound.
+func insistsOnWorkers(size int, cause error) bool {
+	var refusal *cloud.Error
+	return size == 0 && cloud.IsInvalid(cause) && errors.As(cause, &refusal) && refusal.Field == "size"
 }
 
 // attempt names an operation to the backoff: the same target under the same identity is the same attempt.

@@ -218,6 +218,7 @@ func nodeViews(nodes []corev1.Node) []claims.Node {
 		views = append(views, claims.Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
 			Ready: util.IsNodeReady(n), Cordoned: n.Spec.Unschedulable, LastSet: n.Annotations[clusterv1.OwnerNameAnnotation],
+			Doomed: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint }),
 		})
 	}
 	return views
@@ -254,6 +255,9 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes are there", s.workers, s.desired.sum)
 	case s.plan.Unbound > 0:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
+	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
+		return outcome.DoneBecause(infrav1.WorkersReadyReason,
+			"one worker stays, which no Machine holds: the portal refuses a cluster without workers")
 	case s.plan.Free > 0 && s.record.Adopted:
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine: raise the "+
 			"replicas to keep them, or have the portal remove them; they are not removed from here", s.plan.Free, s.workers)

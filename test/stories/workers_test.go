@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
 // created and deleted are the requests that every story with a cluster begins and ends with.
@@ -267,6 +268,45 @@ func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	s.settled(2)
 	s.Expect(uids(s.nodes())).To(ConsistOf(before))
 	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.deleteAll()
+	s.gone()
+}
+
+// TestAutoscaler does by hand what the cluster autoscaler's Cluster API provider does: it marks the Machine and taints the
+// Node that it wants gone and lowers the replicas, in the end to none, which this portal refuses; then it scales up again
+// by what the template says of a worker.
+func TestAutoscaler(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	unwanted := s.machines()[0]
+	change(s, &unwanted, func(m *clusterv1.Machine) {
+		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.DeleteMachineAnnotation, "")
+	})
+	for _, n := range s.nodes() {
+		if n.Name == unwanted.Status.NodeRef.Name {
+			before := n.DeepCopy()
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectNoSchedule})
+			s.Expect(s.workload().Patch(s.Context(), &n, client.MergeFrom(before))).To(Succeed())
+		}
+	}
+	s.scale(1)
+	s.settled(1)
+	s.Expect(s.machines()[0].Name).NotTo(Equal(unwanted.Name), "the Machine that was marked is the one that went")
+	s.Eventually(func() []corev1.Taint { return s.nodes()[0].Spec.Taints }).Should(BeEmpty(), "the node that stays takes Pods")
+
+	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Status: 422, Code: "INVALID_PARAMETER", Field: "size", Count: 1})
+	s.scale(0)
+	s.Eventually(s.machines).Should(BeEmpty())
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
+		And(HavePrefix("True"), ContainSubstring("one worker stays, which no Machine holds: the portal refuses a cluster without workers")))
+	s.sameNodes()
+	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
+	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "which the autoscaler scales up from zero by")
+	s.scale(2)
+	s.settled(2)
+	s.sameNodes()
 	s.deleteAll()
 	s.gone()
 }
