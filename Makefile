@@ -145,7 +145,7 @@ manifests: $(CONTROLLER_GEN) ## Regenerate the CRDs and the RBAC role
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:dir=$(OUT)/config/rbac
 
 .PHONY: verify
-verify: verify-generated verify-format verify-lint ## Fail if generated files are stale, or vet or the linter complains
+verify: verify-generated verify-format verify-lint verify-manifests ## Fail if generated files are stale, or vet or a linter complains
 
 .PHONY: verify-generated
 verify-generated: $(CONTROLLER_GEN)
@@ -168,6 +168,17 @@ verify-format:
 .PHONY: verify-lint
 verify-lint: $(GOLANGCI_LINT)
 	$(GOLANGCI_LINT) run
+
+# There is no CPU limit: throttling would delay storing what the portal has answered.
+SCORED := --ignore-container-cpu-limit --enable-optional-test=container-seccomp-profile,container-ports-check
+
+.PHONY: verify-manifests
+verify-manifests: $(KUBE_SCORE) $(KUSTOMIZE)
+	@release=$$(mktemp -d); trap 'rm -rf "$$release"' EXIT; \
+	$(MAKE) --no-print-directory -s release-manifests RELEASE="$$release"; \
+	exceptions=$$(sed -n 's/^\([a-z-]*\): .*/--ignore-test=\1/p' hack/lint/exceptions.txt); \
+	$(KUBE_SCORE) score --kubernetes-version v1.36 --exit-one-on-warning --output-format ci $(SCORED) $$exceptions \
+		"$$release/infrastructure-components.yaml" >"$$release/findings" || { grep '^\[\(CRITICAL\|WARNING\)' "$$release/findings"; exit 1; }
 
 ##@ Run
 
