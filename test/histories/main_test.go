@@ -71,6 +71,12 @@ func (w world) String() string {
 	return text
 }
 
+// What a world needs to be worth it, and what it takes after the last sequence has begun.
+const (
+	shortest = time.Minute
+	windUp   = 45 * time.Second
+)
+
 // TestHistories runs the worlds one after the other. When they have a time, what one takes longer the next have less.
 func TestHistories(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
@@ -85,11 +91,16 @@ func TestHistories(t *testing.T) {
 	}
 	end := time.Now().Add(*soak)
 	for i, w := range chosen {
-		if *soak > 0 {
-			run.until = time.Now().Add(time.Until(end) / time.Duration(len(chosen)-i))
-		}
 		if interrupted.Err() != nil {
 			t.Fatal("interrupted")
+		}
+		if *soak > 0 {
+			share := time.Until(end) / time.Duration(len(chosen)-i)
+			if i > 0 && share < shortest {
+				t.Logf("no time left for %s", w)
+				continue
+			}
+			run.until = time.Now().Add(max(share-windUp, shortest/2))
 		}
 		t.Run(w.String(), func(t *testing.T) { inhabit(t, w, run) })
 	}
