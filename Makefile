@@ -53,7 +53,7 @@ $(BIN)/.core: $(TOOLS_MODULE)
 	@touch $@
 
 .PHONY: tools
-tools: $(CONTROLLER_GEN) $(KUSTOMIZE) ## Build the code generators into bin/
+tools: $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) ## Build the code generators into bin/
 
 $(CONTROLLER_GEN): $(TOOLS_MODULE)
 	@hack/tools/build.sh controller-gen sigs.k8s.io/controller-tools/cmd/controller-gen
@@ -139,10 +139,15 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 generate: $(CONTROLLER_GEN) ## Regenerate the deepcopy functions
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/... output:object:dir=$(OUT)/api/v1beta1
 
+REFERENCE := hack/release/reference
+
 .PHONY: manifests
-manifests: $(CONTROLLER_GEN) ## Regenerate the CRDs and the RBAC role
+manifests: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Regenerate the CRDs, the RBAC role and the reference of the types
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=$(OUT)/config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=manager-role paths=./controllers/... output:rbac:dir=$(OUT)/config/rbac
+	@mkdir -p $(OUT)/docs
+	$(CRD_REF_DOCS) --source-path api --config $(REFERENCE)/config.yaml --templates-dir $(REFERENCE) --renderer markdown \
+		--output-path $(OUT)/docs/reference.md --log-level ERROR
 
 .PHONY: verify
 verify: verify-generated verify-format verify-lint verify-manifests ## Fail if generated files are stale, or vet or a linter complains
