@@ -109,6 +109,11 @@ type scope struct {
 	identityReady, networkReady, deleting outcome.Outcome
 }
 
+// newScope begins a pass. A step that is not reached has nothing to tell: least of all that all is well.
+func newScope(cluster *clusterv1.Cluster, portalCluster *infrav1.PortalCluster) *scope {
+	return &scope{cluster: cluster, portalCluster: portalCluster, identityReady: outcome.Come(0), networkReady: outcome.Come(0)}
+}
+
 // Reconcile brings one PortalCluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	portalCluster := &infrav1.PortalCluster{}
@@ -125,7 +130,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		}
 		return ctrl.Result{}, err
 	}
-	s := &scope{cluster: cluster, portalCluster: portalCluster}
+	s := newScope(cluster, portalCluster)
 	before := portalCluster.DeepCopy()
 	defer func() {
 		if err := r.patchStatus(ctx, before, s); err != nil && reterr == nil {

@@ -3,12 +3,15 @@
 package portalcluster
 
 import (
+	"context"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -16,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -292,4 +296,35 @@ func TestDelete(t *testing.T) {
 	if got := b.events(); strings.Count(got, infrav1.EventNetworkRemains) != 1 {
 		t.Errorf("events: %s", got)
 	}
+}
+
+// TestNothingIsClaimedBeforeItIsReached has the very first write conflict, as happens when core writes at that moment: a
+// pass that got nowhere must not say that the object is provisioned, for that stays.
+func TestNothingIsClaimedBeforeItIsReached(t *testing.T) {
+	b := newBench(t, nil)
+	conflicts := 1 // yet to come
+	b.r.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if conflicts--; conflicts >= 0 {
+				return apierrors.NewConflict(schema.GroupResource{Resource: "portalclusters"}, obj.GetName(), nil)
+			}
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	})
+	b.reconcile(1) // notes that it is not paused, and no more
+	_, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
+	if c := b.get(); conflicts > 0 || ptr.Deref(c.Status.Initialization.Provisioned, false) || conditions.IsTrue(c, infrav1.ReadyCondition) {
+		t.Errorf("%d conflicts left, error %v, status %+v", conflicts, err, c.Status)
+	}
+	b.reconcile(5)
+	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+}
+
+func (b *bench) watching() client.WithWatch {
+	b.Helper()
+	w, ok := b.store.(client.WithWatch)
+	if !ok {
+		b.Fatal("the store cannot be watched")
+	}
+	return w
 }

@@ -42,7 +42,11 @@ func (s *scope) summarize() {
 	summary := outcome.Outcome{Reason: infrav1.ReadyReason}
 	status := metav1.ConditionTrue
 	for _, t := range []string{infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition} {
-		if c := conditions.Get(s.portalCluster, t); c != nil && c.Status != metav1.ConditionTrue {
+		c := conditions.Get(s.portalCluster, t)
+		if c == nil {
+			return // it was never reached
+		}
+		if c.Status != metav1.ConditionTrue {
 			summary, status = outcome.Outcome{Reason: c.Reason, Message: c.Message}, metav1.ConditionFalse
 			break
 		}

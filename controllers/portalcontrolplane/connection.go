@@ -23,7 +23,7 @@ import (
 
 // reconcileConnection reads Nodes and version of the workload cluster, and watches its Nodes.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.outcomes[infrav1.KubeconfigReadyCondition].IsDone() {
+	if !s.done(infrav1.KubeconfigReadyCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition KubeconfigReady")
 	}
 	workload, err := r.ClusterCache.GetClient(ctx, s.clusterKey())

@@ -45,7 +45,7 @@ const fetchedAnnotation = "infrastructure.cluster.x-k8s.io/fetched-at"
 // reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. A
 // kubeconfig that is there is only fetched again when it no longer works.
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.outcomes[infrav1.ProvisionedCondition].IsDone() {
+	if !s.done(infrav1.ProvisionedCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
 	}
 	stored := &corev1.Secret{}

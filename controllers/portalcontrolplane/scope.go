@@ -129,3 +129,9 @@ func (r *Reconciler) settle(ctx context.Context, s *scope, change func()) error 
 	}
 	return s.loadJournal()
 }
+
+// done tells whether the step of that condition was reached in this pass, and all is as it wants.
+func (s *scope) done(condition string) bool {
+	o, reached := s.outcomes[condition]
+	return reached && o.IsDone()
+}

@@ -139,7 +139,7 @@ func (s *scope) reportAvailable() {
 		break
 	}
 	outcome.Set(s.controlPlane, infrav1.AvailableCondition, status, summary)
-	if s.outcomes[infrav1.KubeconfigReadyCondition].IsDone() && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 }
@@ -161,7 +161,7 @@ func (s *scope) countReplicas() {
 		status.Versions = []clusterv1.StatusVersion{{Version: s.record.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
 	status.UpToDateReplicas = count(connected && s.record.Version == s.controlPlane.Spec.Version)
-	if s.outcomes[infrav1.ConnectedCondition].IsDone() && s.desired.known {
+	if s.done(infrav1.ConnectedCondition) && s.desired.known {
 		status.Workers = &infrav1.WorkerCounts{
 			Desired: int32(s.desired.sum),              //nolint:gosec // a count of workers
 			Size:    int32(max(0, s.record.Size)),      //nolint:gosec // a count of workers

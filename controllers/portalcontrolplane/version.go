@@ -21,7 +21,7 @@ import (
 
 // reconcileVersion upgrades the portal cluster when spec.version is newer than what its API server runs.
 func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Outcome {
-	if !s.outcomes[infrav1.ConnectedCondition].IsDone() {
+	if !s.done(infrav1.ConnectedCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
 	}
 	wanted := s.controlPlane.Spec.Version

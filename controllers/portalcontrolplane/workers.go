@@ -33,7 +33,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		}
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is scaled")
 	}
-	if !s.outcomes[infrav1.ConnectedCondition].IsDone() {
+	if !s.done(infrav1.ConnectedCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
 	}
 	if err := r.makePlan(ctx, s); err != nil {

@@ -46,8 +46,8 @@ func TestLinks(t *testing.T) {
 }
 
 var (
-	makeCall   = regexp.MustCompile(`(?m)(?:^|[$;&|] *)make ([a-z][a-z-]*)`)
-	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
+	makeCall   = regexp.MustCompile(`(?m)(?:^|[$;&|] *)make ([a-z][a-z0-9-]*)`)
+	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
 // TestMakeTargets: what users are told to make can be made.
