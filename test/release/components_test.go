@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -188,12 +189,16 @@ func TestBinary(t *testing.T) {
 	g.Expect(settings).To(ContainElements("CGO_ENABLED=0", "-trimpath=true"))
 }
 
-// TestMonitor: the optional ServiceMonitor selects the Service, and nothing else.
+// TestMonitor: the optional ServiceMonitor can be put over a release, and selects its Service.
 func TestMonitor(t *testing.T) {
 	g := NewWithT(t)
-	raw, err := os.ReadFile(filepath.Join(root, "config", "metrics", "monitor", "monitor.yaml"))
-	g.Expect(err).NotTo(HaveOccurred())
-	monitor := one(t, parse(t, string(raw)), "ServiceMonitor")
+	overlay := t.TempDir()
+	g.Expect(os.CopyFS(filepath.Join(overlay, "monitor"), os.DirFS(filepath.Join(root, "config", "metrics", "monitor")))).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(overlay, "components.yaml"), []byte(written(t, "infrastructure-components.yaml")), 0o600)).To(Succeed())
+	g.Expect(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte("resources: [components.yaml]\ncomponents: [monitor]\n"), 0o600)).To(Succeed())
+	out, err := exec.CommandContext(t.Context(), box.Binary("kustomize"), "build", overlay).CombinedOutput()
+	g.Expect(err).NotTo(HaveOccurred(), string(out))
+	monitor := one(t, parse(t, string(out)), "ServiceMonitor")
 	service := one(t, components(t), "Service")
 	g.Expect(monitor.GetNamespace()).To(Equal(service.GetNamespace()))
 	selector, found, err := unstructured.NestedStringMap(monitor.Object, "spec", "selector", "matchLabels")
