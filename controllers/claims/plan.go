@@ -76,8 +76,8 @@ func Make(v View) Plan {
 	}
 	leaving, free := v.decideHeld(p, claims, free)
 	v.decideGone(p, claims, leaving)
-	v.shield(p, claims)
 	free = v.bind(p, claims, free)
+	v.shield(p, claims)
 	p.Free = len(free)
 	v.decideSize(p, claims, leaving, free)
 	return *p
@@ -168,7 +168,7 @@ func (v View) shield(p *Plan, claims []claim) {
 		switch {
 		case v.Operation != Idle && !c.Shielded && !c.Unhealthy:
 			p.add(Shield, c.Name, nil)
-		case v.Operation == Idle && c.Shielded && ready:
+		case v.Operation == Idle && c.Shielded && ready && !p.has(Bind, c.Name): // another node may not be Ready
 			p.add(Unshield, c.Name, nil)
 		}
 		if c.node != nil && !ready {

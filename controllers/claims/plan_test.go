@@ -181,6 +181,10 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"swap m1/n3",
 		},
+		"swap, to a node that is not Ready, interrupted after the shield: it stays on": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1", notReady), three[1], three[2]}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", shielded)}},
+			"bind m3/n1",
+		},
 		"swap, next: a node that stays after all loses the autoscaler's taint first": {
 			View{Desired: 2, Size: 3, Nodes: []Node{node("n1", doomed), three[1], three[2]}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"uncordon m1/n1, swap m1/n3",
