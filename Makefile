@@ -93,25 +93,28 @@ release-manifests: $(KUSTOMIZE) ## Write what clusterctl installs and renders in
 PLATFORMS = linux/$(shell go env GOARCH)
 BASE := scratch
 comma := ,
-platforms = $(subst $(comma), ,$(PLATFORMS))
-binaries = $(patsubst linux/%,$(BIN)/image/manager-linux-%,$(platforms))
-# The name of the image for $$platform: IMG itself, unless there are several.
-image_name = $(IMG)$(if $(word 2,$(platforms)),-$${platform\#linux/})
+architectures = $(patsubst linux/%,%,$(subst $(comma), ,$(PLATFORMS)))
+binaries = $(architectures:%=$(BIN)/image/manager-linux-%)
+# The name of the image for $$arch: IMG itself, unless there are several.
+image_name = $(IMG)$(if $(word 2,$(architectures)),-$$arch)
 
 .PHONY: image
 image: docker $(binaries) ## Build the manager's image (IMG, PLATFORMS, BASE)
-	@# Attestations would make a list of every image, which docker manifest cannot put into a list.
-	@for platform in $(platforms); do \
-		BUILDX_NO_DEFAULT_ATTESTATIONS=1 docker build --platform $$platform --build-arg TARGETARCH=$${platform#linux/} \
+	@# Docker's builder of old, without buildx, mistakes every layer of an empty image for one of its own platform. With
+	@# buildx, attestations would make a list of every image, and docker manifest puts no lists into lists.
+	@for arch in $(architectures); do \
+		docker buildx version >/dev/null 2>&1 || [ $$arch = "$$(docker version --format '{{.Server.Arch}}')" ] || { \
+			echo "make image needs docker buildx for linux/$$arch" >&2; exit 1; }; \
+		BUILDX_NO_DEFAULT_ATTESTATIONS=1 docker build --platform linux/$$arch --build-arg TARGETARCH=$$arch \
 			--build-arg BASE=$(BASE) --tag $(image_name) . || exit 1; \
 		echo "$(image_name)"; \
 	done
 
 .PHONY: image-push
 image-push: image ## Build the image and push it; images for several platforms become one name
-	@for platform in $(platforms); do docker push $(image_name) || exit 1; done
-	@[ -z "$(word 2,$(platforms))" ] || { \
-		docker manifest create --amend $(IMG) $$(for platform in $(platforms); do echo $(image_name); done); \
+	@for arch in $(architectures); do docker push $(image_name) || exit 1; done
+	@[ -z "$(word 2,$(architectures))" ] || { \
+		docker manifest create --amend $(IMG) $$(for arch in $(architectures); do echo $(image_name); done); \
 		docker manifest push --purge $(IMG); \
 	}
 
