@@ -30,8 +30,8 @@ const (
 	WorkersReadyCondition = "WorkersReady"
 	// OperationInProgressCondition names the operation that runs at the portal.
 	OperationInProgressCondition = "OperationInProgress"
-	// TopologyUpgradableCondition says whether the topology controller would carry an upgrade to its end; only of Clusters
-	// with a topology.
+	// TopologyUpgradableCondition says whether the topology controller would carry an upgrade to its end. Only Clusters with a
+	// topology have it.
 	TopologyUpgradableCondition = "TopologyUpgradable"
 )
 
@@ -138,6 +138,11 @@ const (
 	// UpgradeConcurrencyTooLowReason: the Cluster's annotation topology.cluster.x-k8s.io/upgrade-concurrency is missing, or
 	// not above the number of its MachineDeployments; an upgrade would never reach them.
 	UpgradeConcurrencyTooLowReason = "UpgradeConcurrencyTooLow"
+	// MachineDeploymentsBehindReason: an upgrade in several steps waits for MachineDeployments that it would skip.
+	MachineDeploymentsBehindReason = "MachineDeploymentsBehind"
+	// KubeletVersionDiffersReason: Nodes report spec.version with another suffix, which is another version to the topology
+	// controller.
+	KubeletVersionDiffersReason = "KubeletVersionDiffers"
 )
 
 // Reasons of KubeconfigReady and Connected.

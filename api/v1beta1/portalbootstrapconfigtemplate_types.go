@@ -11,7 +11,7 @@ import (
 type PortalBootstrapConfigTemplateSpec struct {
 	// template of the PortalBootstrapConfigs.
 	// +required
-	Template PortalBootstrapConfigTemplateResource `json:"template,omitzero"`
+	Template PortalBootstrapConfigTemplateResource `json:"template"`
 }
 
 // PortalBootstrapConfigTemplateResource describes the PortalBootstrapConfigs made from the template.
@@ -39,7 +39,7 @@ type PortalBootstrapConfigTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec PortalBootstrapConfigTemplateSpec `json:"spec,omitzero"`
+	Spec PortalBootstrapConfigTemplateSpec `json:"spec"`
 }
 
 // PortalBootstrapConfigTemplateList is a list of PortalBootstrapConfigTemplates.

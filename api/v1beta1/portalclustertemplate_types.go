@@ -12,7 +12,7 @@ type PortalClusterTemplateSpec struct {
 	// template of the PortalClusters. Its spec cannot be changed: make a new PortalClusterTemplate and name it in the
 	// ClusterClass.
 	// +required
-	Template PortalClusterTemplateResource `json:"template,omitzero"`
+	Template PortalClusterTemplateResource `json:"template"`
 }
 
 // PortalClusterTemplateResource describes the PortalClusters made from the template.
@@ -64,7 +64,7 @@ type PortalClusterTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec PortalClusterTemplateSpec `json:"spec,omitzero"`
+	Spec PortalClusterTemplateSpec `json:"spec"`
 }
 
 // PortalClusterTemplateList is a list of PortalClusterTemplates.

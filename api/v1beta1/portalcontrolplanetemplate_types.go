@@ -12,7 +12,7 @@ type PortalControlPlaneTemplateSpec struct {
 	// template of the PortalControlPlanes. Its spec cannot be changed: make a new PortalControlPlaneTemplate and name it
 	// in the ClusterClass.
 	// +required
-	Template PortalControlPlaneTemplateResource `json:"template,omitzero"`
+	Template PortalControlPlaneTemplateResource `json:"template"`
 }
 
 // PortalControlPlaneTemplateResource describes the PortalControlPlanes made from the template.
@@ -60,7 +60,7 @@ type PortalControlPlaneTemplate struct {
 
 	// spec holds the template.
 	// +required
-	Spec PortalControlPlaneTemplateSpec `json:"spec,omitzero"`
+	Spec PortalControlPlaneTemplateSpec `json:"spec"`
 }
 
 // PortalControlPlaneTemplateList is a list of PortalControlPlaneTemplates.

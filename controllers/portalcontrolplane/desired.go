@@ -41,7 +41,9 @@ type desired struct {
 	youngest time.Time
 	// machines of the Cluster that are backed by PortalMachines.
 	machines []clusterv1.Machine
-	// awaited is what the Cluster's topology has yet to make; it is in the sum as far as the workers are there already.
+	// made are the MachineDeployments of the Cluster's topology; awaited are those that it has yet to make, which are in the
+	// sum as far as their workers are there already.
+	made    []clusterv1.MachineDeployment
 	awaited awaited
 }
 
@@ -92,7 +94,7 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 			d.count(m.ObjectMeta, ptr.To[int32](1), "")
 		}
 	}
-	d.awaited = awaitedBy(s.cluster, deployments.Items)
+	d.made, d.awaited = topologyOf(s.cluster, deployments.Items)
 	d.sum += d.awaited.keptFor(d.sum, s.record.Size)
 	d.stays = max(0, s.record.Floor-d.sum)
 	d.sum += d.stays

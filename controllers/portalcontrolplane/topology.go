@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/blang/semver/v4"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -26,19 +27,20 @@ type awaited struct {
 	replicas int // their sum
 }
 
-// awaitedBy compares the topology of the Cluster, if it has one, with its MachineDeployments.
-func awaitedBy(cluster *clusterv1.Cluster, deployments []clusterv1.MachineDeployment) (a awaited) {
+// topologyOf sorts out which MachineDeployments the Cluster's topology, if it has one, has made, and which it has yet to make.
+func topologyOf(cluster *clusterv1.Cluster, deployments []clusterv1.MachineDeployment) (made []clusterv1.MachineDeployment, a awaited) {
 	for _, wanted := range cluster.Spec.Topology.Workers.MachineDeployments {
-		exists := slices.ContainsFunc(deployments, func(md clusterv1.MachineDeployment) bool {
+		i := slices.IndexFunc(deployments, func(md clusterv1.MachineDeployment) bool {
 			return md.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == wanted.Name
 		})
-		if !exists {
-			a.names = append(a.names, wanted.Name)
-			a.replicas += int(ptr.Deref(wanted.Replicas, 1)) // core's default
+		if i >= 0 {
+			made = append(made, deployments[i])
+			continue
 		}
+		a.names = append(a.names, wanted.Name)
+		a.replicas += int(ptr.Deref(wanted.Replicas, 1)) // core's default
 	}
-	slices.Sort(a.names)
-	return a
+	return made, a
 }
 
 // keptFor is how many workers there are, beyond the sum, for the MachineDeployments that are still to come: those that the
@@ -72,23 +74,62 @@ func (s *scope) reportTopology() {
 		conditions.Delete(s.controlPlane, infrav1.TopologyUpgradableCondition)
 		return
 	}
-	outcome.Report(s.controlPlane, infrav1.TopologyUpgradableCondition, upgradable(s.cluster))
+	o := enoughConcurrency(s.cluster)
+	if o.IsDone() {
+		o = s.upgradable()
+	}
+	outcome.Report(s.controlPlane, infrav1.TopologyUpgradableCondition, o)
 }
 
-// upgradable tells whether an upgrade would reach the MachineDeployments. To the topology controller one is upgrading as long
-// as a kubelet's version is not its own, and the annotation is the number that may be at a time. The portal's upgrade
-// moves all nodes before any MachineDeployment; so when the first of them is to begin, all are upgrading already.
-func upgradable(cluster *clusterv1.Cluster) outcome.Outcome {
+// enoughConcurrency tells whether an upgrade would reach the MachineDeployments. To the topology controller one is upgrading
+// as long as a kubelet's version is not its own, and the annotation is the number that may be at a time. The portal's
+// upgrade moves all nodes before any MachineDeployment; so when the first of them is to begin, all are upgrading already.
+func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
 	deployments := len(cluster.Spec.Topology.Workers.MachineDeployments)
 	concurrency, err := strconv.Atoi(cluster.Annotations[clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation])
 	if err != nil {
 		concurrency = 1 // core's default
 	}
 	if deployments == 0 || concurrency > deployments {
-		return outcome.DoneBecause(infrav1.TopologyUpgradableReason, "")
+		return outcome.Outcome{}
 	}
 	return outcome.HoldFor(0, infrav1.UpgradeConcurrencyTooLowReason,
 		"set annotation %s of Cluster %s to a number above %d, the number of its MachineDeployments: the portal upgrades all nodes at once, "+
 			"so all MachineDeployments count as upgrading, and at %d the topology controller would not begin with the first of them",
 		clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation, cluster.Name, deployments, concurrency)
+}
+
+// upgradable tells whether MachineDeployments count as upgrading for ever, so that the control plane gets no further version.
+func (s *scope) upgradable() outcome.Outcome {
+	if !s.outcomes[infrav1.ConnectedCondition].IsDone() {
+		return outcome.Come(0) // what was told stays
+	}
+	version, wanted := s.controlPlane.Spec.Version, s.cluster.Spec.Topology.Version
+	var behind []string
+	for _, md := range s.desired.made {
+		if md.Spec.Template.Spec.Version != version {
+			behind = append(behind, md.Name)
+		}
+	}
+	if wanted != version && len(behind) > 0 && s.op == nil {
+		return outcome.HoldFor(0, infrav1.MachineDeploymentsBehindReason,
+			"the ClusterClass has the upgrade to %s go by %s, where the nodes are now and these MachineDeployments are not: %s; the topology "+
+				"controller would skip them, and waits for them. Set their spec.template.spec.version to %s, and upgrade one minor at a time",
+			wanted, version, list(behind), version)
+	}
+	for _, n := range s.nodes {
+		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) {
+			return outcome.HoldFor(0, infrav1.KubeletVersionDiffersReason,
+				"Node %s reports version %s, and the topology controller compares that with %s as text: MachineDeployments never cease to count "+
+					"as upgrading. A Cluster that is to be upgraded has to be created with spec.topology.version %s", n.Name, kubelet, version, kubelet)
+		}
+	}
+	return outcome.DoneBecause(infrav1.TopologyUpgradableReason, "")
+}
+
+// sameRelease tells whether two versions differ in their suffixes at most.
+func sameRelease(a, b string) bool {
+	x, errX := semver.ParseTolerant(a)
+	y, errY := semver.ParseTolerant(b)
+	return errX == nil && errY == nil && x.FinalizeVersion() == y.FinalizeVersion()
 }

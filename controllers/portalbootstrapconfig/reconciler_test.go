@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalbootstrapconfig
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+var key = client.ObjectKey{Namespace: "default", Name: "prod-workers-x7k2p-4fgh5"}
+
+// bench is a management cluster with one PortalBootstrapConfig.
+type bench struct {
+	*WithT
+	t       *testing.T
+	store   client.Client
+	config  *infrav1.PortalBootstrapConfig
+	machine *clusterv1.Machine
+	cluster *clusterv1.Cluster
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+	b := &bench{
+		WithT: NewWithT(t), t: t,
+		cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "prod"}},
+		machine: &clusterv1.Machine{ObjectMeta: meta, Spec: clusterv1.MachineSpec{ClusterName: "prod"}},
+		config:  &infrav1.PortalBootstrapConfig{ObjectMeta: meta},
+	}
+	b.machine.UID, b.config.UID = "machine-uid", "config-uid"
+	b.config.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: clusterv1.GroupVersion.String(), Kind: "Machine", Name: b.machine.Name, UID: b.machine.UID, Controller: ptr.To(true),
+	}}
+	return b
+}
+
+// reconcile stores what there is, if it is the first time, and reconciles once more than the Paused condition needs.
+func (b *bench) reconcile(more ...client.Object) ctrl.Result {
+	b.t.Helper()
+	if b.store == nil {
+		scheme := runtime.NewScheme()
+		for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+			b.Expect(add(scheme)).To(Succeed())
+		}
+		b.store = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(b.config).
+			WithObjects(append(more, b.cluster, b.machine, b.config)...).Build()
+	}
+	r := &Reconciler{Client: b.store}
+	var result ctrl.Result
+	for range 2 {
+		var err error
+		result, err = r.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: key})
+		b.Expect(err).NotTo(HaveOccurred())
+	}
+	b.Expect(b.store.Get(b.t.Context(), key, b.config)).To(Succeed())
+	return result
+}
+
+func (b *bench) secrets() []corev1.Secret {
+	b.t.Helper()
+	all := &corev1.SecretList{}
+	b.Expect(b.store.List(b.t.Context(), all)).To(Succeed())
+	return all.Items
+}
+
+func (b *bench) reason() string { return conditions.GetReason(b.config, infrav1.ReadyCondition) }
+
+// TestSecret: it is as the contract for bootstrap providers has it, and holds nothing.
+func TestSecret(t *testing.T) {
+	b := newBench(t)
+	b.reconcile()
+	b.Expect(b.secrets()).To(HaveLen(1))
+	secret := b.secrets()[0]
+	b.Expect(secret.Name).To(Equal(key.Name))
+	b.Expect(secret.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "prod"))
+	b.Expect(secret.Data).To(Equal(map[string][]byte{"value": {}}))
+	b.Expect(metav1.IsControlledBy(&secret, b.config)).To(BeTrue())
+	b.Expect(b.config.Status.DataSecretName).To(Equal(secret.Name))
+	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
+	b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
+}
+
+// TestStatusComesBack: clusterctl move brings the Secret along, but no status.
+func TestStatusComesBack(t *testing.T) {
+	b := newBench(t)
+	b.reconcile()
+	b.config.Status = infrav1.PortalBootstrapConfigStatus{}
+	b.Expect(b.store.Status().Update(t.Context(), b.config)).To(Succeed())
+	b.reconcile()
+	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
+	b.Expect(b.config.Status.DataSecretName).To(Equal(key.Name))
+	b.Expect(b.secrets()).To(HaveLen(1))
+}
+
+func TestWaitsForMachine(t *testing.T) {
+	b := newBench(t)
+	b.config.OwnerReferences = nil
+	b.reconcile()
+	b.Expect(b.reason()).To(Equal(infrav1.WaitingForMachineReason))
+	b.Expect(b.secrets()).To(BeEmpty())
+}
+
+// TestSecretOfSomebodyElse is not touched.
+func TestSecretOfSomebodyElse(t *testing.T) {
+	b := newBench(t)
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{"value": []byte("theirs")}}
+	result := b.reconcile(theirs)
+	b.Expect(b.reason()).To(Equal(infrav1.DataSecretTakenReason))
+	b.Expect(result.RequeueAfter).To(Equal(retryAfter))
+	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(BeNil())
+	b.Expect(b.secrets()[0].Data).To(Equal(map[string][]byte{"value": []byte("theirs")}))
+	b.Expect(b.store.Delete(t.Context(), theirs)).To(Succeed())
+	b.reconcile()
+	b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
+}
+
+func TestPausedAndDeleted(t *testing.T) {
+	b := newBench(t)
+	b.cluster.Spec.Paused = ptr.To(true)
+	b.reconcile()
+	b.Expect(conditions.IsTrue(b.config, clusterv1.PausedCondition)).To(BeTrue())
+	b.Expect(b.secrets()).To(BeEmpty())
+
+	b = newBench(t)
+	b.config.DeletionTimestamp, b.config.Finalizers = ptr.To(metav1.Now()), []string{"test.capportal.example/stay"}
+	b.reconcile()
+	b.Expect(b.secrets()).To(BeEmpty(), "nothing is made for what goes")
+}

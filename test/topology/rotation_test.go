@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestRotation changes the templates of the ClusterClass in ways that change nothing at the portal.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	w.apply()
+	w.settled(2)
+	nodes, machines, template := w.nodes(), names(w.machines()), w.template()
+
+	t.Log("a template of another name with equal content: only the annotation that tells where it is from changes")
+	w.useTemplates("renamed", nil)
+	w.Eventually(func() string { return w.template().Annotations[clusterv1.TemplateClonedFromNameAnnotation] }).Should(Equal("renamed"))
+	w.settled(2)
+	w.Expect(w.template().Name).To(Equal(template.Name))
+	w.Consistently(func() []string { return names(w.machines()) }, 3*time.Second).Should(ConsistOf(machines), "no Machine is replaced")
+
+	t.Log("a template that gives Machines another label: it is replaced, and the Machines with it, on the same nodes")
+	w.useTemplates("labelled", map[string]string{"tier": "gold"})
+	w.Eventually(func() string { return w.template().Name }).ShouldNot(Equal(template.Name))
+	w.Expect(w.template().Spec.Template.Spec).To(Equal(template.Spec.Template.Spec))
+	w.Eventually(func() []string { return names(w.machines()) }).ShouldNot(ContainElements(machines))
+	w.settled(2)
+	w.Expect(names(w.machines())).NotTo(ContainElement(BeElementOf(machines)))
+	w.Expect(w.nodes()).To(Equal(nodes))
+	w.Eventually(func() bool {
+		return apierrors.IsNotFound(box.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template))
+	}).Should(BeTrue(), "the template that nobody uses any more is deleted")
+	claims := &infrav1.PortalMachineList{}
+	w.list(claims)
+	for _, claim := range claims.Items {
+		w.Expect(claim.Labels).To(HaveKeyWithValue("tier", "gold"))
+	}
+	w.steady()
+	w.Expect(w.asked()).To(Equal([]string{createRequest}))
+}
+
+// TestVariableThatCannotChange asks for other workers than the portal cluster was created with, and takes that back.
+func TestVariableThatCannotChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.apply()
+	w.settled(1)
+	nodes, template := w.nodes(), w.template().Name
+	before := w.variable("serviceOfferingID", `"offering-8-32"`)
+	w.Eventually(w.condition(clusterv1.ClusterTopologyReconciledCondition)).Should(And(
+		HavePrefix("False "+clusterv1.ClusterTopologyReconciledFailedReason), ContainSubstring("workers cannot be changed")))
+	w.variable("serviceOfferingID", before)
+	w.settled(1)
+	w.Expect(w.template().Name).To(Equal(template))
+	w.Expect(w.nodes()).To(Equal(nodes))
+	w.Expect(w.asked()).To(Equal([]string{createRequest}))
+}
+
+// variable sets a variable of the Cluster, as JSON, and returns what it was.
+func (w *world) variable(variable, value string) (before string) {
+	w.Helper()
+	change(w, w.cluster, func(c *clusterv1.Cluster) {
+		for i := range c.Spec.Topology.Variables {
+			if v := &c.Spec.Topology.Variables[i]; v.Name == variable {
+				before, v.Value.Raw = string(v.Value.Raw), []byte(value)
+			}
+		}
+	})
+	return before
+}
+
+// useTemplates has the ClusterClass make workers from copies of its templates, under another name and with other labels.
+func (w *world) useTemplates(copies string, labels map[string]string) {
+	w.Helper()
+	original := client.ObjectKey{Namespace: w.namespace, Name: "portal-default-worker"}
+	machine, bootstrap := &infrav1.PortalMachineTemplate{}, &infrav1.PortalBootstrapConfigTemplate{}
+	w.Expect(box.Client.Get(w.Context(), original, machine)).To(Succeed())
+	w.Expect(box.Client.Get(w.Context(), original, bootstrap)).To(Succeed())
+	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: copies}
+	machine.ObjectMeta, bootstrap.ObjectMeta = meta, meta
+	machine.Spec.Template.ObjectMeta.Labels, bootstrap.Spec.Template.ObjectMeta.Labels = labels, labels
+	w.create(machine)
+	w.create(bootstrap)
+	change(w, w.class, func(c *clusterv1.ClusterClass) {
+		c.Spec.Workers.MachineDeployments[0].Infrastructure.TemplateRef.Name = copies
+		c.Spec.Workers.MachineDeployments[0].Bootstrap.TemplateRef.Name = copies
+	})
+}
+
+// template is the PortalMachineTemplate that the MachineDeployment names.
+func (w *world) template() *infrav1.PortalMachineTemplate {
+	w.Helper()
+	deployments := &clusterv1.MachineDeploymentList{}
+	w.list(deployments)
+	w.Expect(deployments.Items).To(HaveLen(1))
+	template := &infrav1.PortalMachineTemplate{}
+	key := client.ObjectKey{Namespace: w.namespace, Name: deployments.Items[0].Spec.Template.Spec.InfrastructureRef.Name}
+	w.Expect(box.Client.Get(w.Context(), key, template)).To(Succeed())
+	return template
+}
+
+func names(machines []clusterv1.Machine) (all []string) {
+	for _, m := range machines {
+		all = append(all, m.Name)
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestTemplatesCannotChange tries to change each kind of template that says anything. Only the topology controller's dry
+// run may, which it marks; everybody else's dry run tells the truth.
+func TestTemplatesCannotChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: "constant"}
+	cluster := &infrav1.PortalClusterTemplate{ObjectMeta: meta}
+	controlPlane := &infrav1.PortalControlPlaneTemplate{ObjectMeta: meta}
+	machine := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
+	machine.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "a", SSHKeyPair: "a"}
+	templates := map[client.Object]func(){
+		cluster:      func() { cluster.Spec.Template.Spec.ZoneID = "other" },
+		controlPlane: func() { controlPlane.Spec.Template.Spec.Description = "other" },
+		machine:      func() { machine.Spec.Template.Spec.SSHKeyPair = "other" },
+	}
+	for template, alter := range templates {
+		w.create(template)
+		original, _ := template.DeepCopyObject().(client.Object)
+		try := func(options ...client.PatchOption) error {
+			candidate, _ := template.DeepCopyObject().(client.Object)
+			return box.Client.Patch(t.Context(), candidate, client.MergeFrom(original), options...)
+		}
+		alter()
+		refused := And(MatchError(apierrors.IsInvalid, "IsInvalid"), MatchError(ContainSubstring("cannot be changed: make a new Portal")))
+		w.Expect(try()).To(refused, "%T", template)
+		w.Expect(try(client.DryRunAll)).To(refused, "%T", template)
+		template.SetAnnotations(map[string]string{clusterv1.TopologyDryRunAnnotation: ""})
+		w.Expect(try(client.DryRunAll)).To(Succeed(), "%T", template)
+		w.Expect(try()).To(refused, "%T: the mark is good for dry runs only", template)
+
+		w.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
+		template.SetLabels(map[string]string{"mine": "too"})
+		w.Expect(box.Client.Update(t.Context(), template)).To(Succeed(), "%T: its own metadata is nobody's business", template)
+	}
+}
