@@ -49,6 +49,12 @@ func line(second float64, agent, verb, object, body string) string {
 		at(second).Format(time.RFC3339Nano), at(second+0.01).Format(time.RFC3339Nano), field, body)
 }
 
+// brokenOff is an event whose request the client broke off; the server says so, whether it was carried out or not.
+func brokenOff(second float64, agent, verb, object, sent string) string {
+	text := line(second, agent, verb, object, `{"kind":"Status"}`)
+	return strings.Replace(text, `"code":200}`, `"code":504},"requestObject":`+sent, 1)
+}
+
 // Hooks of a Machine.
 const (
 	both      = `"` + infrav1.PreDrainHook + `":"","` + infrav1.PreTerminateHook + `":""`
@@ -145,6 +151,19 @@ var auditCases = []struct {
 		want: `core has changed the claim m1 from "" to "portal://1"`},
 	{name: "written first, logged last", size: 3, management: line(3.2, cores, "patch", "machines m1", machine(4, "c-w-1", terminate)) +
 		line(3.4, ours, "patch", "machines m1", machine(3, "c-w-1", terminate))},
+
+	{name: "we take a hook and do not wait for the answer", size: 3,
+		management: brokenOff(3, ours, "patch", "machines m1", `{"metadata":{"annotations":{}}}`) + line(4, cores, "patch", "machines m1", machine(4, "c-w-1", terminate)),
+		workload:   line(5, cores, "create", "pods/eviction p", evicted)},
+	{name: "we bind a claim and do not wait for the answer", management: brokenOff(3, ours, "patch", "portalmachines m1", `{"spec":{"providerID":"a"}}`) +
+		line(4, cores, "patch", "portalmachines m1", claimOn(4, "a"))},
+	{name: "core takes a hook when we have done something else", size: 3, want: "core has changed the hooks",
+		management: brokenOff(3, ours, "patch", "machines m1", `{"status":{"nodeRef":{}}}`) + line(4, cores, "patch", "machines m1", machine(4, "c-w-1", terminate))},
+	{name: "core takes a hook when what we did is known", size: 3, want: "core has changed the hooks",
+		management: brokenOff(3, ours, "patch", "machines m1", `{"metadata":{"annotations":{}}}`) + line(3.5, ours, "patch", "machines m1", machine(3, "c-w-1", both)) +
+			line(4, cores, "patch", "machines m1", machine(4, "c-w-1", terminate))},
+	{name: "core takes a hook before we try", size: 3, want: "core has changed the hooks",
+		management: line(3, cores, "patch", "machines m1", machine(3, "c-w-1", terminate)) + brokenOff(4, ours, "patch", "machines m1", `{"metadata":{"annotations":{}}}`)},
 
 	{name: "one manager after the other", management: line(3, ours, "first!patch", "portalmachines m1", claimOn(3, "a")) +
 		line(4, ours, "second!patch", "portalmachines m1", claimOn(4, "b"))},

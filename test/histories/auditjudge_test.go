@@ -3,6 +3,7 @@
 package histories
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -33,7 +34,8 @@ type auditor struct {
 	born             map[string]time.Time // Nodes, when they were created
 	pods             map[string]string    // on which Node
 	drains           []*drain
-	managers         []string // credentials, in the order in which they wrote
+	doubtful         map[string][]auditEvent // requests of which nobody knows whether they were carried out, by object
+	managers         []string                // credentials, in the order in which they wrote
 	written          map[string][]time.Time
 	counts           map[string]int // what was written by whom since somebody cleared them
 	busiest          int            // writes of our manager to one object within loopSpan
@@ -56,7 +58,7 @@ func newAuditor(report func(string, ...any)) *auditor {
 	return &auditor{
 		report:   report,
 		machines: map[string]auditObject{}, claims: map[string]auditObject{}, nodes: map[string]auditObject{},
-		born: map[string]time.Time{}, pods: map[string]string{}, written: map[string][]time.Time{}, counts: map[string]int{},
+		doubtful: map[string][]auditEvent{}, born: map[string]time.Time{}, pods: map[string]string{}, written: map[string][]time.Time{}, counts: map[string]int{},
 	}
 }
 
@@ -64,6 +66,11 @@ func newAuditor(report func(string, ...any)) *auditor {
 // it says which drains began.
 func (a *auditor) judge(management, workload []auditEvent) {
 	management, workload = inOrder(management), inOrder(workload)
+	for _, e := range slices.Concat(management, workload) {
+		if e.doubtful() {
+			a.doubtful[e.object()] = append(a.doubtful[e.object()], e)
+		}
+	}
 	for _, e := range management {
 		a.count(e)
 		if !e.succeeded() {
@@ -114,6 +121,24 @@ func inOrder(events []auditEvent) []auditEvent {
 	return sorted
 }
 
+// author is the event that changed what this one shows changed for the first time: itself, unless somebody who may do so had
+// sent such a field in a request that was broken off. What its sender has written since is no longer in doubt.
+func (a *auditor) author(e auditEvent, who, field string) auditEvent {
+	for _, d := range a.doubtful[e.object()] {
+		if e.who() != who && d.who() == who && d.Received.Before(e.Ended) && bytes.Contains(d.Sent, []byte(`"`+field+`"`)) {
+			return d
+		}
+	}
+	return e
+}
+
+// settleDoubts forgets the doubtful requests for an object whose sender has written it since.
+func (a *auditor) settleDoubts(e auditEvent) {
+	a.doubtful[e.object()] = slices.DeleteFunc(a.doubtful[e.object()], func(d auditEvent) bool {
+		return d.who() == e.who() && d.credential() == e.credential() && d.Ended.Before(e.Received)
+	})
+}
+
 // oneManager wants a manager that has been followed by another one to write no more.
 func (a *auditor) oneManager(e auditEvent) {
 	if e.who() != provider {
@@ -146,15 +171,18 @@ func (a *auditor) machineWritten(e auditEvent) {
 	a.machines[now.Metadata.Name] = now
 	drains, terminates := now.hooks()
 	drained, terminated := before.hooks()
-	if e.who() != provider && (drains != drained || terminates != terminated) {
-		a.report("%s %s has changed the hooks of Machine %s", clock(e), e.who(), now.Metadata.Name)
-	}
-	if was, is := before.Status.NodeRef.Name, now.Status.NodeRef.Name; was != is && e.who() != provider && (was != "" || e.who() != core) {
-		a.report("%s %s has changed the nodeRef of Machine %s from %q to %q", clock(e), e.who(), now.Metadata.Name, was, is)
+	by := a.author(e, provider, "annotations")
+	if by.who() != provider && (drains != drained || terminates != terminated) {
+		a.report("%s %s has changed the hooks of Machine %s", clock(e), by.who(), now.Metadata.Name)
 	}
 	if drained && !drains && terminates && now.Status.NodeRef.Name != "" {
-		a.drains = append(a.drains, &drain{node: now.Status.NodeRef.Name, machine: now.Metadata.Name, from: e.Received, surplus: a.books.surplus(e.Received)})
+		a.drains = append(a.drains, &drain{node: now.Status.NodeRef.Name, machine: now.Metadata.Name, from: by.Received, surplus: a.books.surplus(by.Received)})
 	}
+	by = a.author(e, provider, "nodeRef")
+	if was, is := before.Status.NodeRef.Name, now.Status.NodeRef.Name; was != is && by.who() != provider && (was != "" || by.who() != core) {
+		a.report("%s %s has changed the nodeRef of Machine %s from %q to %q", clock(e), by.who(), now.Metadata.Name, was, is)
+	}
+	a.settleDoubts(e)
 	for _, d := range a.drains {
 		if d.machine == now.Metadata.Name && d.to.IsZero() && (now.Status.NodeRef.Name != d.node || !terminates) {
 			d.to = e.Ended
@@ -176,10 +204,11 @@ func (a *auditor) claimWritten(e auditEvent) {
 	}
 	before := a.claims[now.Metadata.Name]
 	a.claims[now.Metadata.Name] = now
-	if e.who() == provider || before.Spec.ProviderID == now.Spec.ProviderID && before.Spec.Node == now.Spec.Node {
-		return
+	by := a.author(e, provider, "providerID")
+	if by.who() != provider && (before.Spec.ProviderID != now.Spec.ProviderID || before.Spec.Node != now.Spec.Node) {
+		a.report("%s %s has changed the claim %s from %q to %q", clock(e), by.who(), now.Metadata.Name, before.Spec.ProviderID, now.Spec.ProviderID)
 	}
-	a.report("%s %s has changed the claim %s from %q to %q", clock(e), e.who(), now.Metadata.Name, before.Spec.ProviderID, now.Spec.ProviderID)
+	a.settleDoubts(e)
 }
 
 // nodeWritten wants a Node to be deleted by the portal, or when the portal has written that its machine is gone; and to
@@ -208,8 +237,9 @@ func (a *auditor) nodeWritten(e auditEvent) {
 		a.born[now.Metadata.Name] = e.Received
 	}
 	if !before.Spec.Unschedulable && now.Spec.Unschedulable {
-		a.belongs("the cordon of Node "+now.Metadata.Name, now.Metadata.Name, e)
+		a.belongs("the cordon of Node "+now.Metadata.Name, now.Metadata.Name, a.author(e, core, "unschedulable"))
 	}
+	a.settleDoubts(e)
 }
 
 // podPlaced notes the Node of a Pod: the scheduler's choice, or its creator's.
@@ -259,8 +289,7 @@ func (a *auditor) count(e auditEvent) {
 	}
 	a.counts[what+" by "+e.who()]++
 	if e.who() == provider {
-		object := e.On.Resource + " " + e.On.Name
-		a.written[object] = append(a.written[object], e.Received)
+		a.written[e.object()] = append(a.written[e.object()], e.Received)
 	}
 }
 

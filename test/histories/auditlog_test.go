@@ -114,6 +114,11 @@ func (e auditEvent) succeeded() bool {
 	return e.Response.Code >= 200 && e.Response.Code < 300 && !strings.Contains(e.URI, "dryRun=")
 }
 
+// doubtful tells whether nobody knows if it was written: the client broke the request off, or the server gave up on it.
+func (e auditEvent) doubtful() bool { return e.Response.Code >= 500 }
+
+func (e auditEvent) object() string { return e.On.Resource + " " + e.On.Name }
+
 // credential tells one start of our manager from the next: each has a certificate of its own.
 func (e auditEvent) credential() string {
 	return strings.Join(e.User.Extra["authentication.kubernetes.io/credential-id"], " ")
