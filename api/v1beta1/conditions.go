@@ -216,6 +216,8 @@ const (
 	DeletingPortalClusterReason = "DeletingPortalCluster"
 	// WaitingForControlPlaneReason: the PortalControlPlane still exists.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
+	// AnnotationUnreadableReason: somebody has changed an annotation of this provider into what it cannot read.
+	AnnotationUnreadableReason = "AnnotationUnreadable"
 	// AccountChangedReason: the portal does not know the cluster, but another user created it; a person has to look.
 	AccountChangedReason = "AccountChanged"
 )

@@ -93,7 +93,7 @@ func (m Machinery) Step(ctx context.Context, c Creation) outcome.Outcome {
 	op, err := journal.Load(c.Object)
 	switch {
 	case err != nil:
-		return outcome.Fail(err)
+		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case op == nil:
 		return m.start(ctx, c)
 	case op.Unknown != "":

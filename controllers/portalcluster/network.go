@@ -41,7 +41,10 @@ func (s *scope) networkCreated(id string) outcome.Outcome {
 // dropOperation forgets an unfinished creation: spec.network.id settles it.
 func (r *Reconciler) dropOperation(ctx context.Context, s *scope) outcome.Outcome {
 	op, err := journal.Load(s.portalCluster)
-	if err == nil && op != nil {
+	if err != nil {
+		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+	}
+	if op != nil {
 		err = r.writer().Change(ctx, s.portalCluster, func() { journal.Put(s.portalCluster, nil) })
 	}
 	if err != nil {

@@ -66,6 +66,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 	var userID string
 	minted := isMinted(cp.Name, request.Name)
 	var refusal error
+	started := false
 	abandoned, next := append(slices.Clone(s.record.AbandonedNames), request.Name), mintName(cp.Name)
 	o := r.machinery().Step(ctx, creation.Creation{
 		Object: cp, Portal: portal, Type: journal.Create, Noun: "cluster", Target: request.Name,
@@ -78,6 +79,7 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 		},
 		Accepted: func() {
 			journal.PutRecord(cp, r.newRecord(s, request, userID))
+			started = true
 		},
 		Prepare: func(ctx context.Context) (err error) {
 			userID, err = portal.UserID(ctx)
@@ -98,6 +100,9 @@ func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateC
 	if o.IsDone() {
 		r.event(s, infrav1.EventOperationSucceeded, "Create", "the portal created cluster %s (id %s)", request.Name, cp.Spec.ClusterID)
 		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+	}
+	if started && s.op != nil && s.op.JobID != "" {
+		r.event(s, infrav1.EventOperationStarted, "Create", "the portal accepted to create cluster %s (job %s)", request.Name, s.op.JobID)
 	}
 	if insistsOnWorkers(request.Size, refusal) {
 		return r.insist(ctx, s)

@@ -97,7 +97,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 			reterr = err
 		}
 	}()
-	if !controlPlane.DeletionTimestamp.IsZero() {
+	switch {
+	case s.unreadable != nil:
+		return ctrl.Result{}, nil // status says so; a change of the annotation tells
+	case !controlPlane.DeletionTimestamp.IsZero():
 		return r.reconcileDelete(ctx, s)
 	}
 	return r.reconcileNormal(ctx, s)

@@ -43,13 +43,15 @@ type scope struct {
 	workers int // worker Nodes
 
 	outcomes map[string]outcome.Outcome
+	// unreadable says which of our annotations somebody has spoilt; then nothing is done.
+	unreadable error
 }
 
 // loadScope reads what every step needs. What is missing is no error: the steps say what they wait for.
 func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
-	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}}
-	if err := s.loadJournal(); err != nil {
-		return nil, err
+	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, record: &journal.Record{}}
+	if s.unreadable = s.loadJournal(); s.unreadable != nil {
+		return s, nil
 	}
 	var err error
 	if s.portalCluster, err = r.portalCluster(ctx, s); err != nil {

@@ -40,6 +40,10 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 func (s *scope) updateStatus() {
 	status := &s.controlPlane.Status
 	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, or core skips drain and hooks
+	if s.unreadable != nil {
+		outcome.Report(s.controlPlane, infrav1.AvailableCondition, outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable))
+		return
+	}
 	if deleting, found := s.outcomes[clusterv1.DeletingCondition]; found {
 		s.reportDeleting(deleting)
 		s.reportOperation()
