@@ -56,8 +56,15 @@ func (s *subject) mutations(from int) (all []string) {
 func (s *subject) changes() (all []string) {
 	s.Helper()
 	for _, e := range s.journal(s.Context()) {
-		if e.Object == "cluster" && e.To != string(emulator.ClusterRunning) {
-			all = append(all, strings.TrimSpace(e.To+" "+e.Detail))
+		if e.Object != "cluster" {
+			continue
+		}
+		switch state := emulator.ClusterState(e.To); state {
+		case emulator.ClusterScaling, emulator.ClusterUpgrading:
+			all = append(all, e.To+" "+e.Detail)
+		case emulator.ClusterCreating, emulator.ClusterDeleting, emulator.ClusterFailed:
+			all = append(all, e.To)
+		case emulator.ClusterRunning: // what it was doing has ended
 		}
 	}
 	return all

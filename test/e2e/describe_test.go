@@ -23,10 +23,11 @@ func describe(t *testing.T) {
 	quiet := s.described()
 	t.Logf("\n%s", quiet)
 	for _, object := range []string{
-		"Cluster/" + s.name, "ClusterInfrastructure - PortalCluster/" + s.name, "ControlPlane - PortalControlPlane/" + s.name,
-		"MachineDeployment/" + s.name + "-workers", "2 Machines...",
+		"Cluster " + s.key().String() + " ", "PortalCluster " + s.key().String() + " ",
+		"PortalControlPlane " + s.key().String() + ", " + olderVersion,
+		"MachineDeployment " + s.key().String() + "-workers, " + olderVersion, "2 Machines...",
 	} {
-		s.Expect(s.lineOf(quiet, object)).NotTo(ContainSubstring("False"), "the line of %s", object)
+		s.Expect(s.lineOf(quiet, object)).To(And(ContainSubstring("True"), Not(ContainSubstring("False"))), "the line of %s", object)
 	}
 
 	s.strike(emulator.Fault{Method: http.MethodPost, Path: createRoute + "/*/scale", Code: "INSUFFICIENT_CAPACITY"})

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -51,6 +52,10 @@ func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	// Specs mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	begin := time.Now()
 	code := 1
 	err := prepare(ctx)

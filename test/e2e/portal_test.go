@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -114,6 +115,8 @@ func emulatorPod(image string) *corev1.Pod {
 					"--kubernetes-binaries=/kubernetes", "--users-file=/users/users.yaml",
 					"--job-duration=all=" + jobs, "--victim-order=random", "--seed=1", "--journal=-",
 				},
+				// In it run the API servers of all clusters; without a share of their own they would get what others leave.
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
 				ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
 					TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(portalPort)},
 				}},
@@ -191,6 +194,10 @@ func (p *portal) ask(ctx context.Context, method, path string, body []byte) ([]b
 		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
+	for tries := 1; err != nil && method == http.MethodGet && tries < 10; tries++ { // the port forward is being made again
+		time.Sleep(time.Second)
+		response, err = http.DefaultClient.Do(request)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the emulator's admin listener: %w", err)
 	}

@@ -5,7 +5,6 @@
 package e2e
 
 import (
-	"flag"
 	"testing"
 	"time"
 
@@ -39,10 +38,6 @@ var together = []spec{
 }
 
 func TestSpecs(t *testing.T) {
-	// They mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
-	if err := flag.Set("test.parallel", "9"); err != nil {
-		t.Fatal(err)
-	}
 	for _, s := range alone {
 		t.Run(s.name, func(t *testing.T) { s.timed(t) })
 	}

@@ -29,7 +29,7 @@ import (
 const (
 	identityName = "portal-identity"
 	// patience is how long something may take: many times what it does on two idle cores.
-	patience = 4 * time.Minute
+	patience = 5 * time.Minute
 	// The Kubernetes versions that Clusters are created with and upgraded to.
 	olderVersion, newerVersion = "v1.34.9", "v1.35.6"
 )
