@@ -73,3 +73,16 @@ func TestMakeTargets(t *testing.T) {
 		t.Errorf("only %d uses of make were found", count)
 	}
 }
+
+// TestEveryPageIsFound: whoever begins with the README gets to every page.
+func TestEveryPageIsFound(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		if strings.HasPrefix(p.path, "docs"+string(filepath.Separator)) && !strings.Contains(string(readme), "("+filepath.ToSlash(p.path)) {
+			t.Errorf("README.md has no link to %s", p.path)
+		}
+	}
+}
