@@ -195,7 +195,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 		KubernetesVersionID: version.ID,
 		ServiceOfferingID:   parameters.ServiceOfferingID,
 		SSHKeyPair:          parameters.SSHKeyPair,
-		Size:                s.desired.sum + s.desired.awaited.replicas,
+		Size:                s.desired.firstSize(),
 		ControlNodes:        int(ptr.Deref(s.controlPlane.Spec.Replicas, 1)),
 		NetworkID:           s.portalCluster.Status.NetworkID,
 		VPCID:               s.portalCluster.Status.VPCID,

@@ -49,6 +49,9 @@ func (a awaited) keptFor(sum, size int) int {
 	return max(0, min(a.replicas, size-sum))
 }
 
+// firstSize is how many workers the portal cluster is created with.
+func (d *desired) firstSize() int { return max(d.sum, d.sum-d.stays+d.awaited.replicas) }
+
 // awaitTopology says for how long the creation waits for the MachineDeployments of the topology; afterwards it goes by what
 // spec.topology and spec.workers say.
 func (s *scope) awaitTopology(now time.Time) outcome.Outcome {

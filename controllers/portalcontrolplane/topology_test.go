@@ -85,6 +85,25 @@ func TestKeptFor(t *testing.T) {
 	}
 }
 
+func TestFirstSize(t *testing.T) {
+	tests := map[string]struct {
+		d    desired
+		want int
+	}{
+		"the MachineDeployments are there":              {desired{sum: 3}, 3},
+		"one is awaited":                                {desired{sum: 3, awaited: awaited{replicas: 2}}, 5},
+		"none wanted, the portal insists on one":        {desired{sum: 1, stays: 1}, 1},
+		"the portal insists on one, and that will come": {desired{sum: 1, stays: 1, awaited: awaited{replicas: 2}}, 2},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			if got := test.d.firstSize(); got != test.want {
+				t.Errorf("%d, want %d", got, test.want)
+			}
+		})
+	}
+}
+
 func TestAwaitTopology(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	after := func(age time.Duration, missing string, templates []string, workers *infrav1.WorkerParameters) outcome.Outcome {

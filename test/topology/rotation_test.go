@@ -3,12 +3,14 @@
 package topology
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,6 +67,43 @@ func TestVariableThatCannotChange(t *testing.T) {
 	w.Expect(w.template().Name).To(Equal(template))
 	w.Expect(w.nodes()).To(Equal(nodes))
 	w.Expect(w.asked()).To(Equal([]string{createRequest}))
+}
+
+// TestTemplateOfOtherWorkers does the same with a class whose control planes do not know what workers are made of: the topology
+// controller replaces the template, which takes a dry run that changes it; then nothing moves until that is taken back.
+func TestTemplateOfOtherWorkers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.forgetWorkers()
+	w.apply()
+	w.settled(1)
+	nodes, template := w.nodes(), w.template().Name
+	before := w.variable("serviceOfferingID", `"offering-8-32"`)
+	w.Eventually(func() string { return w.template().Spec.Template.Spec.ServiceOfferingID }).Should(Equal("offering-8-32"))
+	w.Expect(w.template().Name).NotTo(Equal(template))
+	w.Eventually(w.conditionOf(w.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.TemplateNotHonouredReason))
+	w.variable("serviceOfferingID", before)
+	w.settled(1)
+	w.Expect(w.nodes()).To(Equal(nodes))
+	w.Expect(w.asked()).To(Equal([]string{createRequest}))
+	w.neverFailed()
+}
+
+// forgetWorkers takes spec.workers out of the control plane's template, and out of the patches.
+func (w *world) forgetWorkers() {
+	w.Helper()
+	for _, o := range w.others {
+		template, _ := o.(*unstructured.Unstructured)
+		if template.GetKind() == "PortalControlPlaneTemplate" {
+			unstructured.RemoveNestedField(template.Object, "spec", "template", "spec", "workers")
+		}
+	}
+	for i := range w.class.Spec.Patches {
+		definitions := w.class.Spec.Patches[i].Definitions
+		w.class.Spec.Patches[i].Definitions = slices.DeleteFunc(definitions, func(d clusterv1.PatchDefinition) bool {
+			return d.Selector.Kind == "PortalControlPlaneTemplate"
+		})
+	}
 }
 
 // variable sets a variable of the Cluster, as JSON, and returns what it was.
