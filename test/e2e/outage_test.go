@@ -17,20 +17,25 @@ import (
 
 const (
 	outage = 2 * time.Minute
-	// knocks is how many requests may be made in vain meanwhile: one each 5 s, and not more.
-	knocks = 24
+	// knocks is how many requests may be made in vain meanwhile: for each of two Clusters one in 5 s, and not more.
+	knocks = 48
 )
 
-// portalAway: while the portal answers to nobody the cluster stays as it is, what is wanted waits and says why, and
-// afterwards it is done, once.
+// portalAway: while the portal answers to nobody clusters stay as they are. What is wanted waits and says why, and is done
+// afterwards, once; a job that was running is found to have ended.
 func portalAway(t *testing.T) {
 	s := prepareSubject(t)
-	s.create(1)
-	s.scaleTo(2)
-	s.Eventually(s.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the job of the scale in its annotation")
+	busy := s.another("busy")
+	for _, each := range []*subject{s, busy} {
+		each.apply(each.generate("", 1))
+	}
+	s.settled(1)
+	busy.settled(1)
+	busy.scaleTo(2)
+	s.Eventually(busy.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the job of the scale in its annotation")
 	asked := len(s.journal(s.Context()))
 	s.strike(emulator.Fault{Cut: true})
-	s.scaleTo(3)
+	s.scaleTo(2)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalUnavailableReason))
 	s.Consistently(func() string {
 		return s.condition(s.Context(), &clusterv1.Cluster{}, clusterv1.ClusterControlPlaneAvailableCondition)
@@ -39,7 +44,10 @@ func portalAway(t *testing.T) {
 	s.Expect(len(vain)).To(And(BeNumerically(">", 2), BeNumerically("<=", knocks)), "requests while the portal was away: %q", vain)
 	s.Expect(env.portal.removeFault(s.Context(), s.namespace)).To(Succeed())
 
-	s.settled(3)
-	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 1 → 2", "Scaling size 2 → 3"}))
+	s.settled(2)
+	busy.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{"Creating", "Creating", "Scaling size 1 → 2", "Scaling size 1 → 2"}))
+	busy.delete()
 	s.remove()
+	s.Expect(busy.portalClusters(s.Context())).To(BeEmpty(), "clusters left at the portal")
 }
