@@ -61,6 +61,8 @@ const (
 	JobStuckReason = "JobStuck"
 	// OutcomeUnknownReason: a call was cut off, and the portal may or may not have acted on it; a person has to look.
 	OutcomeUnknownReason = "OutcomeUnknown"
+	// AnnotationUnreadableReason: somebody has changed an annotation of this provider into what it cannot read.
+	AnnotationUnreadableReason = "AnnotationUnreadable"
 	// InternalErrorReason: something unexpected; the manager's log tells more.
 	InternalErrorReason = "InternalError"
 )
@@ -216,8 +218,6 @@ const (
 	DeletingPortalClusterReason = "DeletingPortalCluster"
 	// WaitingForControlPlaneReason: the PortalControlPlane still exists.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
-	// AnnotationUnreadableReason: somebody has changed an annotation of this provider into what it cannot read.
-	AnnotationUnreadableReason = "AnnotationUnreadable"
 	// AccountChangedReason: the portal does not know the cluster, but another user created it; a person has to look.
 	AccountChangedReason = "AccountChanged"
 )

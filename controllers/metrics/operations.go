@@ -65,7 +65,7 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	for _, obj := range objects {
 		op, err := journal.Load(obj)
 		if err != nil || op == nil || sums[op.Type] == nil {
-			continue // one that cannot be read shows in the log of its reconciler
+			continue // one that cannot be read shows in a condition
 		}
 		sums[op.Type].add(op)
 	}

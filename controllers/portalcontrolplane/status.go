@@ -41,7 +41,7 @@ func (s *scope) updateStatus() {
 	status := &s.controlPlane.Status
 	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, or core skips drain and hooks
 	if s.unreadable != nil {
-		outcome.Report(s.controlPlane, infrav1.AvailableCondition, outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable))
+		s.reportUnreadable()
 		return
 	}
 	if deleting, found := s.outcomes[clusterv1.DeletingCondition]; found {
@@ -64,6 +64,16 @@ func (s *scope) updateStatus() {
 	s.reportAvailable()
 	s.reportTopology()
 	s.countReplicas()
+}
+
+// reportUnreadable says why nothing is done, not even a deletion.
+func (s *scope) reportUnreadable() {
+	o := outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable)
+	if !s.controlPlane.DeletionTimestamp.IsZero() {
+		s.reportDeleting(o)
+		return
+	}
+	outcome.Report(s.controlPlane, infrav1.AvailableCondition, o)
 }
 
 func (s *scope) reportDeleting(o outcome.Outcome) {

@@ -104,8 +104,9 @@ func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
 
 // upgradable tells whether MachineDeployments count as upgrading for ever, so that the control plane gets no further version.
 func (s *scope) upgradable() outcome.Outcome {
-	if !s.outcomes[infrav1.ConnectedCondition].IsDone() {
-		return outcome.Come(0) // what was told stays
+	workers, reached := s.outcomes[infrav1.WorkersReadyCondition]
+	if !reached || workers.Kind == outcome.Blocked || workers.Kind == outcome.Failed {
+		return outcome.Come(0) // this pass has not read them: what was told stays
 	}
 	version, wanted := s.controlPlane.Spec.Version, s.cluster.Spec.Topology.Version
 	var behind []string

@@ -199,7 +199,7 @@ func TestReportTopology(t *testing.T) {
 				}
 			}
 			before := c.DeepCopy()
-			s.outcomes[infrav1.ConnectedCondition] = outcome.WaitFor(0, infrav1.ConnectionDownReason, "")
+			s.outcomes[infrav1.WorkersReadyCondition] = outcome.BlockedBy(infrav1.WaitingForConnectionReason, "")
 			s.nodes, s.desired = nil, desired{}
 			s.reportTopology()
 			if after := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition); *after != *before {
@@ -228,5 +228,25 @@ func scopeWithTopology() *scope {
 	s := &scope{controlPlane: &infrav1.PortalControlPlane{}, cluster: withTopology(1, 1), nodes: make([]corev1.Node, 1), outcomes: map[string]outcome.Outcome{}}
 	s.cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: "100"}
 	s.desired.made = []clusterv1.MachineDeployment{deploymentOf("a"), deploymentOf("b")}
+	s.outcomes[infrav1.WorkersReadyCondition] = outcome.Outcome{}
 	return s
+}
+
+// TestReportTopologyKeepsWhatWasTold: a pass that ended before it read the MachineDeployments knows nothing new.
+func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
+	s := scopeWithTopology()
+	s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = "v1.36.3", "v1.35.6"
+	s.desired.made[0].Spec.Template.Spec.Version, s.desired.made[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
+	s.reportTopology()
+	told := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition)
+	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}} {
+		s.desired.made, s.outcomes = nil, map[string]outcome.Outcome{}
+		if o != nil {
+			s.outcomes[infrav1.WorkersReadyCondition] = *o
+		}
+		s.reportTopology()
+		if now := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); now != told || now != infrav1.MachineDeploymentsBehindReason {
+			t.Errorf("after %+v: %s", o, now)
+		}
+	}
 }

@@ -132,7 +132,7 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 	case s.plan.Order == claims.OldestFirst:
 		r.event(s, infrav1.EventVictimOrder, "scale", "the portal removed the oldest workers, not the newest: from now on it is expected to, and the oldest are drained")
 	default:
-		r.event(s, infrav1.EventVictimOrder, "scale", "the portal removed other workers than those that were drained: from now on nothing is "+
+		r.event(s, infrav1.EventVictimOrder, "scale", "the portal removed other workers than were expected to go: from now on nothing is "+
 			"expected of it, and it is asked to remove workers only when all Machines that go are drained")
 	}
 	return err
