@@ -104,7 +104,7 @@ func (l *life) live(ctx context.Context, sequences int) error {
 		return errors.Join(fmt.Errorf("creation: %w", err), l.delete(ctx))
 	}
 	for range sequences {
-		if l.timeIsOver() {
+		if l.sequence > 0 && l.timeIsOver() {
 			break
 		}
 		l.sequence++

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -71,11 +72,15 @@ func (w world) String() string {
 	return text
 }
 
-// What a world needs to be worth it, and what it takes after the last sequence has begun.
-const (
-	shortest = time.Minute
-	windUp   = 45 * time.Second
-)
+// worth is how long a world has to last for something to happen in it: a minute is over before all is set up, and another
+// one is needed to end it.
+const worth = 3 * time.Minute
+
+// affordable are the worlds for which there is time; the seed says which.
+func affordable(within time.Duration, seed int64) []world {
+	first := int(uint64(seed) % uint64(len(worlds))) //nolint:gosec // an index
+	return slices.Concat(worlds[first:], worlds[:first])[:min(len(worlds), max(1, int(within/worth)))]
+}
 
 // TestHistories runs the worlds one after the other. When they have a time, what one takes longer the next have less.
 func TestHistories(t *testing.T) {
@@ -85,7 +90,7 @@ func TestHistories(t *testing.T) {
 	chosen, run := worlds, plan{sequences: *sequences, parallel: *clusters}
 	switch {
 	case *soak > 0:
-		run.sequences = math.MaxInt
+		chosen, run.sequences = affordable(*soak, *firstSeed), math.MaxInt
 	case *sequences == 0:
 		chosen, run = worlds[:1], plan{sequences: fewSequences, parallel: fewClusters, short: true}
 	}
@@ -95,12 +100,7 @@ func TestHistories(t *testing.T) {
 			t.Fatal("interrupted")
 		}
 		if *soak > 0 {
-			share := time.Until(end) / time.Duration(len(chosen)-i)
-			if i > 0 && share < shortest {
-				t.Logf("no time left for %s", w)
-				continue
-			}
-			run.until = time.Now().Add(max(share-windUp, shortest/2))
+			run.until = time.Now().Add(time.Until(end)/time.Duration(len(chosen)-i) - worth/3)
 		}
 		t.Run(w.String(), func(t *testing.T) { inhabit(t, w, run) })
 	}

@@ -134,7 +134,7 @@ func (g *globe) length() int {
 func (g *globe) liveOnce(ctx context.Context) bool {
 	g.mu.Lock()
 	left := min(g.length(), g.plan.sequences-g.begun)
-	if left <= 0 || g.timeIsOver() || ctx.Err() != nil || g.lives == accounts {
+	if left <= 0 || g.lives >= g.plan.parallel && g.timeIsOver() || ctx.Err() != nil || g.lives == accounts {
 		g.mu.Unlock()
 		return false
 	}
