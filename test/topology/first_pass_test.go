@@ -3,6 +3,7 @@
 package topology
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
 // TestFirstPassFails keeps the topology controller from making MachineDeployments in its first pass: from then on it waits
@@ -27,9 +29,11 @@ func TestFirstPassFails(t *testing.T) {
 	w.apply()
 	told := w.conditionOf(w.controlPlane(), infrav1.ProvisionedCondition)
 	w.Eventually(told).Should(And(HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("workers-0, workers-1")))
-	begin := time.Now()
 	w.Eventually(w.asked).Should(Equal([]string{createRequest}))
-	w.Expect(time.Since(begin)).To(BeNumerically(">", 40*time.Second), "it waits for a minute")
+	controlPlane := w.controlPlane()
+	w.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())
+	created := slices.IndexFunc(w.journal(), func(e emulator.Entry) bool { return e.Method == "POST" && e.Route == "/kubernetes-clusters" })
+	w.Expect(w.journal()[created].Time).To(BeTemporally(">=", controlPlane.CreationTimestamp.Add(time.Minute)), "it waits for a minute")
 	allow()
 	w.settled(3)
 	w.Expect(w.asked()).To(Equal([]string{createRequest}), "no worker was given back in between")

@@ -36,7 +36,7 @@ const (
 	oldest   = "v1.34.9"
 	newer    = "v1.35.6"
 	newest   = "v1.36.3"
-	patience = 3 * time.Minute
+	patience = 5 * time.Minute // machines of CI boot API servers slowly
 )
 
 // world is one Cluster with a topology, in a namespace and an account of its own.
