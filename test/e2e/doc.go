@@ -4,7 +4,7 @@
 // release manifests and our image, installed by clusterctl from a local repository, with the emulated portal as a Pod.
 //
 //	make test-e2e
-//	go test -tags e2e ./test/e2e -v -timeout 60m -run 'TestSpecs/.*/scale'
+//	go test -tags e2e ./test/e2e -v -timeout 60m -run 'TestSpecs/together/^scale$'
 //
 // # What runs where
 //

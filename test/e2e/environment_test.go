@@ -60,7 +60,11 @@ func run(m *testing.M) int {
 	code := 1
 	err := prepare(ctx)
 	if err == nil {
+		uninterrupted := context.AfterFunc(ctx, func() { interrupted(stop) })
 		code = m.Run()
+		if !uninterrupted() {
+			select {} // until interrupted has ended the process
+		}
 		env.report.print(os.Stdout, time.Since(begin))
 	} else {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -73,6 +77,16 @@ func run(m *testing.M) int {
 		return 1
 	}
 	return code
+}
+
+// interrupted removes what the tests have made while specs still run, and ends the process. Another signal does not wait.
+func interrupted(again func()) {
+	again()
+	fmt.Fprintln(os.Stderr, "e2e: interrupted, removing what was made")
+	if err := env.close(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+	}
+	os.Exit(1)
 }
 
 // prepare makes the management cluster and installs everything in it.

@@ -91,8 +91,10 @@ func connect(name, kubeconfig string) (*management, error) {
 			return nil, err
 		}
 	}
-	m.Client, err = client.New(m.config, client.Options{Scheme: scheme})
-	return m, err
+	if m.Client, err = client.New(m.config, client.Options{Scheme: scheme}); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // load copies images from docker into all nodes.

@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ const (
 	knocks = 48
 )
 
-// portalAway: while the portal answers to nobody clusters stay as they are. What is wanted waits and says why, and is done
+// portalAway: while the portal answers to nobody what it should (503, as in maintenance) clusters stay as they are. What is wanted waits and says why, and is done
 // afterwards, once; a job that was running is found to have ended.
 func portalAway(t *testing.T) {
 	s := prepareSubject(t)
@@ -34,7 +35,7 @@ func portalAway(t *testing.T) {
 	busy.scaleTo(2)
 	s.Eventually(busy.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the job of the scale in its annotation")
 	asked := len(s.journal(s.Context()))
-	s.strike(emulator.Fault{Cut: true})
+	s.strike(emulator.Fault{Status: http.StatusServiceUnavailable})
 	s.scaleTo(2)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalUnavailableReason))
 	s.Consistently(func() string {
