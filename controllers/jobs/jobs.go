@@ -30,15 +30,24 @@ const (
 // Follower remembers when to look at which job next. The zero value is ready to use.
 type Follower struct {
 	mu   sync.Mutex
-	next map[string]time.Time
+	next map[string]look
+}
+
+// look is when a job is asked for next, and what kept the last answer from coming (Done: nothing did).
+type look struct {
+	at      time.Time
+	trouble outcome.Outcome
 }
 
 // Look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Later while it runs and
 // when it is not the time to look, Hold when it is stuck, and whatever an error means. The bool tells whether the error
 // was that the portal does not know the job.
 func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, op *journal.Operation) (cloud.Job, bool, outcome.Outcome) {
-	if left := time.Until(f.due(op)); left > 0 {
-		return cloud.Job{}, false, outcome.Come(left)
+	if next := f.due(op); time.Until(next.at) > 0 {
+		if next.trouble.IsDone() {
+			return cloud.Job{}, false, outcome.Come(time.Until(next.at))
+		}
+		return cloud.Job{}, false, next.trouble.In(time.Until(next.at))
 	}
 	ticket, err := portal.Reserve(flow, cloud.Poll)
 	if err != nil {
@@ -48,7 +57,7 @@ func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, 
 	job, err := portal.Job(cloud.WithTicket(ctx, ticket), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
-		return cloud.Job{}, true, f.later(op, trouble(outcome.From(err)))
+		return cloud.Job{}, true, f.later(op, outcome.Come(troublePoll))
 	case err != nil:
 		return cloud.Job{}, false, f.later(op, trouble(outcome.From(err)))
 	case job.Done():
@@ -93,19 +102,23 @@ func (f *Follower) later(op *journal.Operation, o outcome.Outcome) outcome.Outco
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == nil {
-		f.next = map[string]time.Time{}
+		f.next = map[string]look{}
 	}
-	f.next[op.JobID] = time.Now().Add(o.After)
+	next := look{at: time.Now().Add(o.After)}
+	if o.Kind != outcome.Later {
+		next.trouble = o // until the next look: nobody should take a job for running that nobody can see
+	}
+	f.next[op.JobID] = next
 	return o
 }
 
-func (f *Follower) due(op *journal.Operation) time.Time {
+func (f *Follower) due(op *journal.Operation) look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if at, found := f.next[op.JobID]; found {
 		return at
 	}
-	return op.Time.Add(firstLook)
+	return look{at: op.Time.Add(firstLook)}
 }
 
 func (f *Follower) forget(jobID string) {

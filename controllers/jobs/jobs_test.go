@@ -187,15 +187,19 @@ func counted(t *testing.T, outcome string) uint64 {
 }
 
 // TestTroubleIsNotPolledFast: a portal that does not answer, or refuses to, is asked at most twice a minute, whatever
-// events there are.
+// events there are, and all that while it is told.
 func TestTroubleIsNotPolledFast(t *testing.T) {
 	for _, status := range []int{400, 403, 409, 500, 503} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: status})
 				for range 600 {
-					if _, gone, o := b.look(); o.IsDone() || gone {
+					_, gone, o := b.look()
+					if o.IsDone() || gone {
 						t.Fatalf("gone %v, %+v", gone, o)
+					}
+					if told := o.Kind != outcome.Later; told != (len(b.polls()) > 0) {
+						t.Fatalf("after %d requests: %+v", len(b.polls()), o)
 					}
 					time.Sleep(time.Second)
 				}

@@ -53,10 +53,16 @@ func (r *Reconciler) start(ctx context.Context, s *scope, op *journal.Operation,
 	return r.jobs.Accepted(s.identity.Portal, op, outcome.Outcome{})
 }
 
+// unheardRetry is how long an operation whose answer nobody heard is left to show its effect before it is decided anew.
+const unheardRetry = 30 * time.Second
+
 // notStarted drops the intent of a call that failed. Nobody may know whether a call that was cut off had an effect: then
 // the workers have to be counted, and the decision is made anew; a portal that did act on it answers that it is busy.
 func (r *Reconciler) notStarted(ctx context.Context, s *scope, op *journal.Operation, cause error) outcome.Outcome {
 	o := outcome.From(cause)
+	if cloud.IsUnknownOutcome(cause) {
+		o = outcome.WaitFor(unheardRetry, infrav1.PortalUnavailableReason, "nobody heard the portal's answer; trying again: %v", cause)
+	}
 	err := r.settle(ctx, s, func() {
 		journal.Put(s.controlPlane, nil)
 		if op.Type != journal.Scale {

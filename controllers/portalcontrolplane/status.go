@@ -94,7 +94,7 @@ func (s *scope) reportOperation() {
 		running = metav1.ConditionTrue
 		o = outcome.Outcome{Reason: reason, Message: describe(s.op) + jobOf(s.op)}
 		if stuck.Kind == outcome.Hold || stuck.Kind == outcome.Wait {
-			o = outcome.Outcome{Reason: stuck.Reason, Message: stuck.Message}
+			o = outcome.Outcome{Reason: stuck.Reason, Message: o.Message + ": " + stuck.Message}
 		}
 	}
 	outcome.Set(s.controlPlane, infrav1.OperationInProgressCondition, running, o)

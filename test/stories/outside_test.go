@@ -3,12 +3,15 @@
 package stories
 
 import (
+	"flag"
 	"slices"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -118,6 +121,43 @@ func TestHealthCheckCostsOneMachine(t *testing.T) {
 	names := s.machineNames()
 	s.Consistently(s.machineNames, 20*time.Second).Should(Equal(names), "one replacement, and that is that")
 	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.deleteAll()
+	s.gone()
+}
+
+var dead = flag.Duration("dead", 30*time.Second, "how long the node of TestDeadNode is dead")
+
+// TestDeadNode has a kubelet die under the eyes of a MachineHealthCheck: however long that lasts, it costs one Machine at
+// most, since a new one would get the same node; then a condition says what a person can do. The portal is not asked.
+func TestDeadNode(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	check.Spec.ClusterName = name
+	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
+	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{
+		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](1)},
+	}
+	s.create(check)
+	first := s.machineNames()
+	node := s.nodes()[0]
+	s.Expect(s.workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":null}}}`)))).To(Succeed())
+
+	replaced := func() int {
+		return len(slices.DeleteFunc(s.machineNames(), func(m string) bool { return slices.Contains(first, m) }))
+	}
+	s.Eventually(replaced).Should(Equal(1), "the health check tries once")
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
+		And(HavePrefix("False "+infrav1.NodesNotReadyReason), ContainSubstring(node.Name), ContainSubstring("ask its support")))
+	second := s.machineNames()
+	s.Consistently(s.machineNames, *dead).Should(Equal(second), "and no more")
+	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+
+	s.Expect(s.workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":"fake"}}}`)))).To(Succeed())
+	s.settled(2)
+	s.sameNodes()
 	s.deleteAll()
 	s.gone()
 }

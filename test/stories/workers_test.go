@@ -75,8 +75,10 @@ func TestSumOfDeployments(t *testing.T) {
 	s.apply()
 	more := newDeployment(meta, 1)
 	more.Spec.Template.Spec.InfrastructureRef.Name = name // the same template
+	more.Spec.Template.Labels = map[string]string{poolLabel: "more"}
 	s.create(more)
 	s.settled(3)
+	s.Eventually(s.pools).Should(ConsistOf("", "", "more"), "labels of a Machine reach the node that it holds")
 	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
 	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 	s.Expect(box.Client.Delete(s.Context(), more)).To(Succeed())
@@ -85,6 +87,16 @@ func TestSumOfDeployments(t *testing.T) {
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
+}
+
+// poolLabel is of a domain that core hands on from Machines to Nodes.
+const poolLabel = "node.cluster.x-k8s.io/pool"
+
+func (s *story) pools() (pools []string) {
+	for _, n := range s.nodes() {
+		pools = append(pools, n.Labels[poolLabel])
+	}
+	return pools
 }
 
 // TestMachineDeletionAsksThePortalNothing deletes a Machine: it is replaced, its node stays.
