@@ -100,10 +100,7 @@ func TestHealthCheckCostsOneMachine(t *testing.T) {
 	s := tell(t)
 	s.apply()
 	s.settled(2)
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	check.Spec.ClusterName = name
-	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
-	s.create(check)
+	s.checkHealth()
 	lost := s.nodes()[0]
 	first := s.machines()
 	s.Expect(s.workload().Delete(s.Context(), &lost)).To(Succeed())
@@ -134,13 +131,7 @@ func TestDeadNode(t *testing.T) {
 	s := tell(t)
 	s.apply()
 	s.settled(2)
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	check.Spec.ClusterName = name
-	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
-	check.Spec.Checks.UnhealthyNodeConditions = []clusterv1.UnhealthyNodeCondition{
-		{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](1)},
-	}
-	s.create(check)
+	s.checkHealth(clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](1)})
 	first := s.machineNames()
 	node := s.nodes()[0]
 	s.Expect(s.workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":null}}}`)))).To(Succeed())
@@ -160,6 +151,16 @@ func TestDeadNode(t *testing.T) {
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
+}
+
+// checkHealth has a MachineHealthCheck look after all Machines.
+func (s *story) checkHealth(unhealthy ...clusterv1.UnhealthyNodeCondition) {
+	s.Helper()
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	check.Spec.ClusterName = name
+	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
+	check.Spec.Checks.UnhealthyNodeConditions = unhealthy
+	s.create(check)
 }
 
 func (s *story) machineNames() (names []string) {
