@@ -99,42 +99,47 @@ func (v View) victims(count int) []Node {
 // sendHeld sends one held Machine on its way out: to be drained if it is on a node that is expected to go, else to such
 // a node first. It reports whether the Machine is on its way out.
 func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (bool, []Node, []Node) {
-	onVictim := !c.shared && isVictim(v, c)
 	if v.Operation != Idle {
 		return !c.shared, victims, free // which nodes there are, and which go first, is seen when it has finished
 	}
 	if c.shared && c.node.Doomed {
 		p.add(Uncordon, c.Name, c.node) // it stays, with the other Machine
 	}
-	if !onVictim {
-		for i, victim := range victims {
-			rest := slices.Delete(slices.Clone(victims), i, i+1)
-			if j := slices.IndexFunc(free, func(n Node) bool { return n.UID == victim.UID }); j >= 0 {
-				v.name(p, c.Name, &victim)
-				p.add(Swap, c.Name, &victim)
-				return true, rest, slices.Delete(slices.Clone(free), j, j+1)
-			}
-			if holder := liveOn(claims, victim); holder != nil && !c.shared {
-				v.bindTo(p, *holder, *c.node) // Ready or not: one of the two stays
-				holder.shared = true          // it moves: nobody takes its node over in this pass
-				return true, rest, free
-			}
-			if victim.Ready && takenOver(claims, victim) {
-				return true, rest, free // as soon as one of the two is gone
-			}
+	if c.shared || !isVictim(v, c) {
+		if moves, rest, left := v.toVictim(p, c, claims, victims, free); moves {
+			return true, rest, left
 		}
 	}
-	if c.shared {
+	switch {
+	case c.shared:
 		return false, victims, free // its node stays with the other Machine: this one is released
+	case c.NodeRef == "" || c.NodeRef == c.node.Name:
+		p.add(StartDrain, c.Name, c.node)
+	case c.ProviderID == c.ClaimProviderID:
+		p.add(PointAtNode, c.Name, c.node)
 	}
-	if c.NodeRef != "" && c.NodeRef != c.node.Name {
-		if c.ProviderID == c.ClaimProviderID {
-			p.add(PointAtNode, c.Name, c.node)
-		}
-		return true, victims, free
-	}
-	p.add(StartDrain, c.Name, c.node)
 	return true, victims, free
+}
+
+// toVictim brings a held Machine nearer to a node that is expected to go, if it can have one.
+func (v View) toVictim(p *Plan, c claim, claims []claim, victims, free []Node) (bool, []Node, []Node) {
+	for i, victim := range victims {
+		rest := slices.Delete(slices.Clone(victims), i, i+1)
+		if j := slices.IndexFunc(free, func(n Node) bool { return n.UID == victim.UID }); j >= 0 {
+			v.name(p, c.Name, &victim)
+			p.add(Swap, c.Name, &victim)
+			return true, rest, slices.Delete(slices.Clone(free), j, j+1)
+		}
+		if holder := liveOn(claims, victim); holder != nil && !c.shared {
+			v.bindTo(p, *holder, *c.node) // Ready or not: one of the two stays
+			holder.shared = true          // it moves: nobody takes its node over in this pass
+			return true, rest, free
+		}
+		if victim.Ready && takenOver(claims, victim) {
+			return true, rest, free // as soon as one of the two is gone
+		}
+	}
+	return false, victims, free
 }
 
 // isVictim tells whether the claim's node is among those that are expected to go, if all that are too many go.

@@ -50,14 +50,14 @@ type scope struct {
 // loadScope reads what every step needs. What is missing is no error: the steps say what they wait for.
 func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
 	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, record: &journal.Record{}}
-	if s.unreadable = s.loadJournal(); s.unreadable != nil {
-		return s, nil
+	s.unreadable = s.loadJournal()
+	if s.unreadable == nil {
+		var err error
+		if s.portalCluster, err = r.portalCluster(ctx, s); err != nil {
+			return nil, err
+		}
+		s.infrastructure = r.loadIdentity(ctx, s)
 	}
-	var err error
-	if s.portalCluster, err = r.portalCluster(ctx, s); err != nil {
-		return nil, err
-	}
-	s.infrastructure = r.loadIdentity(ctx, s)
 	return s, nil
 }
 
