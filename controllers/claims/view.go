@@ -218,10 +218,11 @@ func (v View) read() (claims []claim, free []Node) {
 	return claims, free
 }
 
+// named finds a Node by its name, whether its machine seems to be gone or not.
 func (v View) named(name string) *Node {
-	for i, n := range v.Nodes {
+	for i, n := range v.all {
 		if n.Name == name {
-			return &v.Nodes[i]
+			return &v.all[i]
 		}
 	}
 	return nil
