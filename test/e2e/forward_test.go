@@ -35,7 +35,7 @@ func forwardTo(m *management, pod *corev1.Pod, port int) (forward, error) {
 	go func() {
 		defer close(f.done)
 		for {
-			<-broken
+			<-broken //nolint:errcheck // Why it broke does not matter.
 			select {
 			case <-f.end:
 				return

@@ -22,8 +22,8 @@ const (
 	knocks = 48
 )
 
-// portalAway: while the portal answers to nobody what it should (503, as in maintenance) clusters stay as they are. What is wanted waits and says why, and is done
-// afterwards, once; a job that was running is found to have ended.
+// portalAway: while the portal does not serve (503, as in maintenance) clusters stay as they are. What is wanted waits, says
+// why, and is done afterwards, once; a job that was running is found to have ended.
 func portalAway(t *testing.T) {
 	s := prepareSubject(t)
 	busy := s.another("busy")
