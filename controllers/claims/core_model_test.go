@@ -29,7 +29,7 @@ func (w *world) roll(d *deployment) {
 	}
 	d.sets[d.revision] = min(d.replicas, d.sets[d.revision]+max(0, d.replicas+d.surge-total))
 	least := max(0, d.replicas-(1-d.surge)) // available at any time
-	spare := total - least - max(0, d.sets[d.revision]-fresh)
+	spare := total - w.leaving(d) - least - max(0, d.sets[d.revision]-fresh)
 	for _, sick := range []bool{true, false} {
 		if !sick {
 			spare = min(spare, available-least)
@@ -47,6 +47,21 @@ func (w *world) roll(d *deployment) {
 			spare -= down
 		}
 	}
+}
+
+// leaving is how many Machines are there beyond what their MachineSets want: they are on their way out, and until they are
+// gone the MachineDeployment takes no further ones down instead.
+func (w *world) leaving(d *deployment) (n int) {
+	have := map[int]int{}
+	for _, m := range w.machines {
+		if m.deployment == d {
+			have[m.revision]++
+		}
+	}
+	for revision, replicas := range d.sets {
+		n += max(0, have[revision]-replicas)
+	}
+	return n
 }
 
 // remediate is a MachineHealthCheck that is in a hurry.

@@ -135,9 +135,6 @@ func (v View) toVictim(p *Plan, c claim, claims []claim, victims, free []Node) (
 			holder.shared = true          // it moves: nobody takes its node over in this pass
 			return true, rest, free
 		}
-		if victim.Ready && takenOver(claims, victim) {
-			return true, rest, free // as soon as one of the two is gone
-		}
 	}
 	return false, victims, free
 }
@@ -145,13 +142,6 @@ func (v View) toVictim(p *Plan, c claim, claims []claim, victims, free []Node) (
 // isVictim tells whether the claim's node is among those that are expected to go, if all that are too many go.
 func isVictim(v View, c claim) bool {
 	return slices.ContainsFunc(v.victims(min(v.surplus(), v.certain())), func(n Node) bool { return n.UID == c.node.UID })
-}
-
-// takenOver tells whether a Machine takes the node over from another at this moment.
-func takenOver(claims []claim, node Node) bool {
-	return slices.ContainsFunc(claims, func(c claim) bool {
-		return c.node != nil && c.node.UID == node.UID && c.state == Bound && c.shared
-	})
 }
 
 // liveOn returns the one Machine that is not being deleted and holds the node alone.

@@ -142,10 +142,14 @@ func (w *world) removeNode() *kubeNode {
 func (w *world) remove() {
 	undrained := 0
 	for w.size > w.target {
-		if victim := w.removeNode(); !victim.Cordoned {
+		if victim := w.removeNode(); !victim.Cordoned && w.held(victim) {
 			undrained++
 		}
 		w.size--
+	}
+	live := slices.DeleteFunc(slices.Clone(w.machines), func(m *model) bool { return m.Deleting })
+	if len(live) > w.desired() {
+		return // core deletes no more of them before those that are drained are gone
 	}
 	asExpected := w.order == "newest" && w.learned == NewestFirst || w.order == "oldest" && w.learned == OldestFirst
 	for _, m := range w.machines {
@@ -155,6 +159,25 @@ func (w *world) remove() {
 			w.fail("%d nodes went undrained, and %s, which is drained, stays", undrained, n.Name)
 		}
 	}
+}
+
+// takingOver tells whether two live Machines are on one node.
+func (w *world) takingOver() bool {
+	on := map[string]bool{}
+	for _, m := range w.machines {
+		if !m.Deleting && m.ClaimNodeUID != "" {
+			if on[m.ClaimNodeUID] {
+				return true
+			}
+			on[m.ClaimNodeUID] = true
+		}
+	}
+	return false
+}
+
+// held tells whether a Machine claims the node: one that none does goes without a drain.
+func (w *world) held(n *kubeNode) bool {
+	return slices.ContainsFunc(w.machines, func(m *model) bool { return m.ClaimNodeUID == n.UID && !IsReleased(m.ClaimProviderID) })
 }
 
 // finish ends the operation that runs at the portal.
@@ -194,8 +217,10 @@ func (w *world) fails() {
 	if w.operation == RemoveNodes {
 		w.refused = w.target
 	}
+	if w.operation != Replaces {
+		w.recorded, w.before = -1, nil
+	}
 	w.operation, w.failing = Idle, false
-	w.recorded, w.before = -1, nil
 }
 
 // The provider.
@@ -282,7 +307,10 @@ func (w *world) carryOut(move Move) {
 		if len(w.running()) <= w.desired() {
 			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}
-		m.PreDrain, m.begun = false, w.passes
+		m.PreDrain = false
+		if !w.takingOver() { // a node that is being taken over cannot be had: core may wait for this Machine to go
+			m.begun = w.passes
+		}
 	case Detach:
 		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	case ForgetNode:

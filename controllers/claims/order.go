@@ -2,7 +2,11 @@
 
 package claims
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
 
 // Order is the order in which the portal is expected to remove workers. The specification does not say: the newest are
 // expected to go first until a scale down shows otherwise.
@@ -65,15 +69,25 @@ func learn(expected Order, before []Sighting, now []Node) Order {
 	return NoOrder
 }
 
-// inLine sorts the nodes as they are expected to go; none where nobody can tell.
+// inLine sorts the nodes as they are expected to go; none where nobody can tell. Which of the same second goes first nobody
+// can tell either: those come first that may go without harm.
 func (v View) inLine() []Node {
 	if v.Order == NoOrder {
 		return nil
 	}
-	nodes := slices.Clone(v.Nodes)
-	slices.SortFunc(nodes, byAge)
-	if v.Order == NewestFirst {
-		slices.Reverse(nodes)
+	needed := map[string]int{}
+	for _, m := range v.Machines {
+		if !IsReleased(m.ClaimProviderID) && (!m.Deleting || m.PreDrain) {
+			needed[m.ClaimNodeUID] = 1
+		}
 	}
+	nodes := slices.Clone(v.Nodes)
+	slices.SortFunc(nodes, func(a, b Node) int {
+		age := a.Created.Compare(b.Created)
+		if v.Order == NewestFirst {
+			age = -age
+		}
+		return cmp.Or(age, needed[a.UID]-needed[b.UID], strings.Compare(b.Name, a.Name))
+	})
 	return nodes
 }

@@ -28,6 +28,8 @@ func (v View) decideSize(p *Plan, claims []claim, going map[string]bool, free []
 	switch {
 	case v.Desired > size:
 		p.Scale, p.Size = true, v.Desired
+	case v.Size < 0 && v.Desired == size && slices.ContainsFunc(v.Nodes, func(n Node) bool { return !n.Ready }):
+		p.Scale, p.Size = true, v.Desired // of those that were counted, some may be gone: the portal knows
 	case v.Desired < size:
 		v.decideDown(p, claims, going, free, size)
 	}
@@ -54,11 +56,10 @@ func (v View) decideDown(p *Plan, claims []claim, going map[string]bool, free []
 		free = nil
 	}
 	leaving := len(free) + len(drained)
-	waits := len(p.Draining) > 0 || approaching(claims, going) || v.moreToGo(claims)
+	joining := len(p.Draining) > 0 || approaching(claims, going)
+	waits := joining || (p.Unbound > 0 || v.moreToGo(claims)) && !v.overdue(drained)
 	if waits {
 		leaving = v.ahead(drained, free)
-	} else if p.Unbound > 0 {
-		return // a Machine is still to be deleted, or to be bound
 	}
 	leaving = min(leaving, size-v.Desired)
 	if v.Size < 0 && !v.Adopted && leaving > 0 {
@@ -95,6 +96,17 @@ func (v View) ahead(drained map[string]time.Time, free []Node) (count int) {
 // some passes.
 func approaching(claims []claim, going map[string]bool) bool {
 	return slices.ContainsFunc(claims, func(c claim) bool { return c.state == Held && going[c.Name] })
+}
+
+// overdue tells whether all that is drained has waited for a minute. Whatever else is to be deleted may wait for these
+// Machines in its turn: in a rollout, core deletes no further ones before some are gone.
+func (v View) overdue(drained map[string]time.Time) bool {
+	for _, at := range drained {
+		if at.IsZero() || v.Now.Sub(at) < joinTime {
+			return false
+		}
+	}
+	return len(drained) > 0
 }
 
 // moreToGo tells whether there are more live Machines than are desired: some are still to be deleted.
