@@ -43,15 +43,21 @@ func (v View) fateUnknown(claims []claim) bool {
 	})
 }
 
-// decideDown sends all that may go in one call. While something still drains, those that are expected to go before it
-// go after a minute; a drain that blocks holds those behind it.
-func (v View) decideDown(p *Plan, claims []claim, going map[string]bool, free []Node, size int) {
+// drained are the nodes that are drained to go, and since when.
+func (v View) drained(claims []claim) map[string]time.Time {
 	drained := map[string]time.Time{}
 	for _, c := range claims {
 		if c.state == Drained && c.node != nil && !v.DownRefused {
 			drained[c.node.UID] = c.DrainedAt
 		}
 	}
+	return drained
+}
+
+// decideDown sends all that may go in one call. While something still drains, those that are expected to go before it
+// go after a minute; a drain that blocks holds those behind it.
+func (v View) decideDown(p *Plan, claims []claim, going map[string]bool, free []Node, size int) {
+	drained := v.drained(claims)
 	if v.Adopted {
 		free = nil
 	}
