@@ -159,10 +159,10 @@ func (e *environment) close(ctx context.Context) error {
 	}
 	var failed []error
 	if e.portal != nil {
-		failed = append(failed, e.portal.stop(ctx))
+		e.portal.admin.stop()
 	}
 	if e.home != nil && e.home.name == "" {
-		failed = append(failed, e.clusterctl.remove(ctx, e.home))
+		failed = append(failed, e.home.removeNamespaces(ctx), e.clusterctl.remove(ctx, e.home))
 	}
 	failed = append(failed, removeKindClusters())
 	if e.dir != "" {

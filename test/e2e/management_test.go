@@ -17,6 +17,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -134,9 +135,24 @@ func removeKindClusters() error {
 		}
 	}
 	if madeNetwork {
-		if out, err := exec.Command("docker", "network", "rm", kindNetwork).CombinedOutput(); err != nil {
-			failed = append(failed, fmt.Errorf("docker network rm %s: %w: %s", kindNetwork, err, out))
-		}
+		_ = exec.Command("docker", "network", "rm", kindNetwork).Run() // refused if another cluster has joined it meanwhile
+	}
+	return errors.Join(failed...)
+}
+
+// namespaceLabel marks the namespaces that the tests have made.
+const namespaceLabel = "portal-e2e"
+
+func newNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{namespaceLabel: ""}}}
+}
+
+// removeNamespaces deletes them.
+func (m *management) removeNamespaces(ctx context.Context) error {
+	list := &corev1.NamespaceList{}
+	failed := []error{m.List(ctx, list, client.HasLabels{namespaceLabel})}
+	for _, namespace := range list.Items {
+		failed = append(failed, client.IgnoreNotFound(m.Delete(ctx, &namespace)))
 	}
 	return errors.Join(failed...)
 }

@@ -63,7 +63,7 @@ func startPortal(ctx context.Context, m *management) (*portal, error) {
 		return nil, err
 	}
 	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: portalNamespace}},
+		newNamespace(portalNamespace),
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: portalNamespace, Name: "users"}, Data: map[string][]byte{"users.yaml": users}},
 		p.pod,
 	} {
@@ -207,13 +207,4 @@ func (p *portal) ask(ctx context.Context, method, path string, body []byte) ([]b
 		err = fmt.Errorf("the emulator's admin listener: %s %s: %s: %s", method, path, response.Status, content)
 	}
 	return content, err
-}
-
-// stop ends the emulator and its clusters.
-func (p *portal) stop(ctx context.Context) error {
-	p.admin.stop()
-	if p.home.name != "" {
-		return nil // it ends with its kind cluster
-	}
-	return client.IgnoreNotFound(p.home.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: portalNamespace}}))
 }

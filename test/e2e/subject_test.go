@@ -14,7 +14,6 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -59,7 +58,7 @@ func prepareSubject(t *testing.T) *subject {
 	s := &subject{T: t, WithT: NewWithT(t), at: env.home, namespace: fmt.Sprintf("e2e-%d", i), name: "sample", user: i}
 	s.SetDefaultEventuallyTimeout(patience)
 	s.SetDefaultEventuallyPollingInterval(300 * time.Millisecond)
-	s.Expect(s.at.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})).To(Succeed())
+	s.Expect(s.at.Create(s.Context(), newNamespace(s.namespace))).To(Succeed())
 	s.Expect(s.at.Create(s.Context(), env.portal.identity(client.ObjectKey{Namespace: s.namespace, Name: identityName}, i))).To(Succeed())
 	t.Cleanup(s.explain)
 	return s
