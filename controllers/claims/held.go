@@ -124,6 +124,9 @@ func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (
 // toVictim brings a held Machine nearer to a node that is expected to go, if it can have one.
 func (v View) toVictim(p *Plan, c claim, claims []claim, victims, free []Node) (bool, []Node, []Node) {
 	for i, victim := range victims {
+		if victim.Created.Equal(c.node.Created) && !c.shared {
+			continue // its own node is as likely to go
+		}
 		rest := slices.Delete(slices.Clone(victims), i, i+1)
 		if j := slices.IndexFunc(free, func(n Node) bool { return n.UID == victim.UID }); j >= 0 {
 			v.name(p, c.Name, &victim)

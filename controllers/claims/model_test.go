@@ -106,9 +106,9 @@ func (w *world) desired() (sum int) {
 
 // The portal.
 
-func (w *world) addNode() {
+func (w *world) addNode(created time.Time) {
 	name := w.name("n")
-	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + name, Created: w.clock, Ready: true}, running: true}
+	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + name, Created: created, Ready: true}, running: true}
 	if w.ids {
 		n.ProviderID = "cloud://" + name
 	}
@@ -122,13 +122,13 @@ func (w *world) removeNode() *kubeNode {
 			running = append(running, n)
 		}
 	}
-	victim := running[len(running)-1]
 	switch w.order {
+	case "newest":
+		running = sameAge(running, running[len(running)-1])
 	case "oldest":
-		victim = running[0]
-	case "random":
-		victim = rapid.SampledFrom(running).Draw(w.t, "victim")
+		running = sameAge(running, running[0])
 	}
+	victim := rapid.SampledFrom(running).Draw(w.t, "victim")
 	w.say("portal removes %s", victim.Name)
 	victim.running, victim.Ready = false, false
 	if !w.leftover {
@@ -137,13 +137,25 @@ func (w *world) removeNode() *kubeNode {
 	return victim
 }
 
+// sameAge returns the nodes of the same second as one of them.
+func sameAge(nodes []*kubeNode, as *kubeNode) []*kubeNode {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return !n.Created.Equal(as.Created) })
+}
+
+// otherAge returns the nodes of which none of the others is of the same second.
+func otherAge(nodes, others []*kubeNode) []*kubeNode {
+	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return len(sameAge(others, n)) > 0 })
+}
+
 // remove has the portal remove workers. Where the provider has no reason to expect anything else than what this portal
-// does, no node may go undrained while a drained one stays.
+// does, no node may go undrained while a drained one stays, unless one of the same second goes in its stead.
 func (w *world) remove() {
-	undrained := 0
+	var gone, undrained []*kubeNode
 	for w.size > w.target {
-		if victim := w.removeNode(); !victim.Cordoned && w.held(victim) {
-			undrained++
+		victim := w.removeNode()
+		gone = append(gone, victim)
+		if !victim.Cordoned && w.held(victim) {
+			undrained = append(undrained, victim)
 		}
 		w.size--
 	}
@@ -151,13 +163,17 @@ func (w *world) remove() {
 	if len(live) > w.desired() {
 		return // core deletes no more of them before those that are drained are gone
 	}
-	asExpected := w.order == "newest" && w.learned == NewestFirst || w.order == "oldest" && w.learned == OldestFirst
+	var stay []*kubeNode
 	for _, m := range w.machines {
 		n := w.node(m.ClaimNodeUID)
-		drained := m.Deleting && m.Drained && m.begun > w.turned && !IsReleased(m.ClaimProviderID)
-		if asExpected && undrained > 0 && drained && n != nil && n.running {
-			w.fail("%d nodes went undrained, and %s, which is drained, stays", undrained, n.Name)
+		if m.Deleting && m.Drained && m.begun > w.turned && !IsReleased(m.ClaimProviderID) && n != nil && n.running {
+			stay = append(stay, n)
 		}
+	}
+	undrained, stay = otherAge(undrained, stay), otherAge(stay, gone)
+	asExpected := w.order == "newest" && w.learned == NewestFirst || w.order == "oldest" && w.learned == OldestFirst
+	if asExpected && len(undrained) > 0 && len(stay) > 0 {
+		w.fail("%s went undrained, and %s, which is drained, stays", undrained[0].Name, stay[0].Name)
 	}
 }
 
@@ -190,17 +206,17 @@ func (w *world) finish() {
 	case Idle:
 		return
 	case AddsNodes:
-		for w.size < w.target {
-			w.addNode()
-			w.size++
+		for created := w.clock; w.size < w.target; w.size++ {
+			w.addNode(created)
 		}
 	case RemoveNodes:
 		w.remove()
 	case Replaces:
+		created := w.clock
 		for _, n := range w.nodes { // the same names, new machines
 			if n.running {
 				n.UID = "uid-" + w.name("u")
-				n.Created, n.Cordoned, n.Ready, n.sick, n.remediated = w.clock, false, true, false, 0
+				n.Created, n.Cordoned, n.Ready, n.sick, n.remediated = created, false, true, false, 0
 				if !w.ids {
 					n.ProviderID = ""
 				}

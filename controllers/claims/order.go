@@ -70,15 +70,22 @@ func learn(expected Order, before []Sighting, now []Node) Order {
 }
 
 // inLine sorts the nodes as they are expected to go; none where nobody can tell. Which of the same second goes first nobody
-// can tell either: those come first that may go without harm.
+// can tell either: those come first that go without harm.
 func (v View) inLine() []Node {
 	if v.Order == NoOrder {
 		return nil
 	}
+	const drains, held, live = -1, 1, 2 // and 0: no Machine's
 	needed := map[string]int{}
 	for _, m := range v.Machines {
-		if !IsReleased(m.ClaimProviderID) && (!m.Deleting || m.PreDrain) {
-			needed[m.ClaimNodeUID] = 1
+		switch {
+		case IsReleased(m.ClaimProviderID):
+		case !m.Deleting:
+			needed[m.ClaimNodeUID] = live
+		case m.PreDrain:
+			needed[m.ClaimNodeUID] = max(needed[m.ClaimNodeUID], held)
+		case needed[m.ClaimNodeUID] == 0:
+			needed[m.ClaimNodeUID] = drains
 		}
 	}
 	nodes := slices.Clone(v.Nodes)

@@ -46,8 +46,8 @@ func begin(t *rapid.T) *world {
 	}
 	w.size = w.desired()
 	w.recorded = w.size
-	for range w.size {
-		w.addNode()
+	for created := w.clock; len(w.nodes) < w.size; {
+		w.addNode(created)
 	}
 	return w
 }

@@ -191,8 +191,8 @@ func (m Machinery) follow(ctx context.Context, c Creation, op *journal.Operation
 	job, gone, o := m.Jobs.Look(ctx, c.Portal, c.Flow, op)
 	switch {
 	case gone && c.Stranger != nil && c.Stranger(ctx):
-		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s under this user, but another user "+
-			"started it: put that user's credentials back into the identity Secret", op.JobID)
+		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may be another "+
+			"user's: see to it that the identity Secret holds the credentials of the user that started it", op.JobID)
 	case gone:
 		return m.lost(ctx, c, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID))
 	case o.Kind == outcome.Later:

@@ -131,7 +131,7 @@ func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outco
 		return outcome.Outcome{}
 	}
 	return outcome.HoldFor(o.After, infrav1.AccountChangedReason,
-		"the portal does not know cluster %s under this user, but user %s created it: put that user's credentials back into the identity Secret, "+
+		"the portal does not know cluster %s, which user %s created: see to it that the identity Secret holds that user's credentials, "+
 			"or set spec.deletionPolicy to Retain if the cluster is gone", s.controlPlane.Spec.ClusterID, s.record.UserID)
 }
 

@@ -110,8 +110,8 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 	job, gone, o := r.jobs.Look(ctx, s.identity.Portal, s.flow(), op)
 	switch {
 	case gone && r.stranger(ctx, s):
-		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s under this user, but user %s started it: "+
-			"put that user's credentials back into the identity Secret", op.JobID, s.record.UserID)
+		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which user %s started: "+
+			"see to it that the identity Secret holds that user's credentials", op.JobID, s.record.UserID)
 	case gone:
 		return r.ended(ctx, s, op, &cloud.Error{Message: "the portal does not know the job any more"})
 	case !o.IsDone():
@@ -122,8 +122,8 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 	return r.ended(ctx, s, op, nil)
 }
 
-// stranger tells whether the identity is of another portal user than the one that created the cluster: what the portal
-// does not know then may be there all the same (specification, HTTP status codes: 404).
+// stranger tells whether the identity is, or may be, of another portal user than the one that created the cluster: what the
+// portal does not know then may be there all the same (specification, HTTP status codes: 404).
 func (r *Reconciler) stranger(ctx context.Context, s *scope) bool {
 	userID, err := s.identity.Portal.UserID(ctx)
 	return err != nil || s.record.UserID != "" && s.record.UserID != userID

@@ -55,6 +55,13 @@ func brokenOff(second float64, agent, verb, object, sent string) string {
 	return strings.Replace(text, `"code":200}`, `"code":504},"requestObject":`+sent, 1)
 }
 
+// sent is an event of a patch for which it counts what was asked; it took a second to answer.
+func sent(second float64, agent, object, patch, answer string) string {
+	text := line(second, agent, "patch", object, answer)
+	text = strings.Replace(text, at(second).Format(time.RFC3339Nano), at(second-1).Format(time.RFC3339Nano), 1)
+	return strings.Replace(text, `"code":200}`, `"code":200},"requestObject":`+patch, 1)
+}
+
 // Hooks of a Machine.
 const (
 	both      = `"` + infrav1.PreDrainHook + `":"","` + infrav1.PreTerminateHook + `":""`
@@ -141,7 +148,8 @@ var auditCases = []struct {
 	{name: "a user takes the hooks through the metadata alone", want: "kubectl has changed the hooks of Machine m1", management: line(3, kubes, "patch",
 		"machines m1", `{"kind":"PartialObjectMetadata","metadata":{"name":"m1","resourceVersion":"3"}}`)},
 	{name: "core takes a hook in a dry run", management: line(3, cores, "patch?dryRun=All", "machines m1", machine(3, "c-w-1", terminate))},
-	{name: "core moves a nodeRef", management: line(3, cores, "patch", "machines/status m1", machine(3, "c-w-2", both)),
+	{name: "core sets a nodeRef once more that it has not seen yet", management: line(3, cores, "patch", "machines/status m1", machine(3, "c-w-2", both))},
+	{name: "core moves a nodeRef", management: line(20, cores, "patch", "machines/status m1", machine(3, "c-w-2", both)),
 		want: `core has changed the nodeRef of Machine m1 from "c-w-1" to "c-w-2"`},
 	{name: "we move a nodeRef", management: line(3, ours, "patch", "machines/status m1", machine(3, "c-w-2", both))},
 	{name: "we take a nodeRef, a user sets it", management: line(3, ours, "patch", "machines/status m1", machine(3, "", both)) +
@@ -152,6 +160,12 @@ var auditCases = []struct {
 	{name: "written first, logged last", size: 3, management: line(3.2, cores, "patch", "machines m1", machine(4, "c-w-1", terminate)) +
 		line(3.4, ours, "patch", "machines m1", machine(3, "c-w-1", terminate))},
 
+	{name: "we take a hook, and core, which changes nothing, is answered first", size: 3,
+		management: line(3.1, cores, "patch", "machines m1", machine(3, "c-w-1", terminate)) +
+			sent(3.2, ours, "machines m1", `{"metadata":{"annotations":{}}}`, machine(3, "c-w-1", terminate))},
+	{name: "core takes a hook, and we, who change nothing, are answered later", size: 3, want: "core has changed the hooks",
+		management: line(3.1, cores, "patch", "machines m1", machine(3, "c-w-1", terminate)) +
+			sent(3.2, ours, "machines m1", `{"metadata":{"labels":{}}}`, machine(3, "c-w-1", terminate))},
 	{name: "we take a hook and do not wait for the answer", size: 3,
 		management: brokenOff(3, ours, "patch", "machines m1", `{"metadata":{"annotations":{}}}`) + line(4, cores, "patch", "machines m1", machine(4, "c-w-1", terminate)),
 		workload:   line(5, cores, "create", "pods/eviction p", evicted)},

@@ -34,7 +34,9 @@ type auditor struct {
 	born             map[string]time.Time // Nodes, when they were created
 	pods             map[string]string    // on which Node
 	drains           []*drain
+	unset            map[string]time.Time    // Machines, when their nodeRef was last empty
 	doubtful         map[string][]auditEvent // requests of which nobody knows whether they were carried out, by object
+	revisions        map[string][]auditEvent // what was answered with the same version of an object: only one of them has made it
 	managers         []string                // credentials, in the order in which they wrote
 	written          map[string][]time.Time
 	counts           map[string]int // what was written by whom since somebody cleared them
@@ -58,7 +60,8 @@ func newAuditor(report func(string, ...any)) *auditor {
 	return &auditor{
 		report:   report,
 		machines: map[string]auditObject{}, claims: map[string]auditObject{}, nodes: map[string]auditObject{},
-		doubtful: map[string][]auditEvent{}, born: map[string]time.Time{}, pods: map[string]string{}, written: map[string][]time.Time{}, counts: map[string]int{},
+		unset: map[string]time.Time{}, doubtful: map[string][]auditEvent{}, revisions: map[string][]auditEvent{},
+		born: map[string]time.Time{}, pods: map[string]string{}, written: map[string][]time.Time{}, counts: map[string]int{},
 	}
 }
 
@@ -69,8 +72,11 @@ func (a *auditor) judge(management, workload []auditEvent) {
 	for _, e := range slices.Concat(management, workload) {
 		if e.doubtful() {
 			a.doubtful[e.object()] = append(a.doubtful[e.object()], e)
+		} else if e.version() > 0 {
+			a.revisions[e.revision()] = append(a.revisions[e.revision()], e)
 		}
 	}
+	defer clear(a.revisions)
 	for _, e := range management {
 		a.count(e)
 		if !e.succeeded() {
@@ -122,9 +128,10 @@ func inOrder(events []auditEvent) []auditEvent {
 }
 
 // author is the event that changed what this one shows changed for the first time: itself, unless somebody who may do so had
-// sent such a field in a request that was broken off. What its sender has written since is no longer in doubt.
+// sent such a field in a request that was broken off, or whose answer came later than one to a request that changed nothing.
+// What its sender has written since is no longer in doubt.
 func (a *auditor) author(e auditEvent, who, field string) auditEvent {
-	for _, d := range a.doubtful[e.object()] {
+	for _, d := range slices.Concat(a.doubtful[e.object()], a.revisions[e.revision()]) {
 		if e.who() != who && d.who() == who && d.Received.Before(e.Ended) && bytes.Contains(d.Sent, []byte(`"`+field+`"`)) {
 			return d
 		}
@@ -178,16 +185,30 @@ func (a *auditor) machineWritten(e auditEvent) {
 	if drained && !drains && terminates && now.Status.NodeRef.Name != "" {
 		a.drains = append(a.drains, &drain{node: now.Status.NodeRef.Name, machine: now.Metadata.Name, from: by.Received, surplus: a.books.surplus(by.Received)})
 	}
-	by = a.author(e, provider, "nodeRef")
-	if was, is := before.Status.NodeRef.Name, now.Status.NodeRef.Name; was != is && by.who() != provider && (was != "" || by.who() != core) {
-		a.report("%s %s has changed the nodeRef of Machine %s from %q to %q", clock(e), by.who(), now.Metadata.Name, was, is)
-	}
+	a.nodeRefWritten(e, before, now)
 	a.settleDoubts(e)
 	for _, d := range a.drains {
 		if d.machine == now.Metadata.Name && d.to.IsZero() && (now.Status.NodeRef.Name != d.node || !terminates) {
 			d.to = e.Ended
 		}
 	}
+}
+
+// nodeRefWritten lets core set a nodeRef that is empty, or was in the copy of the Machine that it worked on.
+func (a *auditor) nodeRefWritten(e auditEvent, before, now auditObject) {
+	was, is := before.Status.NodeRef.Name, now.Status.NodeRef.Name
+	if was == is {
+		return
+	}
+	if was == "" {
+		a.unset[now.Metadata.Name] = e.Ended
+	}
+	by := a.author(e, provider, "nodeRef")
+	seenEmpty := e.Received.Sub(a.unset[now.Metadata.Name]) <= passes
+	if by.who() == provider || by.who() == core && is != "" && seenEmpty {
+		return
+	}
+	a.report("%s %s has changed the nodeRef of Machine %s from %q to %q", clock(e), by.who(), now.Metadata.Name, was, is)
 }
 
 func (o auditObject) hooks() (drains, terminates bool) {

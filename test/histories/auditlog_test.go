@@ -119,6 +119,8 @@ func (e auditEvent) doubtful() bool { return e.Response.Code >= 500 }
 
 func (e auditEvent) object() string { return e.On.Resource + " " + e.On.Name }
 
+func (e auditEvent) revision() string { return fmt.Sprintf("%s %d", e.object(), e.version()) }
+
 // credential tells one start of our manager from the next: each has a certificate of its own.
 func (e auditEvent) credential() string {
 	return strings.Join(e.User.Extra["authentication.kubernetes.io/credential-id"], " ")
