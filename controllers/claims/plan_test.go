@@ -97,6 +97,10 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 3, Order: NoOrder, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
 			"drain m1/n1",
 		},
+		"no swap between nodes of the same second: the one is as likely to go as the other, and would be taken back": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2", fresh), node("n3", fresh)}, Machines: []Machine{machine("m1", "n1"), machine("m2", ""), machine("m3", "n3", deleting)}},
+			"drain m3/n3, hooks m2, bind m2/n2",
+		},
 		"swap, next: the held one takes the node that is free now": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"swap m1/n3",
