@@ -40,6 +40,11 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		free = slices.Delete(slices.Clone(free), i, i+1)
 	}
 	free = v.separate(p, claims, free, settled)
+	for _, n := range free {
+		if !n.Ready && v.Operation == Idle {
+			p.lookAgain(settleTime - v.Now.Sub(n.Created))
+		}
+	}
 	p.Unbound = len(without)
 	if settled {
 		v.takeOver(p, claims, without)

@@ -65,9 +65,10 @@ func (v View) heldInLine(claims []claim) (held []claim) {
 }
 
 // surplus is how many workers too many there are. While the portal adds nodes, which come without being Ready, those
-// that are not Ready do not count: they may also be the Node objects of machines that are long gone.
+// that are not Ready do not count: they may also be the Node objects of machines that are long gone. What an adopted cluster
+// has too many is not ours to remove.
 func (v View) surplus() int {
-	if v.DownRefused {
+	if v.DownRefused || v.Adopted {
 		return 0
 	}
 	count := len(v.Nodes)

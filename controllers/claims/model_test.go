@@ -4,6 +4,7 @@ package claims
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -36,6 +37,8 @@ type world struct {
 	// order since, somebody changed the replicas, or nobody could tell which nodes there are.
 	turned   int
 	passes   int
+	seen     View // in the last pass
+	plan     Plan
 	refused  int // the size that the portal failed to go down to; -1: none
 	groups   []*deployment
 	machines []*model
@@ -259,6 +262,22 @@ func (w *world) view() View {
 	return v
 }
 
+// foretold wants a plan to be the one of the last pass, if nothing but time has passed; or the last one has said when to
+// look again, for then nobody else tells.
+func (w *world) foretold(plan Plan) {
+	view := w.view()
+	passed, last := view.Now.Sub(w.seen.Now), w.plan
+	w.seen.Now = view.Now
+	same := reflect.DeepEqual(view, w.seen)
+	w.seen, w.plan = view, plan
+	if !same || plan.Scale == last.Scale && reflect.DeepEqual(plan.Moves, last.Moves) {
+		return
+	}
+	if last.After == 0 || last.After > passed {
+		w.fail("only time has passed, and the plan is another one; it was to be looked at again after %s", last.After)
+	}
+}
+
 // pass makes a plan and carries it out; after so many writes the manager stops.
 func (w *world) pass(writes int) {
 	w.passes++
@@ -266,6 +285,7 @@ func (w *world) pass(writes int) {
 		w.turned = w.passes // nobody can tell a machine that is gone from one that is sick
 	}
 	plan := Make(w.view())
+	w.foretold(plan)
 	for _, move := range plan.Moves {
 		if writes == 0 {
 			w.say("manager stops")

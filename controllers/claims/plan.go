@@ -2,6 +2,8 @@
 
 package claims
 
+import "time"
+
 // Plan is what is to be done now, in this order; whatever is not said stays as it is.
 type Plan struct {
 	Moves []Move
@@ -15,6 +17,9 @@ type Plan struct {
 	// Observed: the last scale down has shown that the portal removes workers in this Order.
 	Observed bool
 	Order    Order
+
+	// After is when to look again though nothing happens before: something waits for its time. 0: an event will tell.
+	After time.Duration
 
 	// What the plan waits for, for conditions.
 	Unbound  int      // live Machines without a node
@@ -91,6 +96,12 @@ func (p *Plan) add(kind MoveKind, machine string, node *Node) {
 	p.Moves = append(p.Moves, m)
 }
 
+func (p *Plan) lookAgain(after time.Duration) {
+	if after > 0 && (p.After == 0 || after < p.After) {
+		p.After = after
+	}
+}
+
 // foreign tells whether a Machine asks for something that the portal cannot change. Then nothing is bound, drained,
 // moved or scaled until its template is reverted: from then on the Machine is outdated, and core deletes it.
 func (v View) foreign(p *Plan, claims []claim) bool {
@@ -164,14 +175,14 @@ func (v View) shield(p *Plan, claims []claim) {
 		if c.Deleting || c.ClaimNodeUID == "" {
 			continue
 		}
-		ready := c.node != nil && c.node.Ready
+		ready := c.node != nil && c.node.Ready && c.NodeRef == c.node.Name // a MachineHealthCheck goes by the nodeRef
 		switch {
 		case v.Operation != Idle && !c.Shielded && !c.Unhealthy:
 			p.add(Shield, c.Name, nil)
 		case v.Operation == Idle && c.Shielded && ready && !p.has(Bind, c.Name): // another node may not be Ready
 			p.add(Unshield, c.Name, nil)
 		}
-		if c.node != nil && !ready {
+		if c.node != nil && !c.node.Ready {
 			p.NotReady = append(p.NotReady, c.node.Name)
 		}
 	}

@@ -44,6 +44,10 @@ func TestPlan(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}},
 			"unshield m1",
 		},
+		"the shield stays on while the Machine still points at the node that it lost": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded, was("n0"))}},
+			"",
+		},
 		"a shield goes on while the portal changes which nodes there are": {
 			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
 			"shield m1",
@@ -181,9 +185,23 @@ func TestPlan(t *testing.T) {
 			"forget m1",
 		},
 		"no scale while the fate of a drained node is unknown": {
-			View{Desired: 4, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
+			View{Desired: 4, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, justNow)}},
 			"detach m3/n3",
+		},
+		"the fate of a drained node is no question where the portal was not asked to remove one: somebody has added a node": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", drained)}},
+			"scale 1",
+		},
+		"nor is it after five minutes": {
+			View{Desired: 1, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", drained)}},
+			"scale 1",
+		},
+		"an adopted cluster with more nodes than are wanted: a Machine that is deleted is released, and nothing scaled": {
+			View{Desired: 1, Size: -1, Adopted: true, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}},
+			"detach m1/n1",
 		},
 		"bind: never a Machine that is being deleted": {
 			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", deleting)}},

@@ -10,6 +10,9 @@ import (
 // joinTime is how long drained Machines wait for further drains to join them in one call to the portal.
 const joinTime = time.Minute
 
+// fateTime is how long after its drain a Machine waits to see whether its node is among those that the portal has removed.
+const fateTime = 5 * time.Minute
+
 // decideSize decides whether the portal is to be asked for another number of workers: up at once; down only by nodes
 // that are drained or belong to no Machine, and never below what is desired.
 func (v View) decideSize(p *Plan, claims []claim, going map[string]bool, free []Node) {
@@ -22,7 +25,7 @@ func (v View) decideSize(p *Plan, claims []claim, going map[string]bool, free []
 			p.Draining = append(p.Draining, c.Name)
 		}
 	}
-	if v.Operation != Idle || v.fateUnknown(claims) {
+	if v.Operation != Idle || v.fateUnknown(p, claims) {
 		return
 	}
 	switch {
@@ -35,12 +38,22 @@ func (v View) decideSize(p *Plan, claims []claim, going map[string]bool, free []
 	}
 }
 
-// fateUnknown tells whether more Nodes are there than the portal was last asked for, while drained Machines wait: which
-// of the nodes are gone is not seen yet.
-func (v View) fateUnknown(claims []claim) bool {
-	return v.Size >= 0 && len(v.Nodes) > v.Size && slices.ContainsFunc(claims, func(c claim) bool {
-		return c.state == Drained && c.node != nil
-	})
+// fateUnknown tells whether more Nodes are there than a scale down was to leave, while drained Machines wait: which of the
+// nodes are gone is not seen yet. If that stays so, somebody else has added nodes.
+func (v View) fateUnknown(p *Plan, claims []claim) (unknown bool) {
+	if v.Size < 0 || len(v.Nodes) <= v.Size || len(v.Before) == 0 {
+		return false
+	}
+	for _, c := range claims {
+		if c.state != Drained || c.node == nil {
+			continue
+		}
+		if since := v.Now.Sub(c.DrainedAt); since < fateTime || c.DrainedAt.IsZero() {
+			unknown = true
+			p.lookAgain(fateTime - since)
+		}
+	}
+	return unknown
 }
 
 // drained are the nodes that are drained to go, and since when.
@@ -65,6 +78,9 @@ func (v View) decideDown(p *Plan, claims []claim, going map[string]bool, free []
 	joining := len(p.Draining) > 0 || approaching(claims, going)
 	waits := joining || (p.Unbound > 0 || v.moreToGo(claims)) && !v.overdue(drained)
 	if waits {
+		for _, at := range drained {
+			p.lookAgain(joinTime - v.Now.Sub(at))
+		}
 		leaving = v.ahead(drained, free)
 	}
 	leaving = min(leaving, size-v.Desired)

@@ -65,6 +65,14 @@ func (o Outcome) In(after time.Duration) Outcome {
 	return o
 }
 
+// NoLaterThan returns the outcome with the time to look again, if that is sooner; 0 is no time.
+func (o Outcome) NoLaterThan(after time.Duration) Outcome {
+	if after > 0 && (o.After == 0 || after < o.After) {
+		o.After = after
+	}
+	return o
+}
+
 // Prefix returns the outcome with words in front of its message.
 func (o Outcome) Prefix(format string, args ...any) Outcome { return o.With(o.Reason, format, args...) }
 

@@ -4,11 +4,13 @@ package portalcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,11 +23,7 @@ import (
 func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) error {
 	switch move.Kind {
 	case claims.NameNode:
-		return r.changeNode(ctx, s, move.Node.Name, func(n *corev1.Node) {
-			if n.Spec.ProviderID == "" {
-				n.Spec.ProviderID = move.Node.ProviderID
-			}
-		})
+		return r.nameNode(ctx, s, move.Node)
 	case claims.Uncordon:
 		return client.IgnoreNotFound(r.changeNode(ctx, s, move.Node.Name, uncordon))
 	case claims.Bind, claims.Swap, claims.Detach:
@@ -33,6 +31,21 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) e
 	default:
 		return r.carryOutMachine(ctx, s, move)
 	}
+}
+
+// nameNode gives a Node a providerID, unless somebody else was faster: then the next plan knows that one.
+func (r *Reconciler) nameNode(ctx context.Context, s *scope, node claims.Node) error {
+	taken := false
+	err := r.changeNode(ctx, s, node.Name, func(n *corev1.Node) {
+		if n.Spec.ProviderID == "" {
+			n.Spec.ProviderID = node.ProviderID
+		}
+		taken = n.Spec.ProviderID != node.ProviderID
+	})
+	if err == nil && taken {
+		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
+	}
+	return err
 }
 
 func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.Move) error {
@@ -117,12 +130,17 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, move claims.Mo
 	}
 	claim := &infrav1.PortalMachine{}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}
-	if err := r.Live.Get(ctx, key, claim); err != nil {
+	released := claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
+	if err := r.Live.Get(ctx, key, claim); apierrors.IsNotFound(err) && move.Kind == claims.Detach {
+		before := machine.DeepCopy() // somebody has deleted the PortalMachine, so core hands no providerID on any more
+		machine.Spec.ProviderID = released
+		return r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	} else if err != nil {
 		return err
 	}
 	before := claim.DeepCopy()
 	if move.Kind == claims.Detach {
-		claim.Spec.ProviderID = claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
+		claim.Spec.ProviderID = released
 	} else {
 		if !claim.DeletionTimestamp.IsZero() || move.Kind == claims.Bind && !machine.DeletionTimestamp.IsZero() {
 			return nil // it is leaving: the next plan knows

@@ -177,10 +177,10 @@ func (s *scope) countReplicas() {
 	status.UpToDateReplicas = count(connected && s.record.Version == s.controlPlane.Spec.Version)
 	if s.done(infrav1.ConnectedCondition) && s.desired.known {
 		status.Workers = &infrav1.WorkerCounts{
-			Desired: int32(s.desired.sum),              //nolint:gosec // a count of workers
-			Size:    int32(max(0, s.record.Size)),      //nolint:gosec // a count of workers
-			Nodes:   int32(len(s.nodes)),               //nolint:gosec // a count of workers
-			Claimed: int32(len(s.nodes) - s.plan.Free), //nolint:gosec // a count of workers
+			Desired: int32(s.desired.sum),                     //nolint:gosec // a count of workers
+			Size:    int32(max(0, s.record.Size)),             //nolint:gosec // a count of workers
+			Nodes:   int32(len(s.plan.Present)),               //nolint:gosec // a count of workers
+			Claimed: int32(len(s.plan.Present) - s.plan.Free), //nolint:gosec // a count of workers
 		}
 	}
 }

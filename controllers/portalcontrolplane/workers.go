@@ -57,10 +57,11 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	if s.plan.Scale {
 		return r.scale(ctx, s)
 	}
-	if o, differs := r.restoreSize(ctx, s); differs {
-		return o
+	o, differs := r.restoreSize(ctx, s)
+	if !differs {
+		o = s.workersOutcome()
 	}
-	return s.workersOutcome()
+	return o.NoLaterThan(s.plan.After)
 }
 
 // makePlan decides from the cache; what it would change is decided again from live reads, since the sum of the replicas
@@ -174,6 +175,9 @@ func machineViews(s *scope, portalMachines []infrav1.PortalMachine) []claims.Mac
 			continue // core is still making it
 		}
 		view := machineView(m, pm)
+		if !found {
+			view.ClaimProviderID = view.ProviderID // somebody has deleted the PortalMachine; the Machine still has the Node
+		}
 		view.Foreign = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
 		views = append(views, view)
 	}
@@ -226,7 +230,7 @@ func nodeViews(nodes []corev1.Node) []claims.Node {
 
 // workersOutcome tells how Machines and nodes stand.
 func (s *scope) workersOutcome() outcome.Outcome {
-	s.workers = len(s.nodes)
+	s.workers = len(s.plan.Present)
 	switch {
 	case len(s.plan.Foreign) > 0:
 		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason,
