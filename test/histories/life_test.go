@@ -29,8 +29,9 @@ import (
 const (
 	name     = "life"
 	identity = "portal-identity"
-	// patience is how long a Cluster may take to settle: a refusal alone is retried after 30 seconds, then after 60.
-	patience = 5 * time.Minute
+	// patience is how long nothing may change for a Cluster that is to settle: a refusal alone is retried after 30 seconds, then
+	// after 60. endurance is how long it may take at all: on a busy machine each round of a rollout takes a minute.
+	patience, endurance = 5 * time.Minute, 15 * time.Minute
 )
 
 // versions are what a life goes through.

@@ -25,16 +25,21 @@ const atRest = 3 * time.Second
 func (l *life) settle(ctx context.Context) error {
 	l.mend(ctx)
 	var since time.Time
-	reason := ""
-	err := within(ctx, patience, func() error {
+	var stuck error
+	reason, news := "", time.Now()
+	err := within(ctx, endurance, func() error {
 		if l.hasGoneWrong() {
 			return nil // judge tells
 		}
 		if err := l.settled(ctx); err != nil {
 			since = time.Time{}
 			if reason != err.Error() {
-				reason = err.Error()
+				reason, news = err.Error(), time.Now()
 				l.say("not settled: %v", err)
+			}
+			if time.Since(news) > patience {
+				stuck = err
+				return nil
 			}
 			return err
 		}
@@ -46,8 +51,11 @@ func (l *life) settle(ctx context.Context) error {
 		}
 		return nil
 	})
+	if stuck != nil {
+		return fmt.Errorf("does not settle, and nothing has changed for %s: %w", patience, stuck)
+	}
 	if err != nil {
-		return fmt.Errorf("does not settle in %s: %w", patience, err)
+		return fmt.Errorf("does not settle in %s: %w", endurance, err)
 	}
 	l.say("settled")
 	return nil
