@@ -40,11 +40,7 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		free = slices.Delete(slices.Clone(free), i, i+1)
 	}
 	free = v.separate(p, claims, free, settled)
-	for _, n := range free {
-		if !n.Ready && v.Operation == Idle {
-			p.lookAgain(settleTime - v.Now.Sub(n.Created))
-		}
-	}
+	v.awaitReady(p, free)
 	p.Unbound = len(without)
 	if settled {
 		v.takeOver(p, claims, without)
@@ -106,6 +102,15 @@ func (v View) choose(c claim, free []Node) int {
 		}
 	}
 	return best
+}
+
+// awaitReady looks again when free nodes have had their time to become Ready.
+func (v View) awaitReady(p *Plan, free []Node) {
+	for _, n := range free {
+		if !n.Ready && v.Operation == Idle {
+			p.lookAgain(settleTime - v.Now.Sub(n.Created))
+		}
+	}
 }
 
 func (v View) ownerOf(set string) string {
