@@ -106,15 +106,39 @@ func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 	s.apply()
 	s.settled(2)
 	before := s.nodes()
-	victim := s.machines()[0]
-	s.Expect(box.Client.Delete(s.Context(), &victim)).To(Succeed())
-	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
-	}).Should(BeFalse())
+	s.deleteMachine(s.machines()[0])
 	s.settled(2)
 	s.Expect(uids(s.nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
 	s.Expect(s.changes()).To(Equal([]string{createRequest}))
 	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+// deleteMachine waits until the Machine is gone.
+func (s *story) deleteMachine(victim clusterv1.Machine) {
+	s.Helper()
+	s.Expect(box.Client.Delete(s.Context(), &victim)).To(Succeed())
+	s.Eventually(func() bool {
+		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
+	}).Should(BeFalse())
+}
+
+// TestPortalMachineIsDeletedByHand takes a claim away from under its Machine. When that is deleted too, core knows only what
+// stands on the Machine: its node is kept all the same.
+func TestPortalMachineIsDeletedByHand(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	before, victim := s.nodes(), s.machines()[0]
+	claim := &infrav1.PortalMachine{}
+	claim.Namespace, claim.Name = victim.Namespace, victim.Spec.InfrastructureRef.Name
+	s.Expect(box.Client.Delete(s.Context(), claim)).To(Succeed())
+	s.deleteMachine(victim)
+	s.settled(2)
+	s.Expect(uids(s.nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
+	s.Expect(s.changes()).To(Equal([]string{createRequest}))
 	s.deleteAll()
 	s.gone()
 }
