@@ -152,7 +152,7 @@ type claim struct {
 func (v View) present() []Node {
 	held := map[string]bool{}
 	for _, m := range v.Machines {
-		held[m.ClaimNodeUID] = true
+		held[m.ClaimNodeUID] = held[m.ClaimNodeUID] || !IsReleased(m.ClaimProviderID)
 	}
 	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
 	plausible := keep(v.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
