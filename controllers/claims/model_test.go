@@ -264,8 +264,7 @@ func (w *world) view() View {
 
 // foretold wants a plan to be the one of the last pass, if nothing but time has passed; or the last one has said when to
 // look again, for then nobody else tells.
-func (w *world) foretold(plan Plan) {
-	view := w.view()
+func (w *world) foretold(view View, plan Plan) {
 	passed, last := view.Now.Sub(w.seen.Now), w.plan
 	w.seen.Now = view.Now
 	same := reflect.DeepEqual(view, w.seen)
@@ -284,8 +283,9 @@ func (w *world) pass(writes int) {
 	if w.leftover && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.sick }) {
 		w.turned = w.passes // nobody can tell a machine that is gone from one that is sick
 	}
-	plan := Make(w.view())
-	w.foretold(plan)
+	view := w.view()
+	plan := Make(view)
+	w.foretold(view, plan)
 	for _, move := range plan.Moves {
 		if writes == 0 {
 			w.say("manager stops")

@@ -109,16 +109,14 @@ func Fail(err error) Outcome {
 
 // Result is the ctrl.Result for a list of outcomes: the soonest of their times, at poll priority.
 func Result(outcomes ...Outcome) ctrl.Result {
-	var after time.Duration
+	var soonest Outcome
 	for _, o := range outcomes {
-		if o.After > 0 && (after == 0 || o.After < after) {
-			after = o.After
-		}
+		soonest = soonest.NoLaterThan(o.After)
 	}
-	if after == 0 {
+	if soonest.After == 0 {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: after, Priority: ptr.To(PollPriority)}
+	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(PollPriority)}
 }
 
 // FirstError is the error of the first step that failed in a way nobody foresaw.

@@ -44,7 +44,7 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	if s.nodes, err = workers(ctx, workload); err != nil {
 		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))
 	}
-	s.workload, s.workers = workload, len(s.nodes)
+	s.workload = workload
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
 }
 

@@ -131,11 +131,11 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, move claims.Mo
 	claim := &infrav1.PortalMachine{}
 	key := client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}
 	released := claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
-	if err := r.Live.Get(ctx, key, claim); apierrors.IsNotFound(err) && move.Kind == claims.Detach {
-		before := machine.DeepCopy() // somebody has deleted the PortalMachine, so core hands no providerID on any more
-		machine.Spec.ProviderID = released
-		return r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	} else if err != nil {
+	err := r.Live.Get(ctx, key, claim)
+	if apierrors.IsNotFound(err) && move.Kind == claims.Detach {
+		return r.detachMachine(ctx, machine, released)
+	}
+	if err != nil {
 		return err
 	}
 	before := claim.DeepCopy()
@@ -149,6 +149,13 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, move claims.Mo
 		claim.Spec.Node = &infrav1.BoundNode{Name: move.Node.Name, UID: move.Node.UID}
 	}
 	return r.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// detachMachine releases a Machine whose PortalMachine somebody has deleted: core hands no providerID on any more.
+func (r *Reconciler) detachMachine(ctx context.Context, machine *clusterv1.Machine, released string) error {
+	before := machine.DeepCopy()
+	machine.Spec.ProviderID = released
+	return r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 func (r *Reconciler) changeNode(ctx context.Context, s *scope, name string, change func(*corev1.Node)) error {

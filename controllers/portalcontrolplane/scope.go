@@ -40,7 +40,6 @@ type scope struct {
 
 	desired desired
 	plan    claims.Plan
-	workers int // worker Nodes
 
 	outcomes map[string]outcome.Outcome
 	// unreadable says which of our annotations somebody has spoilt; then nothing is done.

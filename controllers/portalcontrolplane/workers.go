@@ -230,7 +230,6 @@ func nodeViews(nodes []corev1.Node) []claims.Node {
 
 // workersOutcome tells how Machines and nodes stand.
 func (s *scope) workersOutcome() outcome.Outcome {
-	s.workers = len(s.plan.Present)
 	switch {
 	case len(s.plan.Foreign) > 0:
 		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason,
@@ -246,7 +245,7 @@ func (s *scope) workersOutcome() outcome.Outcome {
 	case len(s.plan.Draining) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason,
 			"the portal is asked to remove workers when these Machines are drained: %s (see their condition Deleting)", list(s.plan.Draining))
-	case s.op != nil && (s.workers != s.desired.sum || s.plan.Unbound > 0):
+	case s.op != nil && (len(s.plan.Present) != s.desired.sum || s.plan.Unbound > 0):
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are seen to when the portal has finished to %s", describe(s.op))
 	}
 	return s.countOutcome()
@@ -254,9 +253,10 @@ func (s *scope) workersOutcome() outcome.Outcome {
 
 // countOutcome compares the numbers of Machines and nodes.
 func (s *scope) countOutcome() outcome.Outcome {
+	workers := len(s.plan.Present)
 	switch {
-	case s.workers < s.desired.sum:
-		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes are there", s.workers, s.desired.sum)
+	case workers < s.desired.sum:
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes are there", workers, s.desired.sum)
 	case s.plan.Unbound > 0:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
 	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
@@ -264,14 +264,14 @@ func (s *scope) countOutcome() outcome.Outcome {
 			"one worker stays, which no Machine holds: the portal refuses a cluster without workers")
 	case s.plan.Free > 0 && s.record.Adopted:
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine: raise the "+
-			"replicas to keep them, or have the portal remove them; they are not removed from here", s.plan.Free, s.workers)
+			"replicas to keep them, or have the portal remove them; they are not removed from here", s.plan.Free, workers)
 	case s.plan.Free > 0:
-		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, s.workers)
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
 	case len(s.plan.NotReady) > 0 && s.op == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason,
 			"these worker nodes are not Ready, and the portal repairs no nodes: %s. Look at them at the portal, or ask its support", list(s.plan.NotReady))
-	case s.workers > s.desired.sum:
-		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes are there, %d are wanted; waiting for Machines to be deleted", s.workers, s.desired.sum)
+	case workers > s.desired.sum:
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes are there, %d are wanted; waiting for Machines to be deleted", workers, s.desired.sum)
 	}
 	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
 }

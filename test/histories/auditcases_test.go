@@ -52,14 +52,19 @@ func line(second float64, agent, verb, object, body string) string {
 // brokenOff is an event whose request the client broke off; the server says so, whether it was carried out or not.
 func brokenOff(second float64, agent, verb, object, sent string) string {
 	text := line(second, agent, verb, object, `{"kind":"Status"}`)
-	return strings.Replace(text, `"code":200}`, `"code":504},"requestObject":`+sent, 1)
+	return asked(text, 504, sent)
 }
 
 // sent is an event of a patch for which it counts what was asked; it took a second to answer.
 func sent(second float64, agent, object, patch, answer string) string {
 	text := line(second, agent, "patch", object, answer)
 	text = strings.Replace(text, at(second).Format(time.RFC3339Nano), at(second-1).Format(time.RFC3339Nano), 1)
-	return strings.Replace(text, `"code":200}`, `"code":200},"requestObject":`+patch, 1)
+	return asked(text, 200, patch)
+}
+
+// asked puts into an event what was asked, and the code of the answer.
+func asked(text string, code int, request string) string {
+	return strings.Replace(text, `"code":200}`, fmt.Sprintf(`"code":%d},"requestObject":%s`, code, request), 1)
 }
 
 // Hooks of a Machine.

@@ -72,7 +72,7 @@ func (a *auditor) judge(management, workload []auditEvent) {
 	for _, e := range slices.Concat(management, workload) {
 		if e.doubtful() {
 			a.doubtful[e.object()] = append(a.doubtful[e.object()], e)
-		} else if e.version() > 0 {
+		} else if e.version > 0 {
 			a.revisions[e.revision()] = append(a.revisions[e.revision()], e)
 		}
 	}
@@ -109,7 +109,7 @@ func inOrder(events []auditEvent) []auditEvent {
 	}
 	all := make([]placed, len(events))
 	for i, e := range events {
-		all[i] = placed{e, e.version()}
+		all[i] = placed{e, e.version}
 	}
 	slices.SortStableFunc(all, func(x, y placed) int { return x.Ended.Compare(y.Ended) })
 	last := uint64(0)

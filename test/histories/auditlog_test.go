@@ -80,6 +80,8 @@ type auditEvent struct {
 	Ended    time.Time       `json:"stageTimestamp"`
 	Sent     json.RawMessage `json:"requestObject"`
 	Answer   json.RawMessage `json:"responseObject"`
+
+	version uint64 // that the write made
 }
 
 // auditObject is what is used of the objects in an event.
@@ -119,7 +121,7 @@ func (e auditEvent) doubtful() bool { return e.Response.Code >= 500 }
 
 func (e auditEvent) object() string { return e.On.Resource + " " + e.On.Name }
 
-func (e auditEvent) revision() string { return fmt.Sprintf("%s %d", e.object(), e.version()) }
+func (e auditEvent) revision() string { return fmt.Sprintf("%s %d", e.object(), e.version) }
 
 // credential tells one start of our manager from the next: each has a certificate of its own.
 func (e auditEvent) credential() string {
@@ -157,9 +159,9 @@ func (e auditEvent) answered(kind string) (o auditObject, found bool) {
 	return o, json.Unmarshal(e.Answer, &o) == nil
 }
 
-// version is the resourceVersion that the write made, or 0: it removed the object, or nothing is known of what it made.
+// made is the resourceVersion that the write made, or 0: it removed the object, or nothing is known of what it made.
 // Versions put the writes of one API server in the order in which they took effect.
-func (e auditEvent) version() uint64 {
+func (e auditEvent) made() uint64 {
 	var head struct {
 		Metadata struct {
 			ResourceVersion string `json:"resourceVersion"`
@@ -237,6 +239,7 @@ func parseAudit(content []byte) (events []auditEvent, err error) {
 	for line := range bytes.Lines(content) {
 		var e auditEvent
 		err = errors.Join(err, json.Unmarshal(line, &e))
+		e.version = e.made()
 		events = append(events, e)
 	}
 	return events, err
