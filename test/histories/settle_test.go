@@ -176,35 +176,5 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 
 // explain adds to the history what the Cluster looks like, and what the portal saw.
 func (l *life) explain(ctx context.Context) {
-	for _, e := range l.box.Portal.Journal() {
-		if e.Account == l.account && e.Route != "/jobs/{job_id}" {
-			l.say("journal %s %s", e.Time.Format("15:04:05.000"), e)
-		}
-	}
-	controlPlane := &infrav1.PortalControlPlane{}
-	if err := l.client.Get(ctx, client.ObjectKey{Namespace: l.namespace, Name: name}, controlPlane); err == nil {
-		for _, c := range controlPlane.Status.Conditions {
-			l.say("PortalControlPlane %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
-		}
-		l.say("operation %s record %s", controlPlane.Annotations[infrav1.OperationAnnotation], controlPlane.Annotations[infrav1.RecordAnnotation])
-	}
-	claims := &infrav1.PortalMachineList{}
-	if err := l.client.List(ctx, claims, client.InNamespace(l.namespace)); err == nil {
-		for _, c := range claims.Items {
-			l.say("PortalMachine %s on %+v as %q", c.Name, c.Spec.Node, c.Spec.ProviderID)
-		}
-	}
-	l.seen.Lock()
-	defer l.seen.Unlock()
-	for _, m := range l.machines {
-		l.say("Machine %s on %q as %q: deleted %v, annotations %v", m.Name, m.Status.NodeRef.Name, m.Spec.ProviderID, m.DeletionTimestamp, m.Annotations)
-		for _, c := range m.Status.Conditions {
-			if c.Status != metav1.ConditionTrue && c.Message != "" {
-				l.say("  %s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
-			}
-		}
-	}
-	for _, n := range l.nodes {
-		l.say("Node %s %q: ready %t, cordoned %t, machine runs %t", n.Name, n.Spec.ProviderID, isReady(&n), n.Spec.Unschedulable, l.runs(&n))
-	}
+	l.say("%s", l.box.Describe(ctx, l.namespace, l.account))
 }

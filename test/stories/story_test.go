@@ -3,6 +3,7 @@
 package stories
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -282,23 +283,7 @@ func (s *story) secretIsGone() {
 
 // explain prints what a failed story looked like.
 func (s *story) explain() {
-	if !s.Failed() {
-		return
-	}
-	var lines []string
-	for _, e := range s.journal() {
-		lines = append(lines, e.Time.Format("15:04:05.000 ")+e.String())
-	}
-	s.Logf("journal of %s:\n%s", s.account, strings.Join(lines, "\n"))
-	ctx := s.T.Context()
-	for _, o := range []client.Object{s.portalCluster, s.controlPlane, s.cluster} {
-		if err := box.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			continue
-		}
-		getter, _ := o.(conditions.Getter)
-		for _, c := range getter.GetConditions() {
-			s.Logf("%T %s=%s %s: %s", o, c.Type, c.Status, c.Reason, c.Message)
-		}
-		s.Logf("%T annotations %v", o, o.GetAnnotations())
+	if s.Failed() {
+		s.Log(box.Describe(context.WithoutCancel(s.T.Context()), s.namespace, s.account))
 	}
 }

@@ -295,22 +295,7 @@ func (w *world) journal() []emulator.Entry {
 
 // explain prints what a failed test looked like.
 func (w *world) explain() {
-	if !w.Failed() {
-		return
-	}
-	for _, e := range w.journal() {
-		if e.Method != "GET" {
-			w.Log(e.Time.Format("15:04:05.000 ") + e.String())
-		}
-	}
-	ctx := context.WithoutCancel(w.Context())
-	for _, o := range []client.Object{w.cluster, w.controlPlane()} {
-		if err := box.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
-			continue
-		}
-		getter, _ := o.(conditions.Getter)
-		for _, c := range getter.GetConditions() {
-			w.Logf("%T %s=%s %s: %s", o, c.Type, c.Status, c.Reason, c.Message)
-		}
+	if w.Failed() {
+		w.Log(box.Describe(context.WithoutCancel(w.Context()), w.namespace, w.account))
 	}
 }
