@@ -39,7 +39,8 @@ type world struct {
 	passes   int
 	seen     View // in the last pass
 	plan     Plan
-	refused  int // the size that the portal failed to go down to; -1: none
+	asked    int // the sum of replicas when the portal was asked last
+	refused  int // the sum for which the portal failed to go down; -1: none
 	groups   []*deployment
 	machines []*model
 
@@ -234,7 +235,7 @@ func (w *world) finish() {
 func (w *world) fails() {
 	w.say("portal fails")
 	if w.operation == RemoveNodes {
-		w.refused = w.target
+		w.refused = w.asked
 	}
 	if w.operation != Replaces {
 		w.recorded, w.before = -1, nil
@@ -245,7 +246,7 @@ func (w *world) fails() {
 // The provider.
 
 func (w *world) view() View {
-	if w.desired() > w.refused {
+	if w.desired() != w.refused {
 		w.refused = -1
 	}
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock,
@@ -316,7 +317,7 @@ func (w *world) pass(writes int) {
 		w.fail("asked for %d of %d workers while %d are desired", plan.Size, w.size, sum)
 	}
 	w.scales++
-	w.target, w.recorded = plan.Size, plan.Size
+	w.target, w.recorded, w.asked = plan.Size, plan.Size, w.desired()
 	w.operation = AddsNodes
 	if plan.Size < w.size {
 		w.operation, w.before = RemoveNodes, Sight(plan.Present)

@@ -40,8 +40,9 @@ type Operation struct {
 	JobID string `json:"jobID,omitempty"`
 	// Attempt is a fingerprint of all that went into the request: after a failure the same attempt waits its time.
 	Attempt string `json:"attempt,omitempty"`
-	// From is the size before a scale.
+	// From is the size before a scale, and Sum the sum of replicas that it was for; it may go there in steps.
 	From int `json:"from,omitempty"`
+	Sum  int `json:"sum,omitempty"`
 	// Unknown says why nobody knows how the operation ended.
 	Unknown string `json:"unknown,omitempty"`
 	// Searched is true when the portal was asked for a resource of that name and could not tell.

@@ -24,8 +24,9 @@ type Record struct {
 	// Before are the worker nodes that were there when the portal was asked for fewer, until they are compared with those
 	// that it left.
 	Before []claims.Sighting `json:"before,omitempty"`
-	// RefusedSize is what the portal refused, or failed, to scale down to. Nothing is drained for that size again.
-	RefusedSize *int `json:"refusedSize,omitempty"`
+	// RefusedSum is the sum of replicas for which the portal refused, or failed, to scale down. Nothing is drained for that sum
+	// again.
+	RefusedSum *int `json:"refusedSum,omitempty"`
 	// Floor is how many workers the portal insists on; 0: nobody knows of any.
 	Floor int `json:"floor,omitempty"`
 	// Drift is the set of nodes, other than the size, for which the portal was asked once to restore the size.

@@ -73,7 +73,7 @@ func (r *Reconciler) notStarted(ctx context.Context, s *scope, op *journal.Opera
 		} else if insistsOnWorkers(target(op), cause) {
 			s.record.Floor = 1
 		} else if target(op) < op.From && (cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) {
-			s.record.RefusedSize = ptr.To(target(op))
+			s.record.RefusedSum = ptr.To(op.Sum)
 		}
 		journal.PutRecord(s.controlPlane, s.record)
 	})
@@ -177,10 +177,10 @@ func remember(record *journal.Record, op *journal.Operation, failed bool) {
 	case op.Type == journal.Scale && failed:
 		record.Size, record.Before = journal.SizeUnknown, nil
 		if target(op) < op.From {
-			record.RefusedSize = ptr.To(target(op))
+			record.RefusedSum = ptr.To(op.Sum)
 		}
 	case op.Type == journal.Scale:
-		record.Size, record.RefusedSize = target(op), nil
+		record.Size, record.RefusedSum = target(op), nil
 	case op.Type == journal.Upgrade && failed:
 		record.FailedUpgrade = op.Target
 	case op.Type == journal.Upgrade:

@@ -5,6 +5,8 @@ package portalcontrolplane
 import (
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
@@ -43,29 +45,30 @@ func TestRemember(t *testing.T) {
 	type want struct {
 		size            int
 		version, failed string
+		refused         int // -1: nothing
 	}
 	up := journal.Operation{Type: journal.Scale, From: 3, Target: "5"}
-	down := journal.Operation{Type: journal.Scale, From: 3, Target: "1"}
+	down := journal.Operation{Type: journal.Scale, From: 3, Target: "2", Sum: 1} // step by step
 	upgrade := journal.Operation{Type: journal.Upgrade, Target: "v1.37.0"}
 	tests := map[string]struct {
 		op     journal.Operation
 		failed bool
 		want   want
 	}{
-		"scale":                {up, false, want{5, "v1.36.3", "v1.36.9"}},
-		"scale down":           {down, false, want{1, "v1.36.3", "v1.36.9"}},
-		"scale failed":         {up, true, want{journal.SizeUnknown, "v1.36.3", "v1.36.9"}},
-		"scale down failed":    {down, true, want{journal.SizeUnknown, "v1.36.3", "v1.36.9"}},
-		"scale nobody can say": {journal.Operation{Type: journal.Scale, From: 3, Target: "many"}, false, want{journal.SizeUnknown, "v1.36.3", "v1.36.9"}},
-		"upgrade":              {upgrade, false, want{3, "v1.37.0", ""}},
-		"upgrade failed":       {upgrade, true, want{3, "v1.36.3", "v1.37.0"}},
-		"delete failed":        {journal.Operation{Type: journal.Delete, Target: "id"}, true, want{3, "v1.36.3", "v1.36.9"}},
+		"scale":                {up, false, want{5, "v1.36.3", "v1.36.9", -1}},
+		"scale down":           {down, false, want{2, "v1.36.3", "v1.36.9", -1}},
+		"scale failed":         {up, true, want{journal.SizeUnknown, "v1.36.3", "v1.36.9", -1}},
+		"scale down failed":    {down, true, want{journal.SizeUnknown, "v1.36.3", "v1.36.9", 1}},
+		"scale nobody can say": {journal.Operation{Type: journal.Scale, From: 3, Target: "many"}, false, want{journal.SizeUnknown, "v1.36.3", "v1.36.9", -1}},
+		"upgrade":              {upgrade, false, want{3, "v1.37.0", "", -1}},
+		"upgrade failed":       {upgrade, true, want{3, "v1.36.3", "v1.37.0", -1}},
+		"delete failed":        {journal.Operation{Type: journal.Delete, Target: "id"}, true, want{3, "v1.36.3", "v1.36.9", -1}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			record := &journal.Record{Size: 3, Version: "v1.36.3", FailedUpgrade: "v1.36.9", UserID: "user-1"}
 			remember(record, &test.op, test.failed)
-			if got := (want{record.Size, record.Version, record.FailedUpgrade}); got != test.want {
+			if got := (want{record.Size, record.Version, record.FailedUpgrade, ptr.Deref(record.RefusedSum, -1)}); got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
 			if record.UserID != "user-1" {

@@ -29,7 +29,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 // scaleTo sends the request; noted changes the record in the same write that stores the portal's answer.
 func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int, noted func(*journal.Record)) outcome.Outcome {
 	op := journal.New(journal.Scale, strconv.Itoa(to))
-	op.From = from
+	op.From, op.Sum = from, s.desired.sum
 	o := r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
 		return s.identity.Portal.ScaleCluster(ctx, s.controlPlane.Spec.ClusterID, to)
 	}, func(record *journal.Record) {

@@ -70,8 +70,8 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
 		return err
 	}
-	if refused := s.record.RefusedSize; refused != nil && s.desired.known && s.desired.sum > *refused {
-		s.record.RefusedSize = nil // no longer wanted
+	if refused := s.record.RefusedSum; refused != nil && s.desired.known && s.desired.sum != *refused {
+		s.record.RefusedSum = nil // no longer wanted
 		if err := r.change(ctx, s, func() { journal.PutRecord(s.controlPlane, s.record) }); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		Size:        s.record.Size,
 		Order:       s.record.VictimOrder,
 		Before:      s.record.Before,
-		DownRefused: s.record.RefusedSize != nil && s.desired.sum <= *s.record.RefusedSize,
+		DownRefused: s.record.RefusedSum != nil && s.desired.sum == *s.record.RefusedSum,
 		Operation:   operationOn(s.op),
 		Adopted:     s.record.Adopted,
 		Takeovers:   r.Takeovers(ctx),

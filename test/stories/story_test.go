@@ -28,7 +28,10 @@ import (
 const (
 	name     = "story"
 	identity = "portal-identity"
-	patience = 2 * time.Minute
+
+	// patience is longer than what core may take by itself before it looks at a Machine, even on a busy machine: it connects to a
+	// new workload cluster after up to 30 s, and until then asks for its Nodes ever more slowly.
+	patience = 5 * time.Minute
 )
 
 // story is one Cluster in a namespace and an account of its own.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+var (
+	core        = regexp.MustCompile(`(?m)^\tsigs\.k8s\.io/cluster-api ((v\d+\.\d+)\.\d+)$`)
+	coreToFetch = regexp.MustCompile(`--core cluster-api:(v[\d.]+)`)
+)
+
+// TestCoreVersion: users are told to install the Cluster API that go.mod has, with which everything here was tried.
+func TestCoreVersion(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	required := core.FindStringSubmatch(string(raw))
+	if required == nil {
+		t.Fatal("go.mod requires no Cluster API")
+	}
+	version, minor := required[1], required[2]
+	patches, count := regexp.MustCompile(regexp.QuoteMeta(minor)+`\.\d+`), 0
+	for _, p := range pages(t) {
+		for _, told := range patches.FindAllString(p.code+p.text, -1) {
+			if count++; told != version {
+				t.Errorf("%s tells of %s; go.mod requires %s", p.path, told, version)
+			}
+		}
+		for _, told := range coreToFetch.FindAllStringSubmatch(p.code, -1) {
+			if told[1] != version {
+				t.Errorf("%s has users install %s; go.mod requires %s", p.path, told[1], version)
+			}
+		}
+	}
+	if count < 3 {
+		t.Errorf("only %d places name %s", count, version)
+	}
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestScaleDownIsRefused has a portal that refuses to remove workers, or fails to. What was drained for it takes Pods again
+// and is not drained for the same sum again; another sum is tried anew, and drains what goes for it. Raising the replicas to
+// what is there ends it.
+func TestScaleDownIsRefused(t *testing.T) {
+	for title, test := range map[string]struct {
+		fault  emulator.Fault
+		reason string
+	}{
+		"at once":     {emulator.Fault{Status: 422, Code: "INVALID_PARAMETER", Message: "not now"}, infrav1.RefusedReason},
+		"by its jobs": {emulator.Fault{Job: emulator.JobFails}, infrav1.JobFailedReason},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			s.deployment.Spec.Replicas = ptr.To[int32](3)
+			s.apply()
+			s.settled(3)
+			before := uids(s.nodes())
+			s.placePods()
+			test.fault.Method, test.fault.Path = "POST", "/kubernetes-clusters/*/scale"
+			s.strike(test.fault)
+			for _, replicas := range []int{2, 1} {
+				s.scale(int32(replicas)) //nolint:gosec // Two numbers.
+				s.Eventually(s.machines).Should(HaveLen(replicas))
+				s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
+					And(HavePrefix("False "+test.reason), ContainSubstring("scale from 3 to %d workers", replicas)))
+				s.Eventually(s.cordoned).Should(BeEmpty())
+				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "each node that was to go was drained once")
+			}
+			s.scale(3)
+			s.settled(3)
+			s.Expect(uids(s.nodes())).To(ConsistOf(before))
+			s.deleteAll()
+			s.gone()
+		})
+	}
+}
+
+// placePods runs a Pod on each worker node.
+func (s *story) placePods() {
+	s.Helper()
+	for i, n := range s.nodes() {
+		s.Expect(s.workload().Create(s.Context(), &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("pod-%d", i)},
+			Spec:       corev1.PodSpec{NodeName: n.Name, Containers: []corev1.Container{{Name: "main", Image: "main"}}},
+		})).To(Succeed())
+	}
+	s.Eventually(s.pods).Should(HaveEach(HaveSuffix(" Running")))
+}
+
+func (s *story) pods() (names []string) {
+	s.Helper()
+	list := &corev1.PodList{}
+	s.Expect(s.workload().List(s.Context(), list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
+	for _, pod := range list.Items {
+		names = append(names, fmt.Sprintf("%s %s", pod.Name, pod.Status.Phase))
+	}
+	return names
+}
+
+// cordoned are the worker nodes that take no Pods.
+func (s *story) cordoned() []corev1.Node {
+	return slices.DeleteFunc(s.nodes(), func(n corev1.Node) bool { return !n.Spec.Unschedulable })
+}
