@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
 // variables are what templates/cluster-template.yaml wants beside clusterctl's own. The emulated portal takes any zone,
@@ -53,6 +55,12 @@ func (s *Sandbox) Explain(out io.Writer) error {
 		exports += fmt.Sprintf("  export %s=%s\n", name, variables[name])
 	}
 	versions := s.offered()
+	ca := filepath.Join(s.Dir, "portal-ca.crt")
+	fromSecret := func(key string) string {
+		return fmt.Sprintf("kubectl get secret %s --output jsonpath={.data.%s} | base64 --decode", s.Identity.Name, key)
+	}
+	credentials := fmt.Sprintf("  %s >%s\n  export PORTAL_CA_FILE=%[2]s\n  export PORTAL_EMAIL=$(%[3]s)\n  export PORTAL_PASSWORD=$(%[4]s)\n",
+		fromSecret(infrav1.IdentityCABundle), ca, fromSecret(infrav1.IdentityEmail), fromSecret(infrav1.IdentityPassword))
 	_, err := fmt.Fprintf(out, `
 The sandbox is up. The portal answers at %[1]s; Secret %[2]s holds the credentials.
 Logs are in %[3]s. In another terminal:
@@ -81,12 +89,18 @@ What the portal was asked, and a fault to give it (a zone without capacity, for 
   curl '%[9]s/journal?format=text'
   curl %[9]s/faults --data '{"method": "POST", "path": "/kubernetes-clusters/*/scale", "code": "INSUFFICIENT_CAPACITY", "count": 2}'
 
+The same portal by hand, with the credentials of the Secret:
+
+  export PORTAL_URL=%[1]s
+%[11]s  portalctl versions
+  portalctl instances list
+
 The end of the cluster:
 
   kubectl delete cluster my-cluster
 
 What the portal does at random follows from its seed, %[10]d (flag --seed). Ctrl-C ends everything.
 `, s.Portal.URL(), s.Identity, s.Dir, exports, filepath.Dir(s.Binary("clusterctl")), s.File("templates", "cluster-template.yaml"),
-		versions[0], versions[min(1, len(versions)-1)], s.PortalAdminURL, s.Portal.Seed())
+		versions[0], versions[min(1, len(versions)-1)], s.PortalAdminURL, s.Portal.Seed(), credentials)
 	return err
 }

@@ -87,7 +87,7 @@ func TestScaledOnThePortalsPages(t *testing.T) {
 	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(3))
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.NodesDifferReason))
 	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}), "not at once: nodes may be on their way")
-	s.Eventually(func() int { return len(s.nodes()) }, 4*time.Minute).Should(Equal(2))
+	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(2))
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 	s.sameNodes()
