@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+)
+
+// TestMovesOnNodes: what a move leaves of a Node, and whether the plan has to be made anew, because the Node is not the one
+// that was seen.
+func TestMovesOnNodes(t *testing.T) {
+	name := claims.Move{Kind: claims.NameNode, Node: claims.Node{Name: "w", ProviderID: "portal:///ours"}}
+	free := claims.Move{Kind: claims.Uncordon, Node: claims.Node{Name: "w"}}
+	theirs := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///theirs" }
+	named := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///ours" }
+	labelled := func(n *corev1.Node) { n.Labels = map[string]string{"by": "somebody"} }
+	tests := map[string]struct {
+		move      claims.Move
+		node      func(*corev1.Node) // as it is; nil: gone
+		meanwhile func(*corev1.Node) // somebody's change between our read and our write
+		want      func(*corev1.Node)
+		lookAgain bool
+	}{
+		"named":                            {move: name, node: func(*corev1.Node) {}, want: named},
+		"named already":                    {move: name, node: named, want: named},
+		"named by somebody else":           {move: name, node: theirs, want: theirs, lookAgain: true},
+		"named by somebody else meanwhile": {move: name, node: func(*corev1.Node) {}, meanwhile: theirs, want: theirs, lookAgain: true},
+		"changed meanwhile":                {move: name, node: func(*corev1.Node) {}, meanwhile: labelled, want: labelled, lookAgain: true},
+		"named when it is gone":            {move: name, lookAgain: true},
+		"takes Pods again": {move: free, node: func(n *corev1.Node) {
+			n.Spec.Unschedulable = true
+			n.Spec.Taints = []corev1.Taint{{Key: autoscalerTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "theirs", Effect: corev1.TaintEffectNoSchedule}}
+		}, want: func(n *corev1.Node) {
+			n.Spec.Taints = []corev1.Taint{{Key: "theirs", Effect: corev1.TaintEffectNoSchedule}}
+		}},
+		"takes Pods again when it is gone": {move: free},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			workload := newWorkload(t, test.node, test.meanwhile)
+			key := client.ObjectKey{Namespace: "default", Name: "prod"}
+			r := &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(workload, key)}
+			s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
+			err := r.carryOut(t.Context(), s, test.move)
+			if lookAgain := apierrors.IsConflict(err) || apierrors.IsNotFound(err); lookAgain != test.lookAgain || err != nil && !lookAgain {
+				t.Errorf("error %v, want to look again: %t", err, test.lookAgain)
+			}
+			if test.want == nil {
+				return
+			}
+			got, want := &corev1.Node{}, &corev1.Node{}
+			if err := workload.Get(t.Context(), client.ObjectKey{Name: "w"}, got); err != nil {
+				t.Fatal(err)
+			}
+			test.want(want)
+			if !equality.Semantic.DeepEqual(got.Spec, want.Spec) || !equality.Semantic.DeepEqual(got.Labels, want.Labels) {
+				t.Errorf("got %+v %v, want %+v %v", got.Spec, got.Labels, want.Spec, want.Labels)
+			}
+		})
+	}
+}
+
+// newWorkload is a workload cluster with Node w, which somebody changes as soon as it was read for the first time.
+func newWorkload(t *testing.T, node, meanwhile func(*corev1.Node)) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	builder := fake.NewClientBuilder().WithScheme(scheme)
+	if node != nil {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w"}}
+		node(n)
+		builder = builder.WithObjects(n)
+	}
+	return interceptor.NewClient(builder.Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if err := c.Get(ctx, key, obj, opts...); err != nil || meanwhile == nil {
+				return err
+			}
+			theirs, _ := obj.DeepCopyObject().(*corev1.Node)
+			meanwhile(theirs)
+			meanwhile = nil
+			return c.Update(ctx, theirs)
+		},
+	})
+}
