@@ -9,10 +9,10 @@
 //
 // The states of a claim, and what moves it on:
 //
-//		Unbound ── Bind ──▶ Bound ── Machine is deleted ──▶ Held ── surplus ──▶ Draining ── core drained ──▶ Drained ── node vanished ──▶ (gone)
+//		Unbound ── Bind ──▶ Bound ── Machine is deleted ──▶ Held ── surplus ──▶ Draining ── core drained ──▶ Drained ── Node object left behind ──▶ (gone)
 //		   ▲                  │  ▲                           │ ▲ │                 │                            │
 //		   │                  │  └── Bind: takes over ── ... │ └─┘ Swap            │                            │
-//		   │                  └ node vanished ──▶ Lost       └── no surplus ───────┴──── surplus went away ─────┴──▶ Released ──▶ (gone)
+//		   │                  └ node vanished ──▶ Lost       └── no surplus ───────┴── surplus went away ───────┴── node vanished, or stays ──▶ Released ──▶ (gone)
 //		   └──────────────── Bind to a free node ──┘
 //
 //	  - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. So from the
@@ -26,9 +26,11 @@
 //	    one takes an expected one first; the Machine that holds that one moves over to the held Machine's node.
 //	  - Draining: the pre-drain hook is off, core drains. Drained: core waits at the pre-terminate hook. The portal is
 //	    asked for fewer workers only when all that drain are drained, or after a minute by those that go first.
-//	  - Drained ends when the Machine's Node is gone: the hooks go, and core deletes a Node object that does not exist. If
-//	    the portal took another node instead, this one is still running: the Machine is released, so that core does not
-//	    delete its Node; and the Machine whose node was taken is Lost, and is bound to the one that is now free.
+//	  - Drained ends when the Machine's Node is gone: the Machine is released, for core drains and deletes by name, and the
+//	    next node may have this one's. Only a Node object that is left behind by a machine that is gone is let go of with its
+//	    Machine, when the portal is at rest: core deletes it, and nobody else would. If the portal took another node instead,
+//	    this one is still running: the Machine is released too; and the Machine whose node was taken is Lost, and is bound
+//	    to the one that is now free.
 //	  - Released: the PortalMachine gets a providerID that no Node has; when the Machine shows it, its nodeRef is taken
 //	    away, and only then, in a later write, the hooks. Core then skips both drain and deletion of the Node.
 //

@@ -39,8 +39,10 @@ type world struct {
 	passes   int
 	seen     View // in the last pass
 	plan     Plan
-	asked    int // the sum of replicas when the portal was asked last
-	refused  int // the sum for which the portal failed to go down; -1: none
+	away     []*kubeNode // while the portal replaces them
+	freed    []string    // names of nodes that are gone
+	asked    int         // the sum of replicas when the portal was asked last
+	refused  int         // the sum for which the portal failed to go down; -1: none
 	groups   []*deployment
 	machines []*model
 
@@ -110,9 +112,14 @@ func (w *world) desired() (sum int) {
 
 // The portal.
 
+// addNode adds one, perhaps under the name of one that is gone.
 func (w *world) addNode(created time.Time) {
 	name := w.name("n")
-	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + name, Created: created, Ready: true}, running: true}
+	if len(w.freed) > 0 && rapid.Bool().Draw(w.t, "name reused") {
+		name, w.freed = w.freed[0], w.freed[1:]
+	}
+	w.say("portal adds %s", name)
+	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true}
 	if w.ids {
 		n.ProviderID = "cloud://" + name
 	}
@@ -137,6 +144,7 @@ func (w *world) removeNode() *kubeNode {
 	victim.running, victim.Ready = false, false
 	if !w.leftover {
 		w.nodes = slices.DeleteFunc(w.nodes, func(n *kubeNode) bool { return n == victim })
+		w.freed = append(w.freed, victim.Name)
 	}
 	return victim
 }
@@ -216,14 +224,15 @@ func (w *world) finish() {
 	case RemoveNodes:
 		w.remove()
 	case Replaces:
+		if len(w.away) == 0 && len(w.running()) > 0 && rapid.Bool().Draw(w.t, "away") {
+			w.takeAway()
+			return
+		}
+		w.nodes, w.away = append(w.nodes, w.away...), nil
 		created := w.clock
 		for _, n := range w.nodes { // the same names, new machines
 			if n.running {
-				n.UID = "uid-" + w.name("u")
-				n.Created, n.Cordoned, n.Ready, n.sick, n.remediated = created, false, true, false, 0
-				if !w.ids {
-					n.ProviderID = ""
-				}
+				w.renew(n, created)
 			}
 		}
 	}
@@ -231,9 +240,33 @@ func (w *world) finish() {
 	w.operation, w.recorded, w.refused = Idle, w.size, -1
 }
 
-// fail ends the operation that runs at the portal without any effect.
+// takeAway has the portal replace nodes: they are gone, and come back under their names when it is done.
+func (w *world) takeAway() {
+	for _, n := range w.running() {
+		if rapid.Bool().Draw(w.t, "goes") {
+			w.say("%s is away", n.Name)
+			w.away = append(w.away, n)
+			w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
+		}
+	}
+}
+
+// renew makes the node another machine of the same name.
+func (w *world) renew(n *kubeNode, created time.Time) {
+	n.UID = "uid-" + w.name("u")
+	n.Created, n.Cordoned, n.Ready, n.sick, n.remediated = created, false, true, false, 0
+	if !w.ids {
+		n.ProviderID = ""
+	}
+}
+
+// fails ends the operation that runs at the portal; what it has taken away comes back.
 func (w *world) fails() {
 	w.say("portal fails")
+	for _, n := range w.away {
+		w.renew(n, w.clock)
+	}
+	w.nodes, w.away = append(w.nodes, w.away...), nil
 	if w.operation == RemoveNodes {
 		w.refused = w.asked
 	}

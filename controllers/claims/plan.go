@@ -2,7 +2,10 @@
 
 package claims
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Plan is what is to be done now, in this order; whatever is not said stays as it is.
 type Plan struct {
@@ -130,8 +133,12 @@ func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 		case c.state == Released:
 			v.release(p, c)
 		case c.state != Held && c.state != Draining && c.state != Drained || leaving[c.Name]:
-		case c.node == nil && !v.reachable(c):
+		case c.node == nil && c.unseen():
 			p.add(LetGo, c.Name, nil)
+		case c.node == nil && v.leftBehind(c):
+			if v.Operation == Idle { // no machine of that name is on its way
+				p.add(LetGo, c.Name, nil)
+			}
 		case v.Operation == RemoveNodes && c.state != Held:
 			// The portal is removing nodes: whether this one goes is seen when it has finished.
 		default:
@@ -140,16 +147,16 @@ func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 	}
 }
 
-// reachable tells whether core could take some Node for the one of the Machine, and delete it: by the name in its nodeRef,
-// or by its providerID, which a node that comes back under the same name gets again.
-func (v View) reachable(c claim) bool {
-	for _, n := range v.all {
-		known := n.Name == c.NodeRef || n.Name == c.ClaimNode || n.ProviderID != "" && n.ProviderID == c.ClaimProviderID
-		if known && n.UID != c.ClaimNodeUID {
-			return true // another machine, whether it seems to be gone or not
-		}
-	}
-	return false
+// unseen tells whether the Machine shows nothing by which core could take a Node for its own, now or later.
+func (c claim) unseen() bool { return c.ClaimProviderID == "" && c.ProviderID == "" && c.NodeRef == "" }
+
+// leftBehind tells whether the machine of the claim is gone and its Node object is not: core alone deletes that, for the
+// Machine. Where the object is gone too the Machine is released instead, for a new node may come under the name at any moment,
+// and core would drain and delete that.
+func (v View) leftBehind(c claim) bool {
+	left := v.named(c.ClaimNode)
+	return left != nil && left.UID == c.ClaimNodeUID && (c.NodeRef == "" || c.NodeRef == left.Name) &&
+		!slices.ContainsFunc(v.all, func(n Node) bool { return n.UID != left.UID && n.ProviderID != "" && n.ProviderID == c.ClaimProviderID })
 }
 
 // release takes a released Machine's nodeRef once the Machine shows the providerID that no Node has; then, now that core

@@ -280,14 +280,24 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 2, Operation: RemoveNodes, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", drained), machine("m3", "n3", shielded)}},
 			"",
 		},
-		"the node of a drained Machine is gone: let it go": {
+		"the node of a drained Machine is gone: released, for the next node may have its name": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
-			"let-go m3",
+			"detach m3",
 		},
-		"the Node object of the removed machine stays behind, not Ready": {
+		"the Node object of the removed machine stays behind, not Ready: core deletes it with the Machine": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
 			"let-go m3",
+		},
+		"it stays behind while the portal works: a machine may come that takes it over": {
+			View{Desired: 2, Size: 2, Operation: Replaces, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
+				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded), machine("m3", "n3", drained)}},
+			"",
+		},
+		"a Machine with hooks that never had a node is deleted: let it go": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1"),
+				machine("m2", "", deleting, func(m *Machine) { m.PreDrain, m.PreTerminate = true, true })}},
+			"let-go m2",
 		},
 		"surprise: the portal took n1, the drained m3 gives its node to m1": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3", cordoned)},
