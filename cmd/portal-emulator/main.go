@@ -80,6 +80,9 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, clusters.Close()) }()
 		opts.Workloads = clusters
+		if _, err := fmt.Fprintf(out, "Logs of real clusters are in %s as long as they live.\n", clusters.Dir()); err != nil {
+			return err
+		}
 	}
 	portal, err := emulator.New(opts)
 	if err != nil {

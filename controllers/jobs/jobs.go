@@ -33,21 +33,28 @@ type Follower struct {
 	next map[string]look
 }
 
-// look is when a job is asked for next, and what kept the last answer from coming (Done: nothing did).
+// look is when a job is asked for next, and what the last answer was other than a job that runs.
 type look struct {
-	at      time.Time
-	trouble outcome.Outcome
+	at        time.Time
+	trouble   outcome.Outcome // what kept it from coming; Done: nothing did
+	unknownTo *cloud.Client   // whom the portal told that there is no such job; nil: nobody
 }
 
 // Look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Later while it runs and
-// when it is not the time to look, Hold when it is stuck, and whatever an error means. The bool tells whether the error
-// was that the portal does not know the job.
+// when it is not the time to look, Hold when it is stuck, and whatever an error means. The bool tells whether the portal said
+// that it does not know the job, which holds until the next look, or until another user asks.
 func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, op *journal.Operation) (cloud.Job, bool, outcome.Outcome) {
-	if next := f.due(op); time.Until(next.at) > 0 {
-		if next.trouble.IsDone() {
-			return cloud.Job{}, false, outcome.Come(time.Until(next.at))
+	next := f.due(op)
+	if wait := time.Until(next.at); wait > 0 {
+		switch {
+		case next.unknownTo == portal:
+			return cloud.Job{}, true, outcome.Come(wait)
+		case next.unknownTo != nil: // another user may know it
+		case next.trouble.IsDone():
+			return cloud.Job{}, false, outcome.Come(wait)
+		default:
+			return cloud.Job{}, false, next.trouble.In(wait)
 		}
-		return cloud.Job{}, false, next.trouble.In(time.Until(next.at))
 	}
 	ticket, err := portal.Reserve(flow, cloud.Poll)
 	if err != nil {
@@ -57,7 +64,8 @@ func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, 
 	job, err := portal.Job(cloud.WithTicket(ctx, ticket), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
-		return cloud.Job{}, true, f.later(op, outcome.Come(troublePoll))
+		f.remember(op, look{at: time.Now().Add(troublePoll), unknownTo: portal})
+		return cloud.Job{}, true, outcome.Come(troublePoll)
 	case err != nil:
 		return cloud.Job{}, false, f.later(op, trouble(outcome.From(err)))
 	case job.Done():
@@ -99,17 +107,21 @@ func (f *Follower) running(portal *cloud.Client, op *journal.Operation) outcome.
 // later remembers when to look again: never within firstLook.
 func (f *Follower) later(op *journal.Operation, o outcome.Outcome) outcome.Outcome {
 	o.After = max(o.After, firstLook)
+	next := look{at: time.Now().Add(o.After)}
+	if o.Kind != outcome.Later {
+		next.trouble = o // until the next look: nobody should take a job for running that nobody can see
+	}
+	f.remember(op, next)
+	return o
+}
+
+func (f *Follower) remember(op *journal.Operation, next look) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == nil {
 		f.next = map[string]look{}
 	}
-	next := look{at: time.Now().Add(o.After)}
-	if o.Kind != outcome.Later {
-		next.trouble = o // until the next look: nobody should take a job for running that nobody can see
-	}
 	f.next[op.JobID] = next
-	return o
 }
 
 func (f *Follower) due(op *journal.Operation) look {

@@ -40,18 +40,24 @@ func newBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *benc
 	}
 	t.Cleanup(portal.Close)
 	b := &bench{T: t, portal: portal, op: journal.New(journal.Create, "vpc")}
-	b.client, err = cloud.New(cloud.Config{
-		BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport(),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b.client = b.newClient()
 	job, err := b.client.CreateVPC(t.Context(), cloud.CreateVPCRequest{Name: "vpc"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.op.JobID = job.ID
 	return b
+}
+
+func (b *bench) newClient() *cloud.Client {
+	b.Helper()
+	client, err := cloud.New(cloud.Config{
+		BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: b.portal.Transport(),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return client
 }
 
 func (b *bench) look() (cloud.Job, bool, outcome.Outcome) {
@@ -209,6 +215,32 @@ func TestTroubleIsNotPolledFast(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnknownJob: that the portal does not know the job is told at every look, and asked at most twice a minute, whatever events
+// there are. Another user is answered at once: the job may be theirs.
+func TestUnknownJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
+		for range 600 {
+			if _, gone, o := b.look(); gone != (len(b.polls()) > 0) || o.Kind != outcome.Later || o.After <= 0 {
+				t.Fatalf("after %d requests: gone %v, %+v", len(b.polls()), gone, o)
+			}
+			time.Sleep(time.Second)
+		}
+		n := len(b.polls())
+		if n < 10 || n > 20 {
+			t.Errorf("%d requests in 10 minutes", n)
+		}
+		b.portal.RemoveFault("unknown")
+		if _, gone, _ := b.look(); !gone {
+			t.Error("it is another user's only for the time of one look")
+		}
+		b.client = b.newClient()
+		if _, gone, o := b.look(); gone || o.Kind != outcome.Later || len(b.polls()) != n+1 {
+			t.Errorf("another user: gone %v, %+v, %d requests", gone, o, len(b.polls())-n)
+		}
+	})
 }
 
 // TestRateLimitedLook: "come back in a second" is no reason to ask for a job more often than every 5 seconds.

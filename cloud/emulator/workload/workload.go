@@ -60,6 +60,11 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 	if err := checkBinaries(options.BinDir); err != nil {
 		return nil, err
 	}
+	if options.Bind != "" {
+		if err := plane.CheckBind(options.Bind); err != nil {
+			return nil, err
+		}
+	}
 	c := &Clusters{options: options, boots: make(chan struct{}, runtime.NumCPU()), clusters: map[string]*cluster{}}
 	if options.WorkDir == "" {
 		dir, err := os.MkdirTemp("", "portal-workload-")
@@ -76,6 +81,9 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }
+
+// Dir is the directory with the logs of all servers.
+func (c *Clusters) Dir() string { return c.options.WorkDir }
 
 // Apply implements emulator.Workloads.
 func (c *Clusters) Apply(ctx context.Context, want emulator.Workload) error {

@@ -57,6 +57,17 @@ func TestMissingBinariesAreAnError(t *testing.T) {
 	}
 }
 
+func TestAddressesThatCannotBeListenedOn(t *testing.T) {
+	for _, address := range []string{"portal.example", "192.0.2.1"} {
+		if clusters, err := New(t.Context(), Options{BinDir: binDir, WorkDir: t.TempDir(), Bind: address}); err == nil {
+			t.Errorf("listens on %s", address)
+			_ = clusters.Close()
+		} else if !strings.Contains(err.Error(), address) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestLife takes one cluster through all that the portal can do to it.
 func TestLife(t *testing.T) {
 	t.Parallel()
@@ -279,7 +290,10 @@ func open(t *testing.T) *Clusters {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
-	clusters, err := New(t.Context(), Options{BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy)})
+	// Not the address that is the default: beside kind, clusters are reached at the gateway of docker's network.
+	clusters, err := New(t.Context(), Options{
+		BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy), Bind: "127.0.0.2", Host: "127.0.0.2",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package plane
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -33,7 +34,8 @@ type Options struct {
 	// Etcd holds its objects under EtcdPrefix, which begins with a slash.
 	Etcd       *Etcd
 	EtcdPrefix string
-	// Bind is the address on which the API server listens, 127.0.0.1 when empty.
+	// Bind is the IP address on which the API server listens, 127.0.0.1 when empty. Programs of this machine reach it there, or,
+	// where Bind is 0.0.0.0 or ::, at 127.0.0.1.
 	Bind string
 	// Host is the name or address by which users reach the API server, 127.0.0.1 when empty.
 	Host string
@@ -61,6 +63,9 @@ func New(options Options) (*Plane, error) {
 	if options.Host == "" {
 		options.Host = loopback
 	}
+	if err := CheckBind(options.Bind); err != nil {
+		return nil, err
+	}
 	port, err := process.FreePort(options.Bind)
 	if err != nil {
 		return nil, err
@@ -75,13 +80,33 @@ func New(options Options) (*Plane, error) {
 	return p, p.writeKubeconfig()
 }
 
+// CheckBind tells whether API servers can listen on the address.
+func CheckBind(address string) error {
+	if net.ParseIP(address) == nil {
+		return fmt.Errorf("%q is not an IP address to listen on", address)
+	}
+	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	if err != nil {
+		return fmt.Errorf("listen on %s, is it an address of this machine? %w", address, err)
+	}
+	return listener.Close()
+}
+
 // CA is the authority of the cluster, for clients and servers.
 func (p *Plane) CA() *CA { return p.ca }
+
+// local is the address at which programs of this machine reach the API server.
+func (p *Plane) local() string {
+	if net.ParseIP(p.options.Bind).IsUnspecified() {
+		return loopback
+	}
+	return p.options.Bind
+}
 
 // Config is an administrator's access to the API server.
 func (p *Plane) Config() *rest.Config {
 	return &rest.Config{
-		Host: "https://" + hostPort(loopback, p.port),
+		Host: "https://" + hostPort(p.local(), p.port),
 		// Tests and emulators make calls in bursts, and the server is theirs alone.
 		QPS: 200, Burst: 400,
 		TLSClientConfig: rest.TLSClientConfig{CAData: p.ca.PEM(), CertData: p.admin.Cert, KeyData: p.admin.Key},
@@ -98,7 +123,7 @@ func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, er
 	if err != nil {
 		return "", err
 	}
-	content, err := p.kubeconfig(loopback, user, pair)
+	content, err := p.kubeconfig(p.local(), user, pair)
 	if err != nil {
 		return "", err
 	}
@@ -176,7 +201,7 @@ func (p *Plane) writeKeys() error {
 	if p.admin, err = p.ca.Client("kubernetes-admin", "system:masters"); err != nil {
 		return err
 	}
-	serving, err := p.ca.Serve("kube-apiserver", loopback, "localhost", "kubernetes.default.svc", p.options.Host)
+	serving, err := p.ca.Serve("kube-apiserver", loopback, p.local(), "localhost", "kubernetes.default.svc", p.options.Host)
 	if err != nil {
 		return err
 	}
@@ -193,7 +218,7 @@ func (p *Plane) writeKeys() error {
 }
 
 func (p *Plane) writeKubeconfig() error {
-	content, err := p.kubeconfig(loopback, "admin", p.admin)
+	content, err := p.kubeconfig(p.local(), "admin", p.admin)
 	if err != nil {
 		return err
 	}
@@ -215,7 +240,7 @@ func (p *Plane) kubeconfig(host, user string, pair Pair) ([]byte, error) {
 }
 
 // ready probes the health endpoint of a server of this control plane.
-func (p *Plane) ready(port int, path string) func(context.Context) error {
+func (p *Plane) ready(host string, port int, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		config := p.Config()
 		tlsConfig, err := rest.TLSConfigFor(config)
@@ -223,7 +248,7 @@ func (p *Plane) ready(port int, path string) func(context.Context) error {
 			return err
 		}
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
-		return probe(ctx, client, "https://"+hostPort(loopback, port)+path)
+		return probe(ctx, client, "https://"+hostPort(host, port)+path)
 	}
 }
 

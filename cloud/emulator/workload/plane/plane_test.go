@@ -71,24 +71,26 @@ func TestCertificatesAreGoodForWhatTheyAreFor(t *testing.T) {
 }
 
 func TestKubeconfigsNameTheHostThatTheirReadersReach(t *testing.T) {
-	p, err := New(Options{Name: "c-1", Dir: t.TempDir(), Host: "portal.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	content, err := p.Kubeconfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		kubeconfig []byte
-		host       string
-	}{{content, "portal.example"}, {read(t, p.KubeconfigFile()), "127.0.0.1"}} {
-		config, err := clientcmd.RESTConfigFromKubeConfig(test.kubeconfig)
+	for bind, local := range map[string]string{"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "127.0.0.2": "127.0.0.2"} {
+		p, err := New(Options{Name: "c-1", Dir: t.TempDir(), Bind: bind, Host: "portal.example"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := "https://" + hostPort(test.host, p.port); config.Host != want {
-			t.Errorf("host %s, want %s", config.Host, want)
+		content, err := p.Kubeconfig()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for host, kubeconfig := range map[string][]byte{"portal.example": content, local: read(t, p.KubeconfigFile())} {
+			config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := "https://" + hostPort(host, p.port); config.Host != want {
+				t.Errorf("bound to %q: host %s, want %s", bind, config.Host, want)
+			}
+		}
+		if want := "https://" + hostPort(local, p.port); p.Config().Host != want {
+			t.Errorf("bound to %q: an administrator uses %s, want %s", bind, p.Config().Host, want)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 			"--profiling=false",
 		}, p.auditing()...),
 		Log:   p.Log("kube-apiserver"),
-		Ready: p.ready(p.port, "/readyz"),
+		Ready: p.ready(p.local(), p.port, "/readyz"),
 		Grace: serverGrace,
 	})
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags
 			"--service-account-private-key-file=" + p.file("accounts.key"),
 			"--root-ca-file=" + p.file("ca.crt"),
 		}, flags),
-		Ready: p.ready(port, "/healthz"),
+		Ready: p.ready(loopback, port, "/healthz"),
 	})
 }
 
@@ -97,7 +97,7 @@ func (p *Plane) StartScheduler(ctx context.Context, binary string) error {
 		Name:  "kube-scheduler",
 		Path:  binary,
 		Args:  p.serving(port),
-		Ready: p.ready(port, "/healthz"),
+		Ready: p.ready(loopback, port, "/healthz"),
 	})
 }
 
