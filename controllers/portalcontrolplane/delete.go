@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -43,7 +44,8 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 		r.tellAbandoned(s)
 		return outcome.Outcome{} // the portal was never asked, or refused
 	case spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s (id %q) is left as it is: deletionPolicy is Retain", spec.ClusterName, spec.ClusterID)
+		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s (id %s) is left as it is: deletionPolicy is Retain",
+			spec.ClusterName, cmp.Or(spec.ClusterID, "unknown"))
 		return outcome.Outcome{}
 	case !s.infrastructure.IsDone():
 		return s.infrastructure.Prefix("to delete the portal cluster (or set spec.deletionPolicy to Retain to leave it running)")
