@@ -200,7 +200,7 @@ const (
 	WaitingForNodeReason = "WaitingForNode"
 	// WaitingForMachineReason: no Machine owns the object yet.
 	WaitingForMachineReason = "WaitingForMachine"
-	// ReleasedReason: the claim gave its node back, which stays.
+	// ReleasedReason: the claim gave its node back, which stays, or is gone.
 	ReleasedReason = "Released"
 )
 

@@ -49,7 +49,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.BoolVar(&o.HTTP1, "http1", false, "do not offer HTTP/2")
 
 	set.StringVar(&f.binaries, "kubernetes-binaries", os.Getenv("KUBEBUILDER_ASSETS"), "`directory` of the binaries that make kube builds; clusters are then real ones (default $KUBEBUILDER_ASSETS)")
-	set.StringVar(&f.workloadHost, "workload-host", "", "host in the kubeconfigs of real clusters (default 127.0.0.1)")
+	set.StringVar(&f.workloadHost, "workload-host", "", "host in the kubeconfigs of real clusters (default: the address of --workload-bind)")
 	set.StringVar(&f.workloadBind, "workload-bind", "", "IP address on which the API servers of real clusters listen (default 127.0.0.1)")
 	set.StringSliceVar(&f.versions, "kubernetes-versions", defaultVersions(), "Kubernetes versions on offer")
 	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that is there from the start (repeatable; default one named default)")

@@ -125,14 +125,14 @@ func (v View) finishReleased(p *Plan, claims []claim) {
 	}
 }
 
-// decideGone ends the claims of Machines that are being deleted and are not on their way out with a node: either their
-// node is gone already, or it stays and the Machine is released.
+// decideGone ends the claims of Machines that are being deleted and are not on their way out with a node: they are released,
+// whether their node stays or is gone; all but those that core cannot do any harm with.
 func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 	for _, c := range claims {
 		switch {
 		case c.state == Released:
 			v.release(p, c)
-		case c.state != Held && c.state != Draining && c.state != Drained || leaving[c.Name]:
+		case !c.waits() || leaving[c.Name]:
 		case c.node == nil && c.unseen():
 			p.add(LetGo, c.Name, nil)
 		case c.node == nil && v.leftBehind(c):
@@ -145,6 +145,12 @@ func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 			p.add(Detach, c.Name, c.node)
 		}
 	}
+}
+
+// waits tells whether core waits for us with the deletion of the Machine. Without hooks it was let go of: core is about to
+// finish, though its last condition may still stand.
+func (c claim) waits() bool {
+	return (c.state == Held || c.state == Draining || c.state == Drained) && (c.PreDrain || c.PreTerminate)
 }
 
 // unseen tells whether the Machine shows nothing by which core could take a Node for its own, now or later.

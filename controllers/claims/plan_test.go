@@ -289,6 +289,11 @@ func TestPlan(t *testing.T) {
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
 			"let-go m3",
 		},
+		"let go of, and core has not finished yet": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, func(m *Machine) { m.PreTerminate = false })}},
+			"",
+		},
 		"it stays behind while the portal works: a machine may come that takes it over": {
 			View{Desired: 2, Size: 2, Operation: Replaces, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
 				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded), machine("m3", "n3", drained)}},

@@ -266,6 +266,7 @@ func (m Machinery) lost(ctx context.Context, c Creation, op *journal.Operation, 
 	if err := m.Writer.Settle(ctx, c.Object, func() { journal.Put(c.Object, op) }); err != nil {
 		return outcome.Fail(err)
 	}
+	m.Jobs.Forget(op.JobID)
 	return m.unknown(ctx, c, op)
 }
 

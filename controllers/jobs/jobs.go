@@ -42,7 +42,7 @@ type look struct {
 
 // Look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Later while it runs and
 // when it is not the time to look, Hold when it is stuck, and whatever an error means. The bool tells whether the portal said
-// that it does not know the job, which holds until the next look, or until another user asks.
+// that it does not know the job, which holds until the next look, or until another client asks, such as that of a corrected Secret.
 func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, op *journal.Operation) (cloud.Job, bool, outcome.Outcome) {
 	next := f.due(op)
 	if wait := time.Until(next.at); wait > 0 {
@@ -69,7 +69,7 @@ func (f *Follower) Look(ctx context.Context, portal *cloud.Client, flow string, 
 	case err != nil:
 		return cloud.Job{}, false, f.later(op, trouble(outcome.From(err)))
 	case job.Done():
-		f.forget(op.JobID)
+		f.Forget(op.JobID)
 		metrics.JobEnded(op.Type, job.Failed(), time.Since(op.Time.Time))
 		portal.Governor().JobFinished(string(op.Type), op.JobID, time.Since(op.Time.Time))
 		return job, false, outcome.Outcome{}
@@ -133,7 +133,8 @@ func (f *Follower) due(op *journal.Operation) look {
 	return look{at: op.Time.Add(firstLook)}
 }
 
-func (f *Follower) forget(jobID string) {
+// Forget drops what is known of a job that nobody will look at again.
+func (f *Follower) Forget(jobID string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.next, jobID)

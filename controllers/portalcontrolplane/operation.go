@@ -156,6 +156,7 @@ func (r *Reconciler) ended(ctx context.Context, s *scope, op *journal.Operation,
 	if err != nil {
 		return outcome.Fail(err)
 	}
+	r.jobs.Forget(op.JobID)
 	key, attempt := s.attempt(op)
 	if failure == nil {
 		r.backoff.Forget(key)

@@ -92,7 +92,10 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 	case machine == nil:
 		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
 	case claims.IsReleased(claim.Spec.ProviderID):
-		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and its node stays: nothing is to be removed at the portal")
+		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and has no node any more")
+		if claim.Spec.Node != nil { // it had one, even if a restored object has lost its status: only then core takes the providerID over
+			claim.Status.Initialization.Provisioned = ptr.To(true)
+		}
 	case claim.Spec.Node != nil:
 		o = outcome.DoneBecause(infrav1.BoundReason, "")
 		claim.Status.Initialization.Provisioned = ptr.To(true)

@@ -56,6 +56,7 @@ func TestUpdateStatus(t *testing.T) {
 		"no node yet":            {claim(), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionFalse},
 		"bound":                  {claim(bound), machine, metav1.ConditionTrue, infrav1.BoundReason, true, n1, metav1.ConditionFalse},
 		"released":               {claim(provisioned, released, deleting), machine, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionTrue},
+		"released, and restored": {claim(released), machine, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionFalse},
 		"bound, being deleted":   {claim(bound, deleting), machine, metav1.ConditionTrue, infrav1.BoundReason, true, n1, metav1.ConditionTrue},
 		"its node is gone":       {claim(provisioned), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, true, nil, metav1.ConditionFalse},
 		"never bound, deleted":   {claim(deleting), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionTrue},

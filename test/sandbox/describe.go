@@ -23,12 +23,18 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// logLines is how much of a log Describe tells, from its end.
-const logLines = 40
+const (
+	// logLines is how much of a log Describe tells, from its end.
+	logLines = 40
+	// describeTime is how long servers have to answer.
+	describeTime = 30 * time.Second
+)
 
 // Describe tells what went on in a namespace, for a test that failed: what its objects complain about, its Machines and
 // the Nodes of its Clusters, what the portal's journal has of the account, and the ends of the managers' logs.
 func (s *Sandbox) Describe(ctx context.Context, namespace, account string) string {
+	ctx, cancel := context.WithTimeout(ctx, describeTime)
+	defer cancel()
 	d := &description{ctx: ctx, Sandbox: s, namespace: namespace}
 	d.objects()
 	d.nodes()
@@ -86,7 +92,7 @@ func (d *description) object(o runtime.Object) {
 	d.line("%s", strings.TrimPrefix(head, "*"))
 	if getter, ok := o.(conditions.Getter); ok {
 		for _, c := range getter.GetConditions() {
-			if c.Status != metav1.ConditionTrue && c.Message != "" {
+			if (c.Status != metav1.ConditionTrue || c.Type == clusterv1.DeletingCondition) && c.Message != "" {
 				d.line("  %s=%s %s since %s: %s", c.Type, c.Status, c.Reason, c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message)
 			}
 		}

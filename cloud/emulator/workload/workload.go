@@ -27,7 +27,7 @@ type Options struct {
 	WorkDir string
 	// Bind is the address on which API servers listen, 127.0.0.1 when empty.
 	Bind string
-	// Host stands in the kubeconfigs handed out, 127.0.0.1 when empty.
+	// Host stands in the kubeconfigs handed out; when empty, Bind, or 127.0.0.1 where that is no single address.
 	Host string
 	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has every API server write an audit log by it. Empty: there is none.
 	AuditPolicy []byte

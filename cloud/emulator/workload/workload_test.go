@@ -258,7 +258,7 @@ func open(t *testing.T) *Clusters {
 	}
 	// Not the address that is the default: beside kind, clusters are reached at the gateway of docker's network.
 	clusters, err := New(t.Context(), Options{
-		BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy), Bind: "127.0.0.2", Host: "127.0.0.2",
+		BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy), Bind: "127.0.0.2",
 	})
 	if err != nil {
 		t.Fatal(err)

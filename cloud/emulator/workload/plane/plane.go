@@ -37,7 +37,7 @@ type Options struct {
 	// Bind is the IP address on which the API server listens, 127.0.0.1 when empty. Programs of this machine reach it there, or,
 	// where Bind is 0.0.0.0 or ::, at 127.0.0.1.
 	Bind string
-	// Host is the name or address by which users reach the API server, 127.0.0.1 when empty.
+	// Host is the name or address by which users reach the API server; when empty, that of this machine's programs.
 	Host string
 	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has the API server write an audit log by it. Empty: there is none.
 	AuditPolicy []byte
@@ -60,11 +60,11 @@ func New(options Options) (*Plane, error) {
 	if options.Bind == "" {
 		options.Bind = loopback
 	}
-	if options.Host == "" {
-		options.Host = loopback
-	}
 	if err := CheckBind(options.Bind); err != nil {
 		return nil, err
+	}
+	if options.Host == "" {
+		options.Host = localTo(options.Bind)
 	}
 	port, err := process.FreePort(options.Bind)
 	if err != nil {
@@ -96,11 +96,13 @@ func CheckBind(address string) error {
 func (p *Plane) CA() *CA { return p.ca }
 
 // local is the address at which programs of this machine reach the API server.
-func (p *Plane) local() string {
-	if net.ParseIP(p.options.Bind).IsUnspecified() {
+func (p *Plane) local() string { return localTo(p.options.Bind) }
+
+func localTo(bind string) string {
+	if net.ParseIP(bind).IsUnspecified() {
 		return loopback
 	}
-	return p.options.Bind
+	return bind
 }
 
 // Config is an administrator's access to the API server.
