@@ -130,9 +130,11 @@ func (c clusterctl) run(ctx context.Context, m *management, environment []string
 // init installs Cluster API and the provider. The portal bootstraps its nodes and runs its control planes: no providers
 // for that are needed.
 func (c clusterctl) init(ctx context.Context, m *management) error {
-	_, err := c.run(ctx, m, nil, "init", "--core", c.core, "--bootstrap", "-", "--control-plane", "-",
-		"--infrastructure", c.provider, "--wait-providers")
-	return err
+	if _, err := c.run(ctx, m, nil, "init", "--core", c.core, "--bootstrap", "-", "--control-plane", "-",
+		"--infrastructure", c.provider, "--wait-providers"); err != nil {
+		return err
+	}
+	return m.waitForWebhooks(ctx)
 }
 
 // remove takes away what init has installed of the provider.

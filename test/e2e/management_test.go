@@ -17,8 +17,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -96,6 +98,29 @@ func connect(name, kubeconfig string) (*management, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// waitForWebhooks waits until core's webhooks can be reached: kube-proxy learns a moment later than clusterctl that their
+// Pod is ready, and refuses connections until then.
+func (m *management) waitForWebhooks(ctx context.Context) error {
+	probe := &clusterv1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: metav1.NamespaceDefault},
+		Spec: clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{
+			APIGroup: infrav1.GroupVersion.Group, Kind: "PortalCluster", Name: "probe",
+		}},
+	}
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, time.Minute, true, func(ctx context.Context) (bool, error) {
+		last = m.Create(ctx, probe.DeepCopy(), client.DryRunAll)
+		if apierrors.IsInternalError(last) {
+			return false, nil
+		}
+		return true, last
+	})
+	if err != nil {
+		return fmt.Errorf("core's webhooks: %w", cmp.Or(last, err))
+	}
+	return nil
 }
 
 // load copies images from docker into all nodes.
