@@ -140,27 +140,48 @@ func (w *world) rank(m *model) int {
 	return 3
 }
 
-// reconcile is one pass of the Machine controller.
+// reconcile is one pass of the Machine controller, or the end of one that has read the Machine and its claim a while ago:
+// core works on what it read, and writes what that changed.
 func (w *world) reconcile(m *model) {
-	if m.ClaimProviderID != "" && !m.claimGone {
-		m.ProviderID = m.ClaimProviderID
+	if m.read == nil {
+		w.read(m)
 	}
-	if m.NodeRef == "" && m.ProviderID != "" {
+	before, pass := *m.read, *m.read
+	m.read = nil
+	if pass.ClaimProviderID != "" && !m.claimGone {
+		pass.ProviderID = pass.ClaimProviderID
+	}
+	if pass.NodeRef == "" && pass.ProviderID != "" {
 		for _, n := range w.nodes {
-			if n.ProviderID == m.ProviderID {
-				m.NodeRef = n.Name
+			if n.ProviderID == pass.ProviderID {
+				pass.NodeRef = n.Name
 			}
 		}
 	}
-	if m.Deleting {
-		w.reconcileDelete(m)
+	if pass.Deleting {
+		w.reconcileDelete(m, &pass)
+	}
+	if pass.ProviderID != before.ProviderID {
+		m.ProviderID = pass.ProviderID
+	}
+	if pass.NodeRef != before.NodeRef {
+		m.NodeRef = pass.NodeRef
+	}
+	if pass.Drained != before.Drained {
+		m.Drained, m.DrainedAt = pass.Drained, pass.DrainedAt
 	}
 }
 
-func (w *world) reconcileDelete(m *model) {
-	i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef })
-	if m.NodeRef != "" && !m.Drained {
-		if m.PreDrain {
+// read begins a pass of the Machine controller.
+func (w *world) read(m *model) {
+	seen := m.Machine
+	m.read = &seen
+}
+
+func (w *world) reconcileDelete(m *model, pass *Machine) {
+	i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == pass.NodeRef })
+	if pass.NodeRef != "" && !pass.Drained {
+		if pass.PreDrain {
 			return
 		}
 		if i >= 0 {
@@ -170,16 +191,16 @@ func (w *world) reconcileDelete(m *model) {
 			}
 		}
 	}
-	if m.PreTerminate {
-		if !m.Drained {
-			m.Drained, m.DrainedAt = true, w.clock
+	if pass.PreTerminate {
+		if !pass.Drained {
+			pass.Drained, pass.DrainedAt = true, w.clock
 		}
 		return
 	}
 	m.claimGone = true
-	if m.NodeRef != "" && i >= 0 {
+	if pass.NodeRef != "" && i >= 0 {
 		if w.nodes[i].running {
-			w.fail("core deletes Node %s of a machine that runs, with %s", m.NodeRef, m.Name)
+			w.fail("core deletes Node %s of a machine that runs, with %s", pass.NodeRef, m.Name)
 		}
 		w.nodes = slices.Delete(w.nodes, i, i+1)
 	}

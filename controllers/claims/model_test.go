@@ -35,16 +35,19 @@ type world struct {
 	before   []Sighting
 	// turned is the pass before which drains began that were for something else: the portal was found to follow another
 	// order since, somebody changed the replicas, or nobody could tell which nodes there are.
-	turned   int
-	passes   int
-	seen     View // in the last pass
-	plan     Plan
-	away     []*kubeNode // while the portal replaces them
-	freed    []string    // names of nodes that are gone
-	asked    int         // the sum of replicas when the portal was asked last
-	refused  int         // the sum for which the portal failed to go down; -1: none
-	groups   []*deployment
-	machines []*model
+	turned int
+	passes int
+	seen   View // in the last pass
+	plan   Plan
+	looked *View // for the pass that has begun to read
+	// unfinished is the pass that was interrupted and goes on.
+	unfinished *pass
+	away       []*kubeNode // while the portal replaces them
+	freed      []string    // names of nodes that are gone
+	asked      int         // the sum of replicas when the portal was asked last
+	refused    int         // the sum for which the portal failed to go down; -1: none
+	groups     []*deployment
+	machines   []*model
 
 	scales  int // calls to the portal
 	history []string
@@ -83,7 +86,8 @@ type model struct {
 	revision   int
 	blocked    bool // its drain does not end
 	claimGone  bool
-	begun      int // the pass in which its drain began
+	begun      int      // the pass in which its drain began
+	read       *Machine // what core read at the beginning of a pass that has not ended
 }
 
 func (w *world) say(format string, args ...any) {
@@ -112,20 +116,30 @@ func (w *world) desired() (sum int) {
 
 // The provider.
 
-func (w *world) view() View {
+// look begins a view: Machines and what is known of the portal are read before the Nodes.
+func (w *world) look() View {
 	if w.desired() != w.refused {
 		w.refused = -1
 	}
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock,
 		DownRefused: w.refused >= 0, Order: w.learned, Before: w.before}
-	for _, n := range w.nodes {
-		v.Nodes = append(v.Nodes, n.Node)
-	}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
 		view.Foreign = m.deployment.foreign[m.revision]
 		v.Machines = append(v.Machines, view)
+	}
+	return v
+}
+
+// view ends one.
+func (w *world) view() View {
+	v := w.look()
+	if w.looked != nil {
+		v, w.looked = *w.looked, nil
+	}
+	for _, n := range w.nodes {
+		v.Nodes = append(v.Nodes, n.Node)
 	}
 	return v
 }
@@ -145,8 +159,45 @@ func (w *world) foretold(view View, plan Plan) {
 	}
 }
 
-// pass makes a plan and carries it out; after so many writes the manager stops.
+// pass makes a plan and carries it out; after so many writes it is interrupted: others act before it goes on, or the
+// manager stops. As in package portalcontrolplane, what a plan says is not decided anew before each write.
 func (w *world) pass(writes int) {
+	if w.unfinished == nil {
+		w.unfinished = w.begin()
+	}
+	p := w.unfinished
+	for ; len(p.moves) > 0; writes-- {
+		if writes == 0 {
+			w.interrupt()
+			return
+		}
+		if move := p.moves[0]; !w.carryOut(move) {
+			w.unfinished = nil // it changed under our eyes: look again
+			return
+		}
+		p.moves = p.moves[1:]
+	}
+	w.unfinished = nil
+	if p.Observed && writes != 0 {
+		writes--
+		if w.learned != p.Order {
+			w.turned = w.passes
+		}
+		w.learned, w.before = p.Order, nil
+	}
+	if p.Scale && writes != 0 {
+		w.scale(p)
+	}
+}
+
+// pass is one that has begun.
+type pass struct {
+	Plan
+	view  View
+	moves []Move // still to be carried out
+}
+
+func (w *world) begin() *pass {
 	w.passes++
 	if w.leftover && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.sick }) {
 		w.turned = w.passes // nobody can tell a machine that is gone from one that is sick
@@ -155,24 +206,23 @@ func (w *world) pass(writes int) {
 	plan := Make(view)
 	w.foretold(view, plan)
 	for _, move := range plan.Moves {
-		if writes == 0 {
-			w.say("manager stops")
-			return
+		if move.Kind == StartDrain && len(w.running()) <= view.Desired {
+			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}
-		writes--
-		w.carryOut(move)
 	}
-	if plan.Observed && writes != 0 {
-		writes--
-		if w.learned != plan.Order {
-			w.turned = w.passes
-		}
-		w.learned, w.before = plan.Order, nil
+	return &pass{Plan: plan, view: view, moves: plan.Moves}
+}
+
+func (w *world) interrupt() {
+	if rapid.Bool().Draw(w.t, "stops") {
+		w.say("manager stops")
+		w.unfinished = nil
 	}
-	if !plan.Scale || writes == 0 {
-		return
-	}
-	w.say("scale %d → %d", w.size, plan.Size)
+}
+
+// scale asks the portal.
+func (w *world) scale(p *pass) {
+	w.say("scale %d → %d", w.size, p.Size)
 	if w.operation != Idle {
 		w.fail("scale while the portal is busy")
 	}
@@ -180,19 +230,23 @@ func (w *world) pass(writes int) {
 	if w.recorded < 0 {
 		most = w.size // counted from Nodes, some of which may be gone: to ask for what is there changes nothing
 	}
-	if sum := w.desired(); plan.Size != sum && (plan.Size < sum || plan.Size > most) {
-		w.fail("asked for %d of %d workers while %d are desired", plan.Size, w.size, sum)
+	if sum := p.view.Desired; p.Size != sum && (p.Size < sum || p.Size > most) {
+		w.fail("asked for %d of %d workers while %d are desired", p.Size, w.size, sum)
 	}
 	w.scales++
-	w.target, w.recorded, w.asked = plan.Size, plan.Size, w.desired()
+	w.target, w.recorded, w.asked = p.Size, p.Size, p.view.Desired
 	w.operation = AddsNodes
-	if plan.Size < w.size {
-		w.operation, w.before = RemoveNodes, Sight(plan.Present)
+	if p.Size < w.size {
+		w.operation, w.before = RemoveNodes, Sight(p.Present)
 	}
 }
 
-func (w *world) carryOut(move Move) {
+// carryOut does one move, and tells whether what it is for is still there.
+func (w *world) carryOut(move Move) bool {
 	m := w.machine(move.Machine)
+	if m == nil {
+		return false
+	}
 	w.say("move %d %s %s", move.Kind, move.Machine, move.Node.Name)
 	switch move.Kind {
 	case AddHooks:
@@ -200,7 +254,11 @@ func (w *world) carryOut(move Move) {
 			m.PreDrain, m.PreTerminate = true, true
 		}
 	case NameNode:
-		w.node(move.Node.UID).ProviderID = move.Node.ProviderID
+		n := w.node(move.Node.UID)
+		if n == nil {
+			return false
+		}
+		n.ProviderID = move.Node.ProviderID
 	case Bind, Swap:
 		if move.Kind == Swap || !m.Deleting {
 			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
@@ -208,9 +266,6 @@ func (w *world) carryOut(move Move) {
 	case PointAtNode:
 		m.NodeRef = move.Node.Name
 	case StartDrain:
-		if len(w.running()) <= w.desired() {
-			w.fail("%s is drained though no node is to go", move.Node.Name)
-		}
 		m.PreDrain = false
 		if !w.takingOver() { // a node that is being taken over cannot be had: core may wait for this Machine to go
 			m.begun = w.passes
@@ -232,6 +287,7 @@ func (w *world) carryOut(move Move) {
 	case Unshield:
 		m.Shielded = false
 	}
+	return true
 }
 
 func (w *world) running() (all []*kubeNode) {
@@ -244,8 +300,10 @@ func (w *world) running() (all []*kubeNode) {
 }
 
 func (w *world) machine(name string) *model {
-	i := slices.IndexFunc(w.machines, func(m *model) bool { return m.Name == name })
-	return w.machines[i]
+	if i := slices.IndexFunc(w.machines, func(m *model) bool { return m.Name == name }); i >= 0 {
+		return w.machines[i]
+	}
+	return nil
 }
 
 func (w *world) node(uid string) *kubeNode {

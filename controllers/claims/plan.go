@@ -170,8 +170,8 @@ func (v View) leftBehind(c claim) bool {
 // tainted; then it takes the hooks.
 func (v View) release(p *Plan, c claim) {
 	switch {
-	case c.ProviderID != c.ClaimProviderID && c.ProviderID != "":
-		// core has yet to take the providerID over
+	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.ClaimGoes):
+		// core has yet to take the providerID over; even where it shows none, for it may just be about to write the one before
 	case c.NodeRef != "":
 		p.add(ForgetNode, c.Name, nil)
 	case c.left != nil && (c.left.Doomed || c.left.Cordoned && !c.PreDrain && c.PreTerminate):

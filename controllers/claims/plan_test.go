@@ -322,6 +322,14 @@ func TestPlan(t *testing.T) {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached)}},
 			"",
 		},
+		"released before the Machine shows any providerID: wait as well, core may be about to write the node's": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank)}},
+			"",
+		},
+		"released so, and somebody has deleted the PortalMachine: core takes nothing over any more": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank, claimGoes)}},
+			"let-go m1",
+		},
 		"released and shown: nodeRef goes first": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown)}},
 			"forget m1",

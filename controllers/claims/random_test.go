@@ -77,7 +77,7 @@ func (w *world) act() {
 		}
 	case "upgrade":
 		if w.operation == Idle {
-			w.operation = Replaces
+			w.operation, w.looked, w.unfinished = Replaces, nil, nil // a pass either asks for this or plans
 			w.say("upgrade")
 		}
 	case "fail":
@@ -114,9 +114,19 @@ func (w *world) step() {
 		w.replicate(rapid.SampledFrom(w.groups).Draw(w.t, "deployment"))
 	case 2:
 		if len(w.machines) > 0 {
-			w.reconcile(rapid.SampledFrom(w.machines).Draw(w.t, "machine"))
+			m := rapid.SampledFrom(w.machines).Draw(w.t, "machine")
+			if m.read == nil && rapid.Bool().Draw(w.t, "slowly") {
+				w.read(m)
+				return
+			}
+			w.reconcile(m)
 		}
 	case 3:
+		if w.unfinished == nil && w.looked == nil && rapid.Bool().Draw(w.t, "slowly") {
+			looked := w.look()
+			w.looked = &looked
+			return
+		}
 		w.pass(rapid.IntRange(0, 6).Draw(w.t, "writes"))
 	case 4:
 		w.finish()
@@ -148,6 +158,9 @@ func (w *world) check() {
 
 // settle lets everything come to rest, and checks what must be so then. Blocked drains may keep it from resting.
 func (w *world) settle() {
+	if w.looked != nil || w.unfinished != nil {
+		w.pass(-1)
+	}
 	if slices.ContainsFunc(w.machines, func(m *model) bool { return m.blocked }) {
 		for range 10 {
 			w.round()

@@ -73,6 +73,8 @@ type Machine struct {
 	DrainedAt time.Time
 	// Claim is what the PortalMachine's spec says.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
+	// ClaimGoes: somebody deletes the PortalMachine, or has; core takes nothing over from it any more.
+	ClaimGoes bool
 	// ProviderID and NodeRef are what the Machine shows.
 	ProviderID, NodeRef string
 }

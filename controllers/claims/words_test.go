@@ -53,6 +53,8 @@ func detached(m *Machine) {
 	m.Deleting = true
 }
 func shown(m *Machine)     { m.ProviderID = m.ClaimProviderID }
+func blank(m *Machine)     { m.ProviderID, m.NodeRef = "", "" }
+func claimGoes(m *Machine) { m.ClaimGoes = true }
 func outdated(m *Machine)  { m.Outdated = true }
 func marked(m *Machine)    { m.Marked = true }
 func shielded(m *Machine)  { m.Shielded = true }

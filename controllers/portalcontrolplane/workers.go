@@ -198,6 +198,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		PreDrain:        metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
 		PreTerminate:    metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
 		ClaimProviderID: pm.Spec.ProviderID,
+		ClaimGoes:       pm.Name == "" || !pm.DeletionTimestamp.IsZero(),
 		ProviderID:      m.Spec.ProviderID,
 		NodeRef:         m.Status.NodeRef.Name,
 	}
