@@ -20,8 +20,10 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		switch {
 		case c.Deleting, c.Foreign && c.state == Unbound: // core deletes it, now or soon
 		case c.state == Bound:
+			v.restore(p, c, c.node)
 			v.mend(p, c)
 		case c.state == Unbound || c.state == Lost:
+			v.restore(p, c, c.left)
 			waiting = append(waiting, c)
 		}
 	}
@@ -167,9 +169,18 @@ func outdatedOf(claims []claim, owner string) *claim {
 	return found
 }
 
+// restore makes the node schedulable again that was being drained for a Machine which nobody deletes any more: it was moved or
+// restored. That it was to be drained shows in its hooks.
+func (v View) restore(p *Plan, c claim, node *Node) {
+	if node != nil && node.Cordoned && !c.PreDrain && c.PreTerminate {
+		p.add(Uncordon, c.Name, node)
+		p.add(AddHooks, c.Name, nil)
+	}
+}
+
 // mend completes a bind that was interrupted, or whose Machine still points at the node it had before.
 func (v View) mend(p *Plan, c claim) {
-	if !c.PreDrain || !c.PreTerminate {
+	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c.Name) {
 		p.add(AddHooks, c.Name, nil)
 	}
 	if c.NodeRef != "" && c.NodeRef != c.node.Name && c.ProviderID == c.ClaimProviderID {
@@ -178,7 +189,7 @@ func (v View) mend(p *Plan, c claim) {
 }
 
 func (v View) bindTo(p *Plan, c claim, node Node) {
-	if !c.PreDrain || !c.PreTerminate {
+	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c.Name) {
 		p.add(AddHooks, c.Name, nil)
 	}
 	if !node.Ready && !c.Shielded && !c.Unhealthy {

@@ -330,6 +330,19 @@ func TestPlan(t *testing.T) {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank, claimGoes)}},
 			"let-go m1",
 		},
+		"moved or restored, a Machine that was being deleted is not any more: it is bound anew, and its node is not drained any longer": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
+				machine("m1", "n1", draining, detached, kept), machine("m2", "n2")}},
+			"uncordon m1/n1, hooks m1, bind m1/n1",
+		},
+		"moved or restored while it was being drained": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", draining, kept)}},
+			"uncordon m1/n1, hooks m1",
+		},
+		"a node that somebody has cordoned stays so": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1")}},
+			"",
+		},
 		"released and shown: nodeRef goes first": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown)}},
 			"forget m1",

@@ -55,7 +55,7 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait", "foreign"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait", "foreign", "move"}).Draw(w.t, "act") {
 	case "replicas":
 		w.setReplicas(d)
 		w.say("%s: replicas %d", d.name, d.replicas)
@@ -89,12 +89,24 @@ func (w *world) act() {
 			n.Ready, n.sick = false, true
 			w.say("%s is sick", n.Name)
 		}
+	case "move":
+		w.move()
 	case "wait":
 		w.clock = w.clock.Add(5 * time.Minute)
 	case "block":
 		if len(w.machines) > 0 {
 			rapid.SampledFrom(w.machines).Draw(w.t, "machine").blocked = true
 		}
+	}
+}
+
+// move takes all objects to another management cluster, as clusterctl move and backups do: without status, and what was being
+// deleted is not any more.
+func (w *world) move() {
+	w.say("all is moved")
+	w.looked, w.unfinished = nil, nil
+	for _, m := range w.machines {
+		m.Deleting, m.Drained, m.DrainedAt, m.NodeRef, m.read, m.claimGone = false, false, time.Time{}, "", nil, false
 	}
 }
 

@@ -117,10 +117,11 @@ func IsReleased(providerID string) bool { return strings.Contains(providerID, re
 // ProviderID is the providerID that a Node gets which has none.
 func ProviderID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
 
-// state of a Machine, given the Node that its claim is on (nil: gone).
+// state of a Machine, given the Node that its claim is on (nil: gone). A released claim of a Machine that is not being deleted is
+// none: its objects were moved or restored, and nobody knows any more that they were being deleted.
 func (v View) state(m Machine, node *Node) State {
 	switch {
-	case IsReleased(m.ClaimProviderID):
+	case IsReleased(m.ClaimProviderID) && m.Deleting:
 		return Released
 	case m.Deleting && m.Drained:
 		return Drained
@@ -128,7 +129,7 @@ func (v View) state(m Machine, node *Node) State {
 		return Held
 	case m.Deleting && m.PreTerminate:
 		return Draining
-	case m.ClaimNodeUID == "":
+	case m.ClaimNodeUID == "" || IsReleased(m.ClaimProviderID):
 		return Unbound
 	case node == nil:
 		return Lost
@@ -192,7 +193,7 @@ func (v View) read() (claims []claim, free []Node) {
 	for _, m := range v.Machines {
 		node := byUID[m.ClaimNodeUID]
 		c := claim{Machine: m, state: v.state(m, node), node: node}
-		if c.state == Released {
+		if IsReleased(m.ClaimProviderID) {
 			c.node, c.left = nil, v.named(m.ClaimNode) // core drains by name
 		}
 		if c.node != nil {

@@ -53,6 +53,7 @@ func detached(m *Machine) {
 	m.Deleting = true
 }
 func shown(m *Machine)     { m.ProviderID = m.ClaimProviderID }
+func kept(m *Machine)      { m.Deleting = false }
 func blank(m *Machine)     { m.ProviderID, m.NodeRef = "", "" }
 func claimGoes(m *Machine) { m.ClaimGoes = true }
 func outdated(m *Machine)  { m.Outdated = true }

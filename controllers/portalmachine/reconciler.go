@@ -91,6 +91,8 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 	switch {
 	case machine == nil:
 		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
+	case claims.IsReleased(claim.Spec.ProviderID) && machine.DeletionTimestamp.IsZero():
+		// restored or moved: nobody deletes the Machine any more, and it waits for a node as if it were new
 	case claims.IsReleased(claim.Spec.ProviderID):
 		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and has no node any more")
 		if claim.Spec.Node != nil { // it had one, even if a restored object has lost its status: only then core takes the providerID over

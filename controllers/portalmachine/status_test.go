@@ -41,7 +41,8 @@ func deleting(c *infrav1.PortalMachine) {
 func provisioned(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) }
 
 func TestUpdateStatus(t *testing.T) {
-	machine := &clusterv1.Machine{}
+	machine, going := &clusterv1.Machine{}, &clusterv1.Machine{}
+	going.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(1, 0)))
 	n1 := []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: "n1"}}
 	tests := map[string]struct {
 		claim       *infrav1.PortalMachine
@@ -55,8 +56,9 @@ func TestUpdateStatus(t *testing.T) {
 		"no Machine yet":         {claim(), nil, metav1.ConditionFalse, infrav1.WaitingForMachineReason, false, nil, metav1.ConditionFalse},
 		"no node yet":            {claim(), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionFalse},
 		"bound":                  {claim(bound), machine, metav1.ConditionTrue, infrav1.BoundReason, true, n1, metav1.ConditionFalse},
-		"released":               {claim(provisioned, released, deleting), machine, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionTrue},
-		"released, and restored": {claim(released), machine, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionFalse},
+		"released":               {claim(provisioned, released, deleting), going, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionTrue},
+		"released, status lost":  {claim(released), going, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionFalse},
+		"released, Machine kept": {claim(released), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionFalse},
 		"bound, being deleted":   {claim(bound, deleting), machine, metav1.ConditionTrue, infrav1.BoundReason, true, n1, metav1.ConditionTrue},
 		"its node is gone":       {claim(provisioned), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, true, nil, metav1.ConditionFalse},
 		"never bound, deleted":   {claim(deleting), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionTrue},
