@@ -9,11 +9,15 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
 // moveThereAndBack: clusterctl takes everything along, credentials included, and the portal notices nothing. That the
-// other side is in charge shows when it scales.
+// other side is in charge shows when it scales. On the way back a Machine is just being deleted.
 func moveThereAndBack(t *testing.T) {
 	s := prepareSubject(t)
 	s.apply(s.generate("", 2))
@@ -33,14 +37,35 @@ func moveThereAndBack(t *testing.T) {
 	s.scaleTo(3)
 	s.settled(3)
 	s.Expect(s.mutations(booked)).To(HaveLen(1), "requests that change something, of a scale on the other side")
-	machines, booked = s.holders(), len(s.journal(s.Context()))
 
+	// The way back, while a Machine is on its way out: clusterctl does not take its deletion along.
+	s.holdDrains(true)
+	s.scaleTo(2)
+	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
+	booked = len(s.journal(s.Context()))
 	s.moveTo(env.home)
-	s.settled(3)
-	s.Expect(s.holders()).To(Equal(machines), "Machines and the Nodes that they hold")
+	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
 	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of the way back")
-	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 2 → 3"}))
+	s.holdDrains(false)
+	s.settled(2)
+	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 2 → 3", "Scaling size 3 → 2"}))
 	s.remove()
+}
+
+// holdDrains has core wait before it drains a Machine, as somebody's own hook would have it, or no longer.
+func (s *subject) holdDrains(on bool) {
+	s.Helper()
+	const hook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/e2e"
+	machines := &clusterv1.MachineList{}
+	s.Expect(s.at.List(s.Context(), machines, s.mine()...)).To(Succeed())
+	for i := range machines.Items {
+		change(s, &machines.Items[i], func(m *clusterv1.Machine) {
+			delete(m.Annotations, hook)
+			if on {
+				metav1.SetMetaDataAnnotation(&m.ObjectMeta, hook, "")
+			}
+		})
+	}
 }
 
 // moveTo has clusterctl move the namespace. Nothing else is copied.
