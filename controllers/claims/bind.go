@@ -20,10 +20,10 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		switch {
 		case c.Deleting, c.Foreign && c.state == Unbound: // core deletes it, now or soon
 		case c.state == Bound:
-			v.restore(p, c, c.node)
+			v.restore(p, c)
 			v.mend(p, c)
 		case c.state == Unbound || c.state == Lost:
-			v.restore(p, c, c.left)
+			v.restore(p, c)
 			waiting = append(waiting, c)
 		}
 	}
@@ -170,9 +170,9 @@ func outdatedOf(claims []claim, owner string) *claim {
 }
 
 // restore makes the node schedulable again that was being drained for a Machine which nobody deletes any more: it was moved or
-// restored. That it was to be drained shows in its hooks.
-func (v View) restore(p *Plan, c claim, node *Node) {
-	if node != nil && node.Cordoned && !c.PreDrain && c.PreTerminate {
+// restored. That it was to be drained shows in its hooks; core drains by name.
+func (v View) restore(p *Plan, c claim) {
+	if node := v.named(c.ClaimNode); node != nil && node.Cordoned && !c.PreDrain && c.PreTerminate {
 		p.add(Uncordon, c.Name, node)
 		p.add(AddHooks, c.Name, nil)
 	}

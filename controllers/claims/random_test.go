@@ -108,6 +108,9 @@ func (w *world) move() {
 	for _, m := range w.machines {
 		m.Deleting, m.Drained, m.DrainedAt, m.NodeRef, m.read, m.claimGone = false, false, time.Time{}, "", nil, false
 	}
+	for _, n := range w.nodes {
+		n.remediated = 0 // a health check that had a Machine deleted has to do so again
+	}
 }
 
 func (w *world) setReplicas(d *deployment) {
