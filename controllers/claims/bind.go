@@ -20,10 +20,8 @@ func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
 		switch {
 		case c.Deleting, c.Foreign && c.state == Unbound: // core deletes it, now or soon
 		case c.state == Bound:
-			v.restore(p, c)
 			v.mend(p, c)
 		case c.state == Unbound || c.state == Lost:
-			v.restore(p, c)
 			waiting = append(waiting, c)
 		}
 	}
@@ -169,29 +167,43 @@ func outdatedOf(claims []claim, owner string) *claim {
 	return found
 }
 
-// restore makes the node schedulable again that was being drained for a Machine which nobody deletes any more: it was moved or
-// restored. That it was to be drained shows in its hooks; core drains by name.
-func (v View) restore(p *Plan, c claim) {
-	if node := v.named(c.ClaimNode); node != nil && node.Cordoned && !c.PreDrain && c.PreTerminate {
-		p.add(Uncordon, c.Name, node)
+// restore makes nodes schedulable again that were being drained for Machines which nobody deletes any more: they were moved or
+// restored. That they were to be drained shows in their hooks; core drains by name. While the portal removes nodes it waits: these
+// may be among them.
+func (v View) restore(p *Plan, claims []claim) {
+	for _, c := range claims {
+		if !c.wasDraining() || v.Operation == RemoveNodes {
+			continue
+		}
+		if node := v.named(c.ClaimNode); node != nil && node.Cordoned {
+			p.add(Uncordon, c.Name, node)
+		}
 		p.add(AddHooks, c.Name, nil)
 	}
 }
 
+// wasDraining tells whether the Machine has the hooks of one that is being drained, and is not.
+func (c claim) wasDraining() bool { return !c.Deleting && !c.PreDrain && c.PreTerminate }
+
 // mend completes a bind that was interrupted, or whose Machine still points at the node it had before.
 func (v View) mend(p *Plan, c claim) {
-	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c.Name) {
-		p.add(AddHooks, c.Name, nil)
+	if c.wasDraining() && v.Operation == RemoveNodes {
+		return // see restore
 	}
+	p.addHooks(c)
 	if c.NodeRef != "" && c.NodeRef != c.node.Name && c.ProviderID == c.ClaimProviderID {
 		p.add(PointAtNode, c.Name, c.node)
 	}
 }
 
-func (v View) bindTo(p *Plan, c claim, node Node) {
+func (p *Plan) addHooks(c claim) {
 	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c.Name) {
 		p.add(AddHooks, c.Name, nil)
 	}
+}
+
+func (v View) bindTo(p *Plan, c claim, node Node) {
+	p.addHooks(c)
 	if !node.Ready && !c.Shielded && !c.Unhealthy {
 		p.add(Shield, c.Name, nil)
 	}

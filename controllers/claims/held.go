@@ -114,9 +114,9 @@ func (v View) sendHeld(p *Plan, c claim, claims []claim, victims, free []Node) (
 	switch {
 	case c.shared:
 		return false, victims, free // its node stays with the other Machine: this one is released
-	case c.NodeRef == "" || c.NodeRef == c.node.Name:
+	case c.NodeRef == c.node.Name:
 		p.add(StartDrain, c.Name, c.node)
-	case c.ProviderID == c.ClaimProviderID:
+	case c.NodeRef != "" && c.ProviderID == c.ClaimProviderID:
 		p.add(PointAtNode, c.Name, c.node)
 	}
 	return true, victims, free

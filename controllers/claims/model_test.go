@@ -277,6 +277,9 @@ func (w *world) carryOut(move Move) bool {
 	case LetGo:
 		m.PreDrain, m.PreTerminate = false, false
 	case Uncordon:
+		if !m.Deleting && w.operation == RemoveNodes {
+			w.fail("%s is made schedulable while the portal removes nodes", move.Node.Name)
+		}
 		if n := w.node(move.Node.UID); n != nil {
 			n.Cordoned = false
 		}

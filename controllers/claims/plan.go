@@ -82,6 +82,7 @@ func Make(v View) Plan {
 		v.finishReleased(p, claims)
 		return *p
 	}
+	v.restore(p, claims)
 	leaving, free := v.decideHeld(p, claims, free)
 	v.decideGone(p, claims, leaving)
 	free = v.bind(p, claims, free)
@@ -133,7 +134,7 @@ func (v View) decideGone(p *Plan, claims []claim, leaving map[string]bool) {
 		case c.state == Released:
 			v.release(p, c)
 		case !c.waits() || leaving[c.Name]:
-		case c.node == nil && c.unseen():
+		case c.node == nil && c.unseen() && !c.ClaimGoes:
 			p.add(LetGo, c.Name, nil)
 		case c.node == nil && v.leftBehind(c):
 			if v.Operation == Idle { // no machine of that name is on its way

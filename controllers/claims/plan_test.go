@@ -339,6 +339,15 @@ func TestPlan(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", draining, kept)}},
 			"uncordon m1/n1, hooks m1",
 		},
+		"moved or restored, and the portal is removing nodes: whether this one goes is seen when it has finished": {
+			View{Desired: 1, Size: 1, Operation: RemoveNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
+				machine("m1", "n1", draining, kept, shielded), machine("m2", "n2", shielded)}},
+			"",
+		},
+		"held, and the Machine does not name its node yet: core sets that, or would not know what to drain": {
+			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, blank)}},
+			"",
+		},
 		"a node that somebody has cordoned stays so": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1")}},
 			"",

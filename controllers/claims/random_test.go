@@ -90,6 +90,12 @@ func (w *world) act() {
 			w.say("%s is sick", n.Name)
 		}
 	case "move":
+		if rapid.Bool().Draw(w.t, "amid a change") {
+			w.setReplicas(d)
+			for range rapid.IntRange(0, 5).Draw(w.t, "laps") {
+				w.lap()
+			}
+		}
 		w.move()
 	case "wait":
 		w.clock = w.clock.Add(5 * time.Minute)
@@ -151,6 +157,13 @@ func (w *world) step() {
 
 // round lets every actor do everything once.
 func (w *world) round() {
+	w.lap()
+	w.finish()
+	w.check()
+}
+
+// lap lets everybody but the portal do everything once.
+func (w *world) lap() {
 	w.clock = w.clock.Add(20 * time.Second)
 	for _, d := range w.groups {
 		w.roll(d)
@@ -160,8 +173,6 @@ func (w *world) round() {
 		w.reconcile(m)
 	}
 	w.pass(-1)
-	w.finish()
-	w.check()
 }
 
 // check holds what must hold at every moment beyond what the model itself fails on.
