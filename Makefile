@@ -202,7 +202,7 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1
-	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 20m -skip $(HISTORIES) $(TESTED)
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 40m -skip $(HISTORIES) $(TESTED)
 
 # Further flags of go test, such as -run.
 E2E_FLAGS :=
