@@ -17,7 +17,7 @@ import (
 )
 
 // moveThereAndBack: clusterctl takes everything along, credentials included, and the portal notices nothing. That the
-// other side is in charge shows when it scales. On the way back a Machine is just being deleted.
+// other side is in charge shows when it scales. The last time a Machine is just being deleted.
 func moveThereAndBack(t *testing.T) {
 	s := prepareSubject(t)
 	s.apply(s.generate("", 2))
@@ -37,15 +37,21 @@ func moveThereAndBack(t *testing.T) {
 	s.scaleTo(3)
 	s.settled(3)
 	s.Expect(s.mutations(booked)).To(HaveLen(1), "requests that change something, of a scale on the other side")
+	machines, booked = s.holders(), len(s.journal(s.Context()))
 
-	// The way back, while a Machine is on its way out: clusterctl does not take its deletion along.
+	s.moveTo(env.home)
+	s.settled(3)
+	s.Expect(s.holders()).To(Equal(machines), "Machines and the Nodes that they hold")
+	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of the way back")
+
+	// There again, while a Machine is on its way out: clusterctl does not take its deletion along.
 	s.holdDrains(true)
 	s.scaleTo(2)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
 	booked = len(s.journal(s.Context()))
-	s.moveTo(env.home)
+	s.moveTo(env.away)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
-	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of the way back")
+	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of a move amid a scale")
 	s.holdDrains(false)
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 2 → 3", "Scaling size 3 → 2"}))
