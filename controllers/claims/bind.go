@@ -178,7 +178,7 @@ func (v View) restore(p *Plan, claims []claim) {
 		if node := v.named(c.ClaimNode); node != nil && node.Cordoned {
 			p.add(Uncordon, c.Name, node)
 		}
-		p.add(AddHooks, c.Name, nil)
+		p.addHooks(c)
 	}
 }
 

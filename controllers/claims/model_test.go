@@ -117,7 +117,7 @@ func (w *world) desired() (sum int) {
 // The provider.
 
 // look begins a view: Machines and what is known of the portal are read before the Nodes.
-func (w *world) look() View {
+func (w *world) look() {
 	if w.desired() != w.refused {
 		w.refused = -1
 	}
@@ -129,15 +129,16 @@ func (w *world) look() View {
 		view.Foreign = m.deployment.foreign[m.revision]
 		v.Machines = append(v.Machines, view)
 	}
-	return v
+	w.looked = &v
 }
 
 // view ends one.
 func (w *world) view() View {
-	v := w.look()
-	if w.looked != nil {
-		v, w.looked = *w.looked, nil
+	if w.looked == nil {
+		w.look()
 	}
+	v := *w.looked
+	w.looked = nil
 	for _, n := range w.nodes {
 		v.Nodes = append(v.Nodes, n.Node)
 	}

@@ -170,13 +170,14 @@ func (v View) leftBehind(c claim) bool {
 // cannot drain it any more, it makes the node schedulable again that was being drained for it, or that the autoscaler has
 // tainted; then it takes the hooks.
 func (v View) release(p *Plan, c claim) {
+	left := v.named(c.ClaimNode) // core drains by name
 	switch {
 	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.ClaimGoes):
 		// core has yet to take the providerID over; even where it shows none, for it may just be about to write the one before
 	case c.NodeRef != "":
 		p.add(ForgetNode, c.Name, nil)
-	case c.left != nil && (c.left.Doomed || c.left.Cordoned && !c.PreDrain && c.PreTerminate):
-		p.add(Uncordon, c.Name, c.left)
+	case left != nil && (left.Doomed || left.Cordoned && !c.PreDrain && c.PreTerminate):
+		p.add(Uncordon, c.Name, left)
 	case c.PreDrain || c.PreTerminate:
 		p.add(LetGo, c.Name, nil)
 	}

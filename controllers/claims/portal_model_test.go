@@ -26,12 +26,7 @@ func (w *world) addNode(created time.Time) {
 }
 
 func (w *world) removeNode() *kubeNode {
-	var running []*kubeNode
-	for _, n := range w.nodes {
-		if n.running {
-			running = append(running, n)
-		}
-	}
+	running := w.running()
 	switch w.order {
 	case "newest":
 		running = sameAge(running, running[len(running)-1])

@@ -144,8 +144,7 @@ func (w *world) step() {
 		}
 	case 3:
 		if w.unfinished == nil && w.looked == nil && rapid.Bool().Draw(w.t, "slowly") {
-			looked := w.look()
-			w.looked = &looked
+			w.look()
 			return
 		}
 		w.pass(rapid.IntRange(0, 6).Draw(w.t, "writes"))

@@ -142,8 +142,6 @@ type claim struct {
 	Machine
 	state State
 	node  *Node
-	// left is the node that a released claim was on.
-	left *Node
 	// shared: another Machine, one that is not being deleted, is on the node too.
 	shared bool
 }
@@ -192,10 +190,10 @@ func (v View) read() (claims []claim, free []Node) {
 	}
 	for _, m := range v.Machines {
 		node := byUID[m.ClaimNodeUID]
-		c := claim{Machine: m, state: v.state(m, node), node: node}
 		if IsReleased(m.ClaimProviderID) {
-			c.node, c.left = nil, v.named(m.ClaimNode) // core drains by name
+			node = nil
 		}
+		c := claim{Machine: m, state: v.state(m, node), node: node}
 		if c.node != nil {
 			taken[node.UID] = true
 			if !c.Deleting {

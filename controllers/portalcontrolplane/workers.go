@@ -176,7 +176,8 @@ func machineViews(s *scope, portalMachines []infrav1.PortalMachine) []claims.Mac
 		}
 		view := machineView(m, pm)
 		if !found {
-			view.ClaimProviderID = view.ProviderID // somebody has deleted the PortalMachine; the Machine still has the Node
+			// somebody has deleted the PortalMachine; the Machine still has the Node
+			view.ClaimProviderID, view.ClaimGoes = view.ProviderID, true
 		}
 		view.Foreign = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
 		views = append(views, view)
@@ -198,7 +199,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		PreDrain:        metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
 		PreTerminate:    metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
 		ClaimProviderID: pm.Spec.ProviderID,
-		ClaimGoes:       pm.Name == "" || !pm.DeletionTimestamp.IsZero(),
+		ClaimGoes:       !pm.DeletionTimestamp.IsZero(),
 		ProviderID:      m.Spec.ProviderID,
 		NodeRef:         m.Status.NodeRef.Name,
 	}
