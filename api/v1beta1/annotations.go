@@ -20,6 +20,10 @@ const (
 	// was checked at the portal and did not happen: it is then tried once more.
 	RetryOperationAnnotation = "infrastructure.cluster.x-k8s.io/retry-operation"
 
+	// AbandonOperationAnnotation is set by a person, to the id of a scale, upgrade or delete that does not end, to give it up. The
+	// provider stops looking at its job and decides again from what it sees.
+	AbandonOperationAnnotation = "infrastructure.cluster.x-k8s.io/abandon-operation"
+
 	// ShieldAnnotation says that cluster.x-k8s.io/skip-remediation on a Machine is ours, and will be taken off again.
 	ShieldAnnotation = "infrastructure.cluster.x-k8s.io/portal-shield"
 
@@ -28,6 +32,25 @@ const (
 
 	// PreTerminateHook holds a drained Machine until the portal has removed a node.
 	PreTerminateHook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/portal"
+)
+
+// Annotations of the provider on the Nodes of workload clusters.
+const (
+	// DrainStartedAnnotation is on a Node that the provider drains itself, because no Machine claims the Node and the portal is
+	// about to be asked for fewer workers. Its value is the time when the drain started (RFC 3339). The Node is cordoned.
+	DrainStartedAnnotation = "infrastructure.cluster.x-k8s.io/drain-started"
+
+	// DrainedAnnotation is on a Node that was drained and waits for the portal to remove it. Its value is the time when the drain
+	// ended (RFC 3339). The Node stays cordoned, and no Machine is bound to it, until it is removed or the replicas rise.
+	DrainedAnnotation = "infrastructure.cluster.x-k8s.io/drained"
+
+	// RemediatedAnnotation is on a Node whose Machine a MachineHealthCheck had replaced. Its value is the time when the Machine
+	// gave the Node back (RFC 3339). The next Machine on the Node is not remediated until the Node is healthy again.
+	RemediatedAnnotation = "infrastructure.cluster.x-k8s.io/remediated"
+
+	// ScaleDownDisabledAnnotation says that cluster-autoscaler.kubernetes.io/scale-down-disabled on the Node was set by the
+	// provider, which removes both annotations again. An annotation that the user set is left alone.
+	ScaleDownDisabledAnnotation = "infrastructure.cluster.x-k8s.io/scale-down-disabled"
 )
 
 const (
