@@ -3,118 +3,83 @@
 package claims
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
-// settleTime is left to a new node to become Ready before a Machine is bound to it as it is.
+// settleTime is how long a new node may take to become Ready before a Machine is bound to it as it is.
 const settleTime = time.Minute
 
-// bind gives nodes to Machines that have none: free ones first, to Machines that are up to date first. What is left of
-// the Machines is beyond the number of workers; those take over the nodes of outdated Machines. It returns the nodes
-// that stay free.
-func (v View) bind(p *Plan, claims []claim, free []Node) []Node {
-	settled := v.Operation == Idle || v.Operation == AddsNodes
-	var waiting []claim
-	for _, c := range claims {
+// bind gives nodes to Machines that have none: free ones that stay, to Machines that are up to date first. The Machines that are
+// left over take over the nodes of outdated Machines.
+func (p *planner) bind() {
+	var waiting []*claim
+	for _, c := range p.claims {
 		switch {
-		case c.Deleting, c.Foreign && c.state == Unbound: // core deletes it, now or soon
+		case c.Deleting, c.TemplateMismatch && c.state == Unbound:
+			// core deletes it, now or when the template is reverted
 		case c.state == Bound:
-			v.mend(p, c)
-		case c.state == Unbound || c.state == Lost:
+			p.mend(c)
+		default:
 			waiting = append(waiting, c)
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b claim) int { return order(a.Outdated, b.Outdated) })
-	var without []claim
+	slices.SortStableFunc(waiting, func(a, b *claim) int { return rank(a.Outdated) - rank(b.Outdated) })
+	var without []*claim
 	for _, c := range waiting {
-		i := v.choose(c, free)
-		if i < 0 || !settled {
-			without = append(without, c)
-			if c.state == Lost {
-				p.Lost = append(p.Lost, c.ClaimNode)
-			}
+		if n := p.choose(c); n != nil {
+			p.bindTo(c, n)
 			continue
 		}
-		v.bindTo(p, c, free[i])
-		free = slices.Delete(slices.Clone(free), i, i+1)
+		without = append(without, c)
+		if c.state == Lost {
+			p.plan.Lost = append(p.plan.Lost, c.ClaimNode)
+		}
 	}
-	free = v.separate(p, claims, free, settled)
-	v.awaitReady(p, free)
-	p.Unbound = len(without)
-	if settled {
-		v.takeOver(p, claims, without)
-	}
-	return free
+	p.separate()
+	p.awaitReady()
+	p.plan.Unbound = len(without)
+	p.takeOver(without)
 }
 
-// separate gives a node of its own to the younger of two Machines that are on one node and not because one takes it over
-// from the other: a swap may end so when the Machine that it was for is wanted no more.
-func (v View) separate(p *Plan, claims []claim, free []Node, settled bool) []Node {
-	first := map[string]claim{}
-	for _, c := range claims {
-		if c.state != Bound || !settled {
+func rank(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// choose returns a free node that stays, or nil. Ready nodes come first; then nodes that the Machine's own MachineDeployment held
+// last, then nodes that none held, then the oldest.
+func (p *planner) choose(c *claim) (best *place) {
+	if p.Operation == RemovingNodes && !p.removalSeen() {
+		return nil
+	}
+	most := 0
+	for _, n := range p.places {
+		if !n.free() || n.leaving || n.InCustody() || n.awaited {
 			continue
 		}
-		other, found := first[c.node.UID]
-		if !found || other.Outdated != c.Outdated {
-			first[c.node.UID] = c
-			continue
-		}
-		if i := v.choose(c, free); i >= 0 {
-			v.bindTo(p, c, free[i])
-			free = slices.Delete(slices.Clone(free), i, i+1)
-		}
-	}
-	return free
-}
-
-func order(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
-}
-
-// choose picks a free node: one that the Machine's own MachineSet or MachineDeployment held before, else the oldest that
-// nobody of another did, else the oldest; Ready ones before others.
-func (v View) choose(c claim, free []Node) int {
-	best, rank := -1, 0
-	for i, n := range free {
-		if !n.Ready && (v.Operation != Idle || v.Now.Sub(n.Created) < settleTime) {
+		if !n.Ready && (p.Operation != Idle || p.Uncertain || p.Now.Sub(n.Created) < settleTime) {
 			continue // on its way, or the Node object of a machine that is gone
 		}
-		r := 1
+		score := cmp.Or(4*rank(n.Ready), 0) + 1
 		switch {
-		case n.LastSet != "" && v.ownerOf(n.LastSet) == c.Owner:
-			r = 3
 		case n.LastSet == "":
-			r = 2
+			score++
+		case p.ownerOf(n.LastSet) == c.Owner:
+			score += 2
 		}
-		if n.Ready {
-			r += 3
-		}
-		if r > rank {
-			best, rank = i, r
+		if score > most {
+			best, most = n, score
 		}
 	}
 	return best
 }
 
-// awaitReady looks again when free nodes have had their time to become Ready.
-func (v View) awaitReady(p *Plan, free []Node) {
-	for _, n := range free {
-		if !n.Ready && v.Operation == Idle {
-			p.lookAgain(settleTime - v.Now.Sub(n.Created))
-		}
-	}
-}
-
-func (v View) ownerOf(set string) string {
-	for _, m := range v.Machines {
+func (p *planner) ownerOf(set string) string {
+	for _, m := range p.Machines {
 		if m.Set == set {
 			return m.Owner
 		}
@@ -122,98 +87,108 @@ func (v View) ownerOf(set string) string {
 	return ""
 }
 
-// takeOver lets up-to-date Machines beyond the number of workers, as a rolling update makes them, take over the nodes
-// of outdated Machines of the same MachineDeployment: the outdated one is marked, the new one bound to the same node; the
-// MachineDeployment then sees one too many, deletes the marked one, which is held and released.
-func (v View) takeOver(p *Plan, claims, without []claim) {
-	beyond, pairs := -v.Desired, 0
-	for _, c := range claims {
-		if !c.Deleting && !c.Foreign {
-			beyond++
-			if c.shared && !c.Outdated {
-				pairs++
+// separate gives a node of its own to the younger of two Machines that share a node, unless one takes it over from the other. A
+// swap ends so if the Machine that it was for is kept after all.
+func (p *planner) separate() {
+	if p.Operation == RemovingNodes || p.Operation == ReplacingNodes {
+		return
+	}
+	for _, n := range p.places {
+		for i, c := range n.live {
+			if i == 0 || c.state != Bound || n.live[0].Outdated != c.Outdated {
+				continue
+			}
+			if other := p.choose(c); other != nil {
+				p.bindTo(c, other)
 			}
 		}
 	}
-	for _, c := range without {
-		if !v.Takeovers || beyond-pairs <= 0 || c.Outdated {
-			continue
+}
+
+// awaitReady looks again when free nodes have had their time to become Ready.
+func (p *planner) awaitReady() {
+	for _, n := range p.places {
+		if n.free() && !n.leaving && !n.Ready && p.Operation == Idle && !p.Uncertain {
+			p.lookAgain(settleTime - p.Now.Sub(n.Created))
 		}
-		old := outdatedOf(claims, c.Owner)
-		if old == nil {
-			continue
-		}
-		if !old.Marked {
-			p.add(Mark, old.Name, nil)
-		}
-		old.shared = true // taken, for the rest of this pass
-		v.bindTo(p, c, *old.node)
-		p.Unbound--
-		pairs++
 	}
 }
 
-// outdatedOf picks an outdated Machine whose node can be taken over: one that is marked already, else the oldest.
-func outdatedOf(claims []claim, owner string) *claim {
-	var found *claim
-	for i, c := range claims {
-		if c.state != Bound || !c.Outdated || c.Owner != owner || c.shared || !c.node.Ready {
+// takeOver lets up-to-date Machines beyond the number of workers, as a rolling update makes them, take over the nodes of outdated
+// Machines of the same MachineDeployment. The outdated one is annotated to be deleted first and the new one is bound to its node.
+// The MachineDeployment then sees one Machine too many and deletes the annotated one, which is held and released.
+func (p *planner) takeOver(without []*claim) {
+	if !p.Takeovers || p.Operation == RemovingNodes || p.Operation == ReplacingNodes {
+		return
+	}
+	beyond := -p.Desired
+	for _, c := range p.claims {
+		if !c.Deleting && !(c.TemplateMismatch && c.state == Unbound) {
+			beyond++
+		}
+	}
+	for _, n := range p.places {
+		beyond -= max(0, len(n.live)-1)
+	}
+	for _, c := range without {
+		old := p.outdatedOf(c.Owner)
+		if beyond <= 0 || c.Outdated || old == nil {
 			continue
 		}
-		if found == nil || c.Marked && !found.Marked {
-			found = &claims[i]
+		if !old.DeleteFirst {
+			p.add(DeleteFirst, old, nil)
+		}
+		old.at.taken = true
+		p.bindTo(c, old.at)
+		p.plan.Unbound--
+		beyond--
+	}
+}
+
+// outdatedOf returns an outdated Machine whose node can be taken over: one that is to be deleted first, else the oldest.
+func (p *planner) outdatedOf(owner string) (found *claim) {
+	for _, c := range p.claims {
+		if c.state != Bound || !c.Outdated || c.Owner != owner || len(c.at.live) > 1 || c.at.taken || c.at.awaited || !c.at.Ready {
+			continue
+		}
+		if found == nil || c.DeleteFirst && !found.DeleteFirst {
+			found = c
 		}
 	}
 	return found
 }
 
-// restore makes nodes schedulable again that were being drained for Machines which nobody deletes any more: they were moved or
-// restored. That they were to be drained shows in their hooks; core drains by name. While the portal removes nodes it waits: these
-// may be among them.
-func (v View) restore(p *Plan, claims []claim) {
-	for _, c := range claims {
-		if !c.wasDraining() || v.Operation == RemoveNodes {
-			continue
-		}
-		if node := v.named(c.ClaimNode); node != nil && node.Cordoned {
-			p.add(Uncordon, c.Name, node)
-		}
-		p.addHooks(c)
-	}
-}
-
-// wasDraining tells whether the Machine has the hooks of one that is being drained, and is not.
-func (c claim) wasDraining() bool { return !c.Deleting && !c.PreDrain && c.PreTerminate }
-
-// mend completes a bind that was interrupted, or whose Machine still points at the node it had before.
-func (v View) mend(p *Plan, c claim) {
-	if c.wasDraining() && v.Operation == RemoveNodes {
+// mend completes a bind that was interrupted, or whose Machine still names the node that it had before.
+func (p *planner) mend(c *claim) {
+	if c.wasDraining() && p.Operation == RemovingNodes {
 		return // see restore
 	}
 	p.addHooks(c)
-	if c.NodeRef != "" && c.NodeRef != c.node.Name && c.ProviderID == c.ClaimProviderID {
-		p.add(PointAtNode, c.Name, c.node)
+	if c.NodeRef != "" && c.NodeRef != c.at.Name && c.ProviderID == c.ClaimProviderID {
+		p.add(PointAtNode, c, c.at)
 	}
 }
 
-func (p *Plan) addHooks(c claim) {
-	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c.Name) {
-		p.add(AddHooks, c.Name, nil)
+func (p *planner) addHooks(c *claim) {
+	if (!c.PreDrain || !c.PreTerminate) && !p.has(AddHooks, c) {
+		p.add(AddHooks, c, nil)
 	}
 }
 
-func (v View) bindTo(p *Plan, c claim, node Node) {
+// bindTo binds a Machine to a node. It is shielded first if it would be remediated there.
+func (p *planner) bindTo(c *claim, n *place) {
 	p.addHooks(c)
-	if !node.Ready && !c.Shielded && !c.Unhealthy {
-		p.add(Shield, c.Name, nil)
+	if (n.faulty() || !n.Remediated.IsZero()) && !c.Shielded && !c.Unhealthy && !p.has(Shield, c) {
+		p.add(Shield, c, nil)
 	}
-	v.name(p, c.Name, &node)
-	p.add(Bind, c.Name, &node)
+	p.name(n)
+	p.add(Bind, c, n)
+	n.taken = true
 }
 
-func (v View) name(p *Plan, machine string, node *Node) {
-	if node.ProviderID == "" {
-		node.ProviderID = ProviderID(v.ClusterID, node.Name)
-		p.add(NameNode, machine, node)
+func (p *planner) name(n *place) {
+	if n.ProviderID == "" {
+		n.ProviderID = ProviderID(p.ClusterID, n.Name)
+		p.add(NameNode, nil, n)
 	}
 }

@@ -76,9 +76,10 @@ func (w *world) remediate() {
 		if m.ClaimNodeUID != w.nodes[i].UID || m.revision != m.deployment.revision {
 			continue // it is on its way to another node, or gives this one to a newer Machine
 		}
-		w.nodes[i].remediated++
-		if w.nodes[i].remediated > 1 && w.size == w.desired() {
-			w.fail("%s costs its %d. Machine", m.NodeRef, w.nodes[i].remediated)
+		m.Unhealthy = true
+		w.nodes[i].replaced++
+		if w.nodes[i].replaced > 1 && w.size == w.desired() {
+			w.fail("%s costs Machine number %d", m.NodeRef, w.nodes[i].replaced)
 		}
 	}
 }
@@ -132,7 +133,7 @@ func (w *world) rank(m *model) int {
 	switch {
 	case m.Deleting:
 		return 0
-	case m.Marked:
+	case m.DeleteFirst:
 		return 1
 	case !w.ready(m):
 		return 2
@@ -168,7 +169,7 @@ func (w *world) reconcile(m *model) {
 		m.NodeRef = pass.NodeRef
 	}
 	if pass.Drained != before.Drained {
-		m.Drained, m.DrainedAt = pass.Drained, pass.DrainedAt
+		m.Drained = pass.Drained
 	}
 }
 
@@ -186,14 +187,15 @@ func (w *world) reconcileDelete(m *model, pass *Machine) {
 		}
 		if i >= 0 {
 			w.nodes[i].Cordoned = true
-			if m.blocked {
+			if w.nodes[i].blocked {
 				return
 			}
+			w.nodes[i].busy = false
 		}
 	}
 	if pass.PreTerminate {
 		if !pass.Drained {
-			pass.Drained, pass.DrainedAt = true, w.clock
+			pass.Drained = true
 		}
 		return
 	}

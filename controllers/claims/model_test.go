@@ -11,53 +11,67 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is a model of everything around the plan: the portal with its nodes, the workload cluster's Node objects, core's
-// MachineDeployments, MachineSets and Machines, and our own carrying out of plans, which may stop between any two
-// writes. How core behaves here is what test/facts ties to the real thing.
+// world is a model of everything around the plan: the portal with its nodes, the workload cluster's Node objects and Pods, core's
+// MachineDeployments, MachineSets and Machines, and the provider that carries plans out and may stop between any two writes. What
+// core does here is what test/facts ties to the real one.
 type world struct {
 	t     *rapid.T
 	clock time.Time
 	names int
 
-	order    string // of victims: newest, oldest, random
-	ids      bool   // nodes come with a providerID
-	leftover bool   // Node objects of removed machines stay behind
+	order    Order // in which the portal removes workers
+	ids      bool  // nodes come with a providerID
+	leftover bool  // Node objects of removed machines stay
 
 	nodes     []*kubeNode
 	size      int // of the portal's cluster
 	operation Operation
+	from      int
 	target    int
+	away      []*kubeNode // while the portal replaces them
+	replaced  int         // by the upgrade that runs
+	freed     []string    // names of nodes that are gone
+	trouble   trouble
 
-	failing bool // the operation that runs will fail, and do nothing
+	// What the provider has recorded.
+	recorded  int
+	uncertain bool
+	learned   Learned
+	before    []Sighting
+	stated    bool      // the user has stated the order
+	lost      bool      // the answer to the request that started the operation
+	unheard   bool      // and the portal never got the request
+	asked     time.Time // when the portal was asked last
+	retry     time.Time // not before, as it refused or failed
+	pause     time.Duration
 
-	recorded int // what the provider knows as the size
-	learned  Order
-	before   []Sighting
-	// turned is the pass before which drains began that were for something else: the portal was found to follow another
-	// order since, somebody changed the replicas, or nobody could tell which nodes there are.
-	turned int
-	passes int
-	seen   View // in the last pass
-	plan   Plan
-	looked *View // for the pass that has begun to read
-	// unfinished is the pass that was interrupted and goes on.
-	unfinished *pass
-	away       []*kubeNode // while the portal replaces them
-	freed      []string    // names of nodes that are gone
-	asked      int         // the sum of replicas when the portal was asked last
-	refused    int         // the sum for which the portal failed to go down; -1: none
-	groups     []*deployment
-	machines   []*model
+	differs    time.Time // since when the nodes differ from the size
+	present    string    // these nodes
+	seen       View      // in the last pass
+	plan       Plan
+	looked     *View // for the pass that has begun to read
+	unfinished *pass // was interrupted and goes on
 
-	scales  int // calls to the portal
+	groups   []*deployment
+	machines []*model
+
+	scales  int // accepted by the portal
 	history []string
+}
+
+// trouble is what the portal does with requests for fewer workers, left times; negative: until further notice.
+type trouble struct {
+	kind string // refuse, fail, half, lose
+	left int
 }
 
 type kubeNode struct {
 	Node
-	running    bool // the portal runs its machine
-	sick       bool // and it is not Ready, for a reason of its own
-	remediated int  // Machines that were deleted for that
+	running  bool // the portal runs its machine
+	busy     bool // Pods run on it, other than those of DaemonSets
+	blocked  bool // its Pods must not be evicted
+	sick     bool // it has a fault of its own: it is not Ready, or shows another condition
+	replaced int  // Machines that were replaced for that
 }
 
 type deployment struct {
@@ -84,9 +98,7 @@ type model struct {
 	Machine
 	deployment *deployment
 	revision   int
-	blocked    bool // its drain does not end
 	claimGone  bool
-	begun      int      // the pass in which its drain began
 	read       *Machine // what core read at the beginning of a pass that has not ended
 }
 
@@ -116,20 +128,33 @@ func (w *world) desired() (sum int) {
 
 // The provider.
 
-// look begins a view: Machines and what is known of the portal are read before the Nodes.
+// look begins a view: Machines and what is recorded are read before the Nodes.
 func (w *world) look() {
-	if w.desired() != w.refused {
-		w.refused = -1
-	}
-	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Operation: w.operation, Takeovers: true, Now: w.clock,
-		DownRefused: w.refused >= 0, Order: w.learned, Before: w.before}
+	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Uncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
+		Order: w.expected(), Learned: w.learned, Before: w.before, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
-		view.Foreign = m.deployment.foreign[m.revision]
+		view.TemplateMismatch = m.deployment.foreign[m.revision]
 		v.Machines = append(v.Machines, view)
 	}
 	w.looked = &v
+}
+
+// expected is the order that the provider goes by.
+func (w *world) expected() Order {
+	switch {
+	case w.stated:
+		return w.order
+	case w.learned.Order == "":
+		return Newest
+	}
+	return w.learned.Order
+}
+
+// orderKnown reports whether the provider knows in which order this portal removes workers.
+func (w *world) orderKnown() bool {
+	return w.order != Random && w.expected() == w.order && (w.stated || w.learned.Known())
 }
 
 // view ends one.
@@ -181,14 +206,31 @@ func (w *world) pass(writes int) {
 	w.unfinished = nil
 	if p.Observed && writes != 0 {
 		writes--
-		if w.learned != p.Order {
-			w.turned = w.passes
-		}
-		w.learned, w.before = p.Order, nil
+		w.learned, w.before = p.Learned, nil
 	}
-	if p.Scale && writes != 0 {
+	if w.drifts(p) && writes != 0 {
+		w.recorded, w.uncertain = p.Counted, true
+	}
+	if p.Reached && w.lost && writes != 0 {
+		w.operation, w.lost, w.unheard, w.recorded, w.uncertain = Idle, false, false, w.target, false
+		return
+	}
+	if p.Scale && writes != 0 && !w.clock.Before(w.retry) {
 		w.scale(p)
 	}
+}
+
+// drifts reports whether the nodes have differed from the recorded size for long enough to be counted.
+func (w *world) drifts(p *pass) bool {
+	present := ""
+	for _, n := range p.Present {
+		present += n.UID
+	}
+	if w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
+		w.present, w.differs = present, w.clock
+		return false
+	}
+	return w.clock.Sub(w.differs) >= 2*time.Minute
 }
 
 // pass is one that has begun.
@@ -199,15 +241,14 @@ type pass struct {
 }
 
 func (w *world) begin() *pass {
-	w.passes++
-	if w.leftover && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.sick }) {
-		w.turned = w.passes // nobody can tell a machine that is gone from one that is sick
-	}
 	view := w.view()
-	plan := Make(view)
+	plan := Decide(view)
 	w.foretold(view, plan)
+	// Which of the nodes that are not Ready are gone cannot be seen while the size is uncertain.
+	unclear := view.Uncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
 	for _, move := range plan.Moves {
-		if move.Kind == StartDrain && len(w.running()) <= view.Desired {
+		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.InCustody()
+		if starts && len(w.running()) <= view.Desired && !unclear {
 			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}
 	}
@@ -221,45 +262,91 @@ func (w *world) interrupt() {
 	}
 }
 
-// scale asks the portal.
+// scale asks the portal, which may refuse, or whose answer may be lost, whether it acts on the request or not.
 func (w *world) scale(p *pass) {
 	w.say("scale %d → %d", w.size, p.Size)
-	if w.operation != Idle {
-		w.fail("scale while the portal is busy")
+	w.asked = w.clock
+	if w.operation != Idle && !w.lost {
+		w.fail("asked to scale while an operation runs")
 	}
+	w.judgeRequest(p)
+	busy := w.operation != Idle && !w.unheard && w.target != w.size
+	switch {
+	case w.lost && busy:
+		return // RESOURCE_BUSY
+	case p.Size < w.size && w.struck("refuse"):
+		w.say("refused")
+		w.operation, w.lost, w.unheard = Idle, false, false
+		w.backOff()
+		return
+	case w.struck("lose"):
+		w.say("the answer is lost")
+		w.lost, w.recorded, w.uncertain, w.before = true, max(w.size, p.Size), true, nil
+		w.operation = direction(p.Size, w.size)
+		w.target = p.Size
+		if rapid.Bool().Draw(w.t, "not heard") {
+			w.unheard = true
+		}
+		return
+	}
+	w.scales++
+	w.lost, w.unheard = false, false
+	w.target, w.recorded, w.uncertain, w.before = p.Size, p.Size, false, nil
+	w.from = w.size
+	w.operation = direction(p.Size, w.size)
+	if w.operation == RemovingNodes {
+		w.before = Sight(p.Present)
+	}
+}
+
+func direction(to, from int) Operation {
+	if to < from {
+		return RemovingNodes
+	}
+	return AddingNodes
+}
+
+// judgeRequest wants the sum of the replicas, or a number on the way down to it.
+func (w *world) judgeRequest(p *pass) {
 	most := w.size - 1
-	if w.recorded < 0 {
-		most = w.size // counted from Nodes, some of which may be gone: to ask for what is there changes nothing
+	if p.view.Uncertain {
+		most = w.size // to ask for what the portal runs changes nothing
 	}
 	if sum := p.view.Desired; p.Size != sum && (p.Size < sum || p.Size > most) {
 		w.fail("asked for %d of %d workers while %d are desired", p.Size, w.size, sum)
 	}
-	w.scales++
-	w.target, w.recorded, w.asked = p.Size, p.Size, p.view.Desired
-	w.operation = AddsNodes
-	if p.Size < w.size {
-		w.operation, w.before = RemoveNodes, Sight(p.Present)
-	}
 }
 
-// carryOut does one move, and tells whether what it is for is still there.
+// struck reports whether the trouble of that kind strikes now.
+func (w *world) struck(kind string) bool {
+	if w.trouble.kind != kind || w.trouble.left == 0 {
+		return false
+	}
+	w.trouble.left--
+	return true
+}
+
+// backOff keeps the provider from asking again at once.
+func (w *world) backOff() {
+	w.pause = min(max(2*w.pause, 30*time.Second), 10*time.Minute)
+	w.retry = w.clock.Add(w.pause)
+}
+
+// carryOut does one move, and reports whether its object still exists.
 func (w *world) carryOut(move Move) bool {
+	w.say("%s", move)
+	if move.Kind.OfNode() {
+		return w.carryOutNode(move)
+	}
 	m := w.machine(move.Machine)
 	if m == nil {
 		return false
 	}
-	w.say("move %d %s %s", move.Kind, move.Machine, move.Node.Name)
 	switch move.Kind {
 	case AddHooks:
 		if !m.Deleting {
 			m.PreDrain, m.PreTerminate = true, true
 		}
-	case NameNode:
-		n := w.node(move.Node.UID)
-		if n == nil {
-			return false
-		}
-		n.ProviderID = move.Node.ProviderID
 	case Bind, Swap:
 		if move.Kind == Swap || !m.Deleting {
 			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
@@ -268,30 +355,67 @@ func (w *world) carryOut(move Move) bool {
 		m.NodeRef = move.Node.Name
 	case StartDrain:
 		m.PreDrain = false
-		if !w.takingOver() { // a node that is being taken over cannot be had: core may wait for this Machine to go
-			m.begun = w.passes
-		}
 	case Detach:
 		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	case ForgetNode:
 		m.NodeRef = ""
 	case LetGo:
 		m.PreDrain, m.PreTerminate = false, false
-	case Uncordon:
-		if !m.Deleting && w.operation == RemoveNodes {
-			w.fail("%s is made schedulable while the portal removes nodes", move.Node.Name)
-		}
-		if n := w.node(move.Node.UID); n != nil {
-			n.Cordoned = false
-		}
-	case Mark:
-		m.Marked = true
+	case DeleteFirst:
+		m.DeleteFirst = true
 	case Shield:
 		m.Shielded = true
 	case Unshield:
 		m.Shielded = false
 	}
 	return true
+}
+
+func (w *world) carryOutNode(move Move) bool {
+	n := w.node(move.Node.UID)
+	if n == nil {
+		return move.Kind == Uncordon || move.Kind == DeleteNode
+	}
+	switch move.Kind {
+	case NameNode:
+		n.ProviderID = move.Node.ProviderID
+	case DrainNode:
+		w.evict(n)
+	case MarkDrained:
+		n.Drained = w.clock
+	case Uncordon:
+		if w.operation == RemovingNodes && len(w.running()) > w.target {
+			w.fail("%s is made schedulable while the portal removes nodes", n.Name)
+		}
+		n.Cordoned, n.DrainStarted, n.Drained = false, time.Time{}, time.Time{}
+	case DeleteNode:
+		if n.running {
+			w.fail("the provider deletes Node %s of a machine that runs", n.Name)
+		}
+		w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
+	case MarkRemediated:
+		n.Remediated = w.clock
+	case ForgetRemediated:
+		n.Remediated = time.Time{}
+	case Freeze:
+		n.Frozen = true
+	case Unfreeze:
+		n.Frozen = false
+	}
+	return true
+}
+
+// evict is one step of the provider's own drain.
+func (w *world) evict(n *kubeNode) {
+	switch {
+	case n.DrainStarted.IsZero() || !n.Cordoned:
+		n.Cordoned, n.DrainStarted, n.Drained = true, w.clock, time.Time{}
+	case n.busy && n.blocked:
+	case n.busy:
+		n.busy = false
+	default:
+		n.DrainStarted, n.Drained = time.Time{}, w.clock
+	}
 }
 
 func (w *world) running() (all []*kubeNode) {

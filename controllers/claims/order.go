@@ -8,26 +8,37 @@ import (
 	"strings"
 )
 
-// Order is the order in which the portal is expected to remove workers. The specification does not say: the newest are
-// expected to go first until a scale down shows otherwise.
+// Order is the order in which the portal removes workers when it is asked for fewer. The specification does not say.
 type Order string
 
-// What may be expected.
+// The orders.
 const (
-	NewestFirst Order = ""
-	OldestFirst Order = "oldest"
-	// NoOrder: what the portal did fits no order, or not always the same one. Nothing is predicted any more: every drain is
-	// waited for before the portal is asked, and no Machine is moved beforehand.
-	NoOrder Order = "none"
+	Newest Order = "Newest"
+	Oldest Order = "Oldest"
+	// Random fits no order. Nothing is predicted: every drain is awaited before the portal is asked.
+	Random Order = "Random"
 )
 
-// Sighting is a worker node as it was before a scale down.
-type Sighting struct {
-	UID     string `json:"uid"`
-	Created int64  `json:"created"` // seconds since 1970, as exact as Kubernetes tells it
+// Learned is what the scale-downs of one cluster have shown of the portal's order of removal. The zero value: nothing yet.
+type Learned struct {
+	Order Order `json:"order,omitempty"`
+	// Odds is how many choices a portal that removes workers at random had, for each choice that it made as Order says.
+	Odds int `json:"odds,omitempty"`
 }
 
-// Sight remembers the nodes, for a scale down to be compared with.
+// enoughOdds is what makes an order known: a portal without an order would look like that in fewer than 1 of 20 cases.
+const enoughOdds = 20
+
+// Known reports whether the order is more than a guess.
+func (l Learned) Known() bool { return l.Order == Random || l.Odds >= enoughOdds }
+
+// Sighting is a worker node as it was before a scale.
+type Sighting struct {
+	UID     string `json:"uid"`
+	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is
+}
+
+// Sight records the nodes, to compare a scale with.
 func Sight(nodes []Node) (seen []Sighting) {
 	for _, n := range nodes {
 		seen = append(seen, Sighting{UID: n.UID, Created: n.Created.Unix()})
@@ -35,18 +46,9 @@ func Sight(nodes []Node) (seen []Sighting) {
 	return seen
 }
 
-// observe compares what a finished scale down has removed with what was expected, once as many nodes are there as it was
-// to leave.
-func (v View) observe(p *Plan) Order {
-	if v.Operation != Idle || len(v.Before) == 0 || len(v.Nodes) != v.Size {
-		return v.Order
-	}
-	p.Observed, p.Order = true, learn(v.Order, v.Before, v.Nodes)
-	return p.Order
-}
-
-// learn returns the order that fits what is expected and what has happened. Nodes of the same second may go in any order.
-func learn(expected Order, before []Sighting, now []Node) Order {
+// learn returns what is known of the order after a scale-down. A scale-down that fits both orders, or that removed none or all
+// of the nodes, shows nothing.
+func (l Learned) learn(before []Sighting, now []Node) Learned {
 	var gone, kept []int64
 	for _, b := range before {
 		if slices.ContainsFunc(now, func(n Node) bool { return n.UID == b.UID }) {
@@ -56,45 +58,64 @@ func learn(expected Order, before []Sighting, now []Node) Order {
 		}
 	}
 	if len(gone) == 0 || len(kept) == 0 {
-		return expected
+		return l
 	}
 	newest := slices.Min(gone) >= slices.Max(kept)
 	oldest := slices.Max(gone) <= slices.Min(kept)
 	switch {
-	case expected == NewestFirst && newest, expected == OldestFirst && oldest:
-		return expected
-	case expected == NewestFirst && oldest:
-		return OldestFirst
+	case newest && oldest, l.Order == Random:
+		return l
+	case newest && l.Order != Oldest:
+		return Learned{Order: Newest, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
+	case oldest && l.Order != Newest:
+		return Learned{Order: Oldest, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
 	}
-	return NoOrder
+	return Learned{Order: Random}
 }
 
-// inLine sorts the nodes as they are expected to go; none where nobody can tell. Which of the same second goes first nobody
-// can tell either: those come first that go without harm.
-func (v View) inLine() []Node {
-	if v.Order == NoOrder {
-		return nil
-	}
-	const drains, held, live = -1, 1, 2 // and 0: no Machine's
-	needed := map[string]int{}
-	for _, m := range v.Machines {
-		switch {
-		case IsReleased(m.ClaimProviderID):
-		case !m.Deleting:
-			needed[m.ClaimNodeUID] = live
-		case m.PreDrain:
-			needed[m.ClaimNodeUID] = max(needed[m.ClaimNodeUID], held)
-		case needed[m.ClaimNodeUID] == 0:
-			needed[m.ClaimNodeUID] = drains
+// choices is in how many ways k of n nodes can be removed, up to enoughOdds.
+func choices(n, k int) int {
+	c := 1
+	for i := range min(k, n-k) {
+		c = c * (n - i) / (i + 1)
+		if c >= enoughOdds {
+			return enoughOdds
 		}
 	}
-	nodes := slices.Clone(v.Nodes)
-	slices.SortFunc(nodes, func(a, b Node) int {
-		age := a.Created.Compare(b.Created)
-		if v.Order == NewestFirst {
-			age = -age
+	return c
+}
+
+// removalOrder sorts the nodes in the order in which the portal is expected to remove them. Where it has no choice to predict,
+// between nodes of the same second or without an order, those nodes come first whose removal costs least.
+func (p *planner) removalOrder() []*place {
+	line := slices.Clone(p.places)
+	slices.SortStableFunc(line, func(a, b *place) int {
+		age := 0
+		switch p.Order {
+		case Oldest:
+			age = a.Created.Compare(b.Created)
+		case Random:
+		default:
+			age = b.Created.Compare(a.Created)
 		}
-		return cmp.Or(age, needed[a.UID]-needed[b.UID], strings.Compare(b.Name, a.Name))
+		return cmp.Or(age, a.cost()-b.cost(), b.Created.Compare(a.Created), strings.Compare(b.Name, a.Name))
 	})
-	return nodes
+	return line
+}
+
+// cost ranks how much is lost if the node is the next to go.
+func (n *place) cost() int {
+	switch {
+	case len(n.live) > 0:
+		return 5
+	case n.drained(), !n.Ready && n.free():
+		return 0
+	case n.InCustody():
+		return 1
+	case n.drainedByCore():
+		return 2
+	case len(n.departing) > 0:
+		return 3
+	}
+	return 4
 }

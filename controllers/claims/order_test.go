@@ -7,27 +7,29 @@ import (
 	"time"
 )
 
-// TestLearn tells what a scale-down from n1 … n4 says about the portal.
+// TestLearn checks what a scale-down from n1 … n4 shows about the portal.
 func TestLearn(t *testing.T) {
 	four := []Node{node("n1"), node("n2"), node("n3"), node("n4")}
 	same := func(n *Node) { n.Created = epoch.Add(time.Minute) }
 	twins := []Node{node("n1", same), node("n2", same), node("n3"), node("n4")}
 	tests := map[string]struct {
-		expected Order
-		before   []Node
-		now      []string
-		want     Order
+		learned Learned
+		before  []Node
+		now     []string
+		want    Learned
 	}{
-		"the newest went":                          {NewestFirst, four, []string{"n1", "n2"}, NewestFirst},
-		"the oldest went":                          {NewestFirst, four, []string{"n3", "n4"}, OldestFirst},
-		"the oldest went again":                    {OldestFirst, four, []string{"n4"}, OldestFirst},
-		"once the oldest, then the newest":         {OldestFirst, four, []string{"n1", "n2"}, NoOrder},
-		"some in between":                          {NewestFirst, four, []string{"n1", "n4"}, NoOrder},
-		"no order before, none now":                {NoOrder, four, []string{"n1", "n2"}, NoOrder},
-		"of the same second either may go":         {OldestFirst, twins, []string{"n1", "n3", "n4"}, OldestFirst},
-		"all went":                                 {NewestFirst, four, nil, NewestFirst},
-		"none went":                                {OldestFirst, four, []string{"n1", "n2", "n3", "n4"}, OldestFirst},
-		"the newest went, and new ones came since": {NewestFirst, four, []string{"n1", "n2", "n5", "n6"}, NewestFirst},
+		"the newest went, which 1 in 6 choices is":   {Learned{}, four, []string{"n1", "n2"}, Learned{Newest, 6}},
+		"once more, which settles it":                {Learned{Newest, 6}, four, []string{"n1", "n2", "n3"}, Learned{Newest, 20}},
+		"the oldest went":                            {Learned{}, four, []string{"n3", "n4"}, Learned{Oldest, 6}},
+		"once the oldest, then the newest":           {Learned{Oldest, 6}, four, []string{"n1", "n2"}, Learned{Random, 0}},
+		"some in between":                            {Learned{Newest, 20}, four, []string{"n1", "n4"}, Learned{Random, 0}},
+		"no order before, none now":                  {Learned{Random, 0}, four, []string{"n1", "n2"}, Learned{Random, 0}},
+		"of the same second either may go":           {Learned{Oldest, 4}, twins, []string{"n1", "n3", "n4"}, Learned{Oldest, 16}},
+		"what fits both orders shows nothing":        {Learned{}, twins[:2], []string{"n1"}, Learned{}},
+		"all went":                                   {Learned{}, four, nil, Learned{}},
+		"none went":                                  {Learned{Oldest, 4}, four, []string{"n1", "n2", "n3", "n4"}, Learned{Oldest, 4}},
+		"the newest went, and new ones came since":   {Learned{}, four, []string{"n1", "n2", "n5", "n6"}, Learned{Newest, 6}},
+		"one of many: a portal without an order may": {Learned{}, four, []string{"n1", "n2", "n3"}, Learned{Newest, 4}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -35,8 +37,8 @@ func TestLearn(t *testing.T) {
 			for _, name := range test.now {
 				now = append(now, node(name))
 			}
-			if got := learn(test.expected, Sight(test.before), now); got != test.want {
-				t.Errorf("%q, want %q", got, test.want)
+			if got := test.learned.learn(Sight(test.before), now); got != test.want {
+				t.Errorf("%+v, want %+v", got, test.want)
 			}
 		})
 	}

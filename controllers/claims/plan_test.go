@@ -9,24 +9,39 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestPlan(t *testing.T) {
-	three := []Node{node("n1"), node("n2"), node("n3")}
-	threeBound := []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3")}
-	tests := map[string]struct {
-		view View
-		want string
-	}{
-		"quiet": {
-			View{Desired: 3, Size: 3, Nodes: three, Machines: threeBound},
-			"",
-		},
+// rules are views of a cluster one hour after it was made, with the moves and the request that they lead to.
+type rules map[string]struct {
+	view View
+	want string
+}
+
+func (r rules) check(t *testing.T) {
+	t.Helper()
+	for name, rule := range r {
+		t.Run(name, func(t *testing.T) {
+			rule.view.ClusterID, rule.view.Takeovers, rule.view.Now = "c1", true, epoch.Add(time.Hour)
+			if diff := cmp.Diff(rule.want, summary(Decide(rule.view))); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+var (
+	three      = []Node{node("n1"), node("n2"), node("n3")}
+	threeBound = []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3")}
+)
+
+// TestBind: which node a Machine without one gets.
+func TestBind(t *testing.T) {
+	rules{
 		"bind: hooks first, then the identity of the oldest free node to the oldest Machine": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m2", ""), machine("m1", "")}},
 			"hooks m1, bind m1/n1, hooks m2, bind m2/n2",
 		},
 		"bind: a Node without providerID gets one": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Machines: []Machine{machine("m1", "")}},
-			"hooks m1, name m1/n1, bind m1/n1",
+			"hooks m1, name n1, bind m1/n1",
 		},
 		"bind: a new Node gets a minute to become Ready": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, fresh)}, Machines: []Machine{machine("m1", "")}},
@@ -40,37 +55,55 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", notReady), node("n2")}, Machines: []Machine{machine("m1", "")}},
 			"hooks m1, bind m1/n2",
 		},
-		"the shield comes off when the node is Ready": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}},
-			"unshield m1",
-		},
-		"the shield stays on while the Machine still points at the node that it lost": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded, was("n0"))}},
-			"",
-		},
-		"a shield goes on while the portal changes which nodes there are": {
-			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
-			"shield m1",
-		},
-		"a shield does not go on when a MachineHealthCheck has decided already": {
-			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", unhealthy)}},
-			"",
-		},
 		"bind: a free node goes to the MachineDeployment that held it last": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", last("b-1")), node("n2", last("a-1"))},
 				Machines: []Machine{machine("m1", "", of("a")), machine("m2", "", of("b"))}},
 			"hooks m1, bind m1/n2, hooks m2, bind m2/n1",
 		},
+		"bind: never a Machine that is being deleted": {
+			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", deleting)}},
+			"evict n1",
+		},
+		"bind: not while the portal removes nodes": {
+			View{Desired: 1, Size: 1, Operation: RemovingNodes, Target: 1, Nodes: three[:2], Machines: []Machine{machine("m1", "")}},
+			"",
+		},
+		"bind: yes while it adds nodes": {
+			View{Desired: 3, Size: 3, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "")}},
+			"hooks m1, bind m1/n1",
+		},
+		"bind interrupted after the hooks": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", func(m *Machine) { m.PreDrain, m.PreTerminate = true, true })}},
+			"bind m1/n1",
+		},
+		"hooks taken off by somebody come back": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", func(m *Machine) { m.PreDrain = false })}},
+			"hooks m1",
+		},
+		"bind: during an upgrade to a Ready node only": {
+			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: []Node{node("n1", notReady), node("n2")}, Machines: []Machine{machine("m1", ""), machine("m2", "")}},
+			"hooks m1, bind m1/n2",
+		},
+		"bind: not to a node that goes, nor to one that is drained": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1", evicting), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "")}},
+			"uncordon n1, evict n2",
+		},
+	}.check(t)
+}
+
+// TestTakeover: how new Machines of a rolling update take over the nodes of old ones.
+func TestTakeover(t *testing.T) {
+	rules{
 		"takeover: the new Machine beyond the number of workers shares the node of an outdated one": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m2", "n2", of("a"), outdated), machine("m3", "", of("a"))}},
-			"mark m1, hooks m3, bind m3/n1",
+			"delete-first m1, hooks m3, bind m3/n1",
 		},
 		"takeover, next: nothing while core deletes the marked one": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated, marked), machine("m2", "n2", of("a"), outdated), machine("m3", "n1", of("a"))}},
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated, first), machine("m2", "n2", of("a"), outdated), machine("m3", "n1", of("a"))}},
 			"",
 		},
 		"takeover, then: the marked one is held, shares its node, and is released": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated, marked, deleting), machine("m2", "n2", of("a"), outdated), machine("m3", "n1", of("a"))}},
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated, first, deleting), machine("m2", "n2", of("a"), outdated), machine("m3", "n1", of("a"))}},
 			"detach m1/n1",
 		},
 		"takeover: only within the same MachineDeployment": {
@@ -82,23 +115,29 @@ func TestPlan(t *testing.T) {
 			"",
 		},
 		"takeover: not while nodes are on order for the new Machine": {
-			View{Desired: 2, Size: 2, Operation: AddsNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated, shielded), machine("m3", "", of("a"))}},
+			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m3", "", of("a"))}},
 			"",
 		},
 		"takeover by two, with a surge of two": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), outdated), machine("m2", "n2", of("a"), outdated), machine("m3", "", of("a")), machine("m4", "", of("a"))}},
-			"mark m1, hooks m3, bind m3/n1, mark m2, hooks m4, bind m4/n2",
+			"delete-first m1, hooks m3, bind m3/n1, delete-first m2, hooks m4, bind m4/n2",
 		},
+	}.check(t)
+}
+
+// TestSwap: how a Machine that is being deleted comes to the node that the portal will remove.
+func TestSwap(t *testing.T) {
+	rules{
 		"swap: the held Machine is not on the newest node, so the one that is moves over": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
 			"bind m3/n1",
 		},
 		"swap, where the portal is seen to remove the oldest: the Machine that holds that one moves over": {
-			View{Desired: 2, Size: 3, Order: OldestFirst, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", deleting)}},
+			View{Desired: 2, Size: 3, Order: Oldest, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", deleting)}},
 			"bind m1/n3",
 		},
 		"no swap where nobody can tell which node goes": {
-			View{Desired: 2, Size: 3, Order: NoOrder, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
+			View{Desired: 2, Size: 3, Order: Random, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3")}},
 			"drain m1/n1",
 		},
 		"no swap between nodes of the same second: the one is as likely to go as the other, and would be taken back": {
@@ -114,7 +153,7 @@ func TestPlan(t *testing.T) {
 			"bind m3/n1",
 		},
 		"swap, next: a node that stays after all loses the autoscaler's taint first": {
-			View{Desired: 2, Size: 3, Nodes: []Node{node("n1", doomed), three[1], three[2]}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1", tainted), three[1], three[2]}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"uncordon m1/n1, swap m1/n3",
 		},
 		"swap, then: wait until both Machines show it": {
@@ -130,122 +169,43 @@ func TestPlan(t *testing.T) {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3", deleting), machine("m2", "n2"), machine("m3", "n1")}},
 			"drain m1/n3",
 		},
-		"swap, and others are drained already: they wait, for one call for all": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", drained, justNow)}},
+		"swap, and others are drained already: they wait, for one request for all": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2")}},
 			"bind m2/n1",
 		},
 		"swap, on the way to the node that it is to go with: they still wait": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n2", deleting, was("n1")), machine("m2", "n1", was("n2")), machine("m3", "n3", drained, justNow)}},
-			"",
-		},
-		"a drain that has just ended, of which core has not written the time yet: it waits for the others": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained, func(m *Machine) { m.DrainedAt = time.Time{} })}},
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: []Machine{machine("m1", "n2", deleting, was("n1")), machine("m2", "n1", was("n2"))}},
 			"",
 		},
 		"swap interrupted, and the surplus is gone: released, the live Machine keeps the node": {
 			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},
 			"detach m1/n1",
 		},
-		"released: a node that the autoscaler wanted gone loses its taint": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", doomed)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
-			"uncordon m1/n1",
+	}.check(t)
+}
+
+// TestLeaving: which nodes go, and what happens to them before.
+func TestLeaving(t *testing.T) {
+	rules{
+		"quiet": {
+			View{Desired: 3, Size: 3, Nodes: three, Machines: threeBound},
+			"",
 		},
-		"released: a node that seems to be gone is made schedulable all the same": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1"), node("n2", cordoned, notReady)}, Machines: []Machine{
-				machine("m1", "n1"), machine("m2", "n2", detached, shown, forgotten, func(m *Machine) { m.PreDrain = false })}},
-			"uncordon m2/n2",
-		},
-		"refused scale down: what was drained for it is released": {
-			View{Desired: 2, Size: 3, DownRefused: true, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
-			"detach m3/n3",
-		},
-		"a drain that blocks: all wait where nobody can tell which node goes": {
-			View{Desired: 1, Size: 3, Order: NoOrder, Now: epoch.Add(2 * time.Hour), Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained)}},
+		"a drain that blocks: all wait if the order of removal is not known": {
+			View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining)}},
 			"",
 		},
 		"a drain that blocks: after a minute those before it go": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained)}},
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining)}},
 			"scale 2",
 		},
 		"a drain that blocks holds those behind it": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained), machine("m3", "n3", draining)}},
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", draining)}},
 			"",
 		},
-		"a template that the portal cannot honour: nothing moves": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", deleting), machine("m3", "", foreign)}},
-			"",
-		},
-		"that template is reverted: its Machine is outdated now, and core deletes it; the rest goes on": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", deleting), machine("m3", "", foreign, outdated)}},
+		"a template that the portal cannot honour: its Machine waits, everything else goes on": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", deleting), machine("m3", "", mismatch)}},
 			"detach m2/n2",
-		},
-		"a template that the portal cannot honour: what was released before goes on, core waits for it": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", detached, shown), machine("m3", "", foreign)}},
-			"forget m1",
-		},
-		"no scale while the fate of a drained node is unknown": {
-			View{Desired: 4, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, justNow)}},
-			"detach m3/n3",
-		},
-		"the fate of a drained node is no question where the portal was not asked to remove one: somebody has added a node": {
-			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", drained)}},
-			"scale 1",
-		},
-		"nor is it after five minutes": {
-			View{Desired: 1, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", drained)}},
-			"scale 1",
-		},
-		"an adopted cluster with more nodes than are wanted: a Machine that is deleted is released, and nothing scaled": {
-			View{Desired: 1, Size: -1, Adopted: true, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}},
-			"detach m1/n1",
-		},
-		"bind: never a Machine that is being deleted": {
-			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", deleting)}},
-			"scale 0",
-		},
-		"bind: not while the portal removes or replaces nodes": {
-			View{Desired: 1, Size: 1, Operation: Replaces, Nodes: three[:1], Machines: []Machine{machine("m1", "")}},
-			"",
-		},
-		"bind: yes while it adds nodes": {
-			View{Desired: 3, Size: 3, Operation: AddsNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "")}},
-			"hooks m1, bind m1/n1",
-		},
-		"bind interrupted after the hooks": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", func(m *Machine) { m.PreDrain, m.PreTerminate = true, true })}},
-			"bind m1/n1",
-		},
-		"hooks taken off by somebody come back": {
-			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", func(m *Machine) { m.PreDrain = false })}},
-			"hooks m1",
-		},
-		"scale up at once": {
-			View{Desired: 5, Size: 3, Nodes: three, Machines: threeBound},
-			"scale 5",
-		},
-		"scale up only to what is desired, not to what was accepted already": {
-			View{Desired: 5, Size: 5, Nodes: three, Machines: threeBound},
-			"",
-		},
-		"nothing is asked while an operation runs": {
-			View{Desired: 5, Size: 3, Operation: AddsNodes, Nodes: three, Machines: threeBound},
-			"shield m1, shield m2, shield m3",
-		},
-		"size not known: the Nodes are counted": {
-			View{Desired: 5, Size: -1, Nodes: three, Machines: threeBound},
-			"scale 5",
-		},
-		"size not known, and right": {
-			View{Desired: 3, Size: -1, Nodes: three, Machines: threeBound},
-			"",
-		},
-		"scale down waits for the MachineSet to pick its Machines": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: threeBound},
-			"",
 		},
 		"held with a surplus: drain": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", deleting)}},
@@ -255,48 +215,16 @@ func TestPlan(t *testing.T) {
 			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", deleting)}},
 			"detach m3/n3",
 		},
-		"more held than surplus: the newest drain, the others are released": {
-			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", deleting)}},
-			"drain m3/n3, detach m1/n1",
-		},
-		"draining: the portal is not asked yet": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining), machine("m3", "n3", drained, justNow)}},
-			"",
-		},
-		"all drained: one call for all": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained), machine("m3", "n3", drained)}},
+		"all drained: one request for all": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: []Machine{machine("m1", "n1")}},
 			"scale 1",
 		},
-		"drained, and one more Machine is still to be picked: not below what live Machines hold": {
-			View{Desired: 1, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
+		"drained, and core has yet to delete one more Machine: not below what live Machines hold": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
 			"scale 2",
 		},
-		"scale up cancels a drain that was not sent": {
-			View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", draining)}},
-			"detach m3/n3",
-		},
-		"the portal removes nodes: drained Machines are left until it has finished": {
-			View{Desired: 2, Size: 2, Operation: RemoveNodes, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", drained), machine("m3", "n3", shielded)}},
-			"",
-		},
-		"the node of a drained Machine is gone: released, for the next node may have its name": {
-			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
-			"detach m3",
-		},
-		"the Node object of the removed machine stays behind, not Ready: core deletes it with the Machine": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
-			"let-go m3",
-		},
-		"let go of, and core has not finished yet": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, func(m *Machine) { m.PreTerminate = false })}},
-			"",
-		},
-		"it stays behind while the portal works: a machine may come that takes it over": {
-			View{Desired: 2, Size: 2, Operation: Replaces, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)},
-				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded), machine("m3", "n3", drained)}},
+		"the portal removes nodes: drained nodes are left as they are": {
+			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: []Machine{machine("m1", "n1", shielded), machine("m3", "n3", shielded)}},
 			"",
 		},
 		"a Machine with hooks that never had a node is deleted: let it go": {
@@ -304,19 +232,135 @@ func TestPlan(t *testing.T) {
 				machine("m2", "", deleting, func(m *Machine) { m.PreDrain, m.PreTerminate = true, true })}},
 			"let-go m2",
 		},
-		"surprise: the portal took n1, the drained m3 gives its node to m1": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3", cordoned)},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
-			"detach m3/n3",
+		"surprise: the portal took n1, so the drained n3 stays": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"uncordon n3",
 		},
 		"surprise, next pass: m1 is bound to the node that is free now": {
-			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3")},
-				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", detached)}},
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3")}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
 			"bind m1/n3",
 		},
 		"the Machine's nodeRef follows once the Machine shows the new providerID": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n3")}, Machines: []Machine{machine("m1", "n3", func(m *Machine) { m.NodeRef = "n1" })}},
 			"point m1/n3",
+		},
+		"held, and the Machine does not name its node yet: core sets that, or would not know what to drain": {
+			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, blank)}},
+			"",
+		},
+		"a node that somebody has cordoned stays so": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1")}},
+			"",
+		},
+		"a Node of the same name but another UID is another Node: never deleted with the Machine": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", reborn)}, Machines: []Machine{machine("m1", "n1", drained)}},
+			"detach m1",
+		},
+		"the portal replaced a node under its name: its Machine takes it again": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", reborn)}, Machines: []Machine{machine("m1", "n1")}},
+			"bind m1/n1",
+		},
+		"a node without a Machine is drained by the provider before it goes": {
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}},
+			"evict n2",
+		},
+		"core has drained a node that goes: the node keeps a mark, and the Machine is released": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", cordoned)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained)}},
+			"mark m2/n2, detach m2/n2",
+		},
+		"core has drained a node that stays after all": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2", cordoned)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", drained)}},
+			"detach m2/n2",
+		},
+		"core went past the pre-drain hook, as it knew no Node yet: released, and the provider drains the node next": {
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", deleting, func(m *Machine) { m.Drained = true })}},
+			"detach m2/n2",
+		},
+		"a Machine is deleted by hand and then the replicas fall: the Machine on the node that will go moves to the free one": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m2", "n2"), machine("m3", "n3")}},
+			"bind m3/n1",
+		},
+		"and the provider drains the node that it left": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m2", "n2"), machine("m3", "n1")}},
+			"evict n3",
+		},
+		"a drain of the provider goes on, even while the portal works": {
+			View{Desired: 2, Size: 3, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", evicting)},
+				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
+			"evict n3",
+		},
+		"replicas rise after a refusal: what exceeds the new surplus is made schedulable, the last in the order of removal first": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m4", "")}},
+			"uncordon n2",
+		},
+		"not while the portal removes nodes": {
+			View{Desired: 2, Size: 3, Uncertain: true, Lost: true, Operation: RemovingNodes, Target: 1, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)},
+				Machines: []Machine{machine("m1", "n1", shielded), machine("m4", "")}},
+			"",
+		},
+		"but at once when it is seen that it has removed another node, although its job still runs": {
+			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: []Node{node("n2"), node("n3", gone)},
+				Machines: []Machine{machine("m1", "n1", shielded), machine("m2", "n2", shielded)}},
+			"uncordon n3",
+		},
+		"a drained node that somebody made schedulable, such as an upgrade, is drained again": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, func(n *Node) { n.Cordoned = false })},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"evict n3",
+		},
+		"the order was found to be another one: the Machine on the node that goes moves to the drained one, which stays": {
+			View{Desired: 2, Size: 3, Order: Oldest, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"uncordon n3, bind m1/n3",
+		},
+		"the Node object of a drained machine that is gone stays: it is deleted after a while": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1"), node("n2", gone, notReady, func(n *Node) { n.NotReadySince = epoch })}, Machines: []Machine{machine("m1", "n1")}},
+			"delete n2",
+		},
+		"but not soon": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1"), node("n2", gone, notReady, func(n *Node) { n.NotReadySince = epoch.Add(56 * time.Minute) })}, Machines: []Machine{machine("m1", "n1")}},
+			"",
+		},
+		"nor if another one is not Ready: it may be the one that is gone": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", gone, notReady, func(n *Node) { n.NotReadySince = epoch }), node("n3", notReady)},
+				Machines: []Machine{machine("m1", "n1"), machine("m3", "n3")}},
+			"",
+		},
+	}.check(t)
+}
+
+// TestRelease: how a Machine that is being deleted gives its node back.
+func TestRelease(t *testing.T) {
+	rules{
+		"released: a node that the autoscaler wanted gone loses its taint": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", tainted)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
+			"uncordon m1/n1",
+		},
+		"released: a node that seems to be gone is made schedulable all the same": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1"), node("n2", cordoned, notReady)}, Machines: []Machine{
+				machine("m1", "n1"), machine("m2", "n2", detached, shown, forgotten, func(m *Machine) { m.PreDrain = false })}},
+			"uncordon m2/n2",
+		},
+		"scale down again after a refusal: the drained node is still drained": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"scale 2",
+		},
+		"an adopted cluster with more nodes than are wanted: a Machine that is deleted is released, and nothing scaled": {
+			View{Desired: 1, Size: -1, Adopted: true, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}},
+			"detach m1/n1",
+		},
+		"more held than surplus: the newest drain, the others are released": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", deleting)}},
+			"drain m3/n3, detach m1/n1",
+		},
+		"the node of a drained Machine is gone: released, for the next node may have its name": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
+			"detach m3",
+		},
+		"let go, and core has not finished yet": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2")},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, func(m *Machine) { m.PreTerminate = false })}},
+			"",
 		},
 		"released: wait until the Machine shows it": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached)}},
@@ -327,7 +371,7 @@ func TestPlan(t *testing.T) {
 			"",
 		},
 		"released so, and somebody has deleted the PortalMachine: core takes nothing over any more": {
-			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank, claimGoes)}},
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank, orphaned)}},
 			"let-go m1",
 		},
 		"moved or restored, a Machine that was being deleted is not any more: it is bound anew, and its node is not drained any longer": {
@@ -340,16 +384,8 @@ func TestPlan(t *testing.T) {
 			"uncordon m1/n1, hooks m1",
 		},
 		"moved or restored, and the portal is removing nodes: whether this one goes is seen when it has finished": {
-			View{Desired: 1, Size: 1, Operation: RemoveNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
+			View{Desired: 1, Size: 1, Operation: RemovingNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
 				machine("m1", "n1", draining, kept, shielded), machine("m2", "n2", shielded)}},
-			"",
-		},
-		"held, and the Machine does not name its node yet: core sets that, or would not know what to drain": {
-			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, blank)}},
-			"",
-		},
-		"a node that somebody has cordoned stays so": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1")}},
 			"",
 		},
 		"released and shown: nodeRef goes first": {
@@ -368,25 +404,103 @@ func TestPlan(t *testing.T) {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
 			"let-go m1",
 		},
-		"a Node of the same name but another UID is another Node: never deleted with the Machine": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", reborn)}, Machines: []Machine{machine("m1", "n1", drained)}},
-			"detach m1",
+	}.check(t)
+}
+
+// TestSize: when the portal is asked for another number of workers.
+func TestSize(t *testing.T) {
+	rules{
+		"scale up although it is not seen yet which nodes are gone": {
+			View{Desired: 4, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", just)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"scale 4",
 		},
-		"the portal replaced a node under its name: its Machine takes it again": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", reborn)}, Machines: []Machine{machine("m1", "n1")}},
-			"bind m1/n1",
+		"more nodes than the portal was asked for, nothing is drained or asked until they are counted": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1")}},
+			"",
 		},
-		"a node without a Machine goes when nobody is to have it": {
-			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}},
-			"scale 1",
+		"scale up at once": {
+			View{Desired: 5, Size: 3, Nodes: three, Machines: threeBound},
+			"scale 5",
 		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			test.view.ClusterID, test.view.Takeovers, test.view.Now = "c1", true, epoch.Add(time.Hour)
-			if diff := cmp.Diff(test.want, summary(Make(test.view))); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+		"scale up only to what is desired, not to what was accepted already": {
+			View{Desired: 5, Size: 5, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"nothing is asked while an operation runs": {
+			View{Desired: 5, Size: 3, Operation: AddingNodes, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"size not known: the Nodes are counted": {
+			View{Desired: 5, Size: -1, Nodes: three, Machines: threeBound},
+			"scale 5",
+		},
+		"size not known, and right": {
+			View{Desired: 3, Size: -1, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"scale down waits for the MachineSet to pick its Machines": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"draining: the portal is not asked yet": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining)}},
+			"",
+		},
+		"scale up cancels a drain that was not sent": {
+			View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", draining)}},
+			"detach m3/n3",
+		},
+	}.check(t)
+}
+
+// TestShield: when MachineHealthChecks are kept away.
+func TestShield(t *testing.T) {
+	rules{
+		"the shield comes off when the node is Ready": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}},
+			"unshield m1",
+		},
+		"the shield stays on while the Machine still points at the node that it lost": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded, was("n0"))}},
+			"",
+		},
+		"a shield goes on while the portal changes which nodes there are": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			"shield m1",
+		},
+		"a shield does not go on when a MachineHealthCheck has decided already": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", unhealthy)}},
+			"",
+		},
+		"a shield does not go on while the portal adds nodes": {
+			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			"",
+		},
+		"a remediated Machine leaves a note on its node": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, unhealthy)}},
+			"remediated m1/n1, detach m1/n1",
+		},
+		"the next Machine on it is shielded": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "")}},
+			"hooks m2, shield m2, bind m2/n1",
+		},
+		"so is a Machine on a node with a condition that a MachineHealthCheck names": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", sick)}, Machines: []Machine{machine("m2", "")}},
+			"hooks m2, shield m2, bind m2/n1",
+		},
+		"the shield stays while the condition does": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated, sick)}, Machines: []Machine{machine("m2", "n1", shielded)}},
+			"",
+		},
+		"and while the Machine shows one": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded, func(m *Machine) { m.Suspect = true })}},
+			"",
+		},
+		"then it ends, and the note is forgotten": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded)}},
+			"forget-remediated m2/n1, unshield m2",
+		},
+	}.check(t)
 }

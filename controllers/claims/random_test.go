@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -26,16 +27,19 @@ func TestRandomHistories(t *testing.T) {
 				w.settle()
 			}
 		}
-		for _, m := range w.machines {
-			m.blocked = false
+		for _, n := range w.nodes {
+			n.blocked = false
 		}
+		w.rest()
+		w.trouble = trouble{}
 		w.settle()
 	})
 }
 
 func begin(t *rapid.T) *world {
-	w := &world{t: t, clock: time.Unix(0, 0), recorded: -1, refused: -1,
-		order:    rapid.SampledFrom([]string{"newest", "oldest", "random"}).Draw(t, "order"),
+	w := &world{t: t, clock: time.Unix(0, 0), recorded: -1,
+		order:    rapid.SampledFrom([]Order{Newest, Oldest, Random}).Draw(t, "order"),
+		stated:   rapid.Bool().Draw(t, "stated"),
 		ids:      rapid.Bool().Draw(t, "ids"),
 		leftover: rapid.Bool().Draw(t, "leftover"),
 	}
@@ -55,7 +59,7 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "upgrade", "block", "twice", "fail", "sick", "wait", "foreign", "move"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move"}).Draw(w.t, "act") {
 	case "replicas":
 		w.setReplicas(d)
 		w.say("%s: replicas %d", d.name, d.replicas)
@@ -75,18 +79,37 @@ func (w *world) act() {
 			m.Deleting = true
 			w.say("user deletes %s", m.Name)
 		}
+	case "lower":
+		if len(w.machines) > 0 && d.replicas > 0 {
+			m := rapid.SampledFrom(w.machines).Draw(w.t, "machine")
+			m.Deleting = true
+			for range rapid.IntRange(0, 3).Draw(w.t, "laps") {
+				w.lap()
+			}
+			d.replicas--
+			w.say("user deletes %s; %s: replicas %d", m.Name, d.name, d.replicas)
+		}
 	case "upgrade":
 		if w.operation == Idle {
-			w.operation, w.looked, w.unfinished = Replaces, nil, nil // a pass either asks for this or plans
+			w.operation, w.looked, w.unfinished = ReplacingNodes, nil, nil // a pass either asks for this or plans
 			w.say("upgrade")
 		}
-	case "fail":
-		w.failing = true
-		w.say("the next operation fails")
+	case "trouble":
+		w.trouble = trouble{kind: rapid.SampledFrom([]string{"refuse", "fail", "half", "lose"}).Draw(w.t, "trouble"), left: rapid.IntRange(-1, 4).Draw(w.t, "times")}
+		if w.trouble.kind == "lose" {
+			w.trouble.left = 1
+		}
+		w.say("trouble: %+v", w.trouble)
+		w.setReplicas(d)
 	case "sick":
 		if running := w.running(); len(running) > 0 {
 			n := rapid.SampledFrom(running).Draw(w.t, "node")
-			n.Ready, n.sick = false, true
+			n.sick = true
+			if rapid.Bool().Draw(w.t, "not Ready") {
+				n.Ready, n.NotReadySince = false, w.clock
+			} else {
+				n.Sick = true
+			}
 			w.say("%s is sick", n.Name)
 		}
 	case "move":
@@ -100,8 +123,8 @@ func (w *world) act() {
 	case "wait":
 		w.clock = w.clock.Add(5 * time.Minute)
 	case "block":
-		if len(w.machines) > 0 {
-			rapid.SampledFrom(w.machines).Draw(w.t, "machine").blocked = true
+		if len(w.nodes) > 0 {
+			rapid.SampledFrom(w.nodes).Draw(w.t, "node").blocked = true
 		}
 	}
 }
@@ -112,16 +135,15 @@ func (w *world) move() {
 	w.say("all is moved")
 	w.looked, w.unfinished = nil, nil
 	for _, m := range w.machines {
-		m.Deleting, m.Drained, m.DrainedAt, m.NodeRef, m.read, m.claimGone = false, false, time.Time{}, "", nil, false
+		m.Deleting, m.Drained, m.NodeRef, m.Unhealthy, m.read, m.claimGone = false, false, "", false, nil, false
 	}
 	for _, n := range w.nodes {
-		n.remediated = 0 // a health check that had a Machine deleted has to do so again
+		n.replaced = 0 // a health check that had a Machine deleted has to do so again
 	}
 }
 
 func (w *world) setReplicas(d *deployment) {
 	d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
-	w.turned = w.passes
 }
 
 // step lets one of the actors do one thing.
@@ -171,7 +193,18 @@ func (w *world) lap() {
 	for _, m := range slices.Clone(w.machines) {
 		w.reconcile(m)
 	}
+	w.schedule()
 	w.pass(-1)
+}
+
+// schedule puts Pods on every node that takes them, and takes them from nodes that are not Ready for long.
+func (w *world) schedule() {
+	for _, n := range w.running() {
+		n.busy = n.busy || n.Ready && !n.Cordoned
+		if !n.Ready && w.clock.Sub(n.NotReadySince) >= 5*time.Minute {
+			n.busy = false
+		}
+	}
 }
 
 // check holds what must hold at every moment beyond what the model itself fails on.
@@ -181,24 +214,19 @@ func (w *world) check() {
 	}
 }
 
-// settle lets everything come to rest, and checks what must be so then. Blocked drains may keep it from resting.
+// settle lets everything come to rest, and checks what must be so then. Blocked drains, and a portal that refuses, may keep it from
+// that.
 func (w *world) settle() {
 	if w.looked != nil || w.unfinished != nil {
 		w.pass(-1)
 	}
-	if slices.ContainsFunc(w.machines, func(m *model) bool { return m.blocked }) {
+	if w.trouble.left != 0 || slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.blocked }) {
 		for range 10 {
 			w.round()
 		}
 		return
 	}
-	w.failing = false
-	for _, d := range w.groups { // somebody reverts templates that cannot be honoured
-		d.revision = d.good
-	}
-	for _, n := range w.running() { // somebody heals them
-		n.Ready, n.sick, n.remediated = true, false, 0
-	}
+	w.heal()
 	for range 200 {
 		if w.quiet() {
 			break
@@ -210,17 +238,73 @@ func (w *world) settle() {
 		w.round()
 	}
 	if !w.quiet() || w.scales != scales {
-		for _, m := range w.machines {
-			w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
-		}
+		w.dump()
 		w.fail("does not settle: desired %d, size %d, %d running nodes, %d machines", w.desired(), w.size, len(w.running()), len(w.machines))
+	}
+}
+
+// rest checks that core does not wait for a portal that keeps refusing, failing or doing half of the work: no Machine is left in
+// between, while drained nodes wait.
+func (w *world) rest() {
+	if w.trouble.left == 0 || w.trouble.kind == "lose" {
+		return
+	}
+	w.trouble.left = -1
+	w.heal()
+	waiting := ""
+	for range 300 {
+		w.round()
+		if waiting = w.waiting(); waiting == "" {
+			return
+		}
+	}
+	w.dump()
+	w.fail("%s does not come to rest while the portal is in trouble: desired %d, size %d", waiting, w.desired(), w.size)
+}
+
+// waiting names what has not come to rest beside a portal in trouble: a Machine, or the drained nodes.
+func (w *world) waiting() string {
+	for _, m := range w.machines {
+		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) {
+			return m.Name
+		}
+	}
+	marked := 0
+	for _, n := range w.running() {
+		if n.InCustody() {
+			marked++
+		}
+	}
+	if len(w.machines) != w.desired() || marked != len(w.running())-w.desired() {
+		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
+	}
+	return ""
+}
+
+// heal lets somebody revert templates that cannot be honoured, and heal nodes.
+func (w *world) heal() {
+	for _, d := range w.groups {
+		d.revision = d.good
+	}
+	for _, n := range append(w.running(), w.away...) {
+		n.Ready, n.Sick, n.sick, n.replaced = true, false, false, 0
+	}
+}
+
+func (w *world) dump() {
+	w.say("size recorded %d, uncertain %t; operation %d to %d, lost %t; last plan: %s", w.recorded, w.uncertain, w.operation, w.target, w.lost, summary(w.plan))
+	for _, m := range w.machines {
+		w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
+	}
+	for _, n := range w.nodes {
+		w.say("node %+v", *n)
 	}
 }
 
 // quiet tells whether Machines and nodes are one to one, everything is up to date and Ready, and nothing is cordoned.
 func (w *world) quiet() bool {
 	running := w.running()
-	if w.operation != Idle || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired() {
+	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired() {
 		return false
 	}
 	for _, d := range w.groups {
@@ -237,7 +321,7 @@ func (w *world) quiet() bool {
 		}
 		held[m.NodeRef] = true
 	}
-	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned })
+	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.InCustody() })
 }
 
 // TestNothingIsAskedWithoutAChangeOfReplicas rolls out, deletes Machines and replaces them: the portal is not asked.

@@ -3,78 +3,83 @@
 package claims
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 )
 
-// View is all that a plan is made from.
+// View is everything that a plan is made from.
 type View struct {
 	ClusterID string
 	// Desired is the number of workers that the replicas of all MachineDeployments ask for.
 	Desired int
-	// Size is the number of workers that the portal last accepted; negative: not known, counted from Nodes.
-	Size int
-	// Operation that runs at the portal for the cluster.
+	// Size is the number of workers that the portal last accepted; negative: it never accepted one. If Uncertain, a request failed
+	// half way or its answer was lost, or somebody else scaled: then the portal runs at most Size workers.
+	Size      int
+	Uncertain bool
+	// Operation is what runs at the portal for the cluster, and Target the number of workers that a scale leaves.
 	Operation Operation
-	// Order in which the portal is expected to remove workers, and the nodes that were there before a scale down that is
-	// still to be compared with it.
-	Order  Order
+	Target    int
+	// Lost reports that the portal's answer to the request for the operation was lost: it may run or not. AskAgain reports that
+	// the portal may be asked again.
+	Lost, AskAgain bool
+	// Order is the order in which the portal is expected to remove workers. Learned is what this cluster has shown of it.
+	Order   Order
+	Learned Learned
+	// Before are the nodes that existed before the last scale-down, until it was compared with the nodes that it left.
 	Before []Sighting
-	// DownRefused: the portal refused, or failed, to go down to what is desired. What was drained for it is released.
-	DownRefused bool
-	// Adopted: nodes that no Machine holds are somebody's, and not removed.
+	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
-	// Takeovers are allowed: core behaves as the facts say (design: tried on the real thing, test/facts).
+	// Takeovers are allowed: core is known to behave as they need it (test/facts).
 	Takeovers bool
-	Now       time.Time
-	Machines  []Machine
-	Nodes     []Node // workers only
-
-	all []Node // Nodes, before those were left out whose machines are gone
+	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
+	Autoscaled bool
+	Now        time.Time
+	Machines   []Machine
+	Nodes      []Node // workers only
 }
 
-// Operation that runs at the portal.
+// Operation is what runs at the portal, as far as nodes are concerned.
 type Operation int
 
-// What may run at the portal, as far as nodes are concerned.
+// The operations.
 const (
-	Idle        Operation = iota
-	AddsNodes             // scale up
-	RemoveNodes           // scale down
-	Replaces              // upgrade: nodes may come and go under other names
+	Idle           Operation = iota
+	AddingNodes              // scale up
+	RemovingNodes            // scale down
+	ReplacingNodes           // upgrade: nodes may go and come back, under the same names or under others
 )
 
-// Machine is a CAPI Machine with its PortalMachine.
+// Machine is a Machine of Cluster API with its PortalMachine.
 type Machine struct {
 	Name    string
 	Created time.Time
-	// Owner groups Machines that may follow each other on a node: the MachineDeployment, or what stands in its place.
+	// Owner groups the Machines that may follow each other on a node: the MachineDeployment, else the MachineSet.
 	Owner string
-	// Set is the MachineSet, as it stands on a Node that the Machine holds or held.
+	// Set is the MachineSet. Core writes its name on the Node that the Machine holds.
 	Set string
-	// Outdated: of an older revision of its MachineDeployment. A kubelet of another version alone does not make it so.
+	// Outdated reports that the Machine is of an older revision of its MachineDeployment. A kubelet of another version alone
+	// does not make it so.
 	Outdated bool
-	// Marked: annotated to be deleted first.
-	Marked bool
-	// Unhealthy: a MachineHealthCheck has found it so already; to shield it now would not save it.
+	// DeleteFirst reports that the Machine is annotated to be deleted first.
+	DeleteFirst bool
+	// Unhealthy reports that a MachineHealthCheck has found it so already. Shielding it now would not save it.
 	Unhealthy bool
-	// Shielded: our annotation keeps MachineHealthChecks from remediating it.
+	// Suspect reports that a MachineHealthCheck names a condition that the Machine shows.
+	Suspect bool
+	// Shielded reports that our annotation keeps MachineHealthChecks from remediating it.
 	Shielded bool
-	// Foreign: its template asks for something else than the portal cluster's workers are made of.
-	Foreign bool
-	// Deleting: Machine or PortalMachine is being deleted.
+	// TemplateMismatch reports that its template asks for other workers than the portal cluster has.
+	TemplateMismatch bool
+	// Deleting reports that the Machine or its PortalMachine is being deleted.
 	Deleting bool
-	// PreDrain and PreTerminate: our hooks are on the Machine.
+	// PreDrain and PreTerminate report that our hooks are on the Machine.
 	PreDrain, PreTerminate bool
-	// Drained: core waits at the pre-terminate hook, since DrainedAt.
-	Drained   bool
-	DrainedAt time.Time
-	// Claim is what the PortalMachine's spec says.
+	// Drained reports that core waits at the pre-terminate hook.
+	Drained bool
+	// ClaimProviderID, ClaimNode and ClaimNodeUID are in the spec of the PortalMachine.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
-	// ClaimGoes: somebody deletes the PortalMachine, or has; core takes nothing over from it any more.
-	ClaimGoes bool
+	// PortalMachineDeleted reports that the PortalMachine is deleted, or being deleted: core copies nothing from it any more.
+	PortalMachineDeleted bool
 	// ProviderID and NodeRef are what the Machine shows.
 	ProviderID, NodeRef string
 }
@@ -84,11 +89,32 @@ type Node struct {
 	Name, UID, ProviderID string
 	Created               time.Time
 	Ready, Cordoned       bool
-	// Doomed: the cluster autoscaler has tainted it to be deleted.
-	Doomed bool
-	// LastSet is the MachineSet of the Machine that last held it; core writes it on the Node.
+	// NotReadySince is when the Node was last Ready; zero if that is not known.
+	NotReadySince time.Time
+	// Sick reports that a MachineHealthCheck names a condition that the Node shows.
+	Sick bool
+	// TaintedByAutoscaler reports that the cluster autoscaler is about to remove the Node.
+	TaintedByAutoscaler bool
+	// LastSet is the MachineSet of the Machine that last held the Node.
 	LastSet string
+	// DrainStarted is when the provider began to drain the Node itself, Drained when a drain of it ended, by core or by the
+	// provider. Zero: neither.
+	DrainStarted, Drained time.Time
+	// Remediated is when a Machine that a MachineHealthCheck replaced gave the Node back; zero: never.
+	Remediated time.Time
+	// Pinned reports that a Pod on the Node must not be evicted, or that the user has disabled scaling it down.
+	Pinned bool
+	// Frozen reports that the provider has disabled scaling the Node down, for the cluster autoscaler.
+	Frozen bool
+	// FrozenByUser reports that the annotation which disables it is the user's: it is left alone.
+	FrozenByUser bool
 }
+
+// InCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.
+func (n Node) InCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
+
+// drained reports whether the Node was drained and still is.
+func (n Node) drained() bool { return !n.Drained.IsZero() && n.Cordoned }
 
 // State of a claim.
 type State int
@@ -104,26 +130,26 @@ const (
 	Released
 )
 
-// ReleasedProviderID is the providerID of a released claim: no Node carries it.
+// ReleasedProviderID is the providerID of a released claim. No Node carries it.
 func ReleasedProviderID(clusterID, machine string) string {
 	return "portal://" + clusterID + released + machine
 }
 
 const released = "/released/"
 
-// IsReleased tells whether the providerID is that of a released claim.
+// IsReleased reports whether the providerID is that of a released claim.
 func IsReleased(providerID string) bool { return strings.Contains(providerID, released) }
 
 // ProviderID is the providerID that a Node gets which has none.
 func ProviderID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
 
-// state of a Machine, given the Node that its claim is on (nil: gone). A released claim of a Machine that is not being deleted is
-// none: its objects were moved or restored, and nobody knows any more that they were being deleted.
-func (v View) state(m Machine, node *Node) State {
+// state returns the state of a Machine, given whether the node of its claim exists. A released claim of a Machine that is not
+// being deleted counts as none: its objects were moved or restored, which drops the deletion.
+func (m Machine) state(nodeExists bool) State {
 	switch {
 	case IsReleased(m.ClaimProviderID) && m.Deleting:
 		return Released
-	case m.Deleting && m.Drained:
+	case m.Deleting && m.Drained && !m.PreDrain:
 		return Drained
 	case m.Deleting && m.PreDrain:
 		return Held
@@ -131,104 +157,24 @@ func (v View) state(m Machine, node *Node) State {
 		return Draining
 	case m.ClaimNodeUID == "" || IsReleased(m.ClaimProviderID):
 		return Unbound
-	case node == nil:
+	case !nodeExists:
 		return Lost
 	}
 	return Bound
 }
 
-// claim is a Machine with its state and its node.
-type claim struct {
-	Machine
-	state State
-	node  *Node
-	// shared: another Machine, one that is not being deleted, is on the node too.
-	shared bool
+// waits reports whether core waits for the provider with the deletion of the Machine. Without hooks it was let go: core is
+// about to finish, although its last condition may not show that yet.
+func (m Machine) waits() bool { return m.Deleting && (m.PreDrain || m.PreTerminate) }
+
+// passedPreDrain reports whether core went past the pre-drain hook without a drain, because it knew no Node at that time. It
+// does not drain the Machine any more.
+func (m Machine) passedPreDrain() bool { return m.Drained && m.PreDrain }
+
+// unseen reports whether the Machine shows nothing by which core could take a Node for its own, now or later.
+func (m Machine) unseen() bool {
+	return m.ClaimProviderID == "" && m.ProviderID == "" && m.NodeRef == ""
 }
 
-// present returns the Nodes whose machines exist. Without a cloud controller the Node objects of removed machines may
-// stay: as long as there are more Nodes than the size that the finished operation set, those that are not Ready are
-// the ones that are gone. If more are not Ready than that, it is those of them that no Machine holds; if even these are
-// too many, nobody can tell.
-func (v View) present() []Node {
-	held := map[string]bool{}
-	for _, m := range v.Machines {
-		held[m.ClaimNodeUID] = held[m.ClaimNodeUID] || !IsReleased(m.ClaimProviderID)
-	}
-	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
-	plausible := keep(v.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
-	excess := len(v.Nodes) - v.Size
-	switch {
-	case v.Size < 0:
-		return plausible // counted
-	case v.Operation == AddsNodes || v.Operation == RemoveNodes:
-		return v.Nodes
-	case len(v.Nodes)-len(ready) <= excess:
-		return ready
-	case len(v.Nodes)-len(plausible) <= excess:
-		return plausible
-	}
-	return v.Nodes
-}
-
-func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
-	for _, n := range nodes {
-		if wanted(n) {
-			kept = append(kept, n)
-		}
-	}
-	return kept
-}
-
-// read sorts the view and resolves claims to nodes: older Machines and Nodes first, ties by name.
-func (v View) read() (claims []claim, free []Node) {
-	byUID := map[string]*Node{}
-	taken := map[string]bool{}
-	live := map[string]int{}
-	for i, n := range v.Nodes {
-		byUID[n.UID] = &v.Nodes[i]
-	}
-	for _, m := range v.Machines {
-		node := byUID[m.ClaimNodeUID]
-		if IsReleased(m.ClaimProviderID) {
-			node = nil
-		}
-		c := claim{Machine: m, state: v.state(m, node), node: node}
-		if c.node != nil {
-			taken[node.UID] = true
-			if !c.Deleting {
-				live[node.UID]++
-			}
-		}
-		claims = append(claims, c)
-	}
-	for i, c := range claims {
-		if c.node != nil {
-			claims[i].shared = c.Deleting && live[c.node.UID] > 0 || live[c.node.UID] > 1
-		}
-	}
-	for _, n := range v.Nodes {
-		if !taken[n.UID] {
-			free = append(free, n)
-		}
-	}
-	slices.SortFunc(claims, func(a, b claim) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
-	})
-	slices.SortFunc(free, byAge)
-	return claims, free
-}
-
-// named finds a Node by its name, whether its machine seems to be gone or not.
-func (v View) named(name string) *Node {
-	for i, n := range v.all {
-		if n.Name == name {
-			return &v.all[i]
-		}
-	}
-	return nil
-}
-
-func byAge(a, b Node) int {
-	return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
-}
+// wasDraining reports whether the Machine has the hooks of a Machine that is being drained, and is not being deleted.
+func (m Machine) wasDraining() bool { return !m.Deleting && !m.PreDrain && m.PreTerminate }

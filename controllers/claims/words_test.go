@@ -21,12 +21,17 @@ func node(name string, change ...func(*Node)) Node {
 	return n
 }
 
-func notReady(n *Node) { n.Ready = false }
-func fresh(n *Node)    { n.Created = epoch.Add(time.Hour) }
-func doomed(n *Node)   { n.Doomed = true }
-func cordoned(n *Node) { n.Cordoned = true }
-func nameless(n *Node) { n.ProviderID = "" }
-func reborn(n *Node)   { n.UID += "-again" }
+func notReady(n *Node)   { n.Ready = false }
+func fresh(n *Node)      { n.Created = epoch.Add(time.Hour) }
+func tainted(n *Node)    { n.TaintedByAutoscaler = true }
+func cordoned(n *Node)   { n.Cordoned = true }
+func gone(n *Node)       { n.Cordoned, n.Drained = true, epoch }
+func just(n *Node)       { n.Cordoned, n.Drained = true, epoch.Add(time.Hour) }
+func evicting(n *Node)   { n.Cordoned, n.DrainStarted = true, epoch }
+func sick(n *Node)       { n.Sick = true }
+func remediated(n *Node) { n.Remediated = epoch }
+func nameless(n *Node)   { n.ProviderID = "" }
+func reborn(n *Node)     { n.UID += "-again" }
 
 // machine m1, m2, … holds the given node ("" for none) and is younger the higher its number.
 func machine(name, on string, change ...func(*Machine)) Machine {
@@ -46,8 +51,7 @@ func machine(name, on string, change ...func(*Machine)) Machine {
 
 func deleting(m *Machine) { m.Deleting = true }
 func draining(m *Machine) { m.Deleting, m.PreDrain = true, false }
-func drained(m *Machine)  { m.Deleting, m.PreDrain, m.Drained, m.DrainedAt = true, false, true, epoch }
-func justNow(m *Machine)  { m.DrainedAt = epoch.Add(time.Hour) }
+func drained(m *Machine)  { m.Deleting, m.PreDrain, m.Drained = true, false, true }
 func detached(m *Machine) {
 	m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	m.Deleting = true
@@ -55,12 +59,12 @@ func detached(m *Machine) {
 func shown(m *Machine)     { m.ProviderID = m.ClaimProviderID }
 func kept(m *Machine)      { m.Deleting = false }
 func blank(m *Machine)     { m.ProviderID, m.NodeRef = "", "" }
-func claimGoes(m *Machine) { m.ClaimGoes = true }
+func orphaned(m *Machine)  { m.PortalMachineDeleted = true }
 func outdated(m *Machine)  { m.Outdated = true }
-func marked(m *Machine)    { m.Marked = true }
+func first(m *Machine)     { m.DeleteFirst = true }
 func shielded(m *Machine)  { m.Shielded = true }
 func unhealthy(m *Machine) { m.Unhealthy = true }
-func foreign(m *Machine)   { m.Foreign = true }
+func mismatch(m *Machine)  { m.TemplateMismatch = true }
 func of(owner string) func(*Machine) {
 	return func(m *Machine) { m.Owner, m.Set = owner, owner+"-1" }
 }
@@ -72,16 +76,30 @@ func was(node string) func(*Machine) {
 }
 func forgotten(m *Machine) { m.NodeRef = "" }
 
+var moveNames = map[MoveKind]string{
+	AddHooks: "hooks", Bind: "bind", Swap: "swap", PointAtNode: "point", StartDrain: "drain", Detach: "detach", ForgetNode: "forget",
+	LetGo: "let-go", DeleteFirst: "delete-first", Shield: "shield", Unshield: "unshield", NameNode: "name", DrainNode: "evict",
+	MarkDrained: "mark", Uncordon: "uncordon", DeleteNode: "delete", MarkRemediated: "remediated", ForgetRemediated: "forget-remediated",
+	Freeze: "freeze", Unfreeze: "unfreeze",
+}
+
+// String writes a move as a reader would.
+func (m Move) String() string {
+	word := moveNames[m.Kind] + " " + m.Machine
+	switch {
+	case m.Machine == "":
+		word += m.Node.Name
+	case m.Node.Name != "":
+		word += "/" + m.Node.Name
+	}
+	return word
+}
+
 // summary writes a plan as a reader would.
 func summary(p Plan) string {
-	names := []string{"hooks", "name", "bind", "point", "drain", "detach", "forget", "let-go", "uncordon", "swap", "mark", "shield", "unshield"}
 	var words []string
 	for _, m := range p.Moves {
-		word := names[m.Kind] + " " + m.Machine
-		if m.Node.Name != "" {
-			word += "/" + m.Node.Name
-		}
-		words = append(words, word)
+		words = append(words, m.String())
 	}
 	if p.Scale {
 		words = append(words, fmt.Sprintf("scale %d", p.Size))

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"slices"
+	"time"
+)
+
+// chooseLeaving decides which nodes go next: the first in the order in which the portal is expected to remove them, as many as
+// there are too many and as no live Machine needs. While an upgrade replaces nodes none is chosen.
+func (p *planner) chooseLeaving() {
+	count := 0
+	for _, n := range p.places {
+		if p.Operation != AddingNodes || n.Ready { // nodes on order come without being Ready
+			count++
+		}
+	}
+	p.settled = p.Operation == Idle && !p.tooMany()
+	if p.Adopted {
+		return
+	}
+	count = min(count, p.most())
+	p.surplus = count - p.Desired
+	if p.Operation == ReplacingNodes {
+		return
+	}
+	p.walk(p.removalOrder())
+}
+
+// walk takes the nodes that go next from the front of the line. A node goes if fewer than the surplus are before it. Which of the
+// nodes that no Machine holds and that are not Ready exist at all may be unknown: those before it do not count, and reduce the
+// surplus, so that it goes if it may have to.
+func (p *planner) walk(line []*place) {
+	spare := -p.needed()
+	for _, n := range p.places {
+		spare += rank(p.usable(n))
+	}
+	before, doubtful := 0, 0
+	for _, n := range line {
+		count := min(len(p.places)-doubtful, p.most())
+		spare -= rank(p.usable(n))
+		if before >= count-p.Desired {
+			return
+		}
+		if spare < 0 {
+			p.partial = true
+			return
+		}
+		n.leaving = true
+		p.leaving = append(p.leaving, n)
+		before += rank(p.usable(n))
+		doubtful += rank(!p.usable(n))
+	}
+}
+
+// most is how many workers the portal runs at most.
+func (p *planner) most() int {
+	if p.Size < 0 {
+		return len(p.places)
+	}
+	return max(p.Size, p.ready())
+}
+
+// usable reports whether a Machine can live on the node: its machine exists.
+func (p *planner) usable(n *place) bool { return n.Ready || len(n.live) > 0 || !p.Uncertain }
+
+// needed is how many nodes the live Machines need. Two that share a node, because one takes it over from the other, need one.
+func (p *planner) needed() (n int) {
+	for _, c := range p.claims {
+		if !c.Deleting && (c.at != nil || !c.TemplateMismatch) {
+			n++
+		}
+	}
+	for _, place := range p.places {
+		n -= max(0, len(place.live)-1)
+	}
+	return n
+}
+
+// tooMany reports whether more Nodes exist than the portal is known to run. Some of them may be gone, which is seen soon; or
+// somebody has added nodes, which are counted before long (Plan.Counted).
+func (p *planner) tooMany() bool { return p.Size >= 0 && !p.Uncertain && len(p.places) > p.Size }
+
+// removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
+func (p *planner) removalSeen() bool {
+	return p.Operation == RemovingNodes && len(p.Nodes) <= p.Target
+}
+
+// restore makes nodes schedulable that were being drained for Machines which are not being deleted any more: they were moved or
+// restored. It waits while the portal removes nodes, for these may be among them.
+func (p *planner) restore() {
+	for _, c := range p.claims {
+		if !c.wasDraining() || p.Operation == RemovingNodes {
+			continue
+		}
+		if node := p.named(c.ClaimNode); node != nil && node.Cordoned {
+			p.add(Uncordon, c, &place{Node: *node})
+		}
+		p.addHooks(c)
+	}
+}
+
+// sendHeld sends Machines that are being deleted on with the nodes that go next. A held Machine on such a node is drained by
+// core. A held Machine on another node takes one that goes next: a free one at once; one that a live Machine holds after that
+// Machine has moved to the held Machine's node, which both share for a moment.
+func (p *planner) sendHeld() {
+	if !p.settled {
+		return
+	}
+	for _, n := range p.leaving {
+		if n.InCustody() || len(n.departing) > 0 {
+			p.drainHeld(n)
+			continue
+		}
+		holder := n.holder()
+		c := p.heldElsewhere(holder == nil)
+		switch {
+		case len(n.live) == 0 && c != nil:
+			if c.at.TaintedByAutoscaler && c.shared() {
+				p.add(Uncordon, c, c.at) // it stays, with the other Machine
+			}
+			p.name(n)
+			p.add(Swap, c, n)
+			n.taken, c.at.awaited = true, true
+		case holder == nil || n.taken:
+		case c != nil:
+			p.bindTo(holder, c.at) // Ready or not: one of the two stays
+			n.awaited, c.at.awaited = true, true
+		default:
+			p.vacate(n, holder)
+		}
+	}
+}
+
+// drainHeld lets core drain the node, for the one Machine that is being deleted and holds it.
+func (p *planner) drainHeld(n *place) {
+	for _, c := range n.departing {
+		if c.state != Held || len(n.live) > 0 || c.passedPreDrain() || n.drainedByCore() || p.draining(n) {
+			continue
+		}
+		switch {
+		case c.NodeRef == n.Name:
+			p.add(StartDrain, c, n)
+		case c.NodeRef != "" && c.ProviderID == c.ClaimProviderID:
+			p.add(PointAtNode, c, n)
+		}
+	}
+}
+
+// draining reports whether the plan starts a drain of the node.
+func (p *planner) draining(n *place) bool {
+	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == StartDrain && m.Node.UID == n.UID })
+}
+
+// heldElsewhere returns a held Machine whose node does not go next, the youngest first. Its node may be shared if the Machine can
+// leave it at once.
+func (p *planner) heldElsewhere(atOnce bool) *claim {
+	for _, c := range slices.Backward(p.claims) {
+		if c.state != Held || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.shared() {
+			continue
+		}
+		if atOnce || !c.shared() && len(c.at.departing) == 1 {
+			return c
+		}
+	}
+	return nil
+}
+
+// vacate moves the live Machine of a node that goes next to a node that stays, if one is free. A drained node is made
+// schedulable first.
+func (p *planner) vacate(n *place, holder *claim) {
+	for _, custody := range []bool{false, true} {
+		for _, other := range p.places {
+			if other.leaving || !other.free() || other.InCustody() != custody || !p.usable(other) {
+				continue
+			}
+			if custody {
+				p.add(Uncordon, nil, other)
+			}
+			other.taken = true
+			p.bindTo(holder, other)
+			n.awaited = true
+			return
+		}
+	}
+}
+
+// keepSurvivors makes nodes schedulable that were drained, or are being drained by the provider, and stay after all. While the
+// portal removes nodes it waits until they are seen to be gone. A node that is not Ready may be gone itself.
+func (p *planner) keepSurvivors() {
+	if p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled {
+		return
+	}
+	for _, n := range p.places {
+		if n.InCustody() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.shown(n) {
+			p.add(Uncordon, nil, n)
+			n.taken = true // in this pass; the next one may bind a Machine to it
+		}
+	}
+}
+
+// drainFree takes a step of the provider's own drain of the nodes that go next and that no Machine claims. A drained node that
+// somebody made schedulable is drained again.
+func (p *planner) drainFree() {
+	for _, n := range p.leaving {
+		started := !n.DrainStarted.IsZero()
+		if !n.free() || n.awaited || p.removable(n) || !p.settled && !started {
+			continue
+		}
+		p.add(DrainNode, nil, n)
+		p.lookAgain(evictAgain)
+	}
+}
+
+// removable reports whether the portal may remove the node without harm: it is drained; or it has no Machine and is not Ready for
+// so long that Kubernetes has evicted its Pods.
+func (p *planner) removable(n *place) bool {
+	if n.drained() {
+		return true
+	}
+	return !n.Ready && n.free() && !n.NotReadySince.IsZero() && p.past(n.NotReadySince, leftOverTime)
+}
+
+// evictAgain is how long after a step of the provider's own drain the next one follows: Pods are not watched.
+const evictAgain = 5 * time.Second
+
+// leftOverTime is how long a Node must not be Ready to count as lost. A cloud controller deletes it sooner, a Node that was only away
+// for a moment is back, and Kubernetes has evicted its Pods.
+const leftOverTime = 5 * time.Minute
+
+// deleteLeftOver deletes the Node objects of drained machines that the portal has removed. Core deletes a Node object only with
+// its Machine, and the Machine of a drained node is gone already. A Node that may be of a running machine is never deleted: it
+// must be drained, not Ready for a while, and as many Nodes as are not Ready must be more than the portal runs.
+func (p *planner) deleteLeftOver() {
+	if p.Operation != Idle || p.Size < 0 || p.Uncertain {
+		return
+	}
+	if p.ready() < p.Size {
+		return
+	}
+	for i, n := range p.Nodes {
+		if n.Ready || n.Drained.IsZero() || n.NotReadySince.IsZero() || p.claimed(n) {
+			continue
+		}
+		if p.past(n.NotReadySince, leftOverTime) {
+			p.add(DeleteNode, nil, &place{Node: p.Nodes[i]})
+		}
+	}
+}
+
+// shown reports whether a Machine that is being deleted still names the node: core may drain it again.
+func (p *planner) shown(n *place) bool {
+	return slices.ContainsFunc(p.claims, func(c *claim) bool { return c.Deleting && c.NodeRef == n.Name })
+}
+
+// claimed reports whether a Machine holds the Node, or shows it.
+func (p *planner) claimed(n Node) bool {
+	return slices.ContainsFunc(p.claims, func(c *claim) bool {
+		return c.NodeRef == n.Name || c.ClaimNodeUID == n.UID && !IsReleased(c.ClaimProviderID)
+	})
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// claim is a Machine with its state and its node.
+type claim struct {
+	Machine
+	state State
+	at    *place // nil: it has no node, or its node is gone
+}
+
+// place is a worker node with the claims on it.
+type place struct {
+	Node
+	live      []*claim // of Machines that stay
+	departing []*claim // of Machines that are being deleted, and were not released
+	// leaving reports that the node is among those that go next. awaited reports that a held Machine is on its way to it.
+	leaving, awaited bool
+	// taken reports that a Machine is bound to the node in this plan.
+	taken bool
+}
+
+// free reports whether no Machine claims the node.
+func (n *place) free() bool { return len(n.live)+len(n.departing) == 0 && !n.taken }
+
+// holder returns the one Machine that stays and holds the node alone, or nil.
+func (n *place) holder() *claim {
+	if len(n.live) != 1 || len(n.departing) > 0 {
+		return nil
+	}
+	return n.live[0]
+}
+
+// drainedByCore reports whether core drains the node, or has drained it.
+func (n *place) drainedByCore() bool {
+	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == Draining || c.state == Drained })
+}
+
+// shared reports whether another Machine, one that stays, is on the claim's node too.
+func (c *claim) shared() bool {
+	if c.at == nil {
+		return false
+	}
+	others := len(c.at.live)
+	if !c.Deleting {
+		others--
+	}
+	return others > 0
+}
+
+// planner is a decision in the making: the view, read and sorted, and the plan so far.
+type planner struct {
+	View
+	claims []*claim // older Machines first, ties by name
+	places []*place // the nodes whose machines exist, older first, ties by name
+	// leaving are the nodes that go next, in the order in which they are expected to go.
+	leaving []*place
+	// partial reports that more are to go, when core has deleted further Machines.
+	partial bool
+	// surplus is how many workers too many there are.
+	surplus int
+	// settled reports that the portal is at rest and that what it did last is seen: nodes may be drained.
+	settled bool
+	plan    Plan
+}
+
+// read sorts the view and finds the node of each claim.
+func read(v View) *planner {
+	p := &planner{View: v}
+	at := map[string]*place{}
+	for _, n := range v.present() {
+		place := &place{Node: n}
+		at[n.UID] = place
+		p.places = append(p.places, place)
+	}
+	slices.SortFunc(p.places, func(a, b *place) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
+	})
+	for _, m := range v.Machines {
+		c := &claim{Machine: m, at: at[m.ClaimNodeUID]}
+		if IsReleased(m.ClaimProviderID) {
+			c.at = nil
+		}
+		c.state = m.state(c.at != nil)
+		switch {
+		case c.at == nil:
+		case m.Deleting:
+			c.at.departing = append(c.at.departing, c)
+		default:
+			c.at.live = append(c.at.live, c)
+		}
+		p.claims = append(p.claims, c)
+	}
+	slices.SortFunc(p.claims, func(a, b *claim) int {
+		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
+	})
+	for _, n := range p.places {
+		p.plan.Present = append(p.plan.Present, n.Node)
+	}
+	return p
+}
+
+// present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
+// portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
+// are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count.
+func (v View) present() []Node {
+	held := map[string]bool{}
+	for _, m := range v.Machines {
+		held[m.ClaimNodeUID] = held[m.ClaimNodeUID] || !IsReleased(m.ClaimProviderID)
+	}
+	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
+	plausible := keep(v.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
+	excess := len(v.Nodes) - v.Size
+	switch {
+	case v.Size < 0 || v.Operation == AddingNodes || v.Operation == RemovingNodes:
+		return v.Nodes
+	case len(v.Nodes)-len(ready) <= excess:
+		return ready
+	case len(v.Nodes)-len(plausible) <= excess:
+		return plausible
+	}
+	return v.Nodes
+}
+
+func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
+	for _, n := range nodes {
+		if wanted(n) {
+			kept = append(kept, n)
+		}
+	}
+	return kept
+}
+
+// named returns the Node of that name, whether its machine appears to be gone or not.
+func (v View) named(name string) *Node {
+	for i := range v.Nodes {
+		if v.Nodes[i].Name == name {
+			return &v.Nodes[i]
+		}
+	}
+	return nil
+}

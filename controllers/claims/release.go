@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+// release ends the claims of Machines that are being deleted: of those whose node stays at once, for a MachineSet makes no
+// replacement before they are gone; of the others as soon as core has drained their node, which keeps a mark.
+func (p *planner) release() {
+	for _, c := range p.claims {
+		switch {
+		case c.state == Released:
+			p.finish(c)
+		case !c.waits():
+		case c.at == nil && c.unseen() && !c.PortalMachineDeleted:
+			p.add(LetGo, c, nil)
+		case c.at == nil:
+			p.detach(c)
+		case c.state == Held && !c.passedPreDrain():
+			p.releaseHeld(c)
+		case c.state == Draining && (c.at.leaving && len(c.at.live) == 0 || p.unsettling()):
+			// Core still drains its node; or whether the node goes is seen when the portal is done.
+		case c.state == Drained && len(c.at.live) == 0 && (c.at.leaving || p.unsettling()):
+			if !c.at.drained() {
+				p.add(MarkDrained, c, c.at)
+			}
+			p.detach(c)
+		default:
+			p.detach(c)
+		}
+	}
+}
+
+// releaseHeld releases a held Machine, unless it goes on with a node or it is still open whether it does.
+func (p *planner) releaseHeld(c *claim) {
+	switch {
+	case p.has(Swap, c), c.at.awaited && !c.shared():
+		// it is on its way to a node that goes next
+	case c.at.leaving && len(c.at.live) == 0 && p.first(c):
+	case p.surplus > 0 && !p.settled && !c.shared():
+	default:
+		p.detach(c)
+	}
+}
+
+// first reports whether the claim is the first of those that are being deleted on its node. Only one can be drained.
+func (p *planner) first(c *claim) bool {
+	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == Held
+}
+
+// unsettling reports whether the portal is changing which nodes exist, or what it changed is not seen yet.
+func (p *planner) unsettling() bool {
+	return p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled
+}
+
+// detach releases a claim. A node whose Machine a MachineHealthCheck replaced remembers that.
+func (p *planner) detach(c *claim) {
+	if c.Unhealthy && c.at != nil && len(c.at.live) == 0 && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
+		p.add(MarkRemediated, c, c.at)
+	}
+	p.add(Detach, c, c.at)
+}
+
+// finish removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot drain the
+// node any more then, so a node that stays is made schedulable. The hooks go last.
+func (p *planner) finish(c *claim) {
+	left := p.named(c.ClaimNode) // core drains by name
+	switch {
+	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.PortalMachineDeleted):
+		// core has yet to copy the providerID; even if the Machine shows none, core may be about to write the previous one
+	case c.NodeRef != "":
+		p.add(ForgetNode, c, nil)
+	case left != nil && !left.InCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
+		p.add(Uncordon, c, &place{Node: *left})
+	case c.PreDrain || c.PreTerminate:
+		p.add(LetGo, c, nil)
+	}
+}
