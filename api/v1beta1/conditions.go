@@ -57,7 +57,7 @@ const (
 	NotFoundReason = "NotFound"
 	// JobFailedReason: the portal's job ended with an error.
 	JobFailedReason = "JobFailed"
-	// JobStuckReason: the portal's job runs for more than 30 minutes.
+	// JobStuckReason: the portal's job has been running for more than 30 minutes, and 4 more for each node beyond 5 that it touches.
 	JobStuckReason = "JobStuck"
 	// OutcomeUnknownReason: a call was cut off, and the portal may or may not have acted on it; a person has to look.
 	OutcomeUnknownReason = "OutcomeUnknown"
