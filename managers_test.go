@@ -29,7 +29,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
@@ -102,7 +102,7 @@ func (h *house) handOver() {
 	go first.Stop()
 	h.Eventually(h.holder).ShouldNot(Equal(leader))
 	h.get(controlPlane)
-	op, err := journal.Load(controlPlane)
+	op, err := operation.Load(controlPlane)
 	h.Expect(err).NotTo(HaveOccurred())
 	h.Expect(op != nil && op.JobID != "" || controlPlane.Spec.ClusterID != "").To(BeTrue(), "the lease is free, and the answer is not stored: %+v", op)
 	h.Expect(h.creates()).To(Equal([]int{http.StatusAccepted}))

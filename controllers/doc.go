@@ -11,9 +11,7 @@
 // and what they stand on:
 //
 //	claims     Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
-//	creation   creates something at the portal exactly once, whatever happens
-//	journal    the operation in flight and the record of what could not be found again, kept on the object
-//	jobs       looks at the portal's jobs, none too often
+//	operation  runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
 //	outcome    how a step of a reconcile ended: done, wait, hold, later; and the backoff of refused requests
 //	identity   an identity Secret becomes a client of the portal
 //	metrics    what Prometheus is told

@@ -5,12 +5,12 @@ package v1beta1
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 const (
-	// OperationAnnotation holds the one operation in flight at the portal (JSON): written before the call that starts
-	// it, given the job's id after the answer, removed when its outcome is stored.
+	// OperationAnnotation holds the last operation at the portal (JSON). It is written before the call that starts the operation,
+	// gets the job's id after the answer, and a result when the operation has ended. Without a result it is in flight.
 	OperationAnnotation = "infrastructure.cluster.x-k8s.io/portal-operation"
 
-	// RecordAnnotation holds what is known of a portal cluster and could not be found again (JSON): the parameters it
-	// was created with, the user that created it, the size the portal last accepted, the version last reached.
+	// RecordAnnotation holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes (JSON): the
+	// parameters it was created with, the user that created it, the size the portal last accepted, the version last reached.
 	RecordAnnotation = "infrastructure.cluster.x-k8s.io/portal-record"
 
 	// NetworkAnnotation holds the id of the network that was created from spec.network.cidr of a PortalCluster.

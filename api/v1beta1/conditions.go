@@ -57,10 +57,13 @@ const (
 	NotFoundReason = "NotFound"
 	// JobFailedReason: the portal's job ended with an error.
 	JobFailedReason = "JobFailed"
-	// JobStuckReason: the portal's job runs for more than 30 minutes.
+	// JobStuckReason: the portal's job has been running for more than 30 minutes, and 4 more for each node beyond 5 that it touches.
 	JobStuckReason = "JobStuck"
 	// OutcomeUnknownReason: a call was cut off, and the portal may or may not have acted on it; a person has to look.
 	OutcomeUnknownReason = "OutcomeUnknown"
+	// AnswerLostReason: the portal's answer to a scale, an upgrade or a deletion was lost. It counts as running until the nodes show that it
+	// is done, or until it is sent again.
+	AnswerLostReason = "AnswerLost"
 	// AnnotationUnreadableReason: somebody has changed an annotation of this provider into what it cannot read.
 	AnnotationUnreadableReason = "AnnotationUnreadable"
 	// InternalErrorReason: something unexpected; the manager's log tells more.

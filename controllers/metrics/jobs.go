@@ -7,11 +7,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // operations are the values of the label operation.
-var operations = []journal.Type{journal.Create, journal.Scale, journal.Upgrade, journal.Delete, journal.CreateNetwork}
+var operations = []operation.Type{operation.Create, operation.Scale, operation.Upgrade, operation.Delete, operation.CreateNetwork}
 
 // The outcomes of jobs.
 const (
@@ -26,17 +26,17 @@ var jobDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 }, []string{"operation", "outcome"})
 
 func init() {
-	for _, operation := range operations {
-		jobDuration.WithLabelValues(string(operation), jobSucceeded)
-		jobDuration.WithLabelValues(string(operation), jobFailed)
+	for _, t := range operations {
+		jobDuration.WithLabelValues(string(t), jobSucceeded)
+		jobDuration.WithLabelValues(string(t), jobFailed)
 	}
 }
 
 // JobEnded counts a job that was seen to have ended, and how long it took.
-func JobEnded(operation journal.Type, failed bool, took time.Duration) {
+func JobEnded(t operation.Type, failed bool, took time.Duration) {
 	outcome := jobSucceeded
 	if failed {
 		outcome = jobFailed
 	}
-	jobDuration.WithLabelValues(string(operation), outcome).Observe(took.Seconds())
+	jobDuration.WithLabelValues(string(t), outcome).Observe(took.Seconds())
 }

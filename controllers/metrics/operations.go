@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // collectTimeout bounds a read of the cache, which answers at once but before it is filled.
@@ -27,7 +27,7 @@ var (
 		"Creations whose outcome is unknown: held until a person says whether the thing exists, by operation.", "operation")
 )
 
-// Operations collect what the portal is at, from the journals on the objects.
+// Operations collects the operations in flight from the annotations of the objects.
 type Operations struct {
 	// Reader of the manager's cache.
 	Reader client.Reader
@@ -58,23 +58,23 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
 		return
 	}
-	sums := map[journal.Type]*sum{}
-	for _, operation := range operations {
-		sums[operation] = &sum{}
+	sums := map[operation.Type]*sum{}
+	for _, t := range operations {
+		sums[t] = &sum{}
 	}
 	for _, obj := range objects {
-		op, err := journal.Load(obj)
-		if err != nil || op == nil || sums[op.Type] == nil {
+		op, err := operation.Load(obj)
+		if err != nil || !op.InFlight() || sums[op.Type] == nil {
 			continue // one that cannot be read shows in a condition
 		}
 		sums[op.Type].add(op)
 	}
-	for operation, s := range sums {
-		s.collect(ch, string(operation))
+	for t, s := range sums {
+		s.collect(ch, string(t))
 	}
 }
 
-// objects are those that have a journal.
+// objects are those that have a operation.
 func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
 	var options []client.ListOption
 	if o.WatchFilterValue != "" {
@@ -102,10 +102,11 @@ type sum struct {
 	oldest           time.Time
 }
 
-func (s *sum) add(op *journal.Operation) {
+func (s *sum) add(op *operation.Operation) {
 	switch {
-	case op.Unknown != "":
+	case op.Lost() && !op.Type.Repeatable():
 		s.unknown++
+	case op.Lost():
 	case op.JobID != "":
 		s.running++
 		if s.oldest.IsZero() || op.Time.Time.Before(s.oldest) {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // office is a management cluster whose objects have operations in flight.
@@ -43,7 +43,7 @@ func newOffice(t *testing.T, filter string) *office {
 }
 
 // add puts an object with the operation, begun so many seconds after 2000, into the store.
-func (o *office) add(obj client.Object, op *journal.Operation, seconds int) client.Object {
+func (o *office) add(obj client.Object, op *operation.Operation, seconds int) client.Object {
 	o.Helper()
 	o.count++
 	obj.SetNamespace("default")
@@ -53,7 +53,7 @@ func (o *office) add(obj client.Object, op *journal.Operation, seconds int) clie
 		op.Time = metav1.NewTime(time.Date(2000, 1, 1, 0, 0, seconds, 0, time.UTC))
 	}
 	obj.SetAnnotations(map[string]string{"other": "annotation"})
-	journal.Put(obj, op)
+	operation.Put(obj, op)
 	if err := o.store.Create(o.Context(), obj); err != nil {
 		o.Fatal(err)
 	}
@@ -63,12 +63,12 @@ func (o *office) add(obj client.Object, op *journal.Operation, seconds int) clie
 func (o *office) furnish() client.Object {
 	controlPlane := func() client.Object { return &infrav1.PortalControlPlane{} }
 	o.add(controlPlane(), nil, 0)
-	o.add(controlPlane(), &journal.Operation{Type: journal.Scale}, 0) // under way; nobody has promised anything yet
-	o.add(controlPlane(), &journal.Operation{Type: journal.Scale, JobID: "a"}, 30)
-	last := o.add(controlPlane(), &journal.Operation{Type: journal.Scale, JobID: "b"}, 20)
-	o.add(controlPlane(), &journal.Operation{Type: journal.Create, JobID: "c", Unknown: "gone"}, 10)
-	o.add(controlPlane(), &journal.Operation{Type: journal.Create, Unknown: "cut off"}, 10)
-	o.add(&infrav1.PortalCluster{}, &journal.Operation{Type: journal.CreateNetwork, JobID: "d"}, 10)
+	o.add(controlPlane(), &operation.Operation{Type: operation.Scale}, 0) // under way; nobody has promised anything yet
+	o.add(controlPlane(), &operation.Operation{Type: operation.Scale, JobID: "a"}, 30)
+	last := o.add(controlPlane(), &operation.Operation{Type: operation.Scale, JobID: "b"}, 20)
+	o.add(controlPlane(), &operation.Operation{Type: operation.Create, JobID: "c", Unknown: "gone"}, 10)
+	o.add(controlPlane(), &operation.Operation{Type: operation.Create, Unknown: "cut off"}, 10)
+	o.add(&infrav1.PortalCluster{}, &operation.Operation{Type: operation.CreateNetwork, JobID: "d"}, 10)
 	spoilt := o.add(controlPlane(), nil, 0)
 	spoilt.GetAnnotations()[infrav1.OperationAnnotation] = "{"
 	if err := o.store.Update(o.Context(), spoilt); err != nil {
@@ -132,9 +132,9 @@ func TestOperationsWithoutACache(t *testing.T) {
 func TestJobEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		JobEnded(journal.Scale, false, 40*time.Second)
-		JobEnded(journal.Scale, false, 2*time.Hour)
-		JobEnded(journal.Scale, true, time.Second)
+		JobEnded(operation.Scale, false, 40*time.Second)
+		JobEnded(operation.Scale, false, 2*time.Hour)
+		JobEnded(operation.Scale, true, time.Second)
 		b.tells("job_duration_seconds_count", `
 			job_duration_seconds_count{operation="scale",outcome="failed"} 1
 			job_duration_seconds_count{operation="scale",outcome="succeeded"} 2

@@ -3,8 +3,13 @@
 package outcome
 
 import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -32,4 +37,48 @@ func Set(obj conditions.Setter, conditionType string, status metav1.ConditionSta
 		reason = conditionType
 	}
 	conditions.Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: o.Message})
+}
+
+// Summarize makes the condition of the first of the others that is not True: its reason and message say what a user has to look at. The
+// default strategy of SetSummaryCondition joins all messages and has a reason of its own, which says less.
+func Summarize(obj conditions.Setter, conditionType, reason string, others ...string) {
+	err := conditions.SetSummaryCondition(obj, obj, conditionType, conditions.ForConditionTypes(others),
+		conditions.CustomMergeStrategy{MergeStrategy: firstNotTrue(reason)})
+	if err != nil {
+		panic(err) // no types, or one of them is conditionType
+	}
+}
+
+// firstNotTrue is the merge strategy of Summarize; its value is the reason if all conditions are True.
+type firstNotTrue string
+
+// Merge implements conditions.MergeStrategy.
+func (reason firstNotTrue) Merge(_ conditions.MergeOperation, have []conditions.ConditionWithOwnerInfo, types []string) (metav1.ConditionStatus, string, string, error) {
+	for _, t := range types {
+		for _, c := range have {
+			if c.Type == t && c.Status != metav1.ConditionTrue {
+				return metav1.ConditionFalse, c.Reason, c.Message, nil
+			}
+		}
+	}
+	return metav1.ConditionTrue, string(reason), "", nil
+}
+
+// PatchStatus writes the status of the object, to which status points, if it differs from before. Only status: metadata and spec are
+// written, with an optimistic lock, when they are decided.
+func PatchStatus[S any](ctx context.Context, c client.Client, obj client.Object, status *S, before S) error {
+	after := *status
+	if equality.Semantic.DeepEqual(before, after) {
+		return nil
+	}
+	*status = before
+	base, ok := obj.DeepCopyObject().(client.Object)
+	*status = after
+	if !ok {
+		return fmt.Errorf("%T is not a client.Object", obj)
+	}
+	if err := c.Status().Patch(ctx, obj, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	return nil
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -90,13 +89,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !config.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	before := config.DeepCopy()
+	before := config.Status.DeepCopy()
 	o := r.reconcileSecret(ctx, config, machine)
 	outcome.Report(config, infrav1.ReadyCondition, o)
-	if !equality.Semantic.DeepEqual(before.Status, config.Status) {
-		if err := r.Client.Status().Patch(ctx, config, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
-			return ctrl.Result{}, err
-		}
+	if err := outcome.PatchStatus(ctx, r.Client, config, &config.Status, *before); err != nil {
+		return ctrl.Result{}, err
 	}
 	return outcome.Result(o), outcome.FirstError(o)
 }

@@ -6,8 +6,8 @@
 // no endpoint to offer: the PortalControlPlane does, and waiting for it would be a deadlock.
 //
 // The steps, in order (reconciler.go): identity → vpc → network. Only the creation of a network from a CIDR changes
-// anything at the portal. The portal can neither list nor delete networks, so it is journaled like a create: an
-// interrupted call is an unknown outcome that only a person can settle, with spec.network.id.
+// anything at the portal. It is an operation (package operation), like the creation of a cluster. The portal can neither list nor
+// delete networks, so only a person can settle an interrupted call, with spec.network.id.
 //
 // Deletion waits for the PortalControlPlane, which still needs the identity; then the identity Secret is released.
 package portalcluster

@@ -20,13 +20,13 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 		return held
 	}
 	key := s.attemptKey("identity")
-	if refused, found := r.backoff.Recall(key, id.Version); found {
+	if refused, found := r.memory.Backoff.Recall(key, id.Version); found {
 		return refused
 	}
 	if _, err := id.Portal.UserID(ctx); err != nil {
-		return r.backoff.Refuse(key, id.Version, outcome.From(err))
+		return r.memory.Backoff.Refuse(key, id.Version, outcome.From(err))
 	}
-	r.backoff.Forget(key)
+	r.memory.Backoff.Forget(key)
 	s.identity = id
 	return outcome.DoneBecause(infrav1.IdentityAcceptedReason, "")
 }

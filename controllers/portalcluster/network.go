@@ -5,10 +5,12 @@ package portalcluster
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -18,63 +20,68 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 	if network == nil {
 		return outcome.DoneBecause(infrav1.NetworkIsolatedReason, "the portal creates an isolated network with the cluster")
 	}
-	if network.ID != "" {
-		s.networkID = network.ID
-		return r.dropOperation(ctx, s)
-	}
-	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
-		return s.networkCreated(id)
-	}
-	o := r.machinery().Step(ctx, r.networkCreation(s, network.CIDR))
-	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; o.IsDone() && id != "" {
-		r.event(s, infrav1.EventOperationSucceeded, "CreateNetwork", "the portal created network %s from %s", id, network.CIDR)
-		return s.networkCreated(id)
-	}
-	return o
-}
-
-func (s *scope) networkCreated(id string) outcome.Outcome {
-	s.networkID = id
-	return outcome.DoneBecause(infrav1.NetworkReadyReason, "network %s was created from %s", id, s.portalCluster.Spec.Network.CIDR)
-}
-
-// dropOperation forgets an unfinished creation: spec.network.id settles it.
-func (r *Reconciler) dropOperation(ctx context.Context, s *scope) outcome.Outcome {
-	op, err := journal.Load(s.portalCluster)
+	op, err := operation.Load(s.portalCluster)
 	if err != nil {
 		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	}
-	if op != nil {
-		err = r.writer().Change(ctx, s.portalCluster, func() { journal.Put(s.portalCluster, nil) })
+	if network.ID != "" {
+		s.networkID = network.ID
+		return r.adoptNetwork(ctx, s, op)
 	}
-	if err != nil {
-		return outcome.Fail(err)
+	if s.portalCluster.Annotations[infrav1.NetworkAnnotation] == "" {
+		if o := r.createNetwork(ctx, s, op); !o.IsDone() {
+			return o
+		}
+	}
+	s.networkID = s.portalCluster.Annotations[infrav1.NetworkAnnotation]
+	return outcome.DoneBecause(infrav1.NetworkReadyReason, "network %s was created from %s", s.networkID, network.CIDR)
+}
+
+// adoptNetwork ends an unfinished creation: spec.network.id says what it created.
+func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, op *operation.Operation) outcome.Outcome {
+	if op.InFlight() {
+		if o := r.machine(s).Finish(ctx, op, operation.Abandoned, "", networkCreation{s}); !o.IsDone() {
+			return o
+		}
 	}
 	return outcome.DoneBecause(infrav1.NetworkReadyReason, "")
 }
 
-// networkCreation creates a network from its CIDR. The portal can neither list nor delete networks, so there is no way
-// to find one that an interrupted call may have made.
-func (r *Reconciler) networkCreation(s *scope, cidr string) creation.Creation {
-	return creation.Creation{
-		Object:  s.portalCluster,
-		Portal:  s.identity.Portal,
-		Type:    journal.CreateNetwork,
-		Noun:    "network",
-		Target:  cidr,
-		Flow:    s.attemptKey("network"),
-		Attempt: cidr + " " + s.identity.Version,
-		Reason:  infrav1.NetworkCreatingReason,
-		WayOut:  "set spec.network.id to its id and remove spec.network.cidr",
-		Call: func(ctx context.Context) (cloud.Created, error) {
-			return s.identity.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: cidr})
-		},
-		Created: func(id string) {
-			if s.portalCluster.Annotations == nil {
-				s.portalCluster.Annotations = map[string]string{}
-			}
-			s.portalCluster.Annotations[infrav1.NetworkAnnotation] = id
-		},
-		Failed: func() {},
+// createNetwork starts the creation, or takes the one in flight a step further.
+func (r *Reconciler) createNetwork(ctx context.Context, s *scope, op *operation.Operation) (o outcome.Outcome) {
+	if op.InFlight() {
+		o = r.machine(s).Poll(ctx, networkCreation{s})
+	} else {
+		op = operation.New(operation.CreateNetwork, s.portalCluster.Spec.Network.CIDR)
+		op.Attempt = op.Target + " " + s.identity.Version
+		o = r.machine(s).Start(ctx, op, networkCreation{s})
+	}
+	op, err := operation.Load(s.portalCluster)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return operation.Progress(op, o, infrav1.NetworkCreatingReason)
+}
+
+// networkCreation is a request for a network from a CIDR. The portal can neither list nor delete networks, so there is no way to find one
+// that an interrupted call may have created.
+type networkCreation struct{ s *scope }
+
+// Send implements operation.Request.
+func (q networkCreation) Send(ctx context.Context) (cloud.Created, error) {
+	return q.s.identity.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: q.s.portalCluster.Spec.Network.CIDR})
+}
+
+// Note implements operation.Request.
+func (q networkCreation) Note(op *operation.Operation, id string, _ error) {
+	if op.Result == operation.Succeeded {
+		metav1.SetMetaDataAnnotation(&q.s.portalCluster.ObjectMeta, infrav1.NetworkAnnotation, id)
+	}
+}
+
+func (r *Reconciler) machine(s *scope) operation.Machine {
+	return operation.Machine{
+		Object: s.portalCluster, Writer: r.writer(), Memory: &r.memory, Recorder: r.Recorder, Observe: metrics.JobEnded,
+		Portal: s.identity.Portal, Flow: s.attemptKey("network"),
 	}
 }

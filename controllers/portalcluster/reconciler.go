@@ -4,10 +4,8 @@ package portalcluster
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -23,10 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/jobs"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -47,9 +43,7 @@ type Reconciler struct {
 	WatchFilterValue string
 
 	controller capicontroller.Controller
-	backoff    outcome.Backoff
-	jobs       jobs.Follower
-	slots      creation.Slots
+	memory     operation.Memory
 }
 
 // SetupWithManager adds the reconciler to the manager.
@@ -131,9 +125,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 		return ctrl.Result{}, err
 	}
 	s := newScope(cluster, portalCluster)
-	before := portalCluster.DeepCopy()
+	before := portalCluster.Status.DeepCopy()
 	defer func() {
-		if err := r.patchStatus(ctx, before, s); err != nil && reterr == nil {
+		if err := r.patchStatus(ctx, s, before); err != nil && reterr == nil {
 			reterr = err
 		}
 	}()
@@ -178,29 +172,8 @@ func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
 	})
 }
 
-// patchStatus writes what the pass found, if it changed.
-func (r *Reconciler) patchStatus(ctx context.Context, before *infrav1.PortalCluster, s *scope) error {
-	after := s.portalCluster
-	status := before.Status.DeepCopy()
-	after.Status = *status
-	s.updateStatus()
-	if equality.Semantic.DeepEqual(before.Status, after.Status) {
-		return nil
-	}
-	base := after.DeepCopy()
-	base.Status = before.Status
-	if err := r.Client.Status().Patch(ctx, after, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
-	return nil
-}
-
-func (r *Reconciler) machinery() creation.Machinery {
-	return creation.Machinery{Writer: r.writer(), Jobs: &r.jobs, Backoff: &r.backoff, Slots: &r.slots}
-}
-
-func (r *Reconciler) writer() journal.Writer {
-	return journal.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
+func (r *Reconciler) writer() operation.Writer {
+	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
 // wrote keeps the next pass from reading a cache that has not seen our own write.

@@ -26,6 +26,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 const password = "portal-password-2c77"
@@ -254,8 +255,8 @@ func TestLostNetwork(t *testing.T) {
 	}
 	b.reconcile(3)
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-	if _, left := b.get().Annotations[infrav1.OperationAnnotation]; left {
-		t.Error("the operation that was settled is still there")
+	if op, err := operation.Load(b.get()); err != nil || op.InFlight() {
+		t.Errorf("the operation that a person has settled is still in flight: %+v, %v", op, err)
 	}
 }
 

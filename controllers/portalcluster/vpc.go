@@ -21,15 +21,15 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Outcome{}
 	}
 	key, attempt := s.attemptKey("vpc"), vpc.Name+" "+s.identity.Version
-	if refused, found := r.backoff.Recall(key, attempt); found {
+	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
 		return refused
 	}
 	vpcs, err := s.identity.Portal.VPCs(ctx, vpc.Name)
 	if err != nil {
-		return r.backoff.Refuse(key, attempt, outcome.From(err).Prefix("find VPC %q", vpc.Name))
+		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("find VPC %q", vpc.Name))
 	}
 	if len(vpcs) != 1 {
-		return r.backoff.Refuse(key, attempt, outcome.HoldFor(0, infrav1.VPCNotFoundReason,
+		return r.memory.Backoff.Refuse(key, attempt, outcome.HoldFor(0, infrav1.VPCNotFoundReason,
 			"%d VPCs of the account are named %q; there must be exactly one. Create it, or name another in a new PortalCluster", len(vpcs), vpc.Name))
 	}
 	s.vpcID = vpcs[0].ID

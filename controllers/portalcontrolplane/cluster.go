@@ -16,12 +16,11 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileCluster sees to it that the portal cluster exists: created once, or adopted by its id.
+// reconcileCluster makes sure that the portal cluster exists: created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
 	if s.controlPlane.Spec.ClusterID != "" {
 		return r.adopt(ctx, s)
@@ -29,17 +28,36 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
 	}
-	if s.retiring() && s.op == nil {
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is created")
-	}
 	if s.op != nil { // an unfinished creation needs none of the inputs
-		return r.create(ctx, s, cloud.CreateClusterRequest{Name: s.op.Target}, "")
+		return r.pollCreation(ctx, s)
+	}
+	if s.retiring() {
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is created")
 	}
 	request, o := r.createRequest(ctx, s)
 	if !o.IsDone() {
 		return o
 	}
-	return r.create(ctx, s, request, fingerprint(request, s.identity.Version))
+	op := operation.New(operation.Create, request.Name)
+	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
+	o = s.created(s.after(r.machine(s).Start(ctx, op, newCreation(s, request))))
+	if s.refusedEmpty() && request.Size == 0 {
+		return outcome.Come(0) // the next request has one worker
+	}
+	return o
+}
+
+// pollCreation takes the creation in flight one step further.
+func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
+	return s.created(s.after(r.machine(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target}))))
+}
+
+// created is the outcome of Start or Poll as what it means for the condition Provisioned.
+func (s *scope) created(o outcome.Outcome) outcome.Outcome {
+	if s.controlPlane.Spec.ClusterID != "" && o.IsDone() {
+		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+	}
+	return operation.Progress(s.op, o, infrav1.CreatingReason)
 }
 
 // fingerprint stands for all that goes into the request but the name, which changes after a failure.
@@ -50,115 +68,95 @@ func fingerprint(request cloud.CreateClusterRequest, identity string) string {
 	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// adopt forgets an unfinished creation: spec.clusterID settles it.
+// adopt ends an unfinished creation: spec.clusterID says what it created.
 func (r *Reconciler) adopt(ctx context.Context, s *scope) outcome.Outcome {
-	if s.op != nil && s.op.Type == journal.Create {
-		if err := r.change(ctx, s, func() { journal.Put(s.controlPlane, nil) }); err != nil {
-			return outcome.Fail(err)
+	if s.op.Is(operation.Create) {
+		o := s.after(r.machine(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
+		if !o.IsDone() {
+			return o
 		}
 	}
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
-// create takes the creation one step further; package creation tells the states.
-func (r *Reconciler) create(ctx context.Context, s *scope, request cloud.CreateClusterRequest, attempt string) outcome.Outcome {
-	portal, cp := s.identity.Portal, s.controlPlane
-	var userID string
-	minted := isMinted(cp.Name, request.Name)
-	var refusal error
-	started := false
-	abandoned, next := append(slices.Clone(s.record.AbandonedNames), request.Name), mintName(cp.Name)
-	o := r.machinery().Step(ctx, creation.Creation{
-		Object: cp, Portal: portal, Type: journal.Create, Noun: "cluster", Target: request.Name,
-		Flow: s.flow(), Attempt: attempt, Reason: infrav1.CreatingReason,
-		WayOut: "set spec.clusterID to its id",
-		Call: func(ctx context.Context) (cloud.Created, error) {
-			job, err := portal.CreateCluster(ctx, request)
-			refusal = err
-			return cloud.Created{Job: job}, err
-		},
-		Accepted: func() {
-			journal.PutRecord(cp, r.newRecord(s, request, userID))
-			started = true
-		},
-		Prepare: func(ctx context.Context) (err error) {
-			userID, err = portal.UserID(ctx)
-			return err
-		},
-		Taken:    func(ctx context.Context) (string, error) { return findTaken(ctx, portal, request.Name, minted) },
-		Find:     func(ctx context.Context) (string, error) { return findMinted(ctx, portal, request.Name, minted) },
-		Stranger: func(ctx context.Context) bool { return r.stranger(ctx, s) },
-		Created:  func(id string) { cp.Spec.ClusterID = id },
-		Failed: func() {
-			journal.PutRecord(cp, &journal.Record{Size: journal.SizeUnknown, AbandonedNames: abandoned, Floor: s.record.Floor})
-			cp.Spec.ClusterName = next
-		},
-	})
-	if err := s.loadJournal(); err != nil {
-		return outcome.Fail(err)
-	}
-	if o.IsDone() {
-		r.event(s, infrav1.EventOperationSucceeded, "Create", "the portal created cluster %s (id %s)", request.Name, cp.Spec.ClusterID)
-		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
-	}
-	if started && s.op != nil && s.op.JobID != "" {
-		r.event(s, infrav1.EventOperationStarted, "Create", "the portal accepted to create cluster %s (job %s)", request.Name, s.op.JobID)
-	}
-	if insistsOnWorkers(request.Size, refusal) {
-		return r.insist(ctx, s)
-	}
-	return o
+// creation is a request for a cluster.
+type creation struct {
+	s       *scope
+	request cloud.CreateClusterRequest
+	userID  string
+	// generated reports whether the name is one of ours, which was never used before. A cluster with a name that a person chose may
+	// be somebody else's.
+	generated bool
+	nextName  string
 }
 
-// insist remembers that the portal makes no cluster without workers: the next request has one.
-func (r *Reconciler) insist(ctx context.Context, s *scope) outcome.Outcome {
-	err := r.change(ctx, s, func() {
-		s.record.Floor = 1
-		journal.PutRecord(s.controlPlane, s.record)
-	})
-	if err != nil {
-		return outcome.Fail(err)
-	}
-	return outcome.Come(0)
+func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
+	base := s.controlPlane.Name
+	return &creation{s: s, request: request, generated: isGenerated(base, request.Name), nextName: generateName(base)}
 }
 
-func (r *Reconciler) newRecord(s *scope, request cloud.CreateClusterRequest, userID string) *journal.Record {
-	return &journal.Record{
-		UserID:         userID,
-		Size:           request.Size,
-		Version:        s.controlPlane.Spec.Version,
-		Workers:        &infrav1.WorkerParameters{ServiceOfferingID: request.ServiceOfferingID, SSHKeyPair: request.SSHKeyPair},
-		NetworkID:      request.NetworkID,
-		VPCID:          request.VPCID,
-		AbandonedNames: s.record.AbandonedNames,
-		Floor:          s.record.Floor,
+// Prepare implements operation.Preparer. A chosen name must not be taken (specification, Limits 4: look the resource up first), as far
+// as this portal answers that.
+func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
+	var err error
+	if q.userID, err = q.s.identity.Portal.UserID(ctx); err != nil {
+		return outcome.From(err)
 	}
+	if q.generated {
+		return outcome.Outcome{}
+	}
+	found, err := q.s.identity.Portal.FindClusters(ctx, q.request.Name)
+	switch {
+	case err != nil && !cloud.IsUnsupported(err):
+		return outcome.From(err)
+	case len(found) > 0:
+		return outcome.HoldFor(0, infrav1.RefusedReason, "the portal has a cluster named %q already (id %s): set spec.clusterID to its id, "+
+			"or choose another name", q.request.Name, found[0].ID)
+	}
+	return outcome.Outcome{}
 }
 
-// findTaken asks the portal, in case this portal answers that, for a cluster of a name that a person chose: it may be
-// somebody else's. A name that we have minted was never used before.
-func findTaken(ctx context.Context, portal *cloud.Client, name string, minted bool) (string, error) {
-	if minted {
+// Send implements operation.Request.
+func (q *creation) Send(ctx context.Context) (cloud.Created, error) {
+	job, err := q.s.identity.Portal.CreateCluster(ctx, q.request)
+	return cloud.Created{Job: job}, err
+}
+
+// Find implements operation.Finder. A cluster with a name that a person chose proves nothing, and of several it is not known which is ours.
+func (q *creation) Find(ctx context.Context) (string, error) {
+	if !q.generated {
 		return "", nil
 	}
-	found, err := portal.FindClusters(ctx, name)
-	if err != nil || len(found) == 0 {
-		return "", err
-	}
-	return found[0].ID, nil
-}
-
-// findMinted asks after a call that was cut off, for a cluster of a name that we have minted. What carries a name that a
-// person chose proves nothing, and of several nobody knows which is ours.
-func findMinted(ctx context.Context, portal *cloud.Client, name string, minted bool) (string, error) {
-	if !minted {
-		return "", nil
-	}
-	found, err := portal.FindClusters(ctx, name)
+	found, err := q.s.identity.Portal.FindClusters(ctx, q.request.Name)
 	if err != nil || len(found) != 1 {
 		return "", err
 	}
 	return found[0].ID, nil
+}
+
+// Note implements operation.Request. After a failed job a record may remain under the name, so the next request has another one.
+func (q *creation) Note(op *operation.Operation, id string, cause error) {
+	cp, record := q.s.controlPlane, q.s.record
+	switch {
+	case op.Result == operation.Refused && insistsOnWorkers(q.request.Size, cause):
+		op.Result = operation.RefusedEmpty
+	case op.Result == operation.Succeeded:
+		cp.Spec.ClusterID = id
+	case op.Result == operation.Failed:
+		names := append(slices.Clone(record.AbandonedNames), op.Target)
+		operation.PutRecord(cp, &operation.Record{Size: operation.SizeUnknown, AbandonedNames: names})
+		cp.Spec.ClusterName = q.nextName
+	case op.InFlight() && !op.Lost():
+		operation.PutRecord(cp, &operation.Record{
+			UserID:         q.userID,
+			Size:           q.request.Size,
+			Version:        cp.Spec.Version,
+			Workers:        &infrav1.WorkerParameters{ServiceOfferingID: q.request.ServiceOfferingID, SSHKeyPair: q.request.SSHKeyPair},
+			NetworkID:      q.request.NetworkID,
+			VPCID:          q.request.VPCID,
+			AbandonedNames: record.AbandonedNames,
+		})
+	}
 }
 
 // settleTime is left for the MachineDeployments of one manifest to arrive, so that the first size is their sum.
@@ -202,26 +200,26 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 	}, outcome.Outcome{}
 }
 
-// ensureName mints the portal cluster's name into spec, before the portal is first asked.
+// ensureName generates the portal cluster's name into spec before the portal is first asked.
 func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
 	if s.controlPlane.Spec.ClusterName != "" {
 		return nil
 	}
-	return r.change(ctx, s, func() { s.controlPlane.Spec.ClusterName = mintName(s.controlPlane.Name) })
+	return r.change(ctx, s, func() { s.controlPlane.Spec.ClusterName = generateName(s.controlPlane.Name) })
 }
 
-// mintName makes a name that a person can find at the portal, and that was never used before.
-func mintName(base string) string {
-	return stem(base) + rand.String(mintedLength)
+// generateName returns a name that a person can find at the portal, and that was never used before.
+func generateName(base string) string {
+	return stem(base) + rand.String(generatedLength)
 }
 
 const (
-	longestName  = 63
-	mintedLength = 5
-	mintedFrom   = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
+	longestName     = 63
+	generatedLength = 5
+	generatedFrom   = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
 )
 
-// stem is the part of a minted name that tells whose it is.
+// stem is the part of a generated name that says whose it is.
 func stem(base string) string {
 	base = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -229,11 +227,11 @@ func stem(base string) string {
 		}
 		return '-'
 	}, base)
-	return strings.Trim(base[:min(len(base), longestName-mintedLength-1)], "-") + "-"
+	return strings.Trim(base[:min(len(base), longestName-generatedLength-1)], "-") + "-"
 }
 
-// isMinted tells whether the name is one of ours.
-func isMinted(base, name string) bool {
+// isGenerated reports whether the name is one of ours.
+func isGenerated(base, name string) bool {
 	random, ours := strings.CutPrefix(name, stem(base))
-	return ours && len(random) == mintedLength && strings.Trim(random, mintedFrom) == ""
+	return ours && len(random) == generatedLength && strings.Trim(random, generatedFrom) == ""
 }

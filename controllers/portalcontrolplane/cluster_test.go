@@ -13,9 +13,9 @@ import (
 // portalName is what spec.clusterName may be.
 var portalName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
 
-func TestMintName(t *testing.T) {
+func TestGenerateName(t *testing.T) {
 	for _, base := range []string{"a", "prod", "prod-eu-1", strings.Repeat("a", 57), strings.Repeat("a", 58), strings.Repeat("a", 253)} {
-		name := mintName(base)
+		name := generateName(base)
 		if len(name) > 63 || !portalName.MatchString(name) {
 			t.Errorf("%d characters make %q", len(base), name)
 		}
@@ -25,7 +25,7 @@ func TestMintName(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for range 1000 {
-		seen[mintName("prod")] = true
+		seen[generateName("prod")] = true
 	}
 	if len(seen) < 990 {
 		t.Errorf("1000 names, %d different", len(seen))
@@ -61,17 +61,17 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestIsMinted: a name that a person chose may be somebody else's cluster, however much it looks like one of ours.
-func TestIsMinted(t *testing.T) {
+// TestIsGenerated: a name that a person chose may be somebody else's cluster, however much it looks like one of ours.
+func TestIsGenerated(t *testing.T) {
 	for _, base := range []string{"a", "prod", "prod.eu", strings.Repeat("a", 253)} {
 		for range 100 {
-			if name := mintName(base); !isMinted(base, name) {
+			if name := generateName(base); !isGenerated(base, name) {
 				t.Errorf("%q of %q is not taken for one of ours", name, base)
 			}
 		}
 	}
 	for _, name := range []string{"", "prod", "prod-", "prod-west1", "prod-alpha", "prod-bcdfgh", "other-bcdfg", "prod-bcdf"} {
-		if isMinted("prod", name) {
+		if isGenerated("prod", name) {
 			t.Errorf("%q is taken for one of ours", name)
 		}
 	}

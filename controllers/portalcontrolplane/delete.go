@@ -15,7 +15,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -55,81 +55,72 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 	return r.deleteKnown(ctx, s)
 }
 
-// finishCreation sees a creation through that is under way, or settles one whose outcome is unknown: only then is there
-// an id to delete.
+// finishCreation waits for a creation that is under way, or settles one whose outcome is unknown: only then is there an id to delete.
 func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	if s.op.Unknown != "" && journal.RetryAllowed(s.controlPlane, s.op) {
-		// A person has seen that it does not exist.
-		if err := r.change(ctx, s, func() { journal.Put(s.controlPlane, nil) }); err != nil {
-			return outcome.Fail(err)
-		}
-		return outcome.Outcome{}
-	}
-	o := r.create(ctx, s, cloud.CreateClusterRequest{Name: s.op.Target}, "")
+	settled := s.op.Lost() && operation.RetryAllowed(s.controlPlane, s.op) // a person has seen that it does not exist
+	o := r.pollCreation(ctx, s)
 	switch {
-	case !o.IsDone() && s.op == nil:
-		return outcome.Come(0) // the creation failed: nothing is left to delete
-	case !o.IsDone():
+	case o.Kind == outcome.Failed:
 		return o
+	case s.controlPlane.Spec.ClusterID != "":
+		return r.deleteKnown(ctx, s)
+	case s.op == nil && settled:
+		return outcome.Outcome{}
+	case s.op == nil:
+		return outcome.Come(0) // the creation failed: nothing is left to delete
 	}
-	return r.deleteKnown(ctx, s)
+	return o
 }
 
-// deleteKnown deletes the cluster by its id, after the operation in flight, unless that is stuck.
+// deleteKnown deletes the cluster by its id, after the operation in flight, unless that is stuck or lost.
 func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
-	if s.op != nil && s.op.Type != journal.Create {
-		deleting := s.op.Type == journal.Delete && s.op.JobID != ""
+	running := s.op
+	if running != nil && running.Type != operation.Create {
 		o := r.reconcileOperation(ctx, s)
-		stuck := o.Reason == infrav1.JobStuckReason && !deleting
 		switch {
-		case deleting && s.op == nil && r.deleted(s):
-			r.tellAbandoned(s)
-			return outcome.Outcome{}
-		case s.op != nil && !stuck:
-			return s.waitForJob(o)
 		case o.Kind == outcome.Failed:
 			return o
+		case running.Type == operation.Delete && s.last.Result == operation.Succeeded:
+			r.tellAbandoned(s)
+			return outcome.Outcome{}
+		case s.op == nil, s.op.Lost() && s.op.Pause() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
+			// the deletion is sent
+		default:
+			return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)
 		}
 	}
 	return r.sendDelete(ctx, s)
 }
 
-// waitForJob says what the deletion waits for.
-func (s *scope) waitForJob(o outcome.Outcome) outcome.Outcome {
-	if o.Kind != outcome.Later {
-		return o
-	}
-	return outcome.WaitFor(o.After, infrav1.DeletingPortalClusterReason, "waiting for the portal to %s (job %s)", describe(s.op), s.op.JobID)
+// deletion is a request to delete the portal cluster.
+type deletion struct {
+	s    *scope
+	gone bool // the portal does not know the cluster
 }
 
-// deleted tells whether the delete job that has just ended did its work; if not, its failure is in the backoff.
-func (r *Reconciler) deleted(s *scope) bool {
-	_, refused := r.backoff.Recall(s.attempt(journal.New(journal.Delete, s.controlPlane.Spec.ClusterID)))
-	return !refused
+// Send implements operation.Request.
+func (q *deletion) Send(ctx context.Context) (cloud.Created, error) {
+	job, err := q.s.identity.Portal.DeleteCluster(ctx, q.s.controlPlane.Spec.ClusterID)
+	q.gone = cloud.IsNotFound(err)
+	return cloud.Created{Job: job}, err
 }
+
+// Note implements operation.Request.
+func (q *deletion) Note(*operation.Operation, string, error) {}
 
 func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
-	id := s.controlPlane.Spec.ClusterID
-	gone := false
-	o := r.start(ctx, s, journal.New(journal.Delete, id), func(ctx context.Context) (cloud.Job, error) {
-		job, err := s.identity.Portal.DeleteCluster(ctx, id)
-		gone = cloud.IsNotFound(err)
-		return job, err
-	}, nil)
-	switch {
-	case gone:
+	op, request := operation.New(operation.Delete, s.controlPlane.Spec.ClusterID), &deletion{s: s}
+	op.Nodes = max(0, s.record.Size)
+	o := r.start(ctx, s, op, request)
+	if request.gone {
 		return r.goneOrHidden(ctx, s, o)
-	case o.IsDone():
-		return outcome.WaitFor(0, infrav1.DeletingPortalClusterReason, "waiting for the portal to %s (job %s)", describe(s.op), s.op.JobID).In(o.After)
-	case o.Reason == infrav1.PortalBusyReason:
-		return o
 	}
-	return o.Prefix("delete cluster %s", id)
+	return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)
 }
 
 // goneOrHidden decides what a 404 means: only under the user that created the cluster does it say that it is gone.
 func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
-	if !r.stranger(ctx, s) {
+	if !r.machine(s).Stranger(ctx) {
 		return outcome.Outcome{}
 	}
 	return outcome.HoldFor(o.After, infrav1.AccountChangedReason,

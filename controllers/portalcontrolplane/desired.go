@@ -96,7 +96,9 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	}
 	d.made, d.awaited = topologyOf(s.cluster, deployments.Items)
 	d.sum += d.awaited.keptFor(d.sum, s.record.Size)
-	d.stays = max(0, s.record.Floor-d.sum)
+	if d.sum == 0 && s.refusedEmpty() {
+		d.stays = 1
+	}
 	d.sum += d.stays
 	if d.objects == 0 {
 		d.known = false // nobody has said a number yet: that is not zero

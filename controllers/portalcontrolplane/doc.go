@@ -11,7 +11,7 @@
 //	cluster.go      the portal cluster exists: create it once, or adopt the one that spec.clusterID names
 //	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec
 //	connection.go   its API server answers; its Nodes and version are known
-//	operation.go    the operation in flight is looked at; nothing new starts before it has ended
+//	operation.go    the operation in flight is polled (package operation); nothing new starts before it has ended
 //	version.go      it runs spec.version, else upgrade
 //	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
 //	                of the replicas, else scale (scale.go)
@@ -24,9 +24,10 @@
 //	nothing ─▶ named ─▶ creating ─▶ running ⇄ upgrading │ scaling ─▶ deleting ─▶ gone
 //
 //	named       the name is in spec, so a person can find the cluster whatever happens next
-//	creating    package creation: a crash here ends in "unknown", never in a second cluster
+//	creating    a crash between the request and its answer ends in a held operation, never in a second cluster
 //	upgrading,
-//	scaling     absolute and by id: a crash drops the intent, and it is decided anew
+//	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade, settleScale), or until the
+//	            portal accepts or refuses the next request. A person can abandon the operation
 //	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
 //	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once
 //	gone        a 404 counts only under the portal user that created the cluster

@@ -13,7 +13,8 @@ import (
 	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -57,7 +58,7 @@ func (r *Reconciler) restoreSize(ctx context.Context, s *scope) (outcome.Outcome
 	switch {
 	case what == "":
 		return outcome.Outcome{}, false
-	case s.record.Drift == what:
+	case s.restored():
 		return s.driftOutcome("the portal was asked once to restore that, and it made no difference: it may still run what is missing here. " +
 			"Look at its list of instances; a node whose Node object was deleted comes back when its kubelet is restarted"), true
 	case seen < driftTime:
@@ -65,8 +66,7 @@ func (r *Reconciler) restoreSize(ctx context.Context, s *scope) (outcome.Outcome
 	case !s.infrastructure.IsDone():
 		return s.infrastructure, true
 	}
-	o := r.scaleTo(ctx, s, len(s.plan.Present), s.desired.sum, func(record *journal.Record) { record.Drift = what })
-	return o, true
+	return r.scaleTo(ctx, s, len(s.plan.Present), s.desired.sum), true
 }
 
 // drift names the set of worker nodes if it is not of the size that the portal was asked for; "" if all is as it should be,
@@ -81,6 +81,16 @@ func (s *scope) drift() string {
 		_, _ = hash.Write([]byte(n.UID))
 	}
 	return fmt.Sprintf("%d/%s", len(s.plan.Present), strconv.FormatUint(uint64(hash.Sum32()), 36))
+}
+
+// restored reports whether the last request was a scale to this size that made no difference to the nodes.
+func (s *scope) restored() bool {
+	if !s.last.Is(operation.Scale) || s.last.Result != operation.Succeeded || len(s.last.Before) != len(s.plan.Present) {
+		return false
+	}
+	return !slices.ContainsFunc(s.plan.Present, func(n claims.Node) bool {
+		return !slices.ContainsFunc(s.last.Before, func(b claims.Sighting) bool { return b.UID == n.UID })
+	})
 }
 
 func (s *scope) driftOutcome(what string) outcome.Outcome {

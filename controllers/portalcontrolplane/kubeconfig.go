@@ -25,7 +25,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -80,28 +80,28 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, key client.O
 		return s.infrastructure
 	}
 	backoffKey, attempt := s.flow()+"/kubeconfig", s.controlPlane.Spec.ClusterID+" "+s.identity.Version
-	if refused, found := r.backoff.Recall(backoffKey, attempt); found {
+	if refused, found := r.memory.Backoff.Recall(backoffKey, attempt); found {
 		return refused
 	}
 	config, err := s.identity.Portal.Kubeconfig(ctx, s.controlPlane.Spec.ClusterID)
 	if cloud.IsNotAllowed(err) || cloud.IsBusy(err) {
-		return r.backoff.Refuse(backoffKey, attempt, outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
+		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
 			"the portal gives the kubeconfig when the cluster is Running; it is not yet"))
 	}
 	if err != nil {
-		return r.backoff.Refuse(backoffKey, attempt, outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
+		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
 	}
 	endpoint, err := endpointOf(config)
 	if err != nil {
-		return r.backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
+		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
 	if err := r.storeKubeconfig(ctx, s, key, stored, missing, config); err != nil {
-		return r.backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", key.Name, err))
+		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", key.Name, err))
 	}
 	if o := r.noteCluster(ctx, s, endpoint); !o.IsDone() {
-		return r.backoff.Refuse(backoffKey, attempt, o)
+		return r.memory.Backoff.Refuse(backoffKey, attempt, o)
 	}
-	r.backoff.Forget(backoffKey)
+	r.memory.Backoff.Forget(backoffKey)
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
 }
 
@@ -142,10 +142,7 @@ func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint cluster
 	err := r.change(ctx, s, func() {
 		s.controlPlane.Spec.ControlPlaneEndpoint = endpoint
 		s.record.UserID = userID
-		if s.controlPlane.Annotations[infrav1.RecordAnnotation] == "" {
-			s.record.Size, s.record.Adopted = journal.SizeUnknown, true
-		}
-		journal.PutRecord(s.controlPlane, s.record)
+		operation.PutRecord(s.controlPlane, s.record)
 	})
 	if err != nil {
 		return outcome.Fail(err)

@@ -5,28 +5,31 @@ package portalcontrolplane
 import (
 	"testing"
 
-	"k8s.io/utils/ptr"
+	"github.com/google/go-cmp/cmp"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 func TestOperationReason(t *testing.T) {
 	tests := map[string]struct {
-		op     *journal.Operation
+		op     *operation.Operation
 		reason string
 		on     claims.Operation
 	}{
 		"none":                   {nil, infrav1.IdleReason, claims.Idle},
-		"create":                 {&journal.Operation{Type: journal.Create, Target: "a-1"}, infrav1.CreatingReason, claims.Replaces},
-		"upgrade":                {&journal.Operation{Type: journal.Upgrade, Target: "v1.36.3"}, infrav1.UpgradingReason, claims.Replaces},
-		"delete":                 {&journal.Operation{Type: journal.Delete, Target: "id"}, infrav1.DeletingReason, claims.Replaces},
-		"scale up":               {&journal.Operation{Type: journal.Scale, From: 3, Target: "5"}, infrav1.ScalingUpReason, claims.AddsNodes},
-		"scale down":             {&journal.Operation{Type: journal.Scale, From: 5, Target: "3"}, infrav1.ScalingDownReason, claims.RemoveNodes},
-		"scale to nothing":       {&journal.Operation{Type: journal.Scale, From: 5, Target: "0"}, infrav1.ScalingDownReason, claims.RemoveNodes},
-		"scale to the same size": {&journal.Operation{Type: journal.Scale, From: 3, Target: "3"}, infrav1.ScalingUpReason, claims.AddsNodes},
-		"unknown outcome":        {&journal.Operation{Type: journal.Create, Unknown: "cut off"}, infrav1.OutcomeUnknownReason, claims.Replaces},
+		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, infrav1.CreatingReason, claims.Replaces},
+		"upgrade":                {&operation.Operation{Type: operation.Upgrade, Target: "v1.36.3"}, infrav1.UpgradingReason, claims.Replaces},
+		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, infrav1.DeletingReason, claims.Replaces},
+		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, infrav1.ScalingUpReason, claims.AddsNodes},
+		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, infrav1.ScalingDownReason, claims.RemoveNodes},
+		"scale to nothing":       {&operation.Operation{Type: operation.Scale, From: 5, Target: "0"}, infrav1.ScalingDownReason, claims.RemoveNodes},
+		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, infrav1.ScalingUpReason, claims.AddsNodes},
+		"lost creation":          {&operation.Operation{Type: operation.Create, Unknown: "cut off"}, infrav1.OutcomeUnknownReason, claims.Replaces},
+		"lost upgrade":           {&operation.Operation{Type: operation.Upgrade, Unknown: "cut off"}, infrav1.UpgradingReason, claims.Replaces},
+		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, infrav1.ScalingDownReason, claims.RemoveNodes},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -40,55 +43,148 @@ func TestOperationReason(t *testing.T) {
 	}
 }
 
-// TestRemember: what a finished operation leaves in the record.
-func TestRemember(t *testing.T) {
-	type want struct {
-		size            int
-		version, failed string
-		refused         int // -1: nothing
+// TestNote checks what an operation leaves in the record.
+func TestNote(t *testing.T) {
+	up := operation.Operation{Type: operation.Scale, From: 3, Target: "5"}
+	down := operation.Operation{Type: operation.Scale, From: 3, Target: "0"}
+	upgrade := operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}
+	ended := func(op operation.Operation, result operation.Result) operation.Operation {
+		op.Result = result
+		return op
 	}
-	up := journal.Operation{Type: journal.Scale, From: 3, Target: "5"}
-	down := journal.Operation{Type: journal.Scale, From: 3, Target: "2", Sum: 1} // step by step
-	upgrade := journal.Operation{Type: journal.Upgrade, Target: "v1.37.0"}
+	accepted := func(op operation.Operation) operation.Operation { op.JobID = "job-1"; return op }
+	lost := func(op operation.Operation) operation.Operation { op.Unknown = "cut off"; return op }
+	noWorkers := &cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "size"}
 	tests := map[string]struct {
-		op     journal.Operation
-		failed bool
-		want   want
+		op      operation.Operation
+		cause   error
+		size    int
+		version string
+		result  operation.Result
 	}{
-		"scale":                {up, false, want{5, "v1.36.3", "v1.36.9", -1}},
-		"scale down":           {down, false, want{2, "v1.36.3", "v1.36.9", -1}},
-		"scale failed":         {up, true, want{journal.SizeUnknown, "v1.36.3", "v1.36.9", -1}},
-		"scale down failed":    {down, true, want{journal.SizeUnknown, "v1.36.3", "v1.36.9", 1}},
-		"scale nobody can say": {journal.Operation{Type: journal.Scale, From: 3, Target: "many"}, false, want{journal.SizeUnknown, "v1.36.3", "v1.36.9", -1}},
-		"upgrade":              {upgrade, false, want{3, "v1.37.0", "", -1}},
-		"upgrade failed":       {upgrade, true, want{3, "v1.36.3", "v1.37.0", -1}},
-		"delete failed":        {journal.Operation{Type: journal.Delete, Target: "id"}, true, want{3, "v1.36.3", "v1.36.9", -1}},
+		"scale accepted":                {accepted(up), nil, 5, "v1.36.3", ""},
+		"scale succeeded":               {ended(up, operation.Succeeded), nil, 5, "v1.36.3", operation.Succeeded},
+		"scale failed":                  {ended(up, operation.Failed), nil, operation.SizeUnknown, "v1.36.3", operation.Failed},
+		"scale abandoned":               {ended(up, operation.Abandoned), nil, operation.SizeUnknown, "v1.36.3", operation.Abandoned},
+		"scale lost":                    {lost(up), nil, operation.SizeUnknown, "v1.36.3", ""},
+		"scale refused":                 {ended(up, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
+		"scale refused for its size":    {ended(up, operation.Refused), noWorkers, 3, "v1.36.3", operation.Refused},
+		"scale to nothing refused":      {ended(down, operation.Refused), noWorkers, 3, "v1.36.3", operation.RefusedEmpty},
+		"scale to nothing over quota":   {ended(down, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
+		"scale to what is not a number": {accepted(operation.Operation{Type: operation.Scale, Target: "many"}), nil, operation.SizeUnknown, "v1.36.3", ""},
+		"upgrade accepted":              {accepted(upgrade), nil, 3, "v1.36.3", ""},
+		"upgrade succeeded":             {ended(upgrade, operation.Succeeded), nil, 3, "v1.37.0", operation.Succeeded},
+		"upgrade failed":                {ended(upgrade, operation.Failed), nil, 3, "v1.36.3", operation.Failed},
+		"upgrade lost":                  {lost(upgrade), nil, 3, "v1.36.3", ""},
+		"delete failed":                 {ended(operation.Operation{Type: operation.Delete, Target: "id"}, operation.Failed), nil, 3, "v1.36.3", operation.Failed},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			record := &journal.Record{Size: 3, Version: "v1.36.3", FailedUpgrade: "v1.36.9", UserID: "user-1"}
-			remember(record, &test.op, test.failed)
-			if got := (want{record.Size, record.Version, record.FailedUpgrade, ptr.Deref(record.RefusedSum, -1)}); got != test.want {
-				t.Errorf("got %+v, want %+v", got, test.want)
+			record := operation.Record{Size: 3, Version: "v1.36.3", UserID: "user-1", AbandonedNames: []string{"a-1"}}
+			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record, op: &test.op}
+			operation.PutRecord(s.controlPlane, s.record)
+			for range 2 { // it is repeated until it is stored
+				s.request().Note(&test.op, "", test.cause)
 			}
-			if record.UserID != "user-1" {
-				t.Error("the rest of the record is lost")
+			got, err := operation.LoadRecord(s.controlPlane)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := operation.Record{Size: test.size, Version: test.version, UserID: "user-1", AbandonedNames: []string{"a-1"}}
+			if diff := cmp.Diff(want, *got); diff != "" || test.op.Result != test.result {
+				t.Errorf("result %q, record %s", test.op.Result, diff)
 			}
 		})
 	}
 }
 
-// TestDescribe: the words that conditions and events use for an operation.
-func TestDescribe(t *testing.T) {
-	tests := map[string]journal.Operation{
-		"scale from 3 to 5 workers": {Type: journal.Scale, From: 3, Target: "5"},
-		"upgrade to v1.37.0":        {Type: journal.Upgrade, Target: "v1.37.0"},
-		"delete cluster k8s-1":      {Type: journal.Delete, Target: "k8s-1"},
-		"create a-1":                {Type: journal.Create, Target: "a-1"},
+// TestNoteCreation checks what a creation leaves on the object.
+func TestNoteCreation(t *testing.T) {
+	request := cloud.CreateClusterRequest{Name: "a-1", Size: 2, ServiceOfferingID: "small", SSHKeyPair: "ops", VPCID: "vpc-1"}
+	workers := &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	created := operation.Record{UserID: "user-1", Size: 2, Version: "v1.36.3", Workers: workers, VPCID: "vpc-1", AbandonedNames: []string{"a-0"}}
+	before := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0"}}
+	failed := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0", "a-1"}}
+	tests := map[string]struct {
+		op     operation.Operation
+		id     string
+		record operation.Record
+		name   string
+	}{
+		"accepted":  {operation.Operation{JobID: "job-1"}, "", created, "a-1"},
+		"lost":      {operation.Operation{Unknown: "cut off"}, "", before, "a-1"},
+		"failed":    {operation.Operation{Result: operation.Failed}, "", failed, "a-2"},
+		"succeeded": {operation.Operation{Result: operation.Succeeded}, "k8s-1", before, "a-1"},
+		"abandoned": {operation.Operation{Result: operation.Abandoned}, "", before, "a-1"},
 	}
-	for want, op := range tests {
-		if got := describe(&op); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			record := before
+			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record}
+			s.controlPlane.Spec.ClusterName, s.controlPlane.Spec.Version = "a-1", "v1.36.3"
+			operation.PutRecord(s.controlPlane, s.record)
+			test.op.Type, test.op.Target = operation.Create, "a-1"
+			q := &creation{s: s, request: request, userID: "user-1", nextName: "a-2"}
+			for range 2 {
+				q.Note(&test.op, test.id, nil)
+			}
+			got, err := operation.LoadRecord(s.controlPlane)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.record, *got); diff != "" {
+				t.Error(diff)
+			}
+			if s.controlPlane.Spec.ClusterID != test.id || s.controlPlane.Spec.ClusterName != test.name {
+				t.Errorf("%+v", s.controlPlane.Spec)
+			}
+		})
+	}
+}
+
+// TestLastRequest checks what is derived from the last operation.
+func TestLastRequest(t *testing.T) {
+	seen := []claims.Sighting{{UID: "u1"}, {UID: "u2"}, {UID: "u3"}}
+	scale := func(from int, to string, sum int, result operation.Result) *operation.Operation {
+		return &operation.Operation{Type: operation.Scale, From: from, Target: to, Sum: sum, Before: seen, Result: result}
+	}
+	type want struct {
+		refused, compared, restored, empty, adopted bool
+	}
+	workers := &infrav1.WorkerParameters{}
+	tests := map[string]struct {
+		last   *operation.Operation
+		record operation.Record
+		want   want
+	}{
+		"none, adopted":          {nil, operation.Record{Size: -1}, want{adopted: true}},
+		"none, created":          {nil, operation.Record{Size: -1, Workers: workers}, want{}},
+		"none, adopted, settled": {nil, operation.Record{Size: 3}, want{}},
+		"adopted, upgraded":      {&operation.Operation{Type: operation.Upgrade, Result: operation.Succeeded}, operation.Record{Size: -1}, want{adopted: true}},
+		"adopted, scale failed":  {scale(3, "5", 5, operation.Failed), operation.Record{Size: -1}, want{}},
+		"down refused":           {scale(3, "2", 1, operation.Refused), operation.Record{Size: 3}, want{refused: true}},
+		"down failed":            {scale(3, "2", 1, operation.Failed), operation.Record{Size: -1}, want{refused: true}},
+		"down for another sum":   {scale(3, "2", 2, operation.Failed), operation.Record{Size: -1}, want{}},
+		"down abandoned":         {scale(3, "2", 1, operation.Abandoned), operation.Record{Size: -1}, want{}},
+		"down in flight":         {scale(3, "2", 1, ""), operation.Record{Size: 2}, want{}},
+		"down succeeded":         {scale(3, "2", 1, operation.Succeeded), operation.Record{Size: 2}, want{compared: true, restored: true}},
+		"up succeeded":           {scale(3, "5", 1, operation.Succeeded), operation.Record{Size: 5}, want{restored: true}},
+		"up refused":             {scale(3, "5", 1, operation.Refused), operation.Record{Size: 3}, want{}},
+		"empty refused":          {scale(3, "0", 0, operation.RefusedEmpty), operation.Record{Size: 3}, want{empty: true}},
+		"upgrade failed":         {&operation.Operation{Type: operation.Upgrade, Result: operation.Failed, Sum: 1}, operation.Record{Size: 3}, want{}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			s := &scope{last: test.last, record: &test.record, desired: desired{sum: 1}}
+			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
+			got := want{s.downRefused(), s.removedFrom() != nil, s.restored(), s.refusedEmpty(), s.adopted()}
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+			s.plan.Present[0].UID = "u4"
+			if s.restored() {
+				t.Error("another set of nodes counts as the one that the portal was asked to restore")
+			}
+		})
 	}
 }

@@ -17,10 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/creation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/jobs"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -47,10 +45,8 @@ type Reconciler struct {
 	Takeovers func(context.Context) bool
 
 	controller capicontroller.Controller
-	backoff    outcome.Backoff
-	jobs       jobs.Follower
+	memory     operation.Memory
 	versions   offers
-	slots      creation.Slots
 	drifts     sightings
 }
 
@@ -127,8 +123,8 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	return outcome.Result(all...), outcome.FirstError(all...)
 }
 
-func (r *Reconciler) writer() journal.Writer {
-	return journal.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
+func (r *Reconciler) writer() operation.Writer {
+	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
 // wrote keeps the next pass from reading a cache that has not seen our own write.
@@ -137,10 +133,6 @@ func (r *Reconciler) wrote(obj client.Object) {
 		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,
 			capicontroller.StructuredObject(infrav1.GroupVersion, "PortalControlPlane"), obj.GetResourceVersion())
 	}
-}
-
-func (r *Reconciler) machinery() creation.Machinery {
-	return creation.Machinery{Writer: r.writer(), Jobs: &r.jobs, Backoff: &r.backoff, Slots: &r.slots}
 }
 
 func (r *Reconciler) event(s *scope, reason, action, format string, args ...any) {

@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -30,8 +30,9 @@ type scope struct {
 	// infrastructure says whether the portal may be called: PortalCluster provisioned, identity usable.
 	infrastructure outcome.Outcome
 
-	op     *journal.Operation
-	record *journal.Record
+	op     *operation.Operation // in flight, or nil
+	last   *operation.Operation // op, or the last one that has ended, or nil
+	record *operation.Record
 
 	// Of the workload cluster, once connected.
 	workload client.Client
@@ -48,8 +49,8 @@ type scope struct {
 
 // loadScope reads what every step needs. What is missing is no error: the steps say what they wait for.
 func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
-	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, record: &journal.Record{}}
-	s.unreadable = s.loadJournal()
+	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, record: &operation.Record{}}
+	s.unreadable = s.loadOperation()
 	if s.unreadable == nil {
 		var err error
 		if s.portalCluster, err = r.portalCluster(ctx, s); err != nil {
@@ -60,12 +61,23 @@ func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.Portal
 	return s, nil
 }
 
-func (s *scope) loadJournal() (err error) {
-	if s.op, err = journal.Load(s.controlPlane); err != nil {
+// loadOperation reads the last operation and the record from the object's annotations.
+func (s *scope) loadOperation() (err error) {
+	if s.last, err = operation.Load(s.controlPlane); err != nil {
 		return err
 	}
-	s.record, err = journal.LoadRecord(s.controlPlane)
+	s.op = nil
+	if s.last.InFlight() {
+		s.op = s.last
+	}
+	s.record, err = operation.LoadRecord(s.controlPlane)
 	return err
+}
+
+// adopted reports whether the cluster was neither created nor scaled from here, and its Machines and nodes were never one to one.
+// Its surplus nodes are not removed.
+func (s *scope) adopted() bool {
+	return s.record.Workers == nil && s.record.Size < 0 && !s.last.Is(operation.Scale)
 }
 
 // portalCluster finds the PortalCluster: the one that the Cluster refers to, or one that carries the Cluster's name.
@@ -120,18 +132,10 @@ func (r *Reconciler) change(ctx context.Context, s *scope, change func()) error 
 	if err := r.writer().Change(ctx, s.controlPlane, change); err != nil {
 		return fmt.Errorf("write PortalControlPlane: %w", err)
 	}
-	return s.loadJournal()
+	return s.loadOperation()
 }
 
-// settle stores what became of a call to the portal; it does not give up before the context, a detached one, ends.
-func (r *Reconciler) settle(ctx context.Context, s *scope, change func()) error {
-	if err := r.writer().Settle(ctx, s.controlPlane, change); err != nil {
-		return err
-	}
-	return s.loadJournal()
-}
-
-// done tells whether the step of that condition was reached in this pass, and all is as it wants.
+// done reports whether the step of that condition was reached in this pass, and all is as it wants.
 func (s *scope) done(condition string) bool {
 	o, reached := s.outcomes[condition]
 	return reached && o.IsDone()

@@ -4,36 +4,24 @@ package portalcontrolplane
 
 import (
 	"context"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// patchStatus writes what the pass found, if it changed. Only status: everything else was written, with an optimistic
-// lock, when it was decided.
+// patchStatus writes what the pass found, if it changed.
 func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalControlPlaneStatus) error {
 	s.controlPlane.Status = *before.DeepCopy()
 	s.updateStatus()
-	if equality.Semantic.DeepEqual(*before, s.controlPlane.Status) {
-		return nil
-	}
-	base := s.controlPlane.DeepCopy()
-	base.Status = *before
-	if err := r.Client.Status().Patch(ctx, s.controlPlane, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("write status: %w", err)
-	}
+	err := outcome.PatchStatus(ctx, r.Client, s.controlPlane, &s.controlPlane.Status, *before)
 	r.wrote(s.controlPlane)
-	return nil
+	return err
 }
 
 // updateStatus turns what the pass found into status. It is the only place that does.
@@ -87,14 +75,13 @@ func (s *scope) reportDeleting(o outcome.Outcome) {
 
 // reportOperation names what runs at the portal, here and in the conditions that the Cluster sums up.
 func (s *scope) reportOperation() {
-	reason, stuck := operationReason(s.op), s.outcomes[infrav1.OperationInProgressCondition]
-	running := metav1.ConditionFalse
-	o := outcome.Outcome{Reason: infrav1.IdleReason}
+	reason, polled := operationReason(s.op), s.outcomes[infrav1.OperationInProgressCondition]
+	running, o := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.IdleReason}
 	if s.op != nil {
 		running = metav1.ConditionTrue
-		o = outcome.Outcome{Reason: reason, Message: describe(s.op) + jobOf(s.op)}
-		if stuck.Kind == outcome.Hold || stuck.Kind == outcome.Wait {
-			o = outcome.Outcome{Reason: stuck.Reason, Message: o.Message + ": " + stuck.Message}
+		o = outcome.Outcome{Reason: reason, Message: s.op.String() + jobOf(s.op)}
+		if polled.Kind == outcome.Hold || polled.Kind == outcome.Wait {
+			o = outcome.Outcome{Reason: polled.Reason, Message: polled.Message}
 		}
 	}
 	outcome.Set(s.controlPlane, infrav1.OperationInProgressCondition, running, o)
@@ -111,26 +98,26 @@ func (s *scope) reportOperation() {
 	}
 }
 
-func jobOf(op *journal.Operation) string {
+func jobOf(op *operation.Operation) string {
 	if op.JobID == "" {
 		return ""
 	}
 	return " (job " + op.JobID + ")"
 }
 
-func operationReason(op *journal.Operation) string {
+func operationReason(op *operation.Operation) string {
 	switch {
 	case op == nil:
 		return infrav1.IdleReason
-	case op.Unknown != "":
+	case op.Lost() && !op.Type.Repeatable():
 		return infrav1.OutcomeUnknownReason
-	case op.Type == journal.Upgrade:
+	case op.Type == operation.Upgrade:
 		return infrav1.UpgradingReason
-	case op.Type == journal.Delete:
+	case op.Type == operation.Delete:
 		return infrav1.DeletingReason
-	case op.Type == journal.Create:
+	case op.Type == operation.Create:
 		return infrav1.CreatingReason
-	case operationOn(op) == claims.RemoveNodes:
+	case op.RemovesNodes():
 		return infrav1.ScalingDownReason
 	}
 	return infrav1.ScalingUpReason
@@ -138,21 +125,8 @@ func operationReason(op *journal.Operation) string {
 
 // reportAvailable makes Available of the first condition that keeps the API server from being used.
 func (s *scope) reportAvailable() {
-	summary, status := outcome.Outcome{Reason: infrav1.AvailableReason}, metav1.ConditionTrue
-	for _, t := range []string{infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition} {
-		c := conditions.Get(s.controlPlane, t)
-		if c != nil && c.Status == metav1.ConditionTrue {
-			continue
-		}
-		status = metav1.ConditionFalse
-		if c != nil {
-			summary = outcome.Outcome{Reason: c.Reason, Message: c.Message}
-		} else {
-			summary = outcome.Outcome{Reason: infrav1.WaitingForInfrastructureReason}
-		}
-		break
-	}
-	outcome.Set(s.controlPlane, infrav1.AvailableCondition, status, summary)
+	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.AvailableReason,
+		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
 	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}

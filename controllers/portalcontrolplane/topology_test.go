@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -193,7 +193,7 @@ func TestReportTopology(t *testing.T) {
 				t.Errorf("%+v, want %s with %q", c, test.reason, test.says)
 			}
 			if test.reason == infrav1.MachineDeploymentsBehindReason {
-				s.op = journal.New(journal.Upgrade, test.version)
+				s.op = operation.New(operation.Upgrade, test.version)
 				if o := s.upgradable(); !o.IsDone() {
 					t.Errorf("while the portal still upgrades: %+v", o)
 				}

@@ -39,10 +39,10 @@ func TestEndpointOfRefusesWhatReachesOut(t *testing.T) {
 	}
 }
 
-// TestMintNameOfAnyObject: Kubernetes names may hold dots, portal names must not.
-func TestMintNameOfAnyObject(t *testing.T) {
+// TestGenerateNameOfAnyObject: Kubernetes names may hold dots, portal names must not.
+func TestGenerateNameOfAnyObject(t *testing.T) {
 	for _, base := range []string{"prod.eu", strings.Repeat("a", 56) + "-b", strings.Repeat("a", 56) + ".b"} {
-		if name := mintName(base); len(name) > 63 || !portalName.MatchString(name) {
+		if name := generateName(base); len(name) > 63 || !portalName.MatchString(name) {
 			t.Errorf("%q", name)
 		}
 	}

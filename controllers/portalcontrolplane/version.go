@@ -12,36 +12,41 @@ import (
 	"github.com/blang/semver/v4"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileVersion upgrades the portal cluster when spec.version is newer than what its API server runs.
+// reconcileVersion upgrades the portal cluster until all of it runs spec.version.
 func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.ConnectedCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
 	}
-	wanted := s.controlPlane.Spec.Version
-	if s.op != nil && s.op.Type == journal.Upgrade {
-		return outcome.WaitFor(0, infrav1.UpgradingReason, "the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, s.op.Target)
+	if s.op.Is(operation.Upgrade) {
+		if !s.op.Lost() {
+			return s.upgradeRuns(0, s.op.Target)
+		}
+		if o := r.settleUpgrade(ctx, s); !o.IsDone() {
+			return o
+		}
 	}
 	if err := r.noteVersion(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
-	switch compareVersions(s.reached(), wanted) {
+	wanted := s.controlPlane.Spec.Version
+	switch s.behind(wanted) {
 	case 1:
+		running := equivalent(wanted, s.reached())
 		return outcome.HoldFor(0, infrav1.DowngradeNotSupportedReason,
-			"the cluster runs %s and the portal does not downgrade: set spec.version to %s or a later version", s.record.Version, s.record.Version)
+			"the cluster runs %s and the portal does not downgrade: set spec.version to %s or a later version", running, running)
 	case 0:
-		if s.record.FailedUpgrade != wanted {
-			return outcome.DoneBecause(infrav1.VersionUpToDateReason, "")
-		}
+		return outcome.DoneBecause(infrav1.VersionUpToDateReason, "")
 	}
-	if s.op != nil {
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when the portal has finished to %s", wanted, s.op.Type)
+	if s.op != nil && !s.op.Is(operation.Upgrade) {
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts after the portal has finished the %s", wanted, s.op)
 	}
 	if s.retiring() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is upgraded")
@@ -54,6 +59,46 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 			"the upgrade to %s starts when Machine %s, which is drained for a scale down, is gone", wanted, draining)
 	}
 	return r.upgrade(ctx, s, wanted)
+}
+
+// behind compares what the cluster runs with the version that is wanted: 1 if the API server is newer, 0 if all of the cluster has reached
+// that version, and -1 if an upgrade is needed. An API server that runs the version already does not mean that the workers do.
+func (s *scope) behind(wanted string) int {
+	if c := compareVersions(s.reached(), wanted); c != 0 {
+		return c
+	}
+	return min(0, compareVersions(s.record.Version, wanted))
+}
+
+// quietTime is how long a lost upgrade of which no node shows a sign is left alone.
+const quietTime = 3 * time.Minute
+
+// versionPoll is how often the API server is asked for its version during a lost upgrade. Nodes are watched, the API server is not.
+const versionPoll = time.Minute
+
+// settleUpgrade ends a lost upgrade when all of the cluster runs its version. It is done when the upgrade is to be decided again: after a
+// few minutes without a sign of it, or, while some of the cluster runs that version, when a job would count as stuck.
+func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcome {
+	lost := s.op
+	if s.allRun(lost.Target) {
+		return s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", upgrading{s, ""}))
+	}
+	patience := quietTime
+	if s.someRun(lost.Target) {
+		patience = lost.StuckAfter()
+	}
+	if wait := patience - time.Since(lost.Time.Time); wait > 0 {
+		return s.upgradeRuns(min(wait, versionPoll), lost.Target)
+	}
+	if s.behind(s.controlPlane.Spec.Version) < 0 {
+		return outcome.Outcome{} // sent again
+	}
+	return s.after(r.machine(s).Finish(ctx, lost, operation.Failed, "", upgrading{s, ""})) // not wanted any more
+}
+
+func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
+	return outcome.WaitFor(after, infrav1.UpgradingReason,
+		"the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, to)
 }
 
 // draining names a Machine whose Node is drained, or was, for a scale down: an upgrade would find out about that node's
@@ -71,6 +116,26 @@ func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
 	return "", nil
 }
 
+// upgrading is a request for a version.
+type upgrading struct {
+	s         *scope
+	versionID string
+}
+
+// Send implements operation.Request.
+func (q upgrading) Send(ctx context.Context) (cloud.Created, error) {
+	job, err := q.s.identity.Portal.UpgradeCluster(ctx, q.s.controlPlane.Spec.ClusterID, q.versionID)
+	return cloud.Created{Job: job}, err
+}
+
+// Note implements operation.Request.
+func (q upgrading) Note(op *operation.Operation, _ string, _ error) {
+	if op.Result == operation.Succeeded {
+		q.s.record.Version = op.Target
+		operation.PutRecord(q.s.controlPlane, q.s.record)
+	}
+}
+
 func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outcome.Outcome {
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
@@ -79,47 +144,64 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 	if !o.IsDone() {
 		return o
 	}
-	op := journal.New(journal.Upgrade, wanted)
-	o = r.start(ctx, s, op, func(ctx context.Context) (cloud.Job, error) {
-		return s.identity.Portal.UpgradeCluster(ctx, s.controlPlane.Spec.ClusterID, version.ID)
-	}, nil)
-	if o.IsDone() {
-		return outcome.WaitFor(0, infrav1.UpgradingReason, "the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, wanted).In(o.After)
+	op := operation.New(operation.Upgrade, wanted)
+	op.Nodes = len(s.nodes)
+	if o = r.start(ctx, s, op, upgrading{s, version.ID}); o.IsDone() {
+		return s.upgradeRuns(o.After, wanted)
 	}
-	return o.Prefix("upgrade to %s", wanted)
+	return o
 }
 
-// noteVersion records the version that the whole cluster has reached, as spec.version writes it: only while nothing runs
-// and no upgrade has failed half way, so that an upgrade that is under way does not count.
+// noteVersion records the version that the whole cluster is seen to run, as spec.version writes it, while nothing runs at the portal. Of an
+// adopted cluster it records what the API server runs.
 func (r *Reconciler) noteVersion(ctx context.Context, s *scope) error {
-	if failed := s.record.FailedUpgrade; failed != "" && (failed != s.controlPlane.Spec.Version || s.allRun(failed)) {
-		s.record.FailedUpgrade = "" // no longer wanted, or reached all the same
-	}
 	version := equivalent(s.controlPlane.Spec.Version, s.reached())
-	if s.op != nil || s.record.FailedUpgrade != "" || s.record.Version == version {
+	if s.op != nil || s.record.Version == version || s.record.Version != "" && !s.allRun(version) {
 		return nil
 	}
 	return r.change(ctx, s, func() {
 		s.record.Version = version
-		journal.PutRecord(s.controlPlane, s.record)
+		operation.PutRecord(s.controlPlane, s.record)
 	})
 }
 
-// reached is the version that counts: what the API server runs or, where that is the same release with a vendor's suffix,
-// what the portal was asked for.
+// reached is the version of the API server or, if that is the recorded release with a vendor's suffix, the recorded one.
 func (s *scope) reached() string {
-	asked, errA := semver.ParseTolerant(s.record.Version)
-	running, errB := semver.ParseTolerant(s.running)
-	if errA == nil && errB == nil && asked.FinalizeVersion() == running.FinalizeVersion() {
+	if sameRelease(s.record.Version, s.running) {
 		return s.record.Version
 	}
 	return s.running
 }
 
-// allRun tells whether the API server and every worker run the version.
+// runs reports whether a component that shows the running version has reached the wanted one. A vendor's suffix makes no difference,
+// unless the cluster comes from another version of the same release.
+func (s *scope) runs(running, wanted string) bool {
+	return compareVersions(running, wanted) == 0 || sameRelease(running, wanted) && !sameRelease(s.record.Version, wanted)
+}
+
+// allRun reports whether the API server and the workers run the version. Without a cloud controller the Node objects of replaced machines
+// stay, NotReady and of the old version: enough if as many as the size are Ready and run it, and no Ready one runs another.
 func (s *scope) allRun(version string) bool {
-	return compareVersions(s.running, version) == 0 && !slices.ContainsFunc(s.nodes, func(n corev1.Node) bool {
-		return compareVersions(n.Status.NodeInfo.KubeletVersion, version) != 0
+	ready, others, readyOthers := 0, 0, 0
+	for _, n := range s.nodes {
+		switch {
+		case s.runs(n.Status.NodeInfo.KubeletVersion, version) && util.IsNodeReady(&n):
+			ready++
+		case s.runs(n.Status.NodeInfo.KubeletVersion, version):
+		case util.IsNodeReady(&n):
+			readyOthers++
+		default:
+			others++
+		}
+	}
+	enough := others == 0 || s.record.Size >= 0 && ready >= s.record.Size
+	return s.runs(s.running, version) && readyOthers == 0 && enough
+}
+
+// someRun reports whether the API server or a worker runs the version.
+func (s *scope) someRun(version string) bool {
+	return s.runs(s.running, version) || slices.ContainsFunc(s.nodes, func(n corev1.Node) bool {
+		return s.runs(n.Status.NodeInfo.KubeletVersion, version)
 	})
 }
 
@@ -149,7 +231,7 @@ func compareVersions(a, b string) int {
 // offered finds the version in what the portal offers. The meaning of its state is not shown in the specification: an
 // unknown state is usable, the portal decides.
 func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
-	versions, o := r.versions.list(ctx, s, &r.backoff)
+	versions, o := r.versions.list(ctx, s, &r.memory.Backoff)
 	if !o.IsDone() {
 		return cloud.KubernetesVersion{}, o
 	}

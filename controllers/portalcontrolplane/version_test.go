@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 func TestCompareVersions(t *testing.T) {
@@ -79,7 +79,7 @@ func TestReached(t *testing.T) {
 		{"", "v1.36.3", "v1.36.3"},
 	}
 	for _, test := range tests {
-		s := &scope{running: test.running, record: &journal.Record{Version: test.asked}}
+		s := &scope{running: test.running, record: &operation.Record{Version: test.asked}}
 		if got := s.reached(); got != test.want {
 			t.Errorf("asked for %q, %s runs: %s, want %s", test.asked, test.running, got, test.want)
 		}

@@ -21,7 +21,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -54,6 +54,9 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	if err := errors.Join(r.noteOrder(ctx, s), r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
 		return outcome.Fail(err)
 	}
+	if s.op.Lost() && s.op.Type == operation.Scale {
+		return r.settleScale(ctx, s)
+	}
 	if s.plan.Scale {
 		return r.scale(ctx, s)
 	}
@@ -69,12 +72,6 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
 		return err
-	}
-	if refused := s.record.RefusedSum; refused != nil && s.desired.known && s.desired.sum != *refused {
-		s.record.RefusedSum = nil // no longer wanted
-		if err := r.change(ctx, s, func() { journal.PutRecord(s.controlPlane, s.record) }); err != nil {
-			return err
-		}
 	}
 	if len(s.plan.Moves) == 0 && !s.plan.Scale {
 		return nil
@@ -105,11 +102,11 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		ClusterID:   s.controlPlane.Spec.ClusterID,
 		Desired:     s.desired.sum,
 		Size:        s.record.Size,
-		Order:       s.record.VictimOrder,
-		Before:      s.record.Before,
-		DownRefused: s.record.RefusedSum != nil && s.desired.sum == *s.record.RefusedSum,
+		Order:       s.record.RemovalOrder,
+		Before:      s.removedFrom(),
+		DownRefused: s.downRefused(),
 		Operation:   operationOn(s.op),
-		Adopted:     s.record.Adopted,
+		Adopted:     s.adopted(),
 		Takeovers:   r.Takeovers(ctx),
 		Now:         time.Now(),
 		Machines:    machineViews(s, claimed.Items),
@@ -123,10 +120,11 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 	if !s.plan.Observed {
 		return nil
 	}
-	expected := s.record.VictimOrder
+	expected := s.record.RemovalOrder
 	err := r.change(ctx, s, func() {
-		s.record.VictimOrder, s.record.Before = s.plan.Order, nil
-		journal.PutRecord(s.controlPlane, s.record)
+		s.record.RemovalOrder, s.last.Before = s.plan.Order, nil
+		operation.PutRecord(s.controlPlane, s.record)
+		operation.Put(s.controlPlane, s.last)
 	})
 	switch {
 	case err != nil || expected == s.plan.Order:
@@ -141,23 +139,23 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 
 // noteSettled ends the care that is taken with an adopted cluster, when Machines and nodes are one to one.
 func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
-	if !s.record.Adopted || s.plan.Free > 0 || s.plan.Unbound > 0 || len(s.plan.Present) != s.desired.sum || len(s.plan.Moves) > 0 {
+	if !s.adopted() || s.plan.Free > 0 || s.plan.Unbound > 0 || len(s.plan.Present) != s.desired.sum || len(s.plan.Moves) > 0 {
 		return nil
 	}
 	return r.change(ctx, s, func() {
-		s.record.Adopted, s.record.Size = false, len(s.plan.Present)
-		journal.PutRecord(s.controlPlane, s.record)
+		s.record.Size = len(s.plan.Present)
+		operation.PutRecord(s.controlPlane, s.record)
 	})
 }
 
 // operationOn says what the operation in flight does to nodes.
-func operationOn(op *journal.Operation) claims.Operation {
+func operationOn(op *operation.Operation) claims.Operation {
 	switch {
 	case op == nil:
 		return claims.Idle
-	case op.Type == journal.Scale && target(op) >= op.From:
+	case op.Type == operation.Scale && !op.RemovesNodes():
 		return claims.AddsNodes
-	case op.Type == journal.Scale:
+	case op.Type == operation.Scale:
 		return claims.RemoveNodes
 	}
 	return claims.Replaces
@@ -238,7 +236,7 @@ func (s *scope) workersOutcome() outcome.Outcome {
 			"the workers of the portal cluster are of offering %s with SSH key pair %s, and the portal cannot change that: revert the templates of "+
 				"these Machines: %s. Nothing is bound, drained or scaled until then",
 			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair, list(s.plan.Foreign))
-	case s.op != nil && s.op.Type == journal.Scale:
+	case s.op != nil && s.op.Type == operation.Scale:
 		reason := infrav1.ScalingUpReason
 		if operationOn(s.op) == claims.RemoveNodes {
 			reason = infrav1.ScalingDownReason
@@ -248,7 +246,7 @@ func (s *scope) workersOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.DrainingReason,
 			"the portal is asked to remove workers when these Machines are drained: %s (see their condition Deleting)", list(s.plan.Draining))
 	case s.op != nil && (len(s.plan.Present) != s.desired.sum || s.plan.Unbound > 0):
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are seen to when the portal has finished to %s", describe(s.op))
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are reconciled after the portal has finished the %s", s.op)
 	}
 	return s.countOutcome()
 }
@@ -264,7 +262,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
 		return outcome.DoneBecause(infrav1.WorkersReadyReason,
 			"one worker stays, which no Machine holds: the portal refuses a cluster without workers")
-	case s.plan.Free > 0 && s.record.Adopted:
+	case s.plan.Free > 0 && s.adopted():
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine: raise the "+
 			"replicas to keep them, or have the portal remove them; they are not removed from here", s.plan.Free, workers)
 	case s.plan.Free > 0:

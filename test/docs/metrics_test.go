@@ -18,7 +18,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 )
 
@@ -46,7 +46,7 @@ func (r *registry) Register(c prometheus.Collector) error {
 func gathered(t *testing.T) map[string]string {
 	t.Helper()
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: map[string]string{}}}
-	journal.Put(controlPlane, &journal.Operation{Type: journal.Scale, JobID: "a", Time: metav1.Now()})
+	operation.Put(controlPlane, &operation.Operation{Type: operation.Scale, JobID: "a", Time: metav1.Now()})
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func gathered(t *testing.T) map[string]string {
 	accounts.Use("default/id", "https://portal.example", cloud.NewGovernor(cloud.GovernorOptions{}))
 	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: cloud.Read, Status: 200})
 	metrics.ObserveLogin(nil)
-	metrics.JobEnded(journal.Scale, false, time.Minute)
+	metrics.JobEnded(operation.Scale, false, time.Minute)
 
 	r := &registry{Registry: prometheus.NewRegistry()}
 	reader := fake.NewClientBuilder().WithScheme(scheme).WithObjects(controlPlane).Build()

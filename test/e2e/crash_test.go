@@ -12,12 +12,11 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 const createRoute = "/kubernetes-clusters"
@@ -75,8 +74,11 @@ func (s *subject) job() (string, error) {
 	if err := s.at.Get(s.Context(), s.key(), controlPlane); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	operation, err := journal.Load(controlPlane)
-	return ptr.Deref(operation, journal.Operation{}).JobID, err
+	op, err := operation.Load(controlPlane)
+	if !op.InFlight() {
+		return "", err
+	}
+	return op.JobID, err
 }
 
 // killManager ends the manager's container without waiting for anything, and returns when that is so. The Deployment

@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // atRest is how long a Cluster has to stay settled to be believed.
@@ -168,10 +169,11 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 			return fmt.Errorf("condition %s of the PortalControlPlane is %+v", condition, c)
 		}
 	}
-	if controlPlane.Annotations[infrav1.OperationAnnotation] != "" {
-		return errors.New("an operation is recorded")
+	op, err := operation.Load(controlPlane)
+	if op.InFlight() {
+		err = fmt.Errorf("the %s is in flight", op)
 	}
-	return nil
+	return err
 }
 
 // explain adds to the history what the Cluster looks like, and what the portal saw.

@@ -13,7 +13,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // These stories end the manager, which all stories share: they are not parallel, so they run alone.
@@ -83,7 +83,7 @@ func TestCreateCutOff(t *testing.T) {
 	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
 	s.Expect(s.portalClusters()).To(BeEmpty())
 
-	op, err := journal.Load(s.controlPlane)
+	op, err := operation.Load(s.controlPlane)
 	s.Expect(err).NotTo(HaveOccurred())
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, op.ID)
@@ -99,7 +99,7 @@ func TestCreateCutOff(t *testing.T) {
 func TestCrashWhileTheJobRuns(t *testing.T) {
 	s := tell(t)
 	s.apply()
-	s.Eventually(s.operation).Should(Equal(journal.Create))
+	s.Eventually(s.operation).Should(Equal(operation.Create))
 	box.KillManager()
 	s.restart()
 	s.settled(2)
@@ -125,7 +125,7 @@ func TestStopInsideCreate(t *testing.T) {
 	s.apply()
 	s.Eventually(s.portalClusters).Should(HaveLen(1))
 	box.StopManager()
-	s.Expect(s.operation()).To(Equal(journal.Create), "the job was stored before the manager ended")
+	s.Expect(s.operation()).To(Equal(operation.Create), "the job was stored before the manager ended")
 	s.restart()
 	s.settled(2)
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))

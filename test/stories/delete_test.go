@@ -10,16 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // operation tells which operation runs at the portal for the story's control plane.
-func (s *story) operation() journal.Type {
+func (s *story) operation() operation.Type {
 	if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
 	}
-	op, err := journal.Load(s.controlPlane)
-	if err != nil || op == nil || op.JobID == "" {
+	op, err := operation.Load(s.controlPlane)
+	if err != nil || !op.InFlight() || op.JobID == "" {
 		return ""
 	}
 	return op.Type
@@ -32,22 +32,22 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 			s.Eventually(condition(s, s.portalCluster, infrav1.ReadyCondition)).ShouldNot(Equal("none"))
 		},
 		"while the cluster is created": func(s *story) {
-			s.Eventually(s.operation).Should(Equal(journal.Create))
+			s.Eventually(s.operation).Should(Equal(operation.Create))
 		},
 		"while it scales up": func(s *story) {
 			s.settled(2)
 			s.scale(4)
-			s.Eventually(s.operation).Should(Equal(journal.Scale))
+			s.Eventually(s.operation).Should(Equal(operation.Scale))
 		},
 		"while it scales down": func(s *story) {
 			s.settled(2)
 			s.scale(1)
-			s.Eventually(s.operation).Should(Equal(journal.Scale))
+			s.Eventually(s.operation).Should(Equal(operation.Scale))
 		},
 		"while it is upgraded": func(s *story) {
 			s.settled(2)
 			change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-			s.Eventually(s.operation).Should(Equal(journal.Upgrade))
+			s.Eventually(s.operation).Should(Equal(operation.Upgrade))
 		},
 	}
 	for title, moment := range moments {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package journal
+package operation
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 
 var key = client.ObjectKey{Namespace: "default", Name: "a"}
 
-// bench is a store with one object, and a copy of the object as a cache would hold it.
-type bench struct {
+// writerBench is a store with one object, and a copy of the object as a cache would hold it.
+type writerBench struct {
 	*testing.T
 	store  client.WithWatch
 	writer Writer
@@ -32,13 +32,13 @@ type bench struct {
 	before func() error
 }
 
-func newBench(t *testing.T) *bench {
+func newWriterBench(t *testing.T) *writerBench {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{T: t, before: func() error { return nil }}
+	b := &writerBench{T: t, before: func() error { return nil }}
 	obj := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	b.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).Build()
 	b.cached = b.stored()
@@ -47,7 +47,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-func (b *bench) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+func (b *writerBench) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	b.writes++
 	if err := b.before(); err != nil {
 		return err
@@ -55,15 +55,20 @@ func (b *bench) patch(ctx context.Context, c client.WithWatch, obj client.Object
 	return c.Patch(ctx, obj, patch, opts...)
 }
 
-func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+func (b *writerBench) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	if err := b.before(); err != nil {
 		return err
 	}
 	return c.Get(ctx, key, obj, opts...)
 }
 
+// intend stores an intent, as Start does before a request.
+func (b *writerBench) intend(op *Operation) error {
+	return b.writer.Change(b.Context(), b.cached, func() { Put(b.cached, op) })
+}
+
 // away makes the API server refuse everything for so long.
-func (b *bench) away(outage time.Duration) {
+func (b *writerBench) away(outage time.Duration) {
 	back := time.Now().Add(outage)
 	b.before = func() error {
 		if time.Now().Before(back) {
@@ -73,7 +78,7 @@ func (b *bench) away(outage time.Duration) {
 	}
 }
 
-func (b *bench) stored() *infrav1.PortalControlPlane {
+func (b *writerBench) stored() *infrav1.PortalControlPlane {
 	b.Helper()
 	obj := &infrav1.PortalControlPlane{}
 	if err := b.store.Get(b.Context(), key, obj); err != nil {
@@ -83,7 +88,7 @@ func (b *bench) stored() *infrav1.PortalControlPlane {
 }
 
 // somebodyElse writes the object, so that the cached copy is stale.
-func (b *bench) somebodyElse() {
+func (b *writerBench) somebodyElse() {
 	b.Helper()
 	obj := b.stored()
 	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, "note", "of somebody else")
@@ -92,7 +97,7 @@ func (b *bench) somebodyElse() {
 	}
 }
 
-func (b *bench) operation() *Operation {
+func (b *writerBench) operation() *Operation {
 	b.Helper()
 	op, err := Load(b.stored())
 	if err != nil {
@@ -102,9 +107,9 @@ func (b *bench) operation() *Operation {
 }
 
 func TestIntend(t *testing.T) {
-	b := newBench(t)
+	b := newWriterBench(t)
 	op := New(Scale, "5")
-	if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+	if err := b.intend(op); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.operation(); got == nil || got.ID != op.ID {
@@ -117,9 +122,9 @@ func TestIntend(t *testing.T) {
 
 // TestIntendStopsAtAConflict: whoever reads old data must not call the portal.
 func TestIntendStopsAtAConflict(t *testing.T) {
-	b := newBench(t)
+	b := newWriterBench(t)
 	b.somebodyElse()
-	err := b.writer.Intend(t.Context(), b.cached, New(Create, "a"))
+	err := b.intend(New(Create, "a"))
 	if !apierrors.IsConflict(err) || b.operation() != nil || b.writes != 1 || len(b.wrote) != 0 {
 		t.Errorf("%v; stored %+v after %d tries", err, b.operation(), b.writes)
 	}
@@ -128,9 +133,9 @@ func TestIntendStopsAtAConflict(t *testing.T) {
 // TestSettleAfterAConflict: an outcome is stored on the object as it is, and nothing that others wrote is lost.
 func TestSettleAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+		b := newWriterBench(t)
 		op := New(Scale, "5")
-		if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+		if err := b.intend(op); err != nil {
 			t.Fatal(err)
 		}
 		b.somebodyElse()
@@ -150,7 +155,7 @@ func TestSettleAfterAConflict(t *testing.T) {
 // TestSettleEndsWithTheObject: what is gone needs no outcome.
 func TestSettleEndsWithTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+		b := newWriterBench(t)
 		if err := b.store.Delete(t.Context(), b.stored()); err != nil {
 			t.Fatal(err)
 		}
@@ -181,9 +186,9 @@ func TestDetach(t *testing.T) {
 
 // TestLetMove: a paused object may be moved, operation and all.
 func TestLetMove(t *testing.T) {
-	b := newBench(t)
+	b := newWriterBench(t)
 	op := New(Create, "a")
-	if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+	if err := b.intend(op); err != nil {
 		t.Fatal(err)
 	}
 	if !blocksMove(b.stored()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package jobs
+package operation
 
 import (
 	"context"
@@ -9,27 +9,26 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/journal"
-	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// bench is a portal with one job on it, and one who follows the job.
-type bench struct {
+// jobBench is a portal with one job on it, and one who follows the job.
+type jobBench struct {
 	*testing.T
-	portal   *emulator.Portal
-	client   *cloud.Client
-	follower Follower
-	op       *journal.Operation
+	portal *emulator.Portal
+	client *cloud.Client
+	memory Memory
+	op     *Operation
+	ended  []bool // as observed: whether the job failed
 }
 
 // newBench starts a job (the creation of a VPC) that takes the given time; the faults strike that call or what follows.
-func newBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *bench {
+func newJobBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *jobBench {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{
 		Seed: 1, Users: []emulator.User{{Email: "a@portal.example", Password: "secret"}}, Faults: faults,
@@ -39,7 +38,7 @@ func newBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *benc
 		t.Fatal(err)
 	}
 	t.Cleanup(portal.Close)
-	b := &bench{T: t, portal: portal, op: journal.New(journal.Create, "vpc")}
+	b := &jobBench{T: t, portal: portal, op: New(Create, "vpc")}
 	b.client = b.newClient()
 	job, err := b.client.CreateVPC(t.Context(), cloud.CreateVPCRequest{Name: "vpc"})
 	if err != nil {
@@ -49,7 +48,7 @@ func newBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *benc
 	return b
 }
 
-func (b *bench) newClient() *cloud.Client {
+func (b *jobBench) newClient() *cloud.Client {
 	b.Helper()
 	client, err := cloud.New(cloud.Config{
 		BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: b.portal.Transport(),
@@ -60,12 +59,19 @@ func (b *bench) newClient() *cloud.Client {
 	return client
 }
 
-func (b *bench) look() (cloud.Job, bool, outcome.Outcome) {
-	return b.follower.Look(context.Background(), b.client, "default/a", b.op)
+func (b *jobBench) machine() Machine {
+	obj := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+	return Machine{Object: obj, Memory: &b.memory, Portal: b.client, Flow: "default/a", Observe: func(_ Type, failed bool, _ time.Duration) {
+		b.ended = append(b.ended, failed)
+	}}
+}
+
+func (b *jobBench) look() (cloud.Job, bool, outcome.Outcome) {
+	return b.machine().look(context.Background(), b.op)
 }
 
 // polls are the times of the requests for the job.
-func (b *bench) polls() (times []time.Time) {
+func (b *jobBench) polls() (times []time.Time) {
 	for _, e := range b.portal.Journal() {
 		if e.Route == "/jobs/{job_id}" {
 			times = append(times, e.Time)
@@ -75,7 +81,7 @@ func (b *bench) polls() (times []time.Time) {
 }
 
 // follow looks again whenever it is told to, and, as events do, every second besides, until the job has ended.
-func (b *bench) follow(most time.Duration) (cloud.Job, bool, outcome.Outcome) {
+func (b *jobBench) follow(most time.Duration) (cloud.Job, bool, outcome.Outcome) {
 	b.Helper()
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Second) {
 		job, gone, o := b.look()
@@ -89,9 +95,9 @@ func (b *bench) follow(most time.Duration) (cloud.Job, bool, outcome.Outcome) {
 
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 23*time.Second)
+		b := newJobBench(t, 23*time.Second)
 		start := time.Now()
-		b.follower.Accepted(b.client, b.op, outcome.Outcome{})
+		b.machine().running(b.op)
 		job, gone, o := b.follow(time.Minute)
 		if !o.IsDone() || gone || job.Failed() {
 			t.Fatalf("%+v %v %+v", job, gone, o)
@@ -113,7 +119,7 @@ func TestEvents(t *testing.T) {
 // TestAnotherManager: whoever finds the job in the journal leaves it alone for its first seconds too.
 func TestAnotherManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, time.Minute)
+		b := newJobBench(t, time.Minute)
 		time.Sleep(2 * time.Second)
 		_, _, o := b.look()
 		if o.Kind != outcome.Later || o.After != 3*time.Second || len(b.polls()) != 0 {
@@ -144,14 +150,10 @@ func TestHowAJobEnds(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, 7*time.Second, test.fault)
-				succeeded, failed := counted(t, "succeeded"), counted(t, "failed")
+				b := newJobBench(t, 7*time.Second, test.fault)
 				job, gone, o := b.follow(10 * time.Minute)
-				if n := counted(t, "succeeded") - succeeded; (n == 1) != (!test.failed && !test.gone) {
-					t.Errorf("counted as %d jobs that succeeded", n)
-				}
-				if n := counted(t, "failed") - failed; (n == 1) != test.failed {
-					t.Errorf("counted as %d jobs that failed", n)
+				if want := !test.gone; len(b.ended) == 1 != want || want && b.ended[0] != test.failed {
+					t.Errorf("observed %v", b.ended)
 				}
 				if gone != test.gone || job.Failed() != test.failed {
 					t.Errorf("gone %v, job %+v, %+v", gone, job, o)
@@ -160,7 +162,7 @@ func TestHowAJobEnds(t *testing.T) {
 					t.Errorf("the job's error is %v", job.Error)
 				}
 				if !gone {
-					if _, found := b.follower.next[b.op.JobID]; found {
+					if _, found := b.memory.next[b.op.JobID]; found {
 						t.Error("a job that has ended is still remembered")
 					}
 				}
@@ -169,36 +171,13 @@ func TestHowAJobEnds(t *testing.T) {
 	}
 }
 
-// counted is how many jobs of the kind that the bench starts were counted with that outcome.
-func counted(t *testing.T, outcome string) uint64 {
-	t.Helper()
-	registry := prometheus.NewRegistry()
-	if err := metrics.Register(registry, &metrics.Accounts{}, &metrics.Operations{}); err != nil {
-		t.Fatal(err)
-	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			labels := metric.GetLabel()
-			if family.GetName() == "capportal_job_duration_seconds" && labels[0].GetValue() == string(journal.Create) && labels[1].GetValue() == outcome {
-				return metric.GetHistogram().GetSampleCount()
-			}
-		}
-	}
-	t.Fatal("jobs are not counted at all")
-	return 0
-}
-
 // TestTroubleIsNotPolledFast: a portal that does not answer, or refuses to, is asked at most twice a minute, whatever
 // events there are, and all that while it is told.
 func TestTroubleIsNotPolledFast(t *testing.T) {
 	for _, status := range []int{400, 403, 409, 500, 503} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: status})
+				b := newJobBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: status})
 				for range 600 {
 					_, gone, o := b.look()
 					if o.IsDone() || gone {
@@ -221,7 +200,7 @@ func TestTroubleIsNotPolledFast(t *testing.T) {
 // there are. Another user is answered at once: the job may be theirs.
 func TestUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
+		b := newJobBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
 		for range 600 {
 			if _, gone, o := b.look(); gone != (len(b.polls()) > 0) || o.Kind != outcome.Later || o.After <= 0 {
 				t.Fatalf("after %d requests: gone %v, %+v", len(b.polls()), gone, o)
@@ -246,7 +225,7 @@ func TestUnknownJob(t *testing.T) {
 // TestRateLimitedLook: "come back in a second" is no reason to ask for a job more often than every 5 seconds.
 func TestRateLimitedLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 429, RetryAfter: time.Second, Count: 1})
+		b := newJobBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 429, RetryAfter: time.Second, Count: 1})
 		time.Sleep(firstLook)
 		_, _, o := b.look()
 		if o.Kind != outcome.Later || o.After < firstLook || len(b.polls()) != 1 {
@@ -258,7 +237,7 @@ func TestRateLimitedLook(t *testing.T) {
 // TestStuck: a job that is seen running after 30 minutes is told as stuck, and looked at slowly until it ends.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 2*time.Second, emulator.Fault{Path: "/vpcs", Job: emulator.JobStuck})
+		b := newJobBench(t, 2*time.Second, emulator.Fault{Path: "/vpcs", Job: emulator.JobStuck})
 		for time.Since(b.op.Time.Time) < stuckAfter {
 			if _, _, o := b.look(); o.Kind != outcome.Later {
 				t.Fatalf("after %s: %+v", time.Since(b.op.Time.Time), o)
@@ -288,7 +267,7 @@ func TestStuck(t *testing.T) {
 // TestNotLookingIsNotStuck: a manager that was away for an hour learns from one look that the job has ended.
 func TestNotLookingIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, 10*time.Second)
+		b := newJobBench(t, 10*time.Second)
 		time.Sleep(time.Hour)
 		if job, _, o := b.look(); !o.IsDone() || job.Failed() {
 			t.Errorf("%+v %+v", job, o)
@@ -299,7 +278,7 @@ func TestNotLookingIsNotStuck(t *testing.T) {
 // TestWaitingForTheRateLimit: without a ticket nothing is sent and nothing is told.
 func TestWaitingForTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t, time.Hour)
+		b := newJobBench(t, time.Hour)
 		time.Sleep(time.Minute)
 		for range 200 { // others use the account up
 			ticket, err := b.client.Reserve("default/other", cloud.Read)

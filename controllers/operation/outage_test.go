@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package journal
+package operation
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // TestSettleEndsWithTheTime: the manager's grace period is longer.
 func TestSettleEndsWithTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBench(t)
+		b := newWriterBench(t)
 		b.away(time.Hour)
 		start := time.Now()
 		ctx, cancel := Detach(t.Context())
@@ -28,9 +28,9 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 	for _, outage := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second, time.Minute} {
 		t.Run(outage.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := newBench(t)
+				b := newWriterBench(t)
 				op := New(Scale, "5")
-				if err := b.writer.Intend(t.Context(), b.cached, op); err != nil {
+				if err := b.intend(op); err != nil {
 					t.Fatal(err)
 				}
 				b.away(outage)
@@ -54,7 +54,7 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 
 // TestAFailedWriteLeavesNothingBehind: a change that was not stored is not believed in memory either.
 func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
-	b := newBench(t)
+	b := newWriterBench(t)
 	b.away(time.Hour)
 	if err := b.writer.Change(t.Context(), b.cached, func() { Put(b.cached, New(Scale, "5")) }); err == nil {
 		t.Fatal("no error")

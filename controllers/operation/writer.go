@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package journal
+package operation
 
 import (
 	"context"
@@ -10,40 +10,32 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CallTimeout bounds a call that changes something at the portal together with the storing of its outcome. The
-// manager's grace period is longer, so SIGTERM lets both end.
+// CallTimeout bounds a call that changes something at the portal together with the storing of its result. The manager's grace
+// period is longer, so SIGTERM lets both end.
 const CallTimeout = 80 * time.Second
 
-// How often the storing of an outcome is tried again.
+// The pauses between attempts to store a result.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// Writer stores intents and outcomes.
+// Writer stores intents and results.
 type Writer struct {
 	Client client.Client
 	// Live reads past the cache, after a conflict.
 	Live client.Reader
-	// Wrote is told of every write that succeeded; optional.
+	// Wrote is called after every write that succeeded. Optional.
 	Wrote func(client.Object)
 }
 
-// Detach returns a context for a call to the portal and its outcome: it outlives the reconcile that began it.
+// Detach returns a context for a call to the portal and the storing of its result. It outlives the reconcile that began it.
 func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
-}
-
-// Intend stores op as the operation in flight, before its call. It fails, and nothing must be sent, if anybody else has
-// written the object since it was read.
-func (w Writer) Intend(ctx context.Context, obj client.Object, op *Operation) error {
-	if err := w.Change(ctx, obj, func() { Put(obj, op) }); err != nil {
-		return fmt.Errorf("store the intent to %s %q: %w", op.Type, op.Target, err)
-	}
-	return nil
 }
 
 // Change applies one change to the object's metadata or spec with an optimistic lock. If it fails the object is left as
@@ -65,9 +57,8 @@ func (w Writer) Change(ctx context.Context, obj client.Object, change func()) er
 	return nil
 }
 
-// Settle stores what became of a call: the change is made on the object as it is now, again after every failure, until
-// it is stored, the object is gone or the context ends. Nothing else is as important at that moment. The change must not
-// depend on how often it runs.
+// Settle stores the result of a portal call: it makes the change on the object as it is now, again after every failure, until it is
+// stored, the object is gone or ctx is done. ctx must be detached from the reconcile, and change must be idempotent.
 func (w Writer) Settle(ctx context.Context, obj client.Object, change func()) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := w.Change(ctx, obj, change)
@@ -76,7 +67,7 @@ func (w Writer) Settle(ctx context.Context, obj client.Object, change func()) er
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("store the outcome of an operation: %w", err)
+			return fmt.Errorf("store the result of an operation: %w", err)
 		case <-time.After(pause + rand.N(pause/4)):
 		}
 		if err := w.refresh(ctx, obj); apierrors.IsNotFound(err) {
@@ -85,7 +76,7 @@ func (w Writer) Settle(ctx context.Context, obj client.Object, change func()) er
 	}
 }
 
-// refresh reads the object anew; it is left as it is if that fails.
+// refresh reads the object again. If that fails the object is left as it is.
 func (w Writer) refresh(ctx context.Context, obj client.Object) error {
 	fresh, ok := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	if !ok {
@@ -96,6 +87,15 @@ func (w Writer) refresh(ctx context.Context, obj client.Object) error {
 	}
 	replace(obj, fresh)
 	return nil
+}
+
+// LetMove removes clusterctl's block-move annotation from a paused object. Its reconciler is the only one that sends requests for it,
+// so no request is under way, and its operation may move along.
+func (w Writer) LetMove(ctx context.Context, obj client.Object) error {
+	if _, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]; !blocked {
+		return nil
+	}
+	return w.Change(ctx, obj, func() { delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation) })
 }
 
 // replace makes obj what other is.

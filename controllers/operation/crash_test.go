@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const passes = 300
+
+// created counts what the portal has of what the work creates, and whether the object knows its id.
+func (h *house) created() (count int, known bool) {
+	cp := h.object()
+	if h.work.Type == CreateNetwork {
+		for _, n := range h.portal.Networks() {
+			known = known || n.ID == cp.Annotations[networkAnnotation]
+		}
+		return len(h.portal.Networks()), known
+	}
+	clusters := h.portal.Clusters()
+	return len(clusters), len(clusters) == 1 && clusters[0].ID == cp.Spec.ClusterID
+}
+
+// judge checks what must hold whatever happened. Of a creation: it was sent once, and what was created is known or held for a person. Of the
+// others: the work is done, and the portal got one job for it.
+func (h *house) judge(last outcome.Outcome) {
+	h.Helper()
+	jobs, requests := h.jobs()
+	if !h.work.Type.Repeatable() {
+		count, known := h.created()
+		held := last.Reason == infrav1.OutcomeUnknownReason && h.operation().Lost()
+		switch {
+		case requests > 1 || count > 1:
+			h.Errorf("%d requests made %d", requests, count)
+		case count == 1 && !known && !held:
+			h.Errorf("what was created is lost: %+v, %+v", h.operation(), last)
+		case !held && !h.work.reached(h.object()):
+			h.Errorf("neither done nor held: %+v, %+v", h.operation(), last)
+		}
+		return
+	}
+	if !h.work.reached(h.object()) || h.work.Type != Delete && !h.work.seen(h) || h.work.Type == Delete && len(h.portal.Clusters()) > 0 {
+		h.Errorf("not done: %+v, record %+v, %+v", h.operation(), record(h.object()), last)
+	}
+	if jobs != 1 {
+		h.Errorf("%d jobs after %d requests", jobs, requests)
+	}
+}
+
+// TestCrashAtEveryWrite ends the manager at each of its writes, before or after it is stored, and starts another, for every operation. The
+// second manager is ended as well, at each of its writes.
+func TestCrashAtEveryWrite(t *testing.T) {
+	for _, w := range works {
+		lost := 0
+		for first := 1; first <= 4; first++ {
+			for second := range 4 {
+				for _, stored := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%s/write %d, then %d, stored %v", w.Type, first, second, stored), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) {
+							h := newHouse(t, w, emulator.Options{})
+							defer h.portal.Close()
+							last, unanswered := h.crashes(stored, first, second)
+							h.judge(last)
+							if unanswered {
+								lost++
+							}
+						})
+					})
+				}
+			}
+		}
+		if lost == 0 {
+			t.Errorf("%s: no crash lost an answer: the test does not reach the dangerous moment", w.Type)
+		}
+	}
+}
+
+// crashes runs managers that end at these of their writes (0: none), and one that does not. It reports whether a crash lost an answer.
+func (h *house) crashes(stored bool, at ...int) (last outcome.Outcome, unanswered bool) {
+	for _, write := range append(at, 0) {
+		h.crashAt, h.stored = 0, stored
+		if write > 0 {
+			h.crashAt = h.writes + write
+		}
+		var crashed bool
+		last, crashed = h.manager(passes)
+		op := h.operation()
+		_, requests := h.jobs()
+		unanswered = unanswered || crashed && requests > 0 && op.InFlight() && op.JobID == ""
+	}
+	return last, unanswered
+}
+
+// TestWritesThatFailOnce has the API server refuse each write once, for every operation: nothing is lost, not even an answer.
+func TestWritesThatFailOnce(t *testing.T) {
+	for _, w := range works {
+		for failAt := 1; failAt <= 3; failAt++ {
+			t.Run(fmt.Sprintf("%s/write %d", w.Type, failAt), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHouse(t, w, emulator.Options{})
+					defer h.portal.Close()
+					h.crashAt, h.refused = failAt, true
+					last, _ := h.manager(passes)
+					h.judge(last)
+					if !h.work.reached(h.object()) || h.operation().Unknown != "" {
+						t.Errorf("%+v, %+v", h.operation(), last)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestPortalFaults spoils the request, and its job, in every way, for every operation.
+func TestPortalFaults(t *testing.T) {
+	const held, again = infrav1.OutcomeUnknownReason, ""
+	tests := map[string]struct {
+		fault    emulator.Fault
+		creation string // the reason of the last outcome of a creation; empty: created in the end
+		requests int    // of a creation
+		most     int    // jobs of the others
+	}{
+		"cut before the work":          {emulator.Fault{Cut: true}, held, 1, 1},
+		"cut after the work":           {emulator.Fault{Cut: true, After: true}, held, 1, 1},
+		"answer truncated":             {emulator.Fault{Body: emulator.BodyTruncated}, held, 1, 1},
+		"answer is a page":             {emulator.Fault{Body: emulator.BodyHTML}, held, 1, 1},
+		"answer later than the client": {emulator.Fault{Delay: 2 * time.Minute, After: true}, held, 1, 1},
+		"500 without the error shape":  {emulator.Fault{Status: 500, Body: emulator.BodyHTML}, held, 1, 1},
+		"500 after the work":           {emulator.Fault{Status: 500, After: true}, held, 1, 1},
+		"job forgotten":                {emulator.Fault{Job: emulator.JobForgotten}, held, 1, 1},
+		"job without id":               {emulator.Fault{Job: emulator.JobWithoutID}, held, 1, 1},
+		"job fails":                    {emulator.Fault{Job: emulator.JobFails}, again, 2, 2},
+		"maintenance":                  {emulator.Fault{Status: 503}, again, 2, 1},
+		"rate limited":                 {emulator.Fault{Code: "RATE_LIMITED"}, again, 2, 1},
+		"busy":                         {emulator.Fault{Code: "RESOURCE_BUSY"}, again, 2, 1},
+		"quota":                        {emulator.Fault{Code: "QUOTA_EXCEEDED"}, again, 2, 1},
+		"token revoked":                {emulator.Fault{RevokeToken: true}, again, 2, 1},
+	}
+	for title, test := range tests {
+		for _, w := range works {
+			t.Run(string(w.Type)+"/"+title, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					test.fault.Count = 1
+					h := newHouse(t, w, emulator.Options{Shapes: emulator.Shapes{NetworkStatus: 202}}, test.fault)
+					defer h.portal.Close()
+					last, _ := h.manager(passes)
+					jobs, requests := h.jobs()
+					switch {
+					case w.Type.Repeatable() && (!w.reached(h.object()) || jobs > test.most):
+						t.Errorf("%d jobs after %d requests: %+v, %+v", jobs, requests, h.operation(), last)
+					case w.Type.Repeatable():
+					case last.Reason != test.creation || requests != test.requests:
+						t.Errorf("reason %q after %d requests, want %q after %d: %s", last.Reason, requests, test.creation, test.requests, last.Message)
+					case last.Reason == held && !strings.Contains(last.Message, "to its id"):
+						t.Errorf("no way out: %s", last.Message)
+					}
+					if count, _ := h.created(); count > 1 && test.fault.Job == "" {
+						t.Errorf("%d were created", count)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestFoundByName asks the portal for the cluster by its name, where the portal answers that.
+func TestFoundByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, works[0], emulator.Options{ListClusters: true}, emulator.Fault{Count: 1, Cut: true, After: true})
+		defer h.portal.Close()
+		last, _ := h.manager(10)
+		if _, requests := h.jobs(); h.object().Spec.ClusterID != h.portal.Clusters()[0].ID || requests != 1 {
+			t.Errorf("not found: id %q, %d requests, %+v", h.object().Spec.ClusterID, requests, last)
+		}
+	})
+}
+
+// TestFailedJobTakesAnotherName: a record may remain under the first.
+func TestFailedJobTakesAnotherName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, works[0], emulator.Options{}, emulator.Fault{Count: 1, Job: emulator.JobFailsLate, JobCode: "INSUFFICIENT_CAPACITY"})
+		defer h.portal.Close()
+		last, _ := h.manager(passes)
+		cp := h.object()
+		if _, requests := h.jobs(); cp.Spec.ClusterName != "story-1x" || cp.Spec.ClusterID == "" || requests != 2 {
+			t.Errorf("name %q id %q after %d requests: %+v", cp.Spec.ClusterName, cp.Spec.ClusterID, requests, last)
+		}
+	})
+}

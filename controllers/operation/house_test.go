@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// crash ends a manager: everything it holds in memory is lost, and the goroutine that it hits goes no further.
+type crash struct{}
+
+// house is a management cluster with one object, and a portal. Managers come and go.
+type house struct {
+	*testing.T
+	work   work
+	portal *emulator.Portal
+	store  client.Client
+	id     string // of the portal cluster that was there before
+
+	writes  int // of all managers
+	crashAt int // the write that ends a manager, counted from 1; 0: none
+	stored  bool
+	refused bool // instead of a crash, the API server refuses the write once
+}
+
+var long = emulator.Durations{Create: 4 * time.Minute, Scale: 3 * time.Minute, Upgrade: 8 * time.Minute, Delete: 2 * time.Minute}
+
+// newHouse prepares what the work needs; the faults strike after that.
+func newHouse(t *testing.T, w work, options emulator.Options, faults ...emulator.Fault) *house {
+	t.Helper()
+	options.Seed, options.Durations = 1, long
+	options.Users = []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}}
+	portal, err := emulator.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{T: t, work: w, portal: portal}
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story"}}
+	cp.Spec.ClusterName = "story-1"
+	if w.Type.Repeatable() {
+		h.existing()
+		PutRecord(cp, &Record{Size: 2, Version: "v1.35.6"})
+	}
+	h.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(cp).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+	for _, f := range faults {
+		f.Method, f.Path = w.method, w.route
+		if err := portal.Inject(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func (h *house) client() *cloud.Client {
+	h.Helper()
+	portal, err := cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: h.portal.Transport()})
+	if err != nil {
+		h.Fatal(err)
+	}
+	return portal
+}
+
+// existing creates the portal cluster that the work is about.
+func (h *house) existing() {
+	h.Helper()
+	if _, err := h.client().CreateCluster(h.Context(), clusterRequest(h.client(), "story-1")); err != nil {
+		h.Fatal(err)
+	}
+	time.Sleep(long.Create + time.Minute)
+	h.id = h.portal.Clusters()[0].ID
+}
+
+func clusterRequest(portal *cloud.Client, name string) cloud.CreateClusterRequest {
+	request := cloud.CreateClusterRequest{
+		Name: name, Description: "story", ZoneID: "z", ServiceOfferingID: "s", Size: 2, ControlNodes: 1, SSHKeyPair: "k",
+		KubernetesVersionID: versionID(portal, "v1.35.6"),
+	}
+	if vpcs, err := portal.VPCs(context.Background(), "default"); err == nil && len(vpcs) > 0 {
+		request.VPCID = vpcs[0].ID
+	}
+	return request
+}
+
+func versionID(portal *cloud.Client, name string) string {
+	versions, err := portal.KubernetesVersions(context.Background())
+	if err != nil {
+		return "none"
+	}
+	for _, v := range versions {
+		if v.SemanticVersion == name {
+			return v.ID
+		}
+	}
+	return "none"
+}
+
+// patch is every write; the chosen one is the manager's last, stored or not.
+func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	h.writes++
+	if h.writes != h.crashAt {
+		return c.Patch(ctx, obj, patch, opts...)
+	}
+	if h.refused {
+		return errors.New("the server is away for a moment")
+	}
+	if h.stored {
+		if err := c.Patch(ctx, obj, patch, opts...); err != nil {
+			return err
+		}
+	}
+	panic(crash{})
+}
+
+// manager runs passes over the object until the work is done, is held, or the manager crashes.
+func (h *house) manager(passes int) (last outcome.Outcome, crashed bool) {
+	h.Helper()
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(crash); !ok {
+				panic(r)
+			}
+			crashed = true
+		}
+	}()
+	portal, memory := h.client(), &Memory{}
+	for range passes {
+		cp := h.object()
+		m := Machine{
+			Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: memory, Portal: portal, Flow: "default/story", Cluster: h.id,
+		}
+		if h.work.reached(cp) {
+			return outcome.Outcome{}, false
+		}
+		last = h.pass(m, &request{h: h, cp: cp, portal: portal})
+		if last.Reason == infrav1.OutcomeUnknownReason {
+			return last, false
+		}
+		time.Sleep(max(last.After, time.Second)) // virtual
+	}
+	return last, false
+}
+
+// pass is what a controller does: it polls what is in flight, ends a lost operation when its effect is seen, and starts what is missing.
+func (h *house) pass(m Machine, r *request) outcome.Outcome {
+	if op := h.operation(); op.InFlight() {
+		o := m.Poll(h.Context(), r)
+		op = h.operation()
+		switch {
+		case !op.Lost() || !op.Type.Repeatable():
+			return o
+		case h.work.seen(h):
+			return m.Finish(h.Context(), op, Succeeded, "", r)
+		}
+	}
+	op := New(h.work.Type, h.work.target)
+	op.Attempt, op.From = "1", 2
+	if h.work.Type == Create {
+		op.Target = r.cp.Spec.ClusterName
+	}
+	o := m.Start(h.Context(), op, r)
+	if r.gone {
+		return m.Finish(h.Context(), op, Succeeded, "", r)
+	}
+	return o
+}
+
+func (h *house) object() *infrav1.PortalControlPlane {
+	h.Helper()
+	cp := &infrav1.PortalControlPlane{}
+	if err := h.store.Get(h.Context(), client.ObjectKey{Namespace: "default", Name: "story"}, cp); err != nil {
+		h.Fatal(err)
+	}
+	return cp
+}
+
+func (h *house) operation() *Operation {
+	h.Helper()
+	op, err := Load(h.object())
+	if err != nil {
+		h.Fatal(err)
+	}
+	return op
+}
+
+// jobs counts the jobs that the portal started for the work, and the requests that it got for it.
+func (h *house) jobs() (jobs, requests int) {
+	for _, e := range h.portal.Journal() {
+		switch {
+		case e.Method == h.work.method && e.Route == h.work.route:
+			requests++
+		case e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, h.work.job):
+			jobs++
+		}
+	}
+	return jobs, requests
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// Request is an operation as the controller of the object knows it.
+type Request interface {
+	// Send sends the one request that starts the operation.
+	Send(ctx context.Context) (cloud.Created, error)
+	// Note changes the object along with the operation. It runs in every write after the request: when the portal has
+	// accepted it (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of what a
+	// successful creation created, cause is why the portal refused the request or the job failed. Note must be idempotent.
+	Note(op *Operation, id string, cause error)
+}
+
+// Preparer is a Request with something to check before the intent is stored. Prepare may ask the portal, but changes nothing.
+type Preparer interface {
+	Prepare(ctx context.Context) outcome.Outcome
+}
+
+// Finder is a creation that can be found after its answer was lost. Find returns "" if the portal does not know it.
+type Finder interface {
+	Find(ctx context.Context) (id string, err error)
+}
+
+// Machine runs the operations of one object.
+type Machine struct {
+	Object   client.Object
+	Writer   Writer
+	Memory   *Memory
+	Recorder events.EventRecorder
+	// Portal is nil while it cannot be called.
+	Portal *cloud.Client
+	// Flow names the object to the account's governor and to the backoff.
+	Flow string
+	// Cluster is the portal cluster's id or name, for the log.
+	Cluster string
+	// UserID is the portal user that the object belongs to, if known. What the portal does not know under another user may exist.
+	UserID string
+	// Observe is called for every job that was seen to end. Optional.
+	Observe func(t Type, failed bool, took time.Duration)
+}
+
+// Start reserves a ticket of the account's rate limit, stores the intent, sends the request and stores the result. It is done when
+// the portal has accepted the request; After is then the time to look at the job.
+func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+	last, err := Load(m.Object)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case !last.replaceableBy(op.Type):
+		return outcome.Fail(fmt.Errorf("the %s cannot start before the %s has ended", op, last))
+	case last.Is(op.Type) && last.Pause() > 0:
+		return outcome.Come(last.Pause())
+	}
+	if refused, found := m.Memory.Backoff.Recall(m.attempts(op)); found {
+		return refused
+	}
+	if p, ok := r.(Preparer); ok {
+		if o := p.Prepare(ctx); !o.IsDone() {
+			return m.refuse(op, o)
+		}
+	}
+	if !op.Type.Repeatable() {
+		if !m.Memory.takeSlot() {
+			return outcome.Come(time.Second)
+		}
+		defer m.Memory.freeSlot()
+	}
+	ticket, err := m.Portal.Reserve(m.Flow, cloud.Mutation)
+	if err != nil {
+		return outcome.From(err)
+	}
+	defer ticket.Release()
+	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
+		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err))
+	}
+	return m.send(ctx, op, last, r, ticket)
+}
+
+// send sends the request of a stored intent and stores the result.
+func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticket cloud.Ticket) outcome.Outcome {
+	log := m.log(ctx, op)
+	ctx, cancel := Detach(ctx)
+	defer cancel()
+	log.Info("Sending a request to the portal")
+	created, err := r.Send(cloud.WithTicket(ctx, ticket))
+	switch {
+	case err != nil:
+		log.Info("The portal did not accept the request", "reason", outcome.From(err).Reason, "error", err.Error())
+		return m.notAccepted(ctx, op, last, r, err)
+	case created.ID != "":
+		log.Info("The portal has carried out the request", "createdID", created.ID)
+		return m.Finish(ctx, op, Succeeded, created.ID, r)
+	}
+	log.Info("The portal accepted the request", "jobID", created.Job.ID)
+	err = m.Writer.Settle(ctx, m.Object, func() {
+		op.JobID = created.Job.ID
+		r.Note(op, "", nil)
+		Put(m.Object, op)
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	m.event(corev1.EventTypeNormal, infrav1.EventOperationStarted, op, "The portal accepted the %s (job %s)", op, op.JobID)
+	return outcome.Outcome{After: m.running(op).After}
+}
+
+// notAccepted stores the result of a call that failed. If it may have taken effect, the operation is lost. If the portal refused what was
+// asked for, the operation has ended. Anything else says nothing about the request, so the record becomes what it was. An operation that
+// was lost before is still lost then, also if the new call may have taken effect: which of the two runs is not known.
+func (m Machine) notAccepted(ctx context.Context, op, last *Operation, r Request, cause error) outcome.Outcome {
+	unknown := cloud.IsUnknownOutcome(cause)
+	if unknown && !last.Lost() {
+		if o := m.lose(ctx, op, cause.Error(), r); !o.IsDone() {
+			return o
+		}
+		if !op.Type.Repeatable() {
+			return m.held(ctx, op, r)
+		}
+		return m.refuse(op, m.lost(op))
+	}
+	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
+	refused = refused && (!last.InFlight() || last.Type == op.Type) // a refused deletion does not end what runs
+	err := m.Writer.Settle(ctx, m.Object, func() {
+		if !refused {
+			Put(m.Object, last)
+			return
+		}
+		op.Result = Refused
+		r.Note(op, "", cause)
+		Put(m.Object, op)
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if unknown {
+		return m.refuse(op, m.lost(last))
+	}
+	return m.refuse(op, outcome.From(cause).Prefix("%s", op))
+}
+
+// Poll takes the operation in flight one step further, with one look at its job at most. It is done when the operation has ended well.
+// A failed job is the outcome that the next Start of the same attempt returns until its time has come.
+func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
+	op, err := Load(m.Object)
+	switch {
+	case err != nil:
+		return unreadable(err)
+	case !op.InFlight():
+		return outcome.Outcome{}
+	case abandoned(m.Object, op):
+		return m.Abandon(ctx, op, r)
+	case op.JobID == "" && op.Unknown == "":
+		if o := m.orphaned(ctx, op, r); !o.IsDone() {
+			return o
+		}
+	}
+	switch {
+	case !op.Lost() && m.Portal == nil:
+		return outcome.Come(time.Minute) // a change of the identity wakes the object
+	case !op.Lost():
+		return m.follow(ctx, op, r)
+	case op.Type.Repeatable():
+		return m.lost(op)
+	}
+	return m.held(ctx, op, r)
+}
+
+// follow looks at the job.
+func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+	job, gone, o := m.look(ctx, op)
+	id, named := job.ResultID()
+	switch {
+	case gone && m.Stranger(ctx):
+		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
+			"portal user: put the credentials of the user that started it into the identity Secret", op.JobID)
+	case gone:
+		return m.vanished(ctx, op, r, fmt.Sprintf("the portal does not know job %s any more", op.JobID))
+	case o.Kind == outcome.Later:
+		return o
+	case !o.IsDone():
+		return o.Prefix("%s", op)
+	case job.Failed():
+		return m.fail(ctx, op, job.Error, r)
+	case !named && !op.Type.Repeatable():
+		return m.vanished(ctx, op, r, fmt.Sprintf("job %s succeeded without an id", op.JobID))
+	}
+	return m.Finish(ctx, op, Succeeded, id, r)
+}
+
+// Stranger reports whether the identity is, or may be, of another portal user than the object belongs to. What the portal does not know
+// then may exist (specification, HTTP status codes: 404).
+func (m Machine) Stranger(ctx context.Context) bool {
+	userID, err := m.Portal.UserID(ctx)
+	return err != nil || m.UserID != "" && m.UserID != userID
+}
+
+// vanished makes an operation lost whose job cannot be followed any more.
+func (m Machine) vanished(ctx context.Context, op *Operation, r Request, why string) outcome.Outcome {
+	detached, cancel := Detach(ctx)
+	defer cancel()
+	m.Memory.forget(op.JobID)
+	if o := m.lose(detached, op, why, r); !o.IsDone() {
+		return o
+	}
+	if op.Type.Repeatable() {
+		return m.lost(op)
+	}
+	return m.held(ctx, op, r)
+}
+
+// lose stores that the operation is lost, and why.
+func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
+	op.Unknown, op.Time = why, metav1.Now()
+	err := m.Writer.Settle(ctx, m.Object, func() {
+		r.Note(op, "", nil)
+		Put(m.Object, op)
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Outcome{}
+}
+
+// orphaned stores that the manager stopped between intent and answer. The optimistic lock makes sure that the operation was not
+// read from a cache that has not seen the answer yet.
+func (m Machine) orphaned(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+	op.Unknown, op.Time = "the manager stopped during the call", metav1.Now()
+	err := m.Writer.Change(ctx, m.Object, func() {
+		r.Note(op, "", nil)
+		Put(m.Object, op)
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Outcome{}
+}
+
+// lost is the outcome of a lost operation that can be sent again.
+func (m Machine) lost(op *Operation) outcome.Outcome {
+	return outcome.WaitFor(op.Pause(), infrav1.AnswerLostReason, "%s: the answer was lost (%s). It counts as running until the nodes show that "+
+		"it is done, or until it is sent again%s", op, op.Unknown, m.wayToAbandon(op))
+}
+
+// Finish stores how the operation ended.
+func (m Machine) Finish(ctx context.Context, op *Operation, result Result, id string, r Request) outcome.Outcome {
+	if err := m.end(ctx, op, result, id, nil, r); err != nil {
+		return outcome.Fail(err)
+	}
+	m.Memory.Backoff.Forget(m.key(op))
+	if result == Succeeded {
+		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", op.done(id))
+	}
+	return outcome.Outcome{}
+}
+
+// Abandon ends the operation because a person wants that. The same request is not sent again at once.
+func (m Machine) Abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+	if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
+		return outcome.Fail(err)
+	}
+	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Abandoned the %s, because annotation %s says so", op, infrav1.AbandonOperationAnnotation)
+	return m.refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. It is decided again", op))
+}
+
+// fail ends an operation whose job failed.
+func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r Request) outcome.Outcome {
+	if err := m.end(ctx, op, Failed, "", cause, r); err != nil {
+		return outcome.Fail(err)
+	}
+	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)
+	o := outcome.From(cause)
+	if o.Kind == outcome.Later || o.Reason == infrav1.InternalErrorReason {
+		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%v", cause)
+	}
+	return m.refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
+}
+
+// end stores the result. The annotations that refer to the operation have served their purpose.
+func (m Machine) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
+	ctx, cancel := Detach(ctx)
+	defer cancel()
+	err := m.Writer.Settle(ctx, m.Object, func() {
+		op.Result = result
+		r.Note(op, id, cause)
+		Put(m.Object, op)
+		delete(m.Object.GetAnnotations(), infrav1.AbandonOperationAnnotation)
+		delete(m.Object.GetAnnotations(), infrav1.RetryOperationAnnotation)
+	})
+	m.Memory.forget(op.JobID)
+	return err
+}
+
+// Progress is the outcome of Start or Poll as a condition that stays False while the operation, if any, is in flight.
+func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
+	if !op.InFlight() || op.Lost() || !o.IsDone() && o.Kind != outcome.Later {
+		return o
+	}
+	return outcome.WaitFor(o.After, reason, "waiting for the portal to finish the %s (job %s)", op, op.JobID)
+}
+
+func (m Machine) key(op *Operation) string { return m.Flow + "/" + string(op.Type) }
+
+func (m Machine) attempts(op *Operation) (key, attempt string) { return m.key(op), op.Attempt }
+
+func (m Machine) refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
+	return m.Memory.Backoff.Refuse(m.key(op), op.Attempt, o)
+}
+
+func (m Machine) log(ctx context.Context, op *Operation) logr.Logger {
+	return ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
+}
+
+func (m Machine) event(kind, reason string, op *Operation, format string, args ...any) {
+	if m.Recorder != nil {
+		m.Recorder.Eventf(m.Object, nil, kind, reason, string(op.Type), format, args...)
+	}
+}
+
+func unreadable(err error) outcome.Outcome {
+	return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+}

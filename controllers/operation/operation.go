@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+)
+
+// Type of an operation.
+type Type string
+
+// The operations that the portal runs as jobs.
+const (
+	Create        Type = "create"
+	Scale         Type = "scale"
+	Upgrade       Type = "upgrade"
+	Delete        Type = "delete"
+	CreateNetwork Type = "create-network"
+)
+
+// Repeatable reports whether the request can be sent again when its answer was lost. If not, a lost answer is held.
+func (t Type) Repeatable() bool { return t == Scale || t == Upgrade || t == Delete }
+
+// Result is how an operation ended.
+type Result string
+
+// The results.
+const (
+	// Succeeded: the portal's job succeeded, or the end state was seen.
+	Succeeded Result = "Succeeded"
+	// Failed: the portal's job failed, or no effect of it was seen.
+	Failed Result = "Failed"
+	// Refused: the portal refused the request for what it asks for.
+	Refused Result = "Refused"
+	// RefusedEmpty: the portal refused a cluster without workers.
+	RefusedEmpty Result = "RefusedEmpty"
+	// Abandoned: a person ended it.
+	Abandoned Result = "Abandoned"
+)
+
+// Operation is the last request for an object that changes something at the portal: in flight while it has no Result.
+type Operation struct {
+	// ID names the operation to people.
+	ID   string `json:"id"`
+	Type Type   `json:"type"`
+	// Target is the end state: a cluster name, a size, a version, a cluster id, a CIDR.
+	Target string `json:"target"`
+	// Time of the intent or, of a lost operation, the time since which it is lost.
+	Time metav1.Time `json:"time"`
+	// JobID of the portal. It is empty until the portal has answered.
+	JobID string `json:"jobID,omitempty"`
+	// Attempt is a fingerprint of the request. After a failure the same attempt waits longer than another one.
+	Attempt string `json:"attempt,omitempty"`
+	// Nodes is how many nodes the operation touches. It decides how long the job may take.
+	Nodes int `json:"nodes,omitempty"`
+	// From is the size before a scale, Sum the sum of replicas that the scale was decided for, and Before the worker nodes at that
+	// moment.
+	From   int               `json:"from,omitempty"`
+	Sum    int               `json:"sum,omitempty"`
+	Before []claims.Sighting `json:"before,omitempty"`
+	// Unknown is why it is not known whether the portal runs the operation.
+	Unknown string `json:"unknown,omitempty"`
+	// Searched is true after the portal was asked for a resource of that name and did not know one.
+	Searched bool `json:"searched,omitempty"`
+	// Result is empty while the operation is in flight.
+	Result Result `json:"result,omitempty"`
+}
+
+// New returns an operation whose intent is about to be stored.
+func New(t Type, target string) *Operation {
+	return &Operation{ID: rand.String(8), Type: t, Target: target, Time: metav1.Now()}
+}
+
+// InFlight reports whether the operation has not ended. A nil operation is not in flight.
+func (o *Operation) InFlight() bool { return o != nil && o.Result == "" }
+
+// Lost reports whether the operation is in flight and has no job to look at.
+func (o *Operation) Lost() bool { return o.InFlight() && o.Unknown != "" }
+
+// Is reports whether the operation, which may be nil, has the type.
+func (o *Operation) Is(t Type) bool { return o != nil && o.Type == t }
+
+// Size is the number of workers that a scale asks for; SizeUnknown if Target is no number.
+func (o *Operation) Size() int {
+	size, err := strconv.Atoi(o.Target)
+	if err != nil {
+		return SizeUnknown
+	}
+	return size
+}
+
+// RemovesNodes reports whether the operation is a scale to fewer workers.
+func (o *Operation) RemovesNodes() bool { return o.Is(Scale) && o.Size() < o.From }
+
+const (
+	// stuckAfter is when a job that is seen pending or running counts as stuck (specification, Jobs), if it touches usualNodes at most.
+	stuckAfter = 30 * time.Minute
+	usualNodes = 5
+	// timePerNode is added for every further node: an upgrade of 5 nodes takes 15 to 20 minutes (specification, Kubernetes endpoints).
+	timePerNode = 4 * time.Minute
+	// resendAfter is how long a lost operation is left to show its effect before it may be sent again.
+	resendAfter = 30 * time.Second
+)
+
+// StuckAfter is how long the job may run before it counts as stuck.
+func (o *Operation) StuckAfter() time.Duration {
+	return stuckAfter + time.Duration(max(0, o.Nodes-usualNodes))*timePerNode
+}
+
+// Pause is how long a lost operation still waits before it may be sent again.
+func (o *Operation) Pause() time.Duration {
+	if !o.Lost() {
+		return 0
+	}
+	return max(0, time.Until(o.Time.Add(resendAfter)))
+}
+
+// replaceableBy reports whether another request may be sent while the operation is in flight. A lost one may be running, so only
+// a request of its kind may take its place. A deletion need not wait for anything but a deletion.
+func (o *Operation) replaceableBy(next Type) bool {
+	switch {
+	case !o.InFlight():
+		return true
+	case !o.Type.Repeatable():
+		return false
+	}
+	return o.Lost() && o.Type == next || next == Delete && o.Type != Delete
+}
+
+// String names the operation in conditions and events.
+func (o *Operation) String() string {
+	switch o.Type {
+	case Create:
+		return fmt.Sprintf("creation of cluster %q", o.Target)
+	case CreateNetwork:
+		return "creation of network " + o.Target
+	case Scale:
+		return fmt.Sprintf("scale from %d to %s workers", o.From, o.Target)
+	case Upgrade:
+		return "upgrade to " + o.Target
+	case Delete:
+		return "deletion of cluster " + o.Target
+	}
+	return string(o.Type) + " " + o.Target
+}
+
+// done says what a successful operation did.
+func (o *Operation) done(id string) string {
+	switch o.Type {
+	case Create:
+		return fmt.Sprintf("Created cluster %s (id %s)", o.Target, id)
+	case CreateNetwork:
+		return fmt.Sprintf("Created network %s from %s", id, o.Target)
+	case Scale:
+		return fmt.Sprintf("Scaled from %d to %s workers", o.From, o.Target)
+	case Upgrade:
+		return "Upgraded to " + o.Target
+	case Delete:
+	}
+	return "Deleted cluster " + o.Target
+}
+
+// Load returns the last operation of the object, or nil.
+func Load(obj client.Object) (*Operation, error) {
+	return load[Operation](obj, infrav1.OperationAnnotation)
+}
+
+// Put makes op the last operation of the object; nil: there was none. While the portal's answer is not stored the object must
+// not be moved to another management cluster.
+func Put(obj client.Object, op *Operation) {
+	put(obj, infrav1.OperationAnnotation, op)
+	setAnnotation(obj, clusterctlv1.BlockMoveAnnotation, "true", op.InFlight() && op.JobID == "" && op.Unknown == "")
+}
+
+// RetryAllowed reports whether a person has allowed one retry of the operation, whose outcome is unknown.
+func RetryAllowed(obj client.Object, op *Operation) bool {
+	return obj.GetAnnotations()[infrav1.RetryOperationAnnotation] == op.ID
+}
+
+// abandoned reports whether a person has ended the operation.
+func abandoned(obj client.Object, op *Operation) bool {
+	return op.Type.Repeatable() && obj.GetAnnotations()[infrav1.AbandonOperationAnnotation] == op.ID
+}
+
+func load[T any](obj client.Object, annotation string) (*T, error) {
+	text, found := obj.GetAnnotations()[annotation]
+	if !found {
+		return nil, nil //nolint:nilnil // no operation is no error
+	}
+	value := new(T)
+	if err := json.Unmarshal([]byte(text), value); err != nil {
+		return nil, fmt.Errorf("annotation %s is not what this provider wrote; restore it from a backup or correct it: %w", annotation, err)
+	}
+	return value, nil
+}
+
+func put[T any](obj client.Object, annotation string, value *T) {
+	if value == nil {
+		setAnnotation(obj, annotation, "", false)
+		return
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		panic(err) // plain structs of strings and numbers
+	}
+	setAnnotation(obj, annotation, string(text), true)
+}
+
+func setAnnotation(obj client.Object, key, value string, present bool) {
+	annotations := obj.GetAnnotations()
+	if !present {
+		delete(annotations, key)
+		return
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[key] = value
+	obj.SetAnnotations(annotations)
+}

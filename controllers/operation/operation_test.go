@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+)
+
+// TestOperationSurvives: what was put is loaded again, on an object that had no annotations before.
+func TestOperationSurvives(t *testing.T) {
+	obj := &infrav1.PortalControlPlane{}
+	if op, err := Load(obj); op != nil || err != nil {
+		t.Fatalf("a new object has operation %+v, %v", op, err)
+	}
+	op := New(Scale, "5")
+	op.From, op.JobID, op.Attempt, op.Unknown, op.Searched, op.Result = 3, "job-1", "x", "cut off", true, Failed
+	op.Nodes, op.Before = 2, []claims.Sighting{{UID: "u1", Created: 7}}
+	Put(obj, op)
+	got, err := Load(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	op.Time = metav1.NewTime(op.Time.Local().Truncate(1e9)) // as Kubernetes writes times
+	got.Time = metav1.NewTime(got.Time.Local())
+	if diff := cmp.Diff(op, got); diff != "" {
+		t.Error(diff)
+	}
+	obj.Annotations["other"] = "stays"
+	Put(obj, nil)
+	if diff := cmp.Diff(map[string]string{"other": "stays"}, obj.Annotations); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestOperationsHaveIDsOfTheirOwn(t *testing.T) {
+	if a, b := New(Create, "a"), New(Create, "a"); a.ID == "" || a.ID == b.ID {
+		t.Errorf("ids %q and %q", a.ID, b.ID)
+	}
+}
+
+// TestBlockMove: an object must not be moved while an answer of the portal may be on its way.
+func TestBlockMove(t *testing.T) {
+	tests := map[string]struct {
+		op      *Operation
+		blocked bool
+	}{
+		"intended": {&Operation{Type: Create}, true},
+		"accepted": {&Operation{Type: Create, JobID: "job-1"}, false},
+		"unknown":  {&Operation{Type: Create, Unknown: "cut off"}, false},
+		"ended":    {&Operation{Type: Create, Result: Refused}, false},
+		"none":     {nil, false},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			obj := &infrav1.PortalCluster{}
+			Put(obj, &Operation{Type: Create})
+			if !blocksMove(obj) {
+				t.Fatal("an intent does not block a move")
+			}
+			Put(obj, test.op)
+			if blocksMove(obj) != test.blocked {
+				t.Errorf("blocks a move: %v", !test.blocked)
+			}
+		})
+	}
+}
+
+func blocksMove(obj client.Object) bool {
+	_, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]
+	return blocked
+}
+
+func TestRetryAllowed(t *testing.T) {
+	op := New(Create, "a")
+	for value, allowed := range map[string]bool{"": false, "true": false, op.ID + "x": false, op.ID: true} {
+		obj := &infrav1.PortalControlPlane{}
+		obj.Annotations = map[string]string{infrav1.RetryOperationAnnotation: value}
+		if RetryAllowed(obj, op) != allowed {
+			t.Errorf("annotation %q: allowed %v", value, !allowed)
+		}
+	}
+	if RetryAllowed(&infrav1.PortalControlPlane{}, op) {
+		t.Error("allowed without an annotation")
+	}
+}
+
+// TestSpoiltAnnotations: what somebody has edited is never taken for "nothing is in flight".
+func TestSpoiltAnnotations(t *testing.T) {
+	for _, text := range []string{"", "{", `"create"`, `{"time":"yesterday"}`} {
+		obj := &infrav1.PortalControlPlane{}
+		obj.Annotations = map[string]string{infrav1.OperationAnnotation: text, infrav1.RecordAnnotation: text}
+		if op, err := Load(obj); err == nil || op != nil {
+			t.Errorf("%q: operation %+v, %v", text, op, err)
+		} else if !strings.Contains(err.Error(), infrav1.OperationAnnotation) {
+			t.Errorf("%q: the error does not name the annotation: %v", text, err)
+		}
+		if strings.Contains(text, "time") {
+			continue // no member of a record
+		}
+		if _, err := LoadRecord(obj); err == nil {
+			t.Errorf("%q: a record", text)
+		}
+	}
+}
+
+func TestRecord(t *testing.T) {
+	obj := &infrav1.PortalControlPlane{}
+	record, err := LoadRecord(obj)
+	if err != nil || record.Size != SizeUnknown {
+		t.Fatalf("without a record the size is %d, %v", record.Size, err)
+	}
+	record = &Record{
+		UserID: "user-1", Size: 0, Version: "v1.36.3", RemovalOrder: claims.OldestFirst,
+		Workers:   &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"},
+		NetworkID: "net-1", VPCID: "vpc-1", AbandonedNames: []string{"a-1"},
+	}
+	PutRecord(obj, record)
+	got, err := LoadRecord(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(record, got); diff != "" { // a size of 0 is not the same as no size
+		t.Error(diff)
+	}
+}
+
+// TestRecordOfTheVersionBefore checks that a record is read that was written when it had more fields.
+func TestRecordOfTheVersionBefore(t *testing.T) {
+	obj := &infrav1.PortalControlPlane{}
+	obj.Annotations = map[string]string{infrav1.RecordAnnotation: `{"size":3,"victimOrder":"oldest","adopted":true,"refusedSum":2,"floor":1,"version":"v1.36.3"}`}
+	got, err := LoadRecord(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(&Record{Size: 3, RemovalOrder: claims.OldestFirst, Version: "v1.36.3"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStates(t *testing.T) {
+	tests := map[string]struct {
+		op             *Operation
+		inFlight, lost bool
+	}{
+		"none":           {nil, false, false},
+		"intended":       {&Operation{}, true, false},
+		"accepted":       {&Operation{JobID: "job-1"}, true, false},
+		"lost":           {&Operation{Unknown: "cut off"}, true, true},
+		"job forgotten":  {&Operation{JobID: "job-1", Unknown: "forgotten"}, true, true},
+		"ended":          {&Operation{JobID: "job-1", Result: Succeeded}, false, false},
+		"lost and ended": {&Operation{Unknown: "cut off", Result: Abandoned}, false, false},
+	}
+	for title, test := range tests {
+		if got := test.op.InFlight(); got != test.inFlight {
+			t.Errorf("%s: in flight %v", title, got)
+		}
+		if got := test.op.Lost(); got != test.lost {
+			t.Errorf("%s: lost %v", title, got)
+		}
+	}
+}
+
+// TestReplaceableBy checks that a creation is never sent again while it may have happened, and that nothing but a deletion is sent while
+// a job runs.
+func TestReplaceableBy(t *testing.T) {
+	running := func(t Type) *Operation { return &Operation{Type: t, JobID: "job-1"} }
+	lost := func(t Type) *Operation { return &Operation{Type: t, Unknown: "cut off"} }
+	tests := map[string]struct {
+		op   *Operation
+		next []Type
+	}{
+		"none":            {nil, []Type{Create, CreateNetwork, Scale, Upgrade, Delete}},
+		"ended":           {&Operation{Type: Create, Result: Failed}, []Type{Create, CreateNetwork, Scale, Upgrade, Delete}},
+		"running create":  {running(Create), nil},
+		"running network": {running(CreateNetwork), nil},
+		"running scale":   {running(Scale), []Type{Delete}},
+		"running upgrade": {running(Upgrade), []Type{Delete}},
+		"running delete":  {running(Delete), nil},
+		"lost create":     {lost(Create), nil},
+		"lost network":    {lost(CreateNetwork), nil},
+		"lost scale":      {lost(Scale), []Type{Scale, Delete}},
+		"lost upgrade":    {lost(Upgrade), []Type{Upgrade, Delete}},
+		"lost delete":     {lost(Delete), []Type{Delete}},
+	}
+	for title, test := range tests {
+		var got []Type
+		for _, next := range []Type{Create, CreateNetwork, Scale, Upgrade, Delete} {
+			if test.op.replaceableBy(next) {
+				got = append(got, next)
+			}
+		}
+		if diff := cmp.Diff(test.next, got); diff != "" {
+			t.Errorf("%s: %s", title, diff)
+		}
+	}
+}
+
+// TestStuckAfter checks that the threshold grows with the work: the specification gives 15 to 20 minutes for the upgrade of 5 nodes, and calls
+// 30 minutes stuck.
+func TestStuckAfter(t *testing.T) {
+	for nodes, want := range map[int]time.Duration{0: 30 * time.Minute, 5: 30 * time.Minute, 6: 34 * time.Minute, 40: 170 * time.Minute} {
+		if got := (&Operation{Type: Upgrade, Nodes: nodes}).StuckAfter(); got != want {
+			t.Errorf("%d nodes: %s, want %s", nodes, got, want)
+		}
+	}
+}
+
+// TestWords checks the words that conditions and events use for an operation.
+func TestWords(t *testing.T) {
+	tests := map[string]struct {
+		op   Operation
+		done string
+	}{
+		"scale from 3 to 5 workers":       {Operation{Type: Scale, From: 3, Target: "5"}, "Scaled from 3 to 5 workers"},
+		"upgrade to v1.37.0":              {Operation{Type: Upgrade, Target: "v1.37.0"}, "Upgraded to v1.37.0"},
+		"deletion of cluster k8s-1":       {Operation{Type: Delete, Target: "k8s-1"}, "Deleted cluster k8s-1"},
+		`creation of cluster "a-1"`:       {Operation{Type: Create, Target: "a-1"}, "Created cluster a-1 (id x-1)"},
+		"creation of network 10.0.0.0/24": {Operation{Type: CreateNetwork, Target: "10.0.0.0/24"}, "Created network x-1 from 10.0.0.0/24"},
+	}
+	for want, test := range tests {
+		if got := test.op.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if got := test.op.done("x-1"); got != test.done {
+			t.Errorf("%q, want %q", got, test.done)
+		}
+	}
+}

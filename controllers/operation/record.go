@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+)
+
+// Record holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes.
+type Record struct {
+	// UserID is the portal user that created the cluster. Only under the same user does a 404 mean that it is gone
+	// (specification, HTTP status codes: a 404 may mean another account's).
+	UserID string `json:"userID,omitempty"`
+	// Size is the number of workers that the portal last accepted; SizeUnknown: it has to be counted.
+	Size int `json:"size"`
+	// RemovalOrder is the order in which the portal was seen to remove workers.
+	RemovalOrder claims.Order `json:"victimOrder,omitempty"`
+	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
+	Version string `json:"version,omitempty"`
+	// Workers are the parameters that the cluster was created with.
+	Workers *infrav1.WorkerParameters `json:"workers,omitempty"`
+	// NetworkID and VPCID are where the cluster was placed.
+	NetworkID string `json:"networkID,omitempty"`
+	VPCID     string `json:"vpcID,omitempty"`
+	// AbandonedNames are names under which a create job failed. A record may remain at the portal.
+	AbandonedNames []string `json:"abandonedNames,omitempty"`
+}
+
+// SizeUnknown is the Size of a cluster whose workers have to be counted.
+const SizeUnknown = -1
+
+// LoadRecord returns the record of the object, or an empty one.
+func LoadRecord(obj client.Object) (*Record, error) {
+	record, err := load[Record](obj, infrav1.RecordAnnotation)
+	if record == nil && err == nil {
+		record = &Record{Size: SizeUnknown}
+	}
+	return record, err
+}
+
+// PutRecord stores the record on the object.
+func PutRecord(obj client.Object, record *Record) { put(obj, infrav1.RecordAnnotation, record) }

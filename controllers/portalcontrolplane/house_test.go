@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const (
+	before, after = "v1.35.6", "v1.36.3"
+	deployment    = "workers"
+)
+
+var prod = client.ObjectKey{Namespace: "default", Name: "prod"}
+
+// house is a management cluster with one Cluster whose portal cluster runs, and the portal. Managers come and go. Time is virtual.
+type house struct {
+	*testing.T
+	portal   *emulator.Portal
+	id       string // of the portal cluster
+	nodes    *nodes
+	store    client.Client
+	recorder *events.FakeRecorder
+	cloud    *cloud.Client
+	manager  *Reconciler
+	crash    func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
+	ended    int                                    // managers
+}
+
+// nodes are the Nodes of the workload cluster, as the portal makes them.
+type nodes struct {
+	client.Client
+	mu      sync.Mutex
+	version string // of the API server
+}
+
+// Apply implements emulator.Workloads.
+func (n *nodes) Apply(ctx context.Context, w emulator.Workload) error {
+	n.mu.Lock()
+	n.version = w.Version
+	n.mu.Unlock()
+	have := &corev1.NodeList{}
+	if err := n.List(ctx, have); err != nil {
+		return err
+	}
+	for i := range have.Items {
+		stays := slices.ContainsFunc(w.Nodes, func(m emulator.Node) bool { return types.UID(m.ID) == have.Items[i].UID })
+		if !stays {
+			if err := n.Delete(ctx, &have.Items[i]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range w.Nodes {
+		if err := n.join(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *nodes) join(ctx context.Context, m emulator.Node) error {
+	node := &corev1.Node{}
+	err := n.Get(ctx, client.ObjectKey{Name: m.Name}, node)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	missing := err != nil
+	node.Name, node.UID, node.Spec.ProviderID = m.Name, types.UID(m.ID), "portal:///z/"+m.ID
+	if m.ControlPlane {
+		node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	}
+	if missing {
+		node.CreationTimestamp = metav1.Now()
+		if err := n.Create(ctx, node); err != nil {
+			return err
+		}
+	}
+	node.Status.NodeInfo.KubeletVersion = m.Version
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n.Status().Update(ctx, node)
+}
+
+// Kubeconfig implements emulator.Workloads.
+func (n *nodes) Kubeconfig(context.Context, string) ([]byte, error) { return nil, nil }
+
+// workloads are the nodes as the portal sees them: its Delete is another one than a client's.
+type workloads struct{ *nodes }
+
+// Delete implements emulator.Workloads.
+func (workloads) Delete(context.Context, string) error { return nil }
+
+// newHouse has a portal cluster of so many workers.
+func newHouse(t *testing.T, size int, durations emulator.Durations) *house {
+	t.Helper()
+	h := &house{T: t, recorder: events.NewFakeRecorder(1000), nodes: &nodes{}}
+	h.nodes.Client = fake.NewClientBuilder().WithScheme(newScheme(t)).Build()
+	portal, err := emulator.New(emulator.Options{
+		Seed: 1, Durations: durations, Workloads: workloads{h.nodes},
+		Users: []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.portal = portal
+	t.Cleanup(portal.Close)
+	h.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.furnish(size)
+	h.restart()
+	return h
+}
+
+func newScheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, clusterv1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// furnish creates the portal cluster and its objects, as they are after a creation.
+func (h *house) furnish(size int) {
+	h.Helper()
+	versions, err := h.cloud.KubernetesVersions(h.Context())
+	if err != nil {
+		h.Fatal(err)
+	}
+	i := slices.IndexFunc(versions, func(v cloud.KubernetesVersion) bool { return v.SemanticVersion == before })
+	vpcs, err := h.cloud.VPCs(h.Context(), "default")
+	if err != nil {
+		h.Fatal(err)
+	}
+	if _, err := h.cloud.CreateCluster(h.Context(), cloud.CreateClusterRequest{
+		Name: "prod", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: size, ControlNodes: 1, SSHKeyPair: "k",
+		KubernetesVersionID: versions[i].ID, VPCID: vpcs[0].ID,
+	}); err != nil {
+		h.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	h.id = h.portal.Clusters()[0].ID
+	labels := map[string]string{clusterv1.ClusterNameLabel: prod.Name}
+	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, Labels: labels}}
+	cp.Spec.ClusterID, cp.Spec.Version = h.id, before
+	operation.PutRecord(cp, &operation.Record{Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
+	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
+	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
+	h.store = fake.NewClientBuilder().WithScheme(newScheme(h.T)).WithObjects(cp, md).
+		WithStatusSubresource(cp, &clusterv1.Machine{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+}
+
+// patch is every write of a manager.
+func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if cp, ok := obj.(*infrav1.PortalControlPlane); ok && h.crash != nil && h.crash(cp) {
+		panic(h.crash)
+	}
+	return c.Patch(ctx, obj, patch, opts...)
+}
+
+// restart starts a manager, which knows nothing of the one before.
+func (h *house) restart() {
+	h.manager = &Reconciler{
+		Client: h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
+		Takeovers: func(context.Context) bool { return false },
+	}
+}
+
+func (h *house) controlPlane() *infrav1.PortalControlPlane {
+	h.Helper()
+	cp := &infrav1.PortalControlPlane{}
+	if err := h.store.Get(h.Context(), prod, cp); err != nil {
+		h.Fatal(err)
+	}
+	return cp
+}
+
+// pass is what Reconcile does with a cluster that is connected. If the manager ends in it, the next pass is another manager's.
+func (h *house) pass() (s *scope) {
+	h.Helper()
+	defer func() {
+		if p := recover(); p != nil {
+			if h.crash == nil {
+				panic(p)
+			}
+			h.crash = nil
+			h.ended++
+			h.restart()
+		}
+	}()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
+	s = &scope{controlPlane: h.controlPlane(), cluster: cluster, workload: h.nodes.Client, outcomes: map[string]outcome.Outcome{}}
+	s.identity = identity.Identity{Portal: h.cloud, Version: "1"}
+	if err := s.loadOperation(); err != nil {
+		h.Fatal(err)
+	}
+	h.nodes.mu.Lock()
+	s.running = h.nodes.version
+	h.nodes.mu.Unlock()
+	var err error
+	if s.nodes, err = workers(h.Context(), h.nodes.Client); err != nil {
+		h.Fatal(err)
+	}
+	for _, condition := range []string{infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition} {
+		s.outcomes[condition] = outcome.Outcome{}
+	}
+	for _, step := range h.manager.steps()[3:] {
+		s.outcomes[step.condition] = step.run(h.Context(), s)
+		if o := s.outcomes[step.condition]; o.Kind == outcome.Failed {
+			h.Fatal(o.Err)
+		}
+	}
+	s.updateStatus()
+	return s
+}
+
+// change changes the object as a user does.
+func (h *house) change(change func(*infrav1.PortalControlPlane)) {
+	h.Helper()
+	cp := h.controlPlane()
+	change(cp)
+	if err := h.store.Update(h.Context(), cp); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *house) scale(replicas int32) {
+	h.Helper()
+	md := &clusterv1.MachineDeployment{}
+	if err := h.store.Get(h.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
+		h.Fatal(err)
+	}
+	md.Spec.Replicas = ptr.To(replicas)
+	if err := h.store.Update(h.Context(), md); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// answers are the portal's answers to requests at the end of whose path stands the word; 0: none.
+func (h *house) answers(word string) (codes []string) {
+	for _, e := range h.portal.Journal() {
+		if e.Route == "/kubernetes-clusters/{cluster_id}/"+word {
+			codes = append(codes, strconv.Itoa(e.Status))
+		}
+	}
+	return codes
+}
+
+func (h *house) strike(f emulator.Fault) {
+	h.Helper()
+	if err := h.portal.Inject(f); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// allRun reports whether all workers run the version.
+func (h *house) allRun(version string) bool {
+	h.Helper()
+	all, err := workers(h.Context(), h.nodes.Client)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return !slices.ContainsFunc(all, func(n corev1.Node) bool { return n.Status.NodeInfo.KubeletVersion != version })
+}
+
+// events are those since the last call.
+func (h *house) events() (all []string) {
+	for len(h.recorder.Events) > 0 {
+		all = append(all, <-h.recorder.Events)
+	}
+	return all
+}

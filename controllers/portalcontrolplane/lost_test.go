@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+const (
+	routeUpgrade = "/kubernetes-clusters/*/upgrade"
+	routeScale   = "/kubernetes-clusters/*/scale"
+)
+
+// TestLostUpgrade loses the answer to an upgrade in every way. VersionUpToDate stays False until all workers run the version, the
+// upgrade counts as running while the portal is at work, so that Machines stay shielded, and the portal gets one job. The last of the four
+// nodes shows the version after 9 of the 12 minutes.
+func TestLostUpgrade(t *testing.T) {
+	unanswered := func(cp *infrav1.PortalControlPlane) bool { // the write that stores the job's id
+		op, err := operation.Load(cp)
+		return err == nil && op.Is(operation.Upgrade) && op.JobID != ""
+	}
+	tests := map[string]struct {
+		fault  emulator.Fault
+		killed func(*infrav1.PortalControlPlane) bool
+		quiet  time.Duration // how long the upgrade waits before it is sent again
+	}{
+		"answered":              {},
+		"cut after the work":    {fault: emulator.Fault{Cut: true, After: true}},
+		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: quietTime},
+		"job forgotten":         {fault: emulator.Fault{Job: emulator.JobForgotten}},
+		"manager killed":        {killed: unanswered},
+		"killed, job forgotten": {fault: emulator.Fault{Job: emulator.JobForgotten}, killed: unanswered},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 3, emulator.Durations{Upgrade: 12 * time.Minute})
+				h.crash = test.killed
+				if test.fault.Cut || test.fault.Job != "" {
+					test.fault.Path, test.fault.Count = routeUpgrade, 1
+					h.strike(test.fault)
+				}
+				h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+				start := time.Now()
+				for ; time.Since(start) < 30*time.Minute; time.Sleep(4 * time.Second) {
+					ended := h.ended
+					s := h.pass()
+					busy := h.portal.Clusters()[0].State == emulator.ClusterUpgrading
+					if c := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition); c != nil && c.Status == metav1.ConditionTrue {
+						break
+					}
+					if busy && ended == h.ended && !conditions.IsTrue(s.controlPlane, clusterv1.RollingOutCondition) {
+						t.Fatalf("after %s the upgrade does not count as running: %+v", time.Since(start), s.last)
+					}
+				}
+				if took := time.Since(start); !h.allRun(after) || took < 9*time.Minute+test.quiet || took > 14*time.Minute+test.quiet {
+					t.Errorf("up to date after %s, while the workers run it: %v", took, h.allRun(after))
+				}
+				if accepted := h.jobs("upgrade"); accepted != 1 {
+					t.Errorf("%d upgrade jobs: answers %v", accepted, h.answers("upgrade"))
+				}
+			})
+		})
+	}
+}
+
+// jobs counts the jobs that the portal has started.
+func (h *house) jobs(word string) (n int) {
+	for _, e := range h.portal.Journal() {
+		if e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, word) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestFailedUpgrade has the job fail half way. The version does not count as reached, although the API server runs it, and the upgrade is
+// sent again.
+func TestFailedUpgrade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3, emulator.Durations{Upgrade: 2 * time.Minute})
+		h.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Job: emulator.JobFails})
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		var s *scope
+		for range 50 {
+			if s = h.pass(); s.last.Is(operation.Upgrade) && s.last.Result == operation.Failed {
+				break
+			}
+			time.Sleep(4 * time.Second)
+		}
+		h.nodes.version = after // half way
+		s = h.pass()
+		if conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != before {
+			t.Fatalf("a failed upgrade counts as reached: %+v", s.record)
+		}
+		for range 100 {
+			s = h.pass()
+			time.Sleep(4 * time.Second)
+		}
+		if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != after || !h.allRun(after) {
+			t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+	})
+}
+
+// TestUpgradeNotWantedAnyMore: a lost upgrade of which nothing is seen ends when the version is taken back.
+func TestUpgradeNotWantedAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{})
+		h.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Cut: true})
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		h.pass()
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = before })
+		if s := h.pass(); !s.op.Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+			t.Errorf("an upgrade that may be running was dropped: %+v", s.last)
+		}
+		time.Sleep(quietTime + time.Second)
+		s := h.pass()
+		if s.op != nil || s.last.Result != operation.Failed || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+			t.Errorf("%+v, %+v", s.last, s.outcomes[infrav1.VersionUpToDateCondition])
+		}
+		if got := h.answers("upgrade"); len(got) != 1 {
+			t.Errorf("asked again: %v", got)
+		}
+	})
+}
+
+// TestLostScale loses the answer to a scale in every way: the size is reached, with one job.
+func TestLostScale(t *testing.T) {
+	tests := map[string]emulator.Fault{
+		"cut after the work":  {Cut: true, After: true},
+		"cut before the work": {Cut: true},
+		"job forgotten":       {Job: emulator.JobForgotten},
+		"answer spoilt":       {Body: emulator.BodyHTML},
+	}
+	for title, fault := range tests {
+		for direction, to := range map[string]int32{"up": 5, "down": 1} {
+			t.Run(title+", "+direction, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHouse(t, 3, emulator.Durations{Scale: 3 * time.Minute})
+					fault.Path, fault.Count = routeScale, 1
+					h.strike(fault)
+					h.scale(to)
+					var s *scope
+					for range 120 {
+						s = h.pass()
+						time.Sleep(4 * time.Second)
+					}
+					if s.op != nil || s.last.Result != operation.Succeeded || s.record.Size != int(to) || len(s.nodes) != int(to) {
+						t.Errorf("%+v, size %d, %d nodes", s.last, s.record.Size, len(s.nodes))
+					}
+					if n := h.jobs("scale"); n != 1 {
+						t.Errorf("%d jobs: %v", n, h.answers("scale"))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestLostScaleIsDecidedAgain: the replicas change while nobody knows whether the portal scales. It is asked for the new sum when it
+// answers, and not told to be done before.
+func TestLostScaleIsDecidedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3, emulator.Durations{Scale: 3 * time.Minute})
+		h.strike(emulator.Fault{Path: routeScale, Count: 1, Cut: true, After: true})
+		h.scale(5)
+		h.pass()
+		h.scale(4)
+		var s *scope
+		for range 200 {
+			if s = h.pass(); s.op == nil && len(s.nodes) == 4 && s.record.Size == 4 {
+				break
+			}
+			time.Sleep(4 * time.Second)
+		}
+		if len(s.nodes) != 4 || s.record.Size != 4 || s.op != nil {
+			t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.record.Size, s.last)
+		}
+		if got := h.answers("scale"); !slices.Contains(got, "409") || h.jobs("scale") != 2 {
+			t.Errorf("%d jobs, answers %v", h.jobs("scale"), got)
+		}
+	})
+}
+
+// TestLostScaleCountsAsRunning: while the answer is lost, the plan is made as if the portal were removing nodes.
+func TestLostScaleCountsAsRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3, emulator.Durations{})
+		h.strike(emulator.Fault{Path: routeScale, Cut: true})
+		h.scale(2)
+		h.pass()
+		for range 10 {
+			s := h.pass()
+			if operationOn(s.op) != claims.RemoveNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
+				t.Fatalf("%+v", s.last)
+			}
+			if c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition); c.Reason != infrav1.AnswerLostReason || !strings.Contains(c.Message, "scale from 3 to 2 workers") {
+				t.Fatalf("%+v", c)
+			}
+			time.Sleep(20 * time.Second)
+		}
+	})
+}
+
+// TestStuckUpgradeOfManyWorkers: a healthy upgrade of 40 workers takes 160 minutes; a job that takes longer is stuck.
+func TestStuckUpgradeOfManyWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 40, emulator.Durations{Upgrade: 4 * time.Hour})
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		start := time.Now()
+		for _, at := range []struct {
+			minutes int
+			stuck   bool
+		}{{0, false}, {31, false}, {165, false}, {171, true}} {
+			time.Sleep(time.Until(start.Add(time.Duration(at.minutes) * time.Minute)))
+			h.pass()
+			s := h.pass()
+			if got := s.outcomes[infrav1.OperationInProgressCondition].Reason == infrav1.JobStuckReason; got != at.stuck {
+				t.Errorf("after %d minutes stuck: %v", at.minutes, got)
+			}
+		}
+	})
+}
+
+// TestAbandon ends a stuck scale with the command that the condition names. The provider decides again and waits for the portal.
+func TestAbandon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3, emulator.Durations{})
+		h.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobStuck})
+		h.scale(5)
+		h.pass()
+		time.Sleep(31 * time.Minute)
+		s := h.pass()
+		c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition)
+		command := "kubectl annotate portalcontrolplane prod -n default " + infrav1.AbandonOperationAnnotation + "=" + s.op.ID
+		if c.Reason != infrav1.JobStuckReason || !strings.HasSuffix(c.Message, command) {
+			t.Fatalf("%+v", c)
+		}
+		h.events()
+		abandon := func(id string) func(*infrav1.PortalControlPlane) {
+			return func(cp *infrav1.PortalControlPlane) {
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, id)
+			}
+		}
+		h.change(abandon("another"))
+		if s = h.pass(); s.op == nil {
+			t.Fatal("the annotation of another operation ends this one")
+		}
+		h.change(abandon(s.op.ID))
+		s = h.pass()
+		if s.op != nil || s.last.Result != operation.Abandoned || s.record.Size != operation.SizeUnknown {
+			t.Errorf("%+v, %+v", s.last, s.record)
+		}
+		if _, left := s.controlPlane.Annotations[infrav1.AbandonOperationAnnotation]; left {
+			t.Error("the annotation is still there")
+		}
+		if got := h.events(); len(got) != 1 || !strings.Contains(got[0], "Abandoned the scale from 3 to 5 workers") {
+			t.Errorf("events %q", got)
+		}
+		if n := len(h.answers("scale")); n != 1 {
+			t.Errorf("asked again at once: %d requests", n)
+		}
+		for range 20 {
+			s = h.pass()
+			time.Sleep(4 * time.Second)
+		}
+		if got := h.answers("scale"); len(got) < 2 || got[1] != "409" || s.last.Result != operation.Abandoned {
+			t.Errorf("answers %v, %+v", got, s.last)
+		}
+		h.portal.ClearFaults()
+		for range 100 {
+			s = h.pass()
+			time.Sleep(4 * time.Second)
+		}
+		if s.op != nil || len(s.nodes) != 5 {
+			t.Errorf("%+v, %+v, %d nodes", s.last, s.record, len(s.nodes))
+		}
+	})
+}
