@@ -17,6 +17,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
@@ -66,6 +67,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
+		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
 		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
 	}

@@ -233,8 +233,8 @@ const (
 	EventOperationSucceeded = "OperationSucceeded"
 	// EventOperationFailed: the portal's job failed.
 	EventOperationFailed = "OperationFailed"
-	// EventVictimOrder: the portal removed other workers than it was expected to.
-	EventVictimOrder = "UnexpectedWorkersRemoved"
+	// EventUnexpectedWorkersRemoved: the portal removed other workers than it was expected to.
+	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
 	// EventPortalClusterRetained: deletionPolicy Retain left the portal cluster running.

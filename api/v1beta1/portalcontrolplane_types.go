@@ -18,6 +18,10 @@ const (
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 
+// RemovalOrder is the order in which a portal removes workers.
+// +kubebuilder:validation:Enum=Newest;Oldest;Random
+type RemovalOrder string
+
 // PortalControlPlaneSpec describes the portal cluster.
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || (has(self.clusterID) && self.clusterID == oldSelf.clusterID)",message="clusterID cannot be changed: it says which portal cluster this object owns"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
@@ -65,6 +69,12 @@ type PortalControlPlaneSpec struct {
 	// +optional
 	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// removalOrder is the order in which the portal removes workers when it is asked for fewer: Newest or Oldest first, or
+	// Random. When omitted, it is learned from what the portal removes; until then the newest are expected to go first. With
+	// Random, nodes may be removed that were not drained, and the cluster autoscaler is kept from removing nodes.
+	// +optional
+	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
 
 	// controlPlaneEndpoint is where the API server listens. It is filled in from the portal's kubeconfig.
 	// +optional

@@ -41,6 +41,10 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
+	// removalOrder is the order in which the portal removes workers when it is asked for fewer. When omitted, it is learned.
+	// +optional
+	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
+
 	// workers is used to create the portal cluster if its MachineDeployments are not there within a minute.
 	// +optional
 	Workers *WorkerParameters `json:"workers,omitempty"`

@@ -19,7 +19,7 @@ func (p *planner) freeze() {
 		from = 0
 	default:
 		for i, n := range line {
-			if n.Pinned || n.FrozenByUser {
+			if n.Pinned {
 				from = i
 				break
 			}
@@ -27,7 +27,7 @@ func (p *planner) freeze() {
 	}
 	for i, n := range line {
 		switch {
-		case n.FrozenByUser:
+		case n.ScaleDownSetByUser:
 		case i >= from && !n.Frozen:
 			p.add(Freeze, nil, n)
 		case i < from && n.Frozen:

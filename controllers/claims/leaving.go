@@ -219,7 +219,7 @@ func (p *planner) removable(n *place) bool {
 	if n.drained() {
 		return true
 	}
-	return !n.Ready && n.free() && !n.NotReadySince.IsZero() && p.past(n.NotReadySince, leftOverTime)
+	return !n.Ready && n.free() && p.long(n.Node)
 }
 
 // evictAgain is how long after a step of the provider's own drain the next one follows: Pods are not watched.
@@ -240,10 +240,10 @@ func (p *planner) deleteLeftOver() {
 		return
 	}
 	for i, n := range p.Nodes {
-		if n.Ready || n.Drained.IsZero() || n.NotReadySince.IsZero() || p.claimed(n) {
+		if n.Ready || n.Drained.IsZero() || p.claimed(n) {
 			continue
 		}
-		if p.past(n.NotReadySince, leftOverTime) {
+		if p.long(n) {
 			p.add(DeleteNode, nil, &place{Node: p.Nodes[i]})
 		}
 	}

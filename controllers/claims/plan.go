@@ -23,7 +23,8 @@ type Plan struct {
 	// Counted is how many workers the portal appears to run. If it differs from the size for long, somebody else has scaled.
 	Counted int
 
-	// Observed reports that the last scale-down was compared with the nodes that it left, and Learned what it has shown.
+	// Observed reports that the last scale-down was compared with the nodes that it left, and Learned what it has shown. The plan has
+	// nothing else then.
 	Observed bool
 	Learned  Learned
 
@@ -102,7 +103,10 @@ func (k MoveKind) OfNode() bool { return k >= NameNode }
 // Decide returns what is to be done.
 func Decide(v View) Plan {
 	p := read(v)
-	p.observe()
+	p.count()
+	if p.observe() {
+		return p.plan // decided again with what was learned
+	}
 	p.chooseLeaving()
 	p.restore()
 	p.sendHeld()
@@ -113,19 +117,18 @@ func Decide(v View) Plan {
 	p.shield()
 	p.freeze()
 	p.deleteLeftOver()
-	p.count()
 	p.report()
 	p.decideSize()
 	return p.plan
 }
 
 // observe compares the nodes that a finished scale-down left with those before it, once as many exist as it was to leave.
-func (p *planner) observe() {
-	p.plan.Learned = p.Learned
+func (p *planner) observe() bool {
 	if p.Operation != Idle || len(p.Before) == 0 || len(p.places) != p.Size {
-		return
+		return false
 	}
 	p.plan.Observed, p.plan.Learned = true, p.Learned.learn(p.Before, p.plan.Present)
+	return true
 }
 
 func (p *planner) add(kind MoveKind, c *claim, n *place) {

@@ -74,7 +74,7 @@ type planner struct {
 func read(v View) *planner {
 	p := &planner{View: v}
 	at := map[string]*place{}
-	for _, n := range v.present() {
+	for _, n := range p.present() {
 		place := &place{Node: n}
 		at[n.UID] = place
 		p.places = append(p.places, place)
@@ -108,24 +108,31 @@ func read(v View) *planner {
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
-// are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count.
-func (v View) present() []Node {
+// are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count. If the size is uncertain,
+// those are gone that are not Ready for long and that were not drained: a drained one may still have to go.
+func (p *planner) present() []Node {
 	held := map[string]bool{}
-	for _, m := range v.Machines {
+	for _, m := range p.Machines {
 		held[m.ClaimNodeUID] = held[m.ClaimNodeUID] || !IsReleased(m.ClaimProviderID)
 	}
-	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
-	plausible := keep(v.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
-	excess := len(v.Nodes) - v.Size
+	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
+	excess := len(p.Nodes) - p.Size
 	switch {
-	case v.Size < 0 || v.Operation == AddingNodes || v.Operation == RemovingNodes:
-		return v.Nodes
-	case len(v.Nodes)-len(ready) <= excess:
-		return ready
-	case len(v.Nodes)-len(plausible) <= excess:
+	case p.Uncertain:
+		return keep(p.Nodes, func(n Node) bool { return n.Ready || n.drained() || !p.long(n) })
+	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
+		return p.Nodes
+	case len(p.Nodes)-p.ready() <= excess:
+		return keep(p.Nodes, func(n Node) bool { return n.Ready })
+	case len(p.Nodes)-len(plausible) <= excess:
 		return plausible
 	}
-	return v.Nodes
+	return p.Nodes
+}
+
+// long reports whether the Node is not Ready for so long that it counts as lost.
+func (p *planner) long(n Node) bool {
+	return !n.NotReadySince.IsZero() && p.past(n.NotReadySince, leftOverTime)
 }
 
 func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {

@@ -59,16 +59,25 @@ func (p *planner) again() int {
 }
 
 // decideDown asks for all that go in one request. While others are still drained, or core has yet to delete Machines, the drained
-// nodes that are expected to go first go after joinTime. A drain that blocks holds those behind it. If the size is uncertain, the
-// request for what is desired settles it, also if nothing is left to remove; a request for more than are Ready might be a way up.
+// nodes that are expected to go first go after joinTime. A drain that blocks holds those behind it.
+//
+// If the size is uncertain, a request for what is desired settles it, also if nothing is left to remove. Fewer nodes than all that go
+// are only asked for if that cannot be a way up.
 func (p *planner) decideDown(size int) {
 	count, waited := p.removableNow()
-	complete := count == len(p.leaving) && !p.partial
 	to := max(p.Desired, size-count)
+	if p.Uncertain {
+		doubtful := 0 // nodes that may be gone: then the portal runs fewer, and fewer of these are drained
+		for _, n := range p.leaving[:count] {
+			doubtful += rank(!p.usable(n))
+		}
+		to = max(p.Desired, min(p.most(), len(p.places)-doubtful)-(count-doubtful))
+	}
+	complete := count == len(p.leaving) && !p.partial
 	switch {
 	case p.returning():
-	case p.Uncertain && complete:
-		p.ask(p.Desired)
+	case p.Uncertain && to == p.Desired:
+		p.ask(to)
 	case count == 0, p.Uncertain && to > p.ready():
 	case complete, waited && (p.Order != Random || count == len(p.leaving)):
 		p.ask(to)

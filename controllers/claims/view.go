@@ -106,8 +106,8 @@ type Node struct {
 	Pinned bool
 	// Frozen reports that the provider has disabled scaling the Node down, for the cluster autoscaler.
 	Frozen bool
-	// FrozenByUser reports that the annotation which disables it is the user's: it is left alone.
-	FrozenByUser bool
+	// ScaleDownSetByUser reports that the user has set the autoscaler's annotation: it is left alone.
+	ScaleDownSetByUser bool
 }
 
 // InCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.

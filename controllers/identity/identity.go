@@ -43,6 +43,7 @@ type Resolver struct {
 type Identity struct {
 	Portal  *cloud.Client
 	Version string // changes when the Secret changes
+	BaseURL string // of the portal
 }
 
 // Resolve returns the client for the Secret, or the outcome that says what is wrong with it.
@@ -69,7 +70,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 		return Identity{}, outcome.HoldFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
 	}
 	r.Accounts.Use(name, string(secret.Data[infrav1.IdentityBaseURL]), portal.Governor())
-	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion}, outcome.Outcome{}
+	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion, BaseURL: string(secret.Data[infrav1.IdentityBaseURL])}, outcome.Outcome{}
 }
 
 func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (*corev1.Secret, outcome.Outcome) {

@@ -64,10 +64,8 @@ type Operation struct {
 	Attempt string `json:"attempt,omitempty"`
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.
 	Nodes int `json:"nodes,omitempty"`
-	// From is the size before a scale, Sum the sum of replicas that the scale was decided for, and Before the worker nodes at that
-	// moment.
+	// From is the size before a scale, and Before the worker nodes at that moment.
 	From   int               `json:"from,omitempty"`
-	Sum    int               `json:"sum,omitempty"`
 	Before []claims.Sighting `json:"before,omitempty"`
 	// Unknown is why it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`

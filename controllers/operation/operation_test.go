@@ -120,7 +120,7 @@ func TestRecord(t *testing.T) {
 		t.Fatalf("without a record the size is %d, %v", record.Size, err)
 	}
 	record = &Record{
-		UserID: "user-1", Size: 0, Version: "v1.36.3", RemovalOrder: claims.OldestFirst,
+		UserID: "user-1", Size: 0, Version: "v1.36.3", RemovalOrder: claims.Learned{Order: claims.Oldest, Odds: 6},
 		Workers:   &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"},
 		NetworkID: "net-1", VPCID: "vpc-1", AbandonedNames: []string{"a-1"},
 	}
@@ -142,7 +142,7 @@ func TestRecordOfTheVersionBefore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(&Record{Size: 3, RemovalOrder: claims.OldestFirst, Version: "v1.36.3"}, got); diff != "" {
+	if diff := cmp.Diff(&Record{Size: 3, RemovalOrder: claims.Learned{Order: claims.Oldest, Odds: 6}, Version: "v1.36.3"}, got); diff != "" {
 		t.Error(diff)
 	}
 }

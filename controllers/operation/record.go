@@ -14,10 +14,13 @@ type Record struct {
 	// UserID is the portal user that created the cluster. Only under the same user does a 404 mean that it is gone
 	// (specification, HTTP status codes: a 404 may mean another account's).
 	UserID string `json:"userID,omitempty"`
-	// Size is the number of workers that the portal last accepted; SizeUnknown: it has to be counted.
+	// Size is the number of workers that the portal last accepted; SizeUnknown: the cluster is adopted and was never scaled.
 	Size int `json:"size"`
-	// RemovalOrder is the order in which the portal was seen to remove workers.
-	RemovalOrder claims.Order `json:"victimOrder,omitempty"`
+	// SizeUncertain is true if a scale failed half way, its answer was lost, or somebody else scaled: then the portal runs at
+	// most Size workers, as far as is known.
+	SizeUncertain bool `json:"sizeUncertain,omitempty"`
+	// RemovalOrder is what the scale-downs of the cluster have shown of the order in which the portal removes workers.
+	RemovalOrder claims.Learned `json:"removalOrder,omitzero"`
 	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
 	Version string `json:"version,omitempty"`
 	// Workers are the parameters that the cluster was created with.
@@ -29,7 +32,7 @@ type Record struct {
 	AbandonedNames []string `json:"abandonedNames,omitempty"`
 }
 
-// SizeUnknown is the Size of a cluster whose workers have to be counted.
+// SizeUnknown is the Size of an adopted cluster that was never scaled from here.
 const SizeUnknown = -1
 
 // LoadRecord returns the record of the object, or an empty one.

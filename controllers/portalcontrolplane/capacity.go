@@ -21,7 +21,7 @@ import (
 // are alike, so any node that is Ready will do. The cluster autoscaler reads it when there is no node left to look at.
 func (r *Reconciler) noteCapacity(ctx context.Context, s *scope) error {
 	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return util.IsNodeReady(&n) && len(n.Status.Capacity) > 0 })
-	if i < 0 || len(s.plan.Foreign) > 0 {
+	if i < 0 || len(s.plan.Mismatched) > 0 {
 		return nil
 	}
 	info := s.nodes[i].Status.NodeInfo

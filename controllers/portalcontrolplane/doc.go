@@ -26,7 +26,7 @@
 //	named       the name is in spec, so a person can find the cluster whatever happens next
 //	creating    a crash between the request and its answer ends in a held operation, never in a second cluster
 //	upgrading,
-//	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade, settleScale), or until the
+//	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade, scaleReached), or until the
 //	            portal accepts or refuses the next request. A person can abandon the operation
 //	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
 //	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,9 +17,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// driftTime is how long other nodes than the size must be there before the portal is asked to restore it: nodes may be
-// on their way.
-const driftTime = 2 * time.Minute
+// driftTimeout is how long the node count must differ from the size before the workers are counted. Shorter differences are usually
+// nodes that still join, or Node objects of removed machines that are about to become NotReady.
+const driftTimeout = 2 * time.Minute
 
 // sightings remembers since when a set of nodes is seen. The zero value is ready to use.
 type sightings struct {
@@ -33,7 +32,7 @@ type sighting struct {
 	since time.Time
 }
 
-// since tells how long this has been seen for the key without anything else in between; "" forgets.
+// since returns how long this has been seen for the key without anything else in between; "" forgets.
 func (s *sightings) since(key, what string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,37 +49,41 @@ func (s *sightings) since(key, what string) time.Duration {
 	return time.Since(s.seen[key].since)
 }
 
-// restoreSize has the portal restore the number of workers when somebody else has changed it, on the portal's own pages
-// or by deleting Node objects: once for each set of nodes that is seen, never in a loop.
-func (r *Reconciler) restoreSize(ctx context.Context, s *scope) (outcome.Outcome, bool) {
+// reconcileDrift notices that the number of workers differs from the size because somebody else has changed it, on the portal's own
+// pages or by deleting Node objects. After a while the workers are counted, and the portal is asked for what is desired, like
+// after any other change: once for each set of nodes, never in a loop.
+func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
 	what := s.drift()
 	seen := r.drifts.since(s.flow(), what)
 	switch {
 	case what == "":
 		return outcome.Outcome{}, false
 	case s.restored():
-		return s.driftOutcome("the portal was asked once to restore that, and it made no difference: it may still run what is missing here. " +
-			"Look at its list of instances; a node whose Node object was deleted comes back when its kubelet is restarted"), true
-	case seen < driftTime:
-		return s.driftOutcome("if it stays so, the portal is asked to restore that").In(driftTime - seen + time.Second), true
-	case !s.infrastructure.IsDone():
-		return s.infrastructure, true
+		return s.driftOutcome("The portal was asked once to restore that, and it made no difference: it may still run what is missing here. " +
+			"Look at its list of instances. A node whose Node object was deleted comes back when its kubelet is restarted"), true
+	case seen < driftTimeout:
+		return s.driftOutcome("If it stays so, the portal is asked to restore that").In(driftTimeout - seen + time.Second), true
 	}
-	return r.scaleTo(ctx, s, len(s.plan.Present), s.desired.sum), true
+	err := r.change(ctx, s, func() {
+		s.record.Size, s.record.SizeUncertain = s.plan.Counted, true
+		operation.PutRecord(s.controlPlane, s.record)
+	})
+	if err != nil {
+		return outcome.Fail(err), true
+	}
+	return outcome.Come(0), true
 }
 
-// drift names the set of worker nodes if it is not of the size that the portal was asked for; "" if all is as it should be,
-// or something else is to be done first.
+// drift names the set of worker nodes if it is not of the size that the portal was asked for, or returns "".
 func (s *scope) drift() string {
-	settled := s.op == nil && s.record.Size == s.desired.sum && len(s.plan.Draining) == 0 && len(s.plan.Moves) == 0 && len(s.plan.Foreign) == 0
-	if !settled || len(s.plan.Present) == s.record.Size {
+	if s.op != nil || s.record.Size < 0 || s.record.SizeUncertain || s.plan.Counted == s.record.Size {
 		return ""
 	}
 	hash := fnv.New32a()
-	for _, n := range s.nodes {
+	for _, n := range s.plan.Present {
 		_, _ = hash.Write([]byte(n.UID))
 	}
-	return fmt.Sprintf("%d/%s", len(s.plan.Present), strconv.FormatUint(uint64(hash.Sum32()), 36))
+	return fmt.Sprintf("%d/%s", s.plan.Counted, strconv.FormatUint(uint64(hash.Sum32()), 36))
 }
 
 // restored reports whether the last request was a scale to this size that made no difference to the nodes.
@@ -96,8 +99,8 @@ func (s *scope) restored() bool {
 func (s *scope) driftOutcome(what string) outcome.Outcome {
 	missing := ""
 	if len(s.plan.Lost) > 0 {
-		missing = " (gone: " + strings.Join(slices.Sorted(slices.Values(s.plan.Lost)), ", ") + ")"
+		missing = " (gone: " + list(s.plan.Lost) + ")"
 	}
-	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes are there, but the portal was asked for %d%s; %s",
-		len(s.plan.Present), s.record.Size, missing, what)
+	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes exist, but the portal was asked for %d%s. %s",
+		s.plan.Counted, s.record.Size, missing, what)
 }

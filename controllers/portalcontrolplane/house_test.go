@@ -27,6 +27,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -192,6 +193,7 @@ func (h *house) restart() {
 	h.manager = &Reconciler{
 		Client: h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
 		Takeovers: func(context.Context) bool { return false },
+		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
 	}
 }
 

@@ -205,7 +205,7 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 		h.pass()
 		for range 10 {
 			s := h.pass()
-			if operationOn(s.op) != claims.RemoveNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
+			if operationOn(s.op) != claims.RemovingNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
 				t.Fatalf("%+v", s.last)
 			}
 			if c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition); c.Reason != infrav1.AnswerLostReason || !strings.Contains(c.Message, "scale from 3 to 2 workers") {

@@ -4,11 +4,8 @@ package portalcontrolplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,31 +18,13 @@ import (
 
 // carryOut does one move of a plan: one write, on an object that was just read past the cache.
 func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) error {
-	switch move.Kind {
-	case claims.NameNode:
-		return r.nameNode(ctx, s, move.Node)
-	case claims.Uncordon:
-		return client.IgnoreNotFound(r.changeNode(ctx, s, move.Node.Name, uncordon))
-	case claims.Bind, claims.Swap, claims.Detach:
+	switch {
+	case move.Kind.OfNode():
+		return r.carryOutNode(ctx, s, move)
+	case move.Kind == claims.Bind || move.Kind == claims.Swap || move.Kind == claims.Detach:
 		return r.carryOutClaim(ctx, s, move)
-	default:
-		return r.carryOutMachine(ctx, s, move)
 	}
-}
-
-// nameNode gives a Node a providerID, unless somebody else was faster: then the next plan knows that one.
-func (r *Reconciler) nameNode(ctx context.Context, s *scope, node claims.Node) error {
-	taken := false
-	err := r.changeNode(ctx, s, node.Name, func(n *corev1.Node) {
-		if n.Spec.ProviderID == "" {
-			n.Spec.ProviderID = node.ProviderID
-		}
-		taken = n.Spec.ProviderID != node.ProviderID
-	})
-	if err == nil && taken {
-		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
-	}
-	return err
+	return r.carryOutMachine(ctx, s, move)
 }
 
 func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.Move) error {
@@ -61,7 +40,7 @@ func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.
 				metav1.SetMetaDataAnnotation(&machine.ObjectMeta, infrav1.PreTerminateHook, "")
 			}
 		})
-	case claims.Mark:
+	case claims.DeleteFirst:
 		return r.changeMachine(ctx, machine, func() { metav1.SetMetaDataAnnotation(&machine.ObjectMeta, clusterv1.DeleteMachineAnnotation, "") })
 	case claims.Shield:
 		return r.changeMachine(ctx, machine, func() { shield(machine) })
@@ -78,26 +57,16 @@ func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.
 		return r.changeNodeRef(ctx, machine, clusterv1.MachineNodeReference{Name: move.Node.Name})
 	case claims.ForgetNode:
 		return r.changeNodeRef(ctx, machine, clusterv1.MachineNodeReference{})
-	case claims.NameNode, claims.Bind, claims.Swap, claims.Detach, claims.Uncordon:
 	}
 	return fmt.Errorf("move %d is not for a Machine", move.Kind)
 }
 
-// shield keeps MachineHealthChecks away; an annotation that somebody else has set stays theirs.
+// shield keeps MachineHealthChecks away. An annotation that the user has set is left alone.
 func shield(machine *clusterv1.Machine) {
 	if !metav1.HasAnnotation(machine.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation) {
 		metav1.SetMetaDataAnnotation(&machine.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation, "")
 		metav1.SetMetaDataAnnotation(&machine.ObjectMeta, infrav1.ShieldAnnotation, "")
 	}
-}
-
-// autoscalerTaint is put on a node that the cluster autoscaler is about to remove.
-const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
-
-// uncordon makes a node schedulable again, for core and for the cluster autoscaler.
-func uncordon(n *corev1.Node) {
-	n.Spec.Unschedulable = false
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
 }
 
 func (r *Reconciler) letGo(ctx context.Context, machine *clusterv1.Machine) error {
@@ -151,23 +120,9 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, move claims.Mo
 	return r.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// detachMachine releases a Machine whose PortalMachine somebody has deleted: core hands no providerID on any more.
+// detachMachine releases a Machine whose PortalMachine was deleted by hand: core copies no providerID from it any more.
 func (r *Reconciler) detachMachine(ctx context.Context, machine *clusterv1.Machine, released string) error {
 	before := machine.DeepCopy()
 	machine.Spec.ProviderID = released
 	return r.Client.Patch(ctx, machine, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-}
-
-func (r *Reconciler) changeNode(ctx context.Context, s *scope, name string, change func(*corev1.Node)) error {
-	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
-	if err != nil {
-		return err
-	}
-	node := &corev1.Node{}
-	if err := workload.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
-		return err
-	}
-	before := node.DeepCopy()
-	change(node)
-	return workload.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

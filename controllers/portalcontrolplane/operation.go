@@ -76,12 +76,6 @@ func insistsOnWorkers(size int, cause error) bool {
 	return size == 0 && cloud.IsInvalid(cause) && errors.As(cause, &refusal) && refusal.Field == "size"
 }
 
-// downRefused reports whether the portal refused, or failed, to scale down for the present sum of replicas.
-func (s *scope) downRefused() bool {
-	refused := s.last.RemovesNodes() && (s.last.Result == operation.Refused || s.last.Result == operation.Failed)
-	return refused && s.last.Sum == s.desired.sum
-}
-
 // removedFrom returns the worker nodes that were there before the last scale down, which has succeeded, to compare with those that it left.
 func (s *scope) removedFrom() []claims.Sighting {
 	if s.last.RemovesNodes() && s.last.Result == operation.Succeeded {

@@ -20,16 +20,16 @@ func TestOperationReason(t *testing.T) {
 		on     claims.Operation
 	}{
 		"none":                   {nil, infrav1.IdleReason, claims.Idle},
-		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, infrav1.CreatingReason, claims.Replaces},
-		"upgrade":                {&operation.Operation{Type: operation.Upgrade, Target: "v1.36.3"}, infrav1.UpgradingReason, claims.Replaces},
-		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, infrav1.DeletingReason, claims.Replaces},
-		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, infrav1.ScalingUpReason, claims.AddsNodes},
-		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, infrav1.ScalingDownReason, claims.RemoveNodes},
-		"scale to nothing":       {&operation.Operation{Type: operation.Scale, From: 5, Target: "0"}, infrav1.ScalingDownReason, claims.RemoveNodes},
-		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, infrav1.ScalingUpReason, claims.AddsNodes},
-		"lost creation":          {&operation.Operation{Type: operation.Create, Unknown: "cut off"}, infrav1.OutcomeUnknownReason, claims.Replaces},
-		"lost upgrade":           {&operation.Operation{Type: operation.Upgrade, Unknown: "cut off"}, infrav1.UpgradingReason, claims.Replaces},
-		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, infrav1.ScalingDownReason, claims.RemoveNodes},
+		"create":                 {&operation.Operation{Type: operation.Create, Target: "a-1"}, infrav1.CreatingReason, claims.ReplacingNodes},
+		"upgrade":                {&operation.Operation{Type: operation.Upgrade, Target: "v1.36.3"}, infrav1.UpgradingReason, claims.ReplacingNodes},
+		"delete":                 {&operation.Operation{Type: operation.Delete, Target: "id"}, infrav1.DeletingReason, claims.ReplacingNodes},
+		"scale up":               {&operation.Operation{Type: operation.Scale, From: 3, Target: "5"}, infrav1.ScalingUpReason, claims.AddingNodes},
+		"scale down":             {&operation.Operation{Type: operation.Scale, From: 5, Target: "3"}, infrav1.ScalingDownReason, claims.RemovingNodes},
+		"scale to nothing":       {&operation.Operation{Type: operation.Scale, From: 5, Target: "0"}, infrav1.ScalingDownReason, claims.RemovingNodes},
+		"scale to the same size": {&operation.Operation{Type: operation.Scale, From: 3, Target: "3"}, infrav1.ScalingUpReason, claims.AddingNodes},
+		"lost creation":          {&operation.Operation{Type: operation.Create, Unknown: "cut off"}, infrav1.OutcomeUnknownReason, claims.ReplacingNodes},
+		"lost upgrade":           {&operation.Operation{Type: operation.Upgrade, Unknown: "cut off"}, infrav1.UpgradingReason, claims.ReplacingNodes},
+		"lost scale down":        {&operation.Operation{Type: operation.Scale, From: 5, Target: "3", Unknown: "cut off"}, infrav1.ScalingDownReason, claims.RemovingNodes},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -145,11 +145,11 @@ func TestNoteCreation(t *testing.T) {
 // TestLastRequest checks what is derived from the last operation.
 func TestLastRequest(t *testing.T) {
 	seen := []claims.Sighting{{UID: "u1"}, {UID: "u2"}, {UID: "u3"}}
-	scale := func(from int, to string, sum int, result operation.Result) *operation.Operation {
-		return &operation.Operation{Type: operation.Scale, From: from, Target: to, Sum: sum, Before: seen, Result: result}
+	scale := func(from int, to string, result operation.Result) *operation.Operation {
+		return &operation.Operation{Type: operation.Scale, From: from, Target: to, Before: seen, Result: result}
 	}
 	type want struct {
-		refused, compared, restored, empty, adopted bool
+		compared, restored, empty, adopted bool
 	}
 	workers := &infrav1.WorkerParameters{}
 	tests := map[string]struct {
@@ -161,23 +161,22 @@ func TestLastRequest(t *testing.T) {
 		"none, created":          {nil, operation.Record{Size: -1, Workers: workers}, want{}},
 		"none, adopted, settled": {nil, operation.Record{Size: 3}, want{}},
 		"adopted, upgraded":      {&operation.Operation{Type: operation.Upgrade, Result: operation.Succeeded}, operation.Record{Size: -1}, want{adopted: true}},
-		"adopted, scale failed":  {scale(3, "5", 5, operation.Failed), operation.Record{Size: -1}, want{}},
-		"down refused":           {scale(3, "2", 1, operation.Refused), operation.Record{Size: 3}, want{refused: true}},
-		"down failed":            {scale(3, "2", 1, operation.Failed), operation.Record{Size: -1}, want{refused: true}},
-		"down for another sum":   {scale(3, "2", 2, operation.Failed), operation.Record{Size: -1}, want{}},
-		"down abandoned":         {scale(3, "2", 1, operation.Abandoned), operation.Record{Size: -1}, want{}},
-		"down in flight":         {scale(3, "2", 1, ""), operation.Record{Size: 2}, want{}},
-		"down succeeded":         {scale(3, "2", 1, operation.Succeeded), operation.Record{Size: 2}, want{compared: true, restored: true}},
-		"up succeeded":           {scale(3, "5", 1, operation.Succeeded), operation.Record{Size: 5}, want{restored: true}},
-		"up refused":             {scale(3, "5", 1, operation.Refused), operation.Record{Size: 3}, want{}},
-		"empty refused":          {scale(3, "0", 0, operation.RefusedEmpty), operation.Record{Size: 3}, want{empty: true}},
-		"upgrade failed":         {&operation.Operation{Type: operation.Upgrade, Result: operation.Failed, Sum: 1}, operation.Record{Size: 3}, want{}},
+		"adopted, scale failed":  {scale(3, "5", operation.Failed), operation.Record{Size: -1}, want{}},
+		"down refused":           {scale(3, "2", operation.Refused), operation.Record{Size: 3}, want{}},
+		"down failed":            {scale(3, "2", operation.Failed), operation.Record{Size: 3, SizeUncertain: true}, want{}},
+		"down abandoned":         {scale(3, "2", operation.Abandoned), operation.Record{Size: -1}, want{}},
+		"down in flight":         {scale(3, "2", ""), operation.Record{Size: 2}, want{}},
+		"down succeeded":         {scale(3, "2", operation.Succeeded), operation.Record{Size: 2}, want{compared: true, restored: true}},
+		"up succeeded":           {scale(3, "5", operation.Succeeded), operation.Record{Size: 5}, want{restored: true}},
+		"up refused":             {scale(3, "5", operation.Refused), operation.Record{Size: 3}, want{}},
+		"empty refused":          {scale(3, "0", operation.RefusedEmpty), operation.Record{Size: 3}, want{empty: true}},
+		"upgrade failed":         {&operation.Operation{Type: operation.Upgrade, Result: operation.Failed}, operation.Record{Size: 3}, want{}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := &scope{last: test.last, record: &test.record, desired: desired{sum: 1}}
 			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
-			got := want{s.downRefused(), s.removedFrom() != nil, s.restored(), s.refusedEmpty(), s.adopted()}
+			got := want{s.removedFrom() != nil, s.restored(), s.refusedEmpty(), s.adopted()}
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -43,11 +44,15 @@ type Reconciler struct {
 	WatchFilterValue string
 	// Takeovers tells whether core is known to behave as takeovers need it (package coreversion).
 	Takeovers func(context.Context) bool
+	// Drain takes one step of the drain of a Node of a workload cluster (package drain).
+	Drain func(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error)
 
 	controller capicontroller.Controller
 	memory     operation.Memory
 	versions   offers
 	drifts     sightings
+	orders     orders
+	pins       pins
 }
 
 // step is one thing that a pass sees to; its outcome becomes the condition.

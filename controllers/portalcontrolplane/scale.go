@@ -6,7 +6,6 @@ import (
 	"context"
 	"strconv"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
@@ -25,35 +24,32 @@ func (q scaling) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-// Note implements operation.Request. Unless the scale was accepted or has succeeded, the workers have to be counted.
+// Note implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at most the larger of
+// both numbers.
 func (q scaling) Note(op *operation.Operation, _ string, cause error) {
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
 		op.Result = operation.RefusedEmpty
 	case op.Result == operation.Refused, op.Result == operation.RefusedEmpty: // the size is what it was
 	case op.Lost(), op.Result == operation.Failed, op.Result == operation.Abandoned:
-		q.s.record.Size = operation.SizeUnknown
+		q.s.record.Size, q.s.record.SizeUncertain = max(op.From, op.Size()), true
 	default:
-		q.s.record.Size = op.Size()
+		q.s.record.Size, q.s.record.SizeUncertain = op.Size(), false
 	}
 	operation.PutRecord(q.s.controlPlane, q.s.record)
 }
 
 // scale asks the portal for the number of workers that the plan wants.
 func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
-	from := s.record.Size
+	from, to := s.record.Size, s.plan.Size
 	if from < 0 {
-		from = len(s.nodes)
+		from = len(s.plan.Present)
 	}
-	return r.scaleTo(ctx, s, from, s.plan.Size)
-}
-
-func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int) outcome.Outcome {
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
 	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
-	op.From, op.Sum, op.Nodes, op.Before = from, s.desired.sum, max(to-from, from-to), claims.Sight(s.plan.Present)
+	op.From, op.Nodes, op.Before = from, max(to-from, from-to), claims.Sight(s.plan.Present)
 	if s.op.Lost() {
 		op.Before = s.op.Before // some may be gone since
 	}
@@ -70,33 +66,11 @@ func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int) outcom
 // refusedEmpty reports whether the portal has just refused a cluster without workers.
 func (s *scope) refusedEmpty() bool { return s.last != nil && s.last.Result == operation.RefusedEmpty }
 
-// settleScale ends a lost scale if there are as many nodes as it asks for. If not, it is decided again after a pause. Until then it counts
-// as running, so that no node is given back which the portal may be removing. A size at which nothing is added or removed is asked
-// for if nothing else can be: a portal that still works on the lost scale refuses it as busy.
-func (r *Reconciler) settleScale(ctx context.Context, s *scope) outcome.Outcome {
+// scaleReached ends a lost scale whose result the Nodes show.
+func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
-	if len(s.plan.Present) == lost.Size() {
-		if o := s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
-			return o
-		}
-		return outcome.Come(0)
+	if o := s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
+		return o
 	}
-	if wait := lost.Pause(); wait > 0 {
-		return outcome.WaitFor(wait, infrav1.AnswerLostReason, "%s: the answer was lost. %d worker nodes are there", lost, len(s.plan.Present))
-	}
-	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
-	if err != nil {
-		return outcome.Fail(err)
-	}
-	again := *s
-	again.op = nil
-	if err := r.planFrom(ctx, &again, r.Live, workload); err != nil {
-		return outcome.Fail(err)
-	}
-	s.desired = again.desired
-	to := len(again.plan.Present)
-	if again.plan.Scale {
-		to = again.plan.Size
-	}
-	return r.scaleTo(ctx, s, lost.From, to)
+	return outcome.Come(0)
 }

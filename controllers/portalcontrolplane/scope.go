@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -39,8 +40,11 @@ type scope struct {
 	running  string // version of the API server
 	nodes    []corev1.Node
 
-	desired desired
-	plan    claims.Plan
+	desired     desired
+	sharedOrder claims.Order    // of removal, known from other clusters at the portal
+	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
+	plan        claims.Plan
+	drains      map[string]drain.Progress // of the provider's own drains, by Node
 
 	outcomes map[string]outcome.Outcome
 	// unreadable says which of our annotations somebody has spoilt; then nothing is done.

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+)
+
+// autoscalerTaint is on a Node that the cluster autoscaler is about to remove.
+const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
+
+// carryOutNode does one move of a Node: one write, on the Node as it is now. A Node that is gone needs none.
+func (r *Reconciler) carryOutNode(ctx context.Context, s *scope, move claims.Move) error {
+	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
+	if err != nil {
+		return err
+	}
+	node := &corev1.Node{}
+	err = workload.Get(ctx, client.ObjectKey{Name: move.Node.Name}, node)
+	if apierrors.IsNotFound(err) && move.Kind != claims.NameNode {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if string(node.UID) != move.Node.UID {
+		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it is another Node of that name"))
+	}
+	switch move.Kind {
+	case claims.NameNode:
+		return nameNode(ctx, workload, node, move.Node.ProviderID)
+	case claims.DrainNode:
+		return r.drainNode(ctx, s, workload, node)
+	case claims.DeleteNode:
+		ctrl.LoggerFrom(ctx).Info("Deleting the Node of a drained machine that the portal has removed", "Node", node.Name)
+		return client.IgnoreNotFound(workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}))
+	}
+	return changeNode(ctx, workload, node, func(n *corev1.Node) { applyToNode(n, move.Kind, time.Now()) })
+}
+
+// applyToNode makes the change of a move.
+func applyToNode(n *corev1.Node, kind claims.MoveKind, now time.Time) {
+	stamp := now.UTC().Format(time.RFC3339)
+	switch kind {
+	case claims.MarkDrained:
+		n.Spec.Unschedulable = true
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainedAnnotation, stamp)
+		delete(n.Annotations, infrav1.DrainStartedAnnotation)
+	case claims.Uncordon:
+		uncordon(n)
+	case claims.MarkRemediated:
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.RemediatedAnnotation, stamp)
+	case claims.ForgetRemediated:
+		delete(n.Annotations, infrav1.RemediatedAnnotation)
+	case claims.Freeze:
+		freeze(n)
+	case claims.Unfreeze:
+		unfreeze(n)
+	}
+}
+
+// nameNode gives a Node a providerID, unless it has got one: then the next plan knows that one.
+func nameNode(ctx context.Context, workload client.Client, node *corev1.Node, providerID string) error {
+	if node.Spec.ProviderID == providerID {
+		return nil
+	}
+	if node.Spec.ProviderID != "" {
+		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
+	}
+	return changeNode(ctx, workload, node, func(n *corev1.Node) { n.Spec.ProviderID = providerID })
+}
+
+// uncordon makes a Node schedulable again, for core and for the cluster autoscaler.
+func uncordon(n *corev1.Node) {
+	n.Spec.Unschedulable = false
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
+	delete(n.Annotations, infrav1.DrainStartedAnnotation)
+	delete(n.Annotations, infrav1.DrainedAnnotation)
+}
+
+// evictTimeout bounds one step of a drain: an API server that does not answer must not hold up other clusters.
+const evictTimeout = 10 * time.Second
+
+// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts some Pods, or records that none is left. After the
+// MachineDeployment's nodeDrainTimeoutSeconds the drain ends with Pods left, as core's does.
+func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Client, node *corev1.Node) error {
+	started := timeIn(node, infrav1.DrainStartedAnnotation)
+	if started.IsZero() || !node.Spec.Unschedulable {
+		return changeNode(ctx, workload, node, func(n *corev1.Node) {
+			n.Spec.Unschedulable = true
+			delete(n.Annotations, infrav1.DrainedAnnotation)
+			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainStartedAnnotation, time.Now().UTC().Format(time.RFC3339))
+		})
+	}
+	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
+	defer cancel()
+	progress, err := r.Drain(ctx, s.clusterKey(), node.Name)
+	if err != nil {
+		return err
+	}
+	timeout := s.desired.drainTimeout(node)
+	if progress.Left > 0 && (timeout == 0 || time.Since(started) < timeout) {
+		if s.drains == nil {
+			s.drains = map[string]drain.Progress{}
+		}
+		s.drains[node.Name] = progress
+		return nil
+	}
+	return changeNode(ctx, workload, node, func(n *corev1.Node) { applyToNode(n, claims.MarkDrained, time.Now()) })
+}
+
+// drainTimeout is how long a drain of the Node may take, as the MachineDeployment says that held it last; 0: without end.
+func (d *desired) drainTimeout(n *corev1.Node) time.Duration {
+	set := n.Annotations[clusterv1.OwnerNameAnnotation]
+	for _, m := range d.sets {
+		if m.Name == set {
+			return time.Duration(ptr.Deref(m.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0)) * time.Second
+		}
+	}
+	return 0
+}
+
+func changeNode(ctx context.Context, workload client.Client, node *corev1.Node, change func(*corev1.Node)) error {
+	before := node.DeepCopy()
+	change(node)
+	if equality.Semantic.DeepEqual(before, node) {
+		return nil
+	}
+	if err := workload.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("patch Node %s: %w", node.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"cmp"
+	"context"
+	"sync"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// orders remembers in which order each portal removes workers, so that a new cluster starts with what others at the same portal have
+// shown. The zero value is ready to use.
+//
+// What this manager has observed itself counts for all clusters of a portal. What stands in the record of an object counts only for its
+// own namespace: a tenant can write that annotation.
+type orders struct {
+	mu    sync.Mutex
+	known map[string]claims.Order
+}
+
+func (o *orders) note(key string, order claims.Order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.known == nil {
+		o.known = map[string]claims.Order{}
+	}
+	o.known[key] = order
+}
+
+func (o *orders) of(keys ...string) (order claims.Order) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, key := range keys {
+		order = cmp.Or(order, o.known[key])
+	}
+	return order
+}
+
+// shareOrder shares what the cluster knows of its portal with others, and takes from others what it does not know.
+func (r *Reconciler) shareOrder(s *scope) {
+	namespaced := s.controlPlane.Namespace + " " + s.identity.BaseURL
+	if learned := s.record.RemovalOrder; learned.Known() {
+		r.orders.note(namespaced, learned.Order)
+	}
+	s.sharedOrder = r.orders.of(namespaced, s.identity.BaseURL)
+}
+
+// expected is the order in which the portal is expected to remove workers: what the user says, else what the cluster has shown, else what
+// others at the portal have, else a guess.
+func (s *scope) expected() claims.Order {
+	learned := s.record.RemovalOrder
+	if stated := claims.Order(s.controlPlane.Spec.RemovalOrder); stated != "" {
+		return stated
+	}
+	if learned.Known() {
+		return learned.Order
+	}
+	return cmp.Or(s.sharedOrder, learned.Order, claims.Newest)
+}
+
+// noteOrder records what the last scale-down has shown of the order in which the portal removes workers.
+func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
+	if !s.plan.Observed {
+		return nil
+	}
+	before := s.expected()
+	err := r.change(ctx, s, func() {
+		s.record.RemovalOrder, s.last.Before = s.plan.Learned, nil
+		operation.PutRecord(s.controlPlane, s.record)
+		operation.Put(s.controlPlane, s.last)
+	})
+	if err != nil {
+		return err
+	}
+	if s.plan.Learned.Known() && s.identity.BaseURL != "" {
+		r.orders.note(s.identity.BaseURL, s.plan.Learned.Order)
+	}
+	now := s.expected()
+	switch {
+	case before == now:
+	case now == claims.Random:
+		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on the order counts as random, "+
+			"and the portal is asked for fewer workers only when all drains have ended. Set spec.removalOrder if that is wrong", before)
+	default:
+		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on it is expected to remove "+
+			"them in the order %s", before, now)
+	}
+	return nil
+}

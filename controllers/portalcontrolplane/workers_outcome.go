@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strings"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// workersOutcome says how Machines and nodes stand.
+func (s *scope) workersOutcome() outcome.Outcome {
+	switch {
+	case s.op.Lost() && s.op.Type == operation.Scale:
+		return outcome.WaitFor(s.op.Pause(), infrav1.AnswerLostReason, "%s: the answer was lost. %d worker nodes exist", s.op, len(s.plan.Present))
+	case s.op.Is(operation.Scale):
+		reason := infrav1.ScalingUpReason
+		if operationOn(s.op) == claims.RemovingNodes {
+			reason = infrav1.ScalingDownReason
+		}
+		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", s.op, s.op.JobID)
+	case len(s.plan.Draining) > 0:
+		return outcome.WaitFor(0, infrav1.DrainingReason, "Draining %d Machines before the portal removes workers: %s. If this takes long, look "+
+			"at their Deleting condition", len(s.plan.Draining), list(s.plan.Draining))
+	case len(s.plan.DrainingNodes) > 0:
+		return outcome.WaitFor(0, infrav1.DrainingReason, "Draining %d worker nodes without a Machine before the portal removes workers: %s",
+			len(s.plan.DrainingNodes), s.drainProgress())
+	case s.op != nil && (len(s.plan.Present) != s.desired.sum || s.plan.Unbound > 0):
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are reconciled after the portal has finished the %s", s.op)
+	}
+	return s.countOutcome()
+}
+
+// drainProgress says how far the provider's own drains are.
+func (s *scope) drainProgress() string {
+	var all []string
+	for _, name := range slices.Sorted(slices.Values(s.plan.DrainingNodes)) {
+		if progress, found := s.drains[name]; found {
+			name += " (" + progress.String() + ")"
+		}
+		all = append(all, name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// countOutcome compares the numbers of Machines and nodes.
+func (s *scope) countOutcome() outcome.Outcome {
+	workers := len(s.plan.Present)
+	switch {
+	case len(s.plan.Mismatched) > 0:
+		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
+			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment. Its roll-out waits until then",
+			list(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
+	case workers < s.desired.sum:
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist", workers, s.desired.sum)
+	case s.plan.Unbound > 0:
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
+	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
+		return outcome.DoneBecause(infrav1.WorkersReadyReason,
+			"one worker stays without a Machine: the portal refuses a cluster without workers")
+	case s.plan.Free > 0 && s.adopted():
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
+			"not remove them: raise the replicas to keep them, or remove them at the portal", s.plan.Free, workers)
+	case s.plan.Free > 0:
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
+	case len(s.plan.NotReady) > 0 && s.op == nil:
+		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
+			"at the portal, or ask its support", list(s.plan.NotReady))
+	case len(s.plan.Drained) > 0:
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", list(s.plan.Drained))
+	case workers > s.desired.sum:
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist and %d are wanted. Waiting for core to delete Machines", workers, s.desired.sum)
+	}
+	return s.readyOutcome()
+}
+
+// readyOutcome says that Machines and nodes are one to one, and what the cluster autoscaler can do if it may scale them.
+func (s *scope) readyOutcome() outcome.Outcome {
+	if s.desired.autoscaled && s.expected() == claims.Random {
+		return outcome.DoneBecause(infrav1.WorkersReadyReason, "The portal removes workers in no known order, so the cluster autoscaler is kept "+
+			"from removing nodes. Set spec.removalOrder if the portal has an order")
+	}
+	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
+}
+
+func list(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
