@@ -183,14 +183,9 @@ func Put(obj client.Object, op *Operation) {
 	setAnnotation(obj, clusterctlv1.BlockMoveAnnotation, "true", op.InFlight() && op.JobID == "" && op.Unknown == "")
 }
 
-// RetryAllowed reports whether a person has allowed one retry of the operation, whose outcome is unknown.
-func RetryAllowed(obj client.Object, op *Operation) bool {
-	return obj.GetAnnotations()[infrav1.RetryOperationAnnotation] == op.ID
-}
-
-// abandoned reports whether a person has ended the operation.
-func abandoned(obj client.Object, op *Operation) bool {
-	return op.Type.Repeatable() && obj.GetAnnotations()[infrav1.AbandonOperationAnnotation] == op.ID
+// NamedBy reports whether a person has named the operation in the annotation: to allow one retry, or to abandon it.
+func (o *Operation) NamedBy(obj client.Object, annotation string) bool {
+	return obj.GetAnnotations()[annotation] == o.ID
 }
 
 func load[T any](obj client.Object, annotation string) (*T, error) {

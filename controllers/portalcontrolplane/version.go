@@ -182,20 +182,18 @@ func (s *scope) runs(running, wanted string) bool {
 // allRun reports whether the API server and the workers run the version. Without a cloud controller the Node objects of replaced machines
 // stay, NotReady and of the old version: enough if as many as the size are Ready and run it, and no Ready one runs another.
 func (s *scope) allRun(version string) bool {
-	ready, others, readyOthers := 0, 0, 0
+	ready, left := 0, 0
 	for _, n := range s.nodes {
-		switch {
-		case s.runs(n.Status.NodeInfo.KubeletVersion, version) && util.IsNodeReady(&n):
-			ready++
-		case s.runs(n.Status.NodeInfo.KubeletVersion, version):
+		switch runs := s.runs(n.Status.NodeInfo.KubeletVersion, version); {
+		case util.IsNodeReady(&n) && !runs:
+			return false
 		case util.IsNodeReady(&n):
-			readyOthers++
-		default:
-			others++
+			ready++
+		case !runs:
+			left++
 		}
 	}
-	enough := others == 0 || s.record.Size >= 0 && ready >= s.record.Size
-	return s.runs(s.running, version) && readyOthers == 0 && enough
+	return s.runs(s.running, version) && (left == 0 || s.record.Size >= 0 && ready >= s.record.Size)
 }
 
 // someRun reports whether the API server or a worker runs the version.
