@@ -231,8 +231,8 @@ func (m Machine) Finish(ctx context.Context, op *Operation, result Result, id st
 		return outcome.Fail(err)
 	}
 	m.Memory.Backoff.Forget(m.key(op))
-	if result == Succeeded {
-		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", op.done(id))
+	if _, done := op.words(id); result == Succeeded {
+		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", done)
 	}
 	return outcome.Outcome{}
 }

@@ -93,11 +93,10 @@ func (o *Operation) Is(t Type) bool { return o != nil && o.Type == t }
 
 // Size is the number of workers that a scale asks for; SizeUnknown if Target is no number.
 func (o *Operation) Size() int {
-	size, err := strconv.Atoi(o.Target)
-	if err != nil {
-		return SizeUnknown
+	if size, err := strconv.Atoi(o.Target); err == nil {
+		return size
 	}
-	return size
+	return SizeUnknown
 }
 
 // RemovesNodes reports whether the operation is a scale to fewer workers.
@@ -140,35 +139,25 @@ func (o *Operation) replaceableBy(next Type) bool {
 
 // String names the operation in conditions and events.
 func (o *Operation) String() string {
-	switch o.Type {
-	case Create:
-		return fmt.Sprintf("creation of cluster %q", o.Target)
-	case CreateNetwork:
-		return "creation of network " + o.Target
-	case Scale:
-		return fmt.Sprintf("scale from %d to %s workers", o.From, o.Target)
-	case Upgrade:
-		return "upgrade to " + o.Target
-	case Delete:
-		return "deletion of cluster " + o.Target
-	}
-	return string(o.Type) + " " + o.Target
+	noun, _ := o.words("")
+	return noun
 }
 
-// done says what a successful operation did.
-func (o *Operation) done(id string) string {
+// words are the operation as a noun, and what it did if it succeeded; id is that of what it created.
+func (o *Operation) words(id string) (noun, done string) {
 	switch o.Type {
 	case Create:
-		return fmt.Sprintf("Created cluster %s (id %s)", o.Target, id)
+		return fmt.Sprintf("creation of cluster %q", o.Target), fmt.Sprintf("Created cluster %s (id %s)", o.Target, id)
 	case CreateNetwork:
-		return fmt.Sprintf("Created network %s from %s", id, o.Target)
+		return "creation of network " + o.Target, fmt.Sprintf("Created network %s from %s", id, o.Target)
 	case Scale:
-		return fmt.Sprintf("Scaled from %d to %s workers", o.From, o.Target)
+		change := fmt.Sprintf(" from %d to %s workers", o.From, o.Target)
+		return "scale" + change, "Scaled" + change
 	case Upgrade:
-		return "Upgraded to " + o.Target
+		return "upgrade to " + o.Target, "Upgraded to " + o.Target
 	case Delete:
 	}
-	return "Deleted cluster " + o.Target
+	return "deletion of cluster " + o.Target, "Deleted cluster " + o.Target
 }
 
 // Load returns the last operation of the object, or nil.

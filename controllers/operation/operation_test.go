@@ -231,7 +231,7 @@ func TestWords(t *testing.T) {
 		if got := test.op.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if got := test.op.done("x-1"); got != test.done {
+		if _, got := test.op.words("x-1"); got != test.done {
 			t.Errorf("%q, want %q", got, test.done)
 		}
 	}

@@ -113,8 +113,8 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// TestAllRun checks which nodes count when the whole cluster is to run a version.
-func TestAllRun(t *testing.T) {
+// TestReach checks which nodes count when the whole cluster is to run a version.
+func TestReach(t *testing.T) {
 	node := func(version string, ready corev1.ConditionStatus) corev1.Node {
 		n := corev1.Node{}
 		n.Status.NodeInfo.KubeletVersion = version
@@ -145,15 +145,12 @@ func TestAllRun(t *testing.T) {
 	}
 	for title, test := range tests {
 		s := &scope{running: test.running, nodes: test.nodes, record: &operation.Record{Version: "v1.35.6", Size: test.size}}
-		if got := s.allRun("v1.36.3"); got != test.all {
-			t.Errorf("%s: all %v", title, got)
-		}
-		if got := s.someRun("v1.36.3"); got != test.some {
-			t.Errorf("%s: some %v", title, got)
+		if some, all := s.reach("v1.36.3"); some != test.some || all != test.all {
+			t.Errorf("%s: some %v, all %v", title, some, all)
 		}
 	}
 	candidate := &scope{running: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}, record: &operation.Record{Version: "v1.36.0-rc.1", Size: 1}}
-	if candidate.allRun("v1.36.0") || candidate.someRun("v1.36.0") {
+	if some, all := candidate.reach("v1.36.0"); some || all {
 		t.Error("a candidate counts as the release")
 	}
 }
