@@ -20,7 +20,7 @@ var creations = map[Type]struct{ noun, wayOut string }{
 
 // held holds a lost creation until it is found, or a person decides. It never sends the request by itself.
 func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
-	if RetryAllowed(m.Object, op) {
+	if op.NamedBy(m.Object, infrav1.RetryOperationAnnotation) {
 		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 			return outcome.Fail(err)
 		}

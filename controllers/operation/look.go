@@ -83,7 +83,11 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 		m.Memory.remember(op, look{at: time.Now().Add(troublePoll), unknownTo: m.Portal})
 		return cloud.Job{}, true, outcome.Come(troublePoll)
 	case err != nil:
-		return cloud.Job{}, false, m.Memory.later(op, trouble(outcome.From(err)))
+		o := outcome.From(err)
+		if o.Kind != outcome.Later {
+			o.After = max(o.After, troublePoll) // an error is not polled as fast as a job
+		}
+		return cloud.Job{}, false, m.Memory.later(op, o)
 	case job.Done():
 		took := time.Since(op.Time.Time)
 		m.Memory.forget(op.JobID)
@@ -94,14 +98,6 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 		return job, false, outcome.Outcome{}
 	}
 	return job, false, m.running(op)
-}
-
-// trouble keeps an error from being polled as fast as a job.
-func trouble(o outcome.Outcome) outcome.Outcome {
-	if o.Kind != outcome.Later {
-		o.After = max(o.After, troublePoll)
-	}
-	return o
 }
 
 // running is the outcome for a job that was just seen pending or running, or just accepted.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -63,13 +62,13 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	last, err := Load(m.Object)
 	switch {
 	case err != nil:
-		return unreadable(err)
+		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !last.replaceableBy(op.Type):
 		return outcome.Fail(fmt.Errorf("the %s cannot start before the %s has ended", op, last))
 	case last.Is(op.Type) && last.Pause() > 0:
 		return outcome.Come(last.Pause())
 	}
-	if refused, found := m.Memory.Backoff.Recall(m.attempts(op)); found {
+	if refused, found := m.Memory.Backoff.Recall(m.key(op), op.Attempt); found {
 		return refused
 	}
 	if p, ok := r.(Preparer); ok {
@@ -96,30 +95,33 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 
 // send sends the request of a stored intent and stores the result.
 func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticket cloud.Ticket) outcome.Outcome {
-	log := m.log(ctx, op)
+	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
 	ctx, cancel := Detach(ctx)
 	defer cancel()
 	log.Info("Sending a request to the portal")
 	created, err := r.Send(cloud.WithTicket(ctx, ticket))
-	switch {
-	case err != nil:
+	if err != nil {
 		log.Info("The portal did not accept the request", "reason", outcome.From(err).Reason, "error", err.Error())
 		return m.notAccepted(ctx, op, last, r, err)
-	case created.ID != "":
-		log.Info("The portal has carried out the request", "createdID", created.ID)
+	}
+	log.Info("The portal accepted the request", "jobID", created.Job.ID, "createdID", created.ID)
+	if created.ID != "" {
 		return m.Finish(ctx, op, Succeeded, created.ID, r)
 	}
-	log.Info("The portal accepted the request", "jobID", created.Job.ID)
-	err = m.Writer.Settle(ctx, m.Object, func() {
-		op.JobID = created.Job.ID
-		r.Note(op, "", nil)
-		Put(m.Object, op)
-	})
-	if err != nil {
+	op.JobID = created.Job.ID
+	if err := m.Writer.Settle(ctx, m.Object, m.note(op, r)); err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeNormal, infrav1.EventOperationStarted, op, "The portal accepted the %s (job %s)", op, op.JobID)
 	return outcome.Outcome{After: m.running(op).After}
+}
+
+// note is a change that stores the operation, and what goes with it.
+func (m Machine) note(op *Operation, r Request) func() {
+	return func() {
+		r.Note(op, "", nil)
+		Put(m.Object, op)
+	}
 }
 
 // notAccepted stores the result of a call that failed. If it may have taken effect, the operation is lost. If the portal refused what was
@@ -128,30 +130,18 @@ func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticke
 func (m Machine) notAccepted(ctx context.Context, op, last *Operation, r Request, cause error) outcome.Outcome {
 	unknown := cloud.IsUnknownOutcome(cause)
 	if unknown && !last.Lost() {
-		if o := m.lose(ctx, op, cause.Error(), r); !o.IsDone() {
-			return o
-		}
-		if !op.Type.Repeatable() {
-			return m.held(ctx, op, r)
-		}
-		return m.refuse(op, m.lost(op))
+		return m.lose(ctx, op, cause.Error(), r)
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
-	refused = refused && (!last.InFlight() || last.Type == op.Type) // a refused deletion does not end what runs
-	err := m.Writer.Settle(ctx, m.Object, func() {
-		if !refused {
-			Put(m.Object, last)
-			return
+	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end what runs
+		if err := m.end(ctx, op, Refused, "", cause, r); err != nil {
+			return outcome.Fail(err)
 		}
-		op.Result = Refused
-		r.Note(op, "", cause)
-		Put(m.Object, op)
-	})
-	if err != nil {
+	} else if err := m.Writer.Settle(ctx, m.Object, func() { Put(m.Object, last) }); err != nil {
 		return outcome.Fail(err)
 	}
 	if unknown {
-		return m.refuse(op, m.lost(last))
+		return m.refuse(op, m.lost(ctx, last, r))
 	}
 	return m.refuse(op, outcome.From(cause).Prefix("%s", op))
 }
@@ -162,25 +152,24 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	op, err := Load(m.Object)
 	switch {
 	case err != nil:
-		return unreadable(err)
+		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !op.InFlight():
 		return outcome.Outcome{}
-	case abandoned(m.Object, op):
-		return m.Abandon(ctx, op, r)
-	case op.JobID == "" && op.Unknown == "":
-		if o := m.orphaned(ctx, op, r); !o.IsDone() {
-			return o
+	case op.Type.Repeatable() && op.NamedBy(m.Object, infrav1.AbandonOperationAnnotation):
+		return m.abandon(ctx, op, r)
+	case op.Lost():
+		return m.lost(ctx, op, r)
+	case op.JobID == "":
+		// The manager stopped. The optimistic lock makes sure that this was not read from a cache that has not seen the answer yet.
+		op.Unknown, op.Time = "the manager stopped during the call", metav1.Now()
+		if err := m.Writer.Change(ctx, m.Object, m.note(op, r)); err != nil {
+			return outcome.Fail(err)
 		}
-	}
-	switch {
-	case !op.Lost() && m.Portal == nil:
+		return m.lost(ctx, op, r)
+	case m.Portal == nil:
 		return outcome.Come(time.Minute) // a change of the identity wakes the object
-	case !op.Lost():
-		return m.follow(ctx, op, r)
-	case op.Type.Repeatable():
-		return m.lost(op)
 	}
-	return m.held(ctx, op, r)
+	return m.follow(ctx, op, r)
 }
 
 // follow looks at the job.
@@ -192,7 +181,7 @@ func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.O
 		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
 			"portal user: put the credentials of the user that started it into the identity Secret", op.JobID)
 	case gone:
-		return m.vanished(ctx, op, r, fmt.Sprintf("the portal does not know job %s any more", op.JobID))
+		return m.lose(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
 	case o.Kind == outcome.Later:
 		return o
 	case !o.IsDone():
@@ -200,7 +189,7 @@ func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.O
 	case job.Failed():
 		return m.fail(ctx, op, job.Error, r)
 	case !named && !op.Type.Repeatable():
-		return m.vanished(ctx, op, r, fmt.Sprintf("job %s succeeded without an id", op.JobID))
+		return m.lose(ctx, op, fmt.Sprintf("job %s succeeded without an id", op.JobID), r)
 	}
 	return m.Finish(ctx, op, Succeeded, id, r)
 }
@@ -212,49 +201,26 @@ func (m Machine) Stranger(ctx context.Context) bool {
 	return err != nil || m.UserID != "" && m.UserID != userID
 }
 
-// vanished makes an operation lost whose job cannot be followed any more.
-func (m Machine) vanished(ctx context.Context, op *Operation, r Request, why string) outcome.Outcome {
+// lose stores that the operation is lost, and why. It is not sent again at once.
+func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
 	detached, cancel := Detach(ctx)
 	defer cancel()
 	m.Memory.forget(op.JobID)
-	if o := m.lose(detached, op, why, r); !o.IsDone() {
-		return o
-	}
-	if op.Type.Repeatable() {
-		return m.lost(op)
-	}
-	return m.held(ctx, op, r)
-}
-
-// lose stores that the operation is lost, and why.
-func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
 	op.Unknown, op.Time = why, metav1.Now()
-	err := m.Writer.Settle(ctx, m.Object, func() {
-		r.Note(op, "", nil)
-		Put(m.Object, op)
-	})
-	if err != nil {
+	if err := m.Writer.Settle(detached, m.Object, m.note(op, r)); err != nil {
 		return outcome.Fail(err)
 	}
-	return outcome.Outcome{}
-}
-
-// orphaned stores that the manager stopped between intent and answer. The optimistic lock makes sure that the operation was not
-// read from a cache that has not seen the answer yet.
-func (m Machine) orphaned(ctx context.Context, op *Operation, r Request) outcome.Outcome {
-	op.Unknown, op.Time = "the manager stopped during the call", metav1.Now()
-	err := m.Writer.Change(ctx, m.Object, func() {
-		r.Note(op, "", nil)
-		Put(m.Object, op)
-	})
-	if err != nil {
-		return outcome.Fail(err)
+	if !op.Type.Repeatable() {
+		return m.held(ctx, op, r)
 	}
-	return outcome.Outcome{}
+	return m.refuse(op, m.lost(ctx, op, r))
 }
 
-// lost is the outcome of a lost operation that can be sent again.
-func (m Machine) lost(op *Operation) outcome.Outcome {
+// lost is the outcome of a lost operation.
+func (m Machine) lost(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+	if !op.Type.Repeatable() {
+		return m.held(ctx, op, r)
+	}
 	return outcome.WaitFor(op.Pause(), infrav1.AnswerLostReason, "%s: the answer was lost (%s). It counts as running until the nodes show that "+
 		"it is done, or until it is sent again%s", op, op.Unknown, m.wayToAbandon(op))
 }
@@ -265,14 +231,14 @@ func (m Machine) Finish(ctx context.Context, op *Operation, result Result, id st
 		return outcome.Fail(err)
 	}
 	m.Memory.Backoff.Forget(m.key(op))
-	if result == Succeeded {
-		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", op.done(id))
+	if _, done := op.words(id); result == Succeeded {
+		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", done)
 	}
 	return outcome.Outcome{}
 }
 
-// Abandon ends the operation because a person wants that. The same request is not sent again at once.
-func (m Machine) Abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+// abandon ends the operation because a person wants that. The same request is not sent again at once.
+func (m Machine) abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 		return outcome.Fail(err)
 	}
@@ -293,19 +259,18 @@ func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r 
 	return m.refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
 }
 
-// end stores the result. The annotations that refer to the operation have served their purpose.
+// end stores the result. An annotation that names the operation has served its purpose.
 func (m Machine) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
-	err := m.Writer.Settle(ctx, m.Object, func() {
+	m.Memory.forget(op.JobID)
+	return m.Writer.Settle(ctx, m.Object, func() {
 		op.Result = result
 		r.Note(op, id, cause)
 		Put(m.Object, op)
 		delete(m.Object.GetAnnotations(), infrav1.AbandonOperationAnnotation)
 		delete(m.Object.GetAnnotations(), infrav1.RetryOperationAnnotation)
 	})
-	m.Memory.forget(op.JobID)
-	return err
 }
 
 // Progress is the outcome of Start or Poll as a condition that stays False while the operation, if any, is in flight.
@@ -318,22 +283,12 @@ func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
 
 func (m Machine) key(op *Operation) string { return m.Flow + "/" + string(op.Type) }
 
-func (m Machine) attempts(op *Operation) (key, attempt string) { return m.key(op), op.Attempt }
-
 func (m Machine) refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
 	return m.Memory.Backoff.Refuse(m.key(op), op.Attempt, o)
-}
-
-func (m Machine) log(ctx context.Context, op *Operation) logr.Logger {
-	return ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
 }
 
 func (m Machine) event(kind, reason string, op *Operation, format string, args ...any) {
 	if m.Recorder != nil {
 		m.Recorder.Eventf(m.Object, nil, kind, reason, string(op.Type), format, args...)
 	}
-}
-
-func unreadable(err error) outcome.Outcome {
-	return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 }

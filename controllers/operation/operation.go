@@ -91,11 +91,10 @@ func (o *Operation) Is(t Type) bool { return o != nil && o.Type == t }
 
 // Size is the number of workers that a scale asks for; SizeUnknown if Target is no number.
 func (o *Operation) Size() int {
-	size, err := strconv.Atoi(o.Target)
-	if err != nil {
-		return SizeUnknown
+	if size, err := strconv.Atoi(o.Target); err == nil {
+		return size
 	}
-	return size
+	return SizeUnknown
 }
 
 // RemovesNodes reports whether the operation is a scale to fewer workers.
@@ -138,35 +137,25 @@ func (o *Operation) replaceableBy(next Type) bool {
 
 // String names the operation in conditions and events.
 func (o *Operation) String() string {
-	switch o.Type {
-	case Create:
-		return fmt.Sprintf("creation of cluster %q", o.Target)
-	case CreateNetwork:
-		return "creation of network " + o.Target
-	case Scale:
-		return fmt.Sprintf("scale from %d to %s workers", o.From, o.Target)
-	case Upgrade:
-		return "upgrade to " + o.Target
-	case Delete:
-		return "deletion of cluster " + o.Target
-	}
-	return string(o.Type) + " " + o.Target
+	noun, _ := o.words("")
+	return noun
 }
 
-// done says what a successful operation did.
-func (o *Operation) done(id string) string {
+// words are the operation as a noun, and what it did if it succeeded; id is that of what it created.
+func (o *Operation) words(id string) (noun, done string) {
 	switch o.Type {
 	case Create:
-		return fmt.Sprintf("Created cluster %s (id %s)", o.Target, id)
+		return fmt.Sprintf("creation of cluster %q", o.Target), fmt.Sprintf("Created cluster %s (id %s)", o.Target, id)
 	case CreateNetwork:
-		return fmt.Sprintf("Created network %s from %s", id, o.Target)
+		return "creation of network " + o.Target, fmt.Sprintf("Created network %s from %s", id, o.Target)
 	case Scale:
-		return fmt.Sprintf("Scaled from %d to %s workers", o.From, o.Target)
+		change := fmt.Sprintf(" from %d to %s workers", o.From, o.Target)
+		return "scale" + change, "Scaled" + change
 	case Upgrade:
-		return "Upgraded to " + o.Target
+		return "upgrade to " + o.Target, "Upgraded to " + o.Target
 	case Delete:
 	}
-	return "Deleted cluster " + o.Target
+	return "deletion of cluster " + o.Target, "Deleted cluster " + o.Target
 }
 
 // Load returns the last operation of the object, or nil.
@@ -181,14 +170,9 @@ func Put(obj client.Object, op *Operation) {
 	setAnnotation(obj, clusterctlv1.BlockMoveAnnotation, "true", op.InFlight() && op.JobID == "" && op.Unknown == "")
 }
 
-// RetryAllowed reports whether a person has allowed one retry of the operation, whose outcome is unknown.
-func RetryAllowed(obj client.Object, op *Operation) bool {
-	return obj.GetAnnotations()[infrav1.RetryOperationAnnotation] == op.ID
-}
-
-// abandoned reports whether a person has ended the operation.
-func abandoned(obj client.Object, op *Operation) bool {
-	return op.Type.Repeatable() && obj.GetAnnotations()[infrav1.AbandonOperationAnnotation] == op.ID
+// NamedBy reports whether a person has named the operation in the annotation: to allow one retry, or to abandon it.
+func (o *Operation) NamedBy(obj client.Object, annotation string) bool {
+	return obj.GetAnnotations()[annotation] == o.ID
 }
 
 func load[T any](obj client.Object, annotation string) (*T, error) {

@@ -80,17 +80,17 @@ func blocksMove(obj client.Object) bool {
 	return blocked
 }
 
-func TestRetryAllowed(t *testing.T) {
+func TestNamedBy(t *testing.T) {
 	op := New(Create, "a")
-	for value, allowed := range map[string]bool{"": false, "true": false, op.ID + "x": false, op.ID: true} {
+	for value, named := range map[string]bool{"": false, "true": false, op.ID + "x": false, op.ID: true} {
 		obj := &infrav1.PortalControlPlane{}
 		obj.Annotations = map[string]string{infrav1.RetryOperationAnnotation: value}
-		if RetryAllowed(obj, op) != allowed {
-			t.Errorf("annotation %q: allowed %v", value, !allowed)
+		if op.NamedBy(obj, infrav1.RetryOperationAnnotation) != named || op.NamedBy(obj, infrav1.AbandonOperationAnnotation) {
+			t.Errorf("annotation %q: named %v", value, !named)
 		}
 	}
-	if RetryAllowed(&infrav1.PortalControlPlane{}, op) {
-		t.Error("allowed without an annotation")
+	if op.NamedBy(&infrav1.PortalControlPlane{}, infrav1.RetryOperationAnnotation) {
+		t.Error("named without an annotation")
 	}
 }
 
@@ -231,7 +231,7 @@ func TestWords(t *testing.T) {
 		if got := test.op.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
-		if got := test.op.done("x-1"); got != test.done {
+		if _, got := test.op.words("x-1"); got != test.done {
 			t.Errorf("%q, want %q", got, test.done)
 		}
 	}

@@ -3,12 +3,17 @@
 package outcome
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
@@ -55,5 +60,85 @@ func TestNoConditionBeforeThereIsSomethingToTell(t *testing.T) {
 	Report(obj, "Healthy", Come(time.Minute))
 	if got := obj.GetConditions(); len(got) != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestSummarize: a user looks at the first condition that is not True.
+func TestSummarize(t *testing.T) {
+	condition := func(t string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: t, Status: status, Reason: t + "Reason", Message: "see " + t}
+	}
+	tests := map[string]struct {
+		have    []metav1.Condition
+		status  metav1.ConditionStatus
+		reason  string
+		message string
+	}{
+		"all are True":      {[]metav1.Condition{condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, "Fine", ""},
+		"one is False":      {[]metav1.Condition{condition("A", "True"), condition("B", "False")}, metav1.ConditionFalse, "BReason", "see B"},
+		"the first counts":  {[]metav1.Condition{condition("B", "False"), condition("A", "Unknown")}, metav1.ConditionFalse, "AReason", "see A"},
+		"others do not":     {[]metav1.Condition{condition("A", "True"), condition("B", "True"), condition("C", "False")}, metav1.ConditionTrue, "Fine", ""},
+		"one is not there":  {[]metav1.Condition{condition("A", "True")}, metav1.ConditionFalse, "NotYetReported", "Condition not yet reported"},
+		"none is there":     {nil, metav1.ConditionFalse, "NotYetReported", "Condition not yet reported"},
+		"the target itself": {[]metav1.Condition{condition("Sum", "False"), condition("A", "True"), condition("B", "True")}, metav1.ConditionTrue, "Fine", ""},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			obj := &infrav1.PortalCluster{}
+			obj.SetConditions(test.have)
+			Summarize(obj, "Sum", "Fine", "A", "B")
+			got := conditions.Get(obj, "Sum")
+			if got.Status != test.status || got.Reason != test.reason || got.Message != test.message {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestPatchStatus: only status is written, only if it differs, and what others wrote stays.
+func TestPatchStatus(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	obj := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
+	writes := 0
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(obj).WithStatusSubresource(obj).WithInterceptorFuncs(interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+			writes++
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		},
+	}).Build()
+	get := func() *infrav1.PortalCluster {
+		t.Helper()
+		got := &infrav1.PortalCluster{}
+		if err := store.Get(t.Context(), client.ObjectKeyFromObject(obj), got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	mine := get()
+	theirs := get()
+	theirs.Status.VPCID = "vpc-1"
+	if err := store.Status().Update(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	before := mine.Status.DeepCopy()
+	if err := PatchStatus(t.Context(), store, mine, &mine.Status, *before); err != nil || writes != 0 {
+		t.Errorf("%v, %d writes of what did not change", err, writes)
+	}
+	mine.Status.NetworkID = "net-1"
+	if err := PatchStatus(t.Context(), store, mine, &mine.Status, *before); err != nil || writes != 1 {
+		t.Errorf("%v, %d writes", err, writes)
+	}
+	if got := get().Status; got.NetworkID != "net-1" || got.VPCID != "vpc-1" || mine.Status.NetworkID != "net-1" {
+		t.Errorf("stored %+v, in memory %+v", got, mine.Status)
+	}
+	if err := store.Delete(t.Context(), get()); err != nil {
+		t.Fatal(err)
+	}
+	mine.Status.NetworkID = "net-2"
+	if err := PatchStatus(t.Context(), store, mine, &mine.Status, *before); err != nil {
+		t.Errorf("an object that is gone needs no status: %v", err)
 	}
 }

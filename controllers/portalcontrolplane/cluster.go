@@ -40,21 +40,17 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	}
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
-	o = s.created(s.after(r.machine(s).Start(ctx, op, newCreation(s, request))))
+	o = s.after(r.machine(s).Start(ctx, op, newCreation(s, request)))
 	if s.refusedEmpty() && request.Size == 0 {
 		return outcome.Come(0) // the next request has one worker
 	}
-	return o
+	return operation.Progress(s.op, o, infrav1.CreatingReason)
 }
 
 // pollCreation takes the creation in flight one step further.
 func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
-	return s.created(s.after(r.machine(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target}))))
-}
-
-// created is the outcome of Start or Poll as what it means for the condition Provisioned.
-func (s *scope) created(o outcome.Outcome) outcome.Outcome {
-	if s.controlPlane.Spec.ClusterID != "" && o.IsDone() {
+	o := s.after(r.machine(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target})))
+	if o.IsDone() {
 		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 	}
 	return operation.Progress(s.op, o, infrav1.CreatingReason)

@@ -57,7 +57,7 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown: only then is there an id to delete.
 func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	settled := s.op.Lost() && operation.RetryAllowed(s.controlPlane, s.op) // a person has seen that it does not exist
+	settled := s.op.Lost() && s.op.NamedBy(s.controlPlane, infrav1.RetryOperationAnnotation) // a person has seen that it does not exist
 	o := r.pollCreation(ctx, s)
 	switch {
 	case o.Kind == outcome.Failed:

@@ -36,10 +36,11 @@ func TestLostUpgrade(t *testing.T) {
 		fault  emulator.Fault
 		killed func(*infrav1.PortalControlPlane) bool
 		quiet  time.Duration // how long the upgrade waits before it is sent again
+		again  bool          // whether it is: only if no node shows a sign of it
 	}{
 		"answered":              {},
 		"cut after the work":    {fault: emulator.Fault{Cut: true, After: true}},
-		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: quietTime},
+		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: quietTime, again: true},
 		"job forgotten":         {fault: emulator.Fault{Job: emulator.JobForgotten}},
 		"manager killed":        {killed: unanswered},
 		"killed, job forgotten": {fault: emulator.Fault{Job: emulator.JobForgotten}, killed: unanswered},
@@ -69,8 +70,8 @@ func TestLostUpgrade(t *testing.T) {
 				if took := time.Since(start); !h.allRun(after) || took < 9*time.Minute+test.quiet || took > 14*time.Minute+test.quiet {
 					t.Errorf("up to date after %s, while the workers run it: %v", took, h.allRun(after))
 				}
-				if accepted := h.jobs("upgrade"); accepted != 1 {
-					t.Errorf("%d upgrade jobs: answers %v", accepted, h.answers("upgrade"))
+				if answers := h.answers("upgrade"); h.jobs("upgrade") != 1 || (len(answers) > 1) != test.again {
+					t.Errorf("%d upgrade jobs: answers %v", h.jobs("upgrade"), answers)
 				}
 			})
 		})
@@ -171,29 +172,41 @@ func TestLostScale(t *testing.T) {
 	}
 }
 
-// TestLostScaleIsDecidedAgain: the replicas change while nobody knows whether the portal scales. It is asked for the new sum when it
-// answers, and not told to be done before.
+// TestLostScaleIsDecidedAgain: the replicas change while it is not known whether the portal scales. If the portal got the request it is
+// asked for the new sum when it has finished. If not, the old sum is not asked for again.
 func TestLostScaleIsDecidedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 3, emulator.Durations{Scale: 3 * time.Minute})
-		h.strike(emulator.Fault{Path: routeScale, Count: 1, Cut: true, After: true})
-		h.scale(5)
-		h.pass()
-		h.scale(4)
-		var s *scope
-		for range 200 {
-			if s = h.pass(); s.op == nil && len(s.nodes) == 4 && s.record.Size == 4 {
-				break
-			}
-			time.Sleep(4 * time.Second)
-		}
-		if len(s.nodes) != 4 || s.record.Size != 4 || s.op != nil {
-			t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.record.Size, s.last)
-		}
-		if got := h.answers("scale"); !slices.Contains(got, "409") || h.jobs("scale") != 2 {
-			t.Errorf("%d jobs, answers %v", h.jobs("scale"), got)
-		}
-	})
+	for title, test := range map[string]struct {
+		fault emulator.Fault
+		busy  bool
+		jobs  int
+	}{
+		"after the work":  {emulator.Fault{Cut: true, After: true}, true, 2},
+		"before the work": {emulator.Fault{Cut: true}, false, 1},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 3, emulator.Durations{Scale: 3 * time.Minute})
+				test.fault.Path, test.fault.Count = routeScale, 1
+				h.strike(test.fault)
+				h.scale(5)
+				h.pass()
+				h.scale(4)
+				var s *scope
+				for range 200 {
+					if s = h.pass(); s.op == nil && len(s.nodes) == 4 && s.record.Size == 4 {
+						break
+					}
+					time.Sleep(4 * time.Second)
+				}
+				if len(s.nodes) != 4 || s.record.Size != 4 || s.op != nil {
+					t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.record.Size, s.last)
+				}
+				if got := h.answers("scale"); slices.Contains(got, "409") != test.busy || h.jobs("scale") != test.jobs {
+					t.Errorf("%d jobs, answers %v", h.jobs("scale"), got)
+				}
+			})
+		})
+	}
 }
 
 // TestLostScaleCountsAsRunning: while the answer is lost, the plan is made as if the portal were removing nodes.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util"
 
@@ -80,11 +79,12 @@ const versionPoll = time.Minute
 // few minutes without a sign of it, or, while some of the cluster runs that version, when a job would count as stuck.
 func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
-	if s.allRun(lost.Target) {
+	some, all := s.reach(lost.Target)
+	if all {
 		return s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", upgrading{s, ""}))
 	}
 	patience := quietTime
-	if s.someRun(lost.Target) {
+	if some {
 		patience = lost.StuckAfter()
 	}
 	if wait := patience - time.Since(lost.Time.Time); wait > 0 {
@@ -156,7 +156,8 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 // adopted cluster it records what the API server runs.
 func (r *Reconciler) noteVersion(ctx context.Context, s *scope) error {
 	version := equivalent(s.controlPlane.Spec.Version, s.reached())
-	if s.op != nil || s.record.Version == version || s.record.Version != "" && !s.allRun(version) {
+	_, all := s.reach(version)
+	if s.op != nil || s.record.Version == version || s.record.Version != "" && !all {
 		return nil
 	}
 	return r.change(ctx, s, func() {
@@ -179,30 +180,22 @@ func (s *scope) runs(running, wanted string) bool {
 	return compareVersions(running, wanted) == 0 || sameRelease(running, wanted) && !sameRelease(s.record.Version, wanted)
 }
 
-// allRun reports whether the API server and the workers run the version. Without a cloud controller the Node objects of replaced machines
-// stay, NotReady and of the old version: enough if as many as the size are Ready and run it, and no Ready one runs another.
-func (s *scope) allRun(version string) bool {
-	ready, others, readyOthers := 0, 0, 0
+// reach reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller the Node objects of
+// replaced machines stay, NotReady and of the old version: enough if as many as the size are Ready and run it, and no Ready one runs another.
+func (s *scope) reach(version string) (some, all bool) {
+	server := s.runs(s.running, version)
+	some, all = server, server
+	upgraded, left := 0, 0
 	for _, n := range s.nodes {
-		switch {
-		case s.runs(n.Status.NodeInfo.KubeletVersion, version) && util.IsNodeReady(&n):
-			ready++
-		case s.runs(n.Status.NodeInfo.KubeletVersion, version):
-		case util.IsNodeReady(&n):
-			readyOthers++
-		default:
-			others++
+		runs, ready := s.runs(n.Status.NodeInfo.KubeletVersion, version), util.IsNodeReady(&n)
+		some, all = some || runs, all && (runs || !ready)
+		if runs && ready {
+			upgraded++
+		} else if !runs {
+			left++
 		}
 	}
-	enough := others == 0 || s.record.Size >= 0 && ready >= s.record.Size
-	return s.runs(s.running, version) && readyOthers == 0 && enough
-}
-
-// someRun reports whether the API server or a worker runs the version.
-func (s *scope) someRun(version string) bool {
-	return s.runs(s.running, version) || slices.ContainsFunc(s.nodes, func(n corev1.Node) bool {
-		return s.runs(n.Status.NodeInfo.KubeletVersion, version)
-	})
+	return some, all && (left == 0 || s.record.Size >= 0 && upgraded >= s.record.Size)
 }
 
 // equivalent returns the running version as the user writes it, where both mean the same; otherwise with a leading v.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
@@ -83,5 +85,72 @@ func TestReached(t *testing.T) {
 		if got := s.reached(); got != test.want {
 			t.Errorf("asked for %q, %s runs: %s, want %s", test.asked, test.running, got, test.want)
 		}
+	}
+}
+
+// TestBehind checks when an upgrade is needed: the API server alone does not say that the whole cluster has reached a version.
+func TestBehind(t *testing.T) {
+	tests := map[string]struct {
+		recorded, running, wanted string
+		want                      int
+	}{
+		"reached":                           {"v1.36.3", "v1.36.3", "v1.36.3", 0},
+		"reached, a vendor's suffix":        {"v1.36.3", "v1.36.3-portal.1", "v1.36.3", 0},
+		"reached, build metadata":           {"v1.36.3", "1.36.3+portal", "v1.36.3", 0},
+		"wanted":                            {"v1.35.6", "v1.35.6", "v1.36.3", -1},
+		"only the API server runs it":       {"v1.35.6", "v1.36.3", "v1.36.3", -1},
+		"the API server is older":           {"v1.36.3", "v1.35.6", "v1.36.3", -1},
+		"newer than wanted":                 {"v1.36.3", "v1.36.3", "v1.35.6", 1},
+		"the API server alone is newer":     {"v1.35.6", "v1.36.3", "v1.35.6", 1},
+		"a candidate":                       {"v1.36.0-rc.1", "v1.36.0-rc.1", "v1.36.0", -1},
+		"adopted, before the first reading": {"", "v1.36.3", "v1.36.3", -1},
+	}
+	for title, test := range tests {
+		s := &scope{running: test.running, record: &operation.Record{Version: test.recorded}}
+		if got := s.behind(test.wanted); got != test.want {
+			t.Errorf("%s: %d, want %d", title, got, test.want)
+		}
+	}
+}
+
+// TestReach checks which nodes count when the whole cluster is to run a version.
+func TestReach(t *testing.T) {
+	node := func(version string, ready corev1.ConditionStatus) corev1.Node {
+		n := corev1.Node{}
+		n.Status.NodeInfo.KubeletVersion = version
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		return n
+	}
+	upgraded, suffixed, old := node("v1.36.3", corev1.ConditionTrue), node("v1.36.3-portal.1", corev1.ConditionTrue), node("v1.35.6", corev1.ConditionTrue)
+	booting, gone := node("v1.36.3", corev1.ConditionFalse), node("v1.35.6", corev1.ConditionUnknown)
+	tests := map[string]struct {
+		running   string
+		size      int
+		nodes     []corev1.Node
+		all, some bool
+	}{
+		"all":                                     {"v1.36.3", 2, []corev1.Node{upgraded, upgraded}, true, true},
+		"with a vendor's suffix":                  {"v1.36.3-portal.1", 2, []corev1.Node{suffixed, suffixed}, true, true},
+		"no workers":                              {"v1.36.3", 0, nil, true, true},
+		"one worker is old":                       {"v1.36.3", 2, []corev1.Node{upgraded, old}, false, true},
+		"one worker is old and away":              {"v1.36.3", 2, []corev1.Node{upgraded, gone}, false, true},
+		"one worker has yet to be Ready":          {"v1.36.3", 2, []corev1.Node{upgraded, booting}, true, true},
+		"Node objects of replaced machines stay":  {"v1.36.3", 2, []corev1.Node{upgraded, upgraded, gone}, true, true},
+		"they stay, and the size is not known":    {"v1.36.3", operation.SizeUnknown, []corev1.Node{upgraded, upgraded, gone}, false, true},
+		"more than the size, and one is old":      {"v1.36.3", 2, []corev1.Node{upgraded, upgraded, old}, false, true},
+		"the API server is old":                   {"v1.35.6", 1, []corev1.Node{upgraded}, false, true},
+		"only the API server":                     {"v1.36.3", 1, []corev1.Node{old}, false, true},
+		"no sign of it":                           {"v1.35.6", 1, []corev1.Node{old}, false, false},
+		"no sign of it, with a suffix before too": {"v1.35.6-portal.1", 1, []corev1.Node{old}, false, false},
+	}
+	for title, test := range tests {
+		s := &scope{running: test.running, nodes: test.nodes, record: &operation.Record{Version: "v1.35.6", Size: test.size}}
+		if some, all := s.reach("v1.36.3"); some != test.some || all != test.all {
+			t.Errorf("%s: some %v, all %v", title, some, all)
+		}
+	}
+	candidate := &scope{running: "v1.36.0-rc.1", nodes: []corev1.Node{node("v1.36.0-rc.1", corev1.ConditionTrue)}, record: &operation.Record{Version: "v1.36.0-rc.1", Size: 1}}
+	if some, all := candidate.reach("v1.36.0"); some || all {
+		t.Error("a candidate counts as the release")
 	}
 }

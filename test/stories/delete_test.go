@@ -25,6 +25,14 @@ func (s *story) operation() operation.Type {
 	return op.Type
 }
 
+// operationID is the id of the last operation.
+func (s *story) operationID() string {
+	s.Helper()
+	op, err := operation.Load(s.controlPlane)
+	s.Expect(err).NotTo(HaveOccurred())
+	return op.ID
+}
+
 // TestDeleteAtAnyMoment deletes the Cluster before, during and after everything that runs at the portal.
 func TestDeleteAtAnyMoment(t *testing.T) {
 	moments := map[string]func(*story){

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package operation
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+var scaleUp = works[2]
+
+// machine is one pass of a manager that lives on in memory.
+func (h *house) machine(memory *Memory) (Machine, *request) {
+	h.Helper()
+	cp := h.object()
+	m := Machine{
+		Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: memory, Portal: h.client(), Flow: "default/story", Cluster: h.id,
+	}
+	return m, &request{h: h, cp: cp, portal: m.Portal}
+}
+
+// next is a scale to 5 workers.
+func next() *Operation {
+	op := New(Scale, "5")
+	op.From, op.Attempt = 2, "1"
+	return op
+}
+
+// TestLog checks that each request to the portal leaves one line before and one after it, and nothing secret.
+func TestLog(t *testing.T) {
+	tests := map[string]struct {
+		fault emulator.Fault
+		words string
+	}{
+		"accepted": {emulator.Fault{Delay: time.Second}, `"The portal accepted the request"`},
+		"refused":  {emulator.Fault{Code: "QUOTA_EXCEEDED"}, `"QuotaExceeded"`},
+		"lost":     {emulator.Fault{Cut: true}, `"OutcomeUnknown"`},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, scaleUp, emulator.Options{}, test.fault)
+				defer h.portal.Close()
+				var lines []string
+				log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
+				m, r := h.machine(&Memory{})
+				op := next()
+				m.Start(ctrl.LoggerInto(t.Context(), log), op, r)
+				if len(lines) != 2 || !strings.Contains(lines[0], "Sending") || !strings.Contains(lines[1], test.words) {
+					t.Fatalf("%q", lines)
+				}
+				for _, line := range lines {
+					for _, word := range []string{`"operation"="` + op.ID, `"type"="scale"`, `"target"="5"`, `"portalCluster"="` + h.id} {
+						if !strings.Contains(line, word) {
+							t.Errorf("%q does not say %s", line, word)
+						}
+					}
+					if strings.Contains(line, "secret") || strings.Contains(line, "Bearer") || strings.Contains(line, "a@portal") {
+						t.Errorf("%q", line)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsSentWhileAJobRuns: a second request of any kind but a deletion is refused here.
+func TestNothingIsSentWhileAJobRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, scaleUp, emulator.Options{})
+		defer h.portal.Close()
+		m, r := h.machine(&Memory{})
+		if o := m.Start(t.Context(), next(), r); !o.IsDone() || o.After < firstLook {
+			t.Fatalf("%+v", o)
+		}
+		first := h.operation()
+		if o := m.Start(t.Context(), next(), r); o.Kind != outcome.Failed {
+			t.Errorf("%+v", o)
+		}
+		if _, requests := h.jobs(); requests != 1 || h.operation().ID != first.ID {
+			t.Errorf("%d requests, %+v", requests, h.operation())
+		}
+	})
+}
+
+// TestNothingIsSentFromOldData: somebody else has written the object since it was read.
+func TestNothingIsSentFromOldData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, scaleUp, emulator.Options{})
+		defer h.portal.Close()
+		m, r := h.machine(&Memory{})
+		theirs := h.object()
+		metav1.SetMetaDataAnnotation(&theirs.ObjectMeta, "note", "theirs")
+		if err := h.store.Update(t.Context(), theirs); err != nil {
+			t.Fatal(err)
+		}
+		o := m.Start(t.Context(), next(), r)
+		if _, requests := h.jobs(); requests != 0 || o.Kind != outcome.Later || h.operation() != nil {
+			t.Errorf("%d requests, %+v, %+v", requests, o, h.operation())
+		}
+	})
+}
+
+// TestBusyLeavesTheRecord: a refusal that says nothing about the request does not replace what is known of the last one. A lost operation is
+// still lost, because it may be what the portal is busy with.
+func TestBusyLeavesTheRecord(t *testing.T) {
+	for title, last := range map[string]*Operation{
+		"none":  nil,
+		"ended": {ID: "before", Type: Upgrade, Result: Failed},
+		"lost":  {ID: "before", Type: Scale, Target: "4", Unknown: "cut off"},
+	} {
+		for fault, f := range map[string]emulator.Fault{
+			"busy": {Code: "RESOURCE_BUSY"}, "down": {Status: 503}, "not found": {Code: "RESOURCE_NOT_FOUND"}, "forbidden": {Status: 403},
+		} {
+			t.Run(title+", "+fault, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHouse(t, scaleUp, emulator.Options{}, f)
+					defer h.portal.Close()
+					cp := h.object()
+					Put(cp, last)
+					if err := h.store.Update(t.Context(), cp); err != nil {
+						t.Fatal(err)
+					}
+					m, r := h.machine(&Memory{})
+					o := m.Start(t.Context(), next(), r)
+					if got := h.operation(); o.IsDone() || (got == nil) != (last == nil) || got != nil && (got.ID != "before" || got.Unknown != last.Unknown) {
+						t.Errorf("%+v, %+v", o, got)
+					}
+					if blocksMove(h.object()) {
+						t.Error("the object cannot be moved, although nothing is under way")
+					}
+					if again := m.Start(t.Context(), next(), r); again.Reason != o.Reason || again.After <= 0 {
+						t.Errorf("sent again at once: %+v", again)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAbandon: the annotation ends a scale even if the portal cannot be called, but not a creation.
+func TestAbandon(t *testing.T) {
+	for _, w := range works {
+		t.Run(string(w.Type), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, w, emulator.Options{})
+				defer h.portal.Close()
+				cp := h.object()
+				Put(cp, &Operation{ID: "x", Type: w.Type, Target: w.target, JobID: "job-1", Time: metav1.Now()})
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, "x")
+				if err := h.store.Update(t.Context(), cp); err != nil {
+					t.Fatal(err)
+				}
+				recorder := events.NewFakeRecorder(10)
+				m, r := h.machine(&Memory{})
+				m.Portal, m.Recorder = nil, recorder
+				o := m.Poll(t.Context(), r)
+				_, left := h.object().Annotations[infrav1.AbandonOperationAnnotation]
+				if got := h.operation(); w.Type.Repeatable() != (got.Result == Abandoned) || w.Type.Repeatable() == left {
+					t.Errorf("%+v, annotation left: %v, %+v", got, left, o)
+				}
+				if w.Type.Repeatable() != (len(recorder.Events) == 1) {
+					t.Errorf("%d events", len(recorder.Events))
+				}
+			})
+		})
+	}
+}
+
+// TestSlots: at most four creations are on the wire at one instant.
+func TestSlots(t *testing.T) {
+	m := &Memory{}
+	for range 3 {
+		for i := range 6 {
+			if got := m.takeSlot(); got != (i < maxCreations) {
+				t.Fatalf("slot %d: %v", i, got)
+			}
+		}
+		for range maxCreations {
+			m.freeSlot()
+		}
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// passed is a scope after a pass over a cluster that runs, with 3 workers of which one is free.
+func passed(change ...func(*scope)) *scope {
+	s := &scope{
+		controlPlane: &infrav1.PortalControlPlane{}, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{},
+		record: &operation.Record{Version: "v1.36.3", Size: 3}, desired: desired{known: true, sum: 2},
+	}
+	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.Version, s.controlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
+	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}
+	s.plan = claims.Plan{Present: make([]claims.Node, 3), Free: 1}
+	for _, condition := range []string{
+		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition, infrav1.OperationInProgressCondition,
+		infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition,
+	} {
+		s.outcomes[condition] = outcome.Outcome{}
+	}
+	for _, f := range change {
+		f(s)
+	}
+	return s
+}
+
+func ended(condition string, o outcome.Outcome) func(*scope) {
+	return func(s *scope) { s.outcomes[condition] = o }
+}
+
+func inFlight(op operation.Operation) func(*scope) {
+	return func(s *scope) { s.op, s.last = &op, &op }
+}
+
+// TestUpdateStatus checks the conditions that a pass makes.
+func TestUpdateStatus(t *testing.T) {
+	type want map[string]string // condition: status and reason
+	down := outcome.WaitFor(0, infrav1.ConnectionDownReason, "it is away")
+	scaling := operation.Operation{Type: operation.Scale, From: 5, Target: "3", JobID: "job-1"}
+	tests := map[string]struct {
+		s    *scope
+		want want
+	}{
+		"all is well": {passed(), want{
+			"Available": "True Available", "OperationInProgress": "False Idle", "WorkersReady": "True WorkersReady", "Deleting": "False NotDeleting",
+			"RollingOut": "False NotRollingOut", "ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown",
+		}},
+		"not connected": {passed(ended(infrav1.ConnectedCondition, down)), want{"Available": "False ConnectionDown", "Connected": "False ConnectionDown"}},
+		"the first that is not True counts": {
+			passed(ended(infrav1.ConnectedCondition, down), ended(infrav1.KubeconfigReadyCondition, outcome.BlockedBy("First", "wait"))),
+			want{"Available": "False First", "KubeconfigReady": "Unknown First"},
+		},
+		"workers do not count": {passed(ended(infrav1.WorkersReadyCondition, down)), want{"Available": "True Available", "WorkersReady": "False ConnectionDown"}},
+		"unforeseen":           {passed(ended(infrav1.ProvisionedCondition, outcome.Fail(errors.New("secret")))), want{"Available": "False InternalError", "Provisioned": "Unknown InternalError"}},
+		"nothing reached yet":  {passed(func(s *scope) { s.outcomes = map[string]outcome.Outcome{} }), want{"Available": "False NotYetReported", "WorkersReady": ""}},
+		"a scale down runs":    {passed(inFlight(scaling)), want{"OperationInProgress": "True ScalingDown", "ScalingDown": "True ScalingDown", "ScalingUp": "False NotScalingUp"}},
+		"it is stuck": {
+			passed(inFlight(scaling), ended(infrav1.OperationInProgressCondition, outcome.HoldFor(0, infrav1.JobStuckReason, "ask"))),
+			want{"OperationInProgress": "True JobStuck", "ScalingDown": "True JobStuck"},
+		},
+		"a lost upgrade runs": {
+			passed(inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0", Unknown: "cut off"}),
+				ended(infrav1.OperationInProgressCondition, outcome.WaitFor(0, infrav1.AnswerLostReason, "cut off"))),
+			want{"OperationInProgress": "True AnswerLost", "RollingOut": "True AnswerLost"},
+		},
+		"an ended operation does not run": {
+			passed(func(s *scope) { s.last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
+			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},
+		},
+		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForCluster"}},
+		"deleting":      {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting"}},
+		"unreadable":    {passed(func(s *scope) { s.unreadable = errors.New("annotation x") }), want{"Available": "False AnnotationUnreadable", "WorkersReady": ""}},
+		"nothing to do": {passed(ended(infrav1.WorkersReadyCondition, outcome.Come(0))), want{"WorkersReady": ""}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			test.s.updateStatus()
+			for condition, want := range test.want {
+				got := ""
+				if c := conditions.Get(test.s.controlPlane, condition); c != nil {
+					got = string(c.Status) + " " + c.Reason
+				}
+				if got != want {
+					t.Errorf("%s is %q, want %q", condition, got, want)
+				}
+			}
+			if !ptr.Deref(test.s.controlPlane.Status.ExternalManagedControlPlane, false) {
+				t.Error("core would skip drain and hooks")
+			}
+			before := test.s.controlPlane.Status.DeepCopy()
+			test.s.updateStatus()
+			if diff := cmp.Diff(*before, test.s.controlPlane.Status); diff != "" {
+				t.Errorf("a second pass changes the status: %s", diff)
+			}
+		})
+	}
+}
+
+// TestCounters checks versions and counters.
+func TestCounters(t *testing.T) {
+	s := passed()
+	s.updateStatus()
+	status := s.controlPlane.Status
+	if diff := cmp.Diff(&infrav1.WorkerCounts{Desired: 2, Size: 3, Nodes: 3, Claimed: 2}, status.Workers); diff != "" {
+		t.Error(diff)
+	}
+	if *status.Replicas != 3 || *status.ReadyReplicas != 3 || *status.UpToDateReplicas != 3 || status.Version != "v1.36.3" {
+		t.Errorf("%+v", status)
+	}
+	s.record.Version, s.record.Size = "v1.35.6", operation.SizeUnknown
+	s.updateStatus()
+	status = s.controlPlane.Status
+	if *status.UpToDateReplicas != 0 || status.Version != "v1.35.6" || status.Workers.Size != 0 {
+		t.Errorf("%+v", status)
+	}
+	if !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
+		t.Error("not initialized")
+	}
+	s.outcomes[infrav1.ConnectedCondition] = outcome.WaitFor(0, infrav1.ConnectionDownReason, "it is away")
+	s.updateStatus()
+	if status = s.controlPlane.Status; *status.ReadyReplicas != 0 || *status.Replicas != 3 || status.Version == "" {
+		t.Errorf("%+v", status)
+	}
+	if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionFalse || c.Message != "it is away" {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestWorkersOutcome checks what WorkersReady says of Machines and nodes.
+func TestWorkersOutcome(t *testing.T) {
+	tests := map[string]struct {
+		change func(*scope)
+		reason string
+		done   bool
+	}{
+		"one to one":                    {func(s *scope) { s.desired.sum, s.plan.Free = 3, 0 }, infrav1.WorkersReadyReason, true},
+		"scaling up":                    {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "5"}), infrav1.ScalingUpReason, false},
+		"scaling down":                  {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "1"}), infrav1.ScalingDownReason, false},
+		"draining":                      {func(s *scope) { s.plan.Draining = []string{"m1"} }, infrav1.DrainingReason, false},
+		"another operation comes first": {inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}), infrav1.WaitingForOperationReason, false},
+		"nodes are missing":             {func(s *scope) { s.desired.sum = 4 }, infrav1.WaitingForNodesReason, false},
+		"a Machine has no node":         {func(s *scope) { s.plan.Unbound = 1 }, infrav1.WaitingForNodesReason, false},
+		"a node has no Machine":         {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
+		"a node is not Ready":           {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
+		"too many":                      {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
+		"the portal insists on one":     {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.WorkersReadyReason, true},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			o := passed(test.change).workersOutcome()
+			if o.Reason != test.reason || o.IsDone() != test.done {
+				t.Errorf("%+v, want %s", o, test.reason)
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const routeUpgrade = "/kubernetes-clusters/*/upgrade"
+
+// upgraded watches an upgrade whose answer was lost: VersionUpToDate is not True, and Machines stay shielded, while a worker runs the
+// version before.
+func (s *story) upgraded(version string) {
+	s.Helper()
+	upToDate := condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)
+	s.Eventually(upToDate).ShouldNot(HavePrefix("True"))
+	s.Eventually(func() bool {
+		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation) })
+	}).Should(BeTrue())
+	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
+		is := upToDate()
+		behind := slices.ContainsFunc(s.nodes(), func(n corev1.Node) bool { return n.Status.NodeInfo.KubeletVersion != version })
+		if strings.HasPrefix(is, "True") {
+			s.Expect(behind).To(BeFalse(), "a worker runs the version before, and the condition says %q", is)
+			break
+		}
+		s.Expect(time.Now().Before(deadline)).To(BeTrue(), "the condition says %q", is)
+	}
+	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.changes())
+}
+
+// TestUpgradeWhoseAnswerIsLost cuts the connection after the portal has started the upgrade.
+func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1})
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.upgraded("v1.36.3")
+	s.deleteAll()
+	s.gone()
+}
+
+// TestCrashInsideUpgrade kills the manager between the portal's work and its answer.
+func TestCrashInsideUpgrade(t *testing.T) {
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, JobDelay: 40 * time.Second, Count: 1})
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(func() emulator.ClusterState { return s.portalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
+	box.KillManager()
+	s.restart()
+	s.upgraded("v1.36.3")
+	s.deleteAll()
+	s.gone()
+}
+
+// TestAbandonedScale ends an operation that does not end by itself with the annotation. The provider waits for the portal and decides
+// again.
+func TestAbandonedScale(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Job: emulator.JobStuck, Count: 1})
+	s.scale(3)
+	s.Eventually(s.operation).Should(BeEquivalentTo("scale"))
+	id := s.operationID()
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, id)
+	})
+	s.Eventually(s.operation).Should(BeEmpty())
+	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.AbandonOperationAnnotation))
+	s.Eventually(s.events).Should(ContainElement(ContainSubstring("Abandoned the scale from 2 to 3 workers")))
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalBusyReason))
+	box.Portal.RemoveFault(s.namespace)
+	s.settled(3)
+	s.deleteAll()
+	s.gone()
+}
