@@ -64,9 +64,9 @@ func TestNote(t *testing.T) {
 	}{
 		"scale accepted":                {accepted(up), nil, 5, "v1.36.3", ""},
 		"scale succeeded":               {ended(up, operation.Succeeded), nil, 5, "v1.36.3", operation.Succeeded},
-		"scale failed":                  {ended(up, operation.Failed), nil, operation.SizeUnknown, "v1.36.3", operation.Failed},
-		"scale abandoned":               {ended(up, operation.Abandoned), nil, operation.SizeUnknown, "v1.36.3", operation.Abandoned},
-		"scale lost":                    {lost(up), nil, operation.SizeUnknown, "v1.36.3", ""},
+		"scale failed":                  {ended(up, operation.Failed), nil, 5, "v1.36.3", operation.Failed},
+		"scale abandoned":               {ended(up, operation.Abandoned), nil, 5, "v1.36.3", operation.Abandoned},
+		"scale lost":                    {lost(up), nil, 5, "v1.36.3", ""},
 		"scale refused":                 {ended(up, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
 		"scale refused for its size":    {ended(up, operation.Refused), noWorkers, 3, "v1.36.3", operation.Refused},
 		"scale to nothing refused":      {ended(down, operation.Refused), noWorkers, 3, "v1.36.3", operation.RefusedEmpty},
@@ -90,7 +90,8 @@ func TestNote(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := operation.Record{Size: test.size, Version: test.version, UserID: "user-1", AbandonedNames: []string{"a-1"}}
+			uncertain := test.op.Type == operation.Scale && (test.op.Lost() || test.op.Result == operation.Failed || test.op.Result == operation.Abandoned)
+			want := operation.Record{Size: test.size, SizeUncertain: uncertain, Version: test.version, UserID: "user-1", AbandonedNames: []string{"a-1"}}
 			if diff := cmp.Diff(want, *got); diff != "" || test.op.Result != test.result {
 				t.Errorf("result %q, record %s", test.op.Result, diff)
 			}
