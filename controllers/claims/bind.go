@@ -87,18 +87,20 @@ func (p *planner) ownerOf(set string) string {
 	return ""
 }
 
-// separate gives a node of its own to the younger of two Machines that share a node, unless one takes it over from the other. A
-// swap ends so if the Machine that it was for is kept after all.
+// separate gives another node to a Machine whose node is not Ready for long, if a Ready one is free; and a node of its own to the
+// younger of two Machines that share a node, unless one takes it over from the other. A swap ends so if the Machine that it was
+// for is kept after all.
 func (p *planner) separate() {
 	if p.Operation == RemovingNodes || p.Operation == ReplacingNodes {
 		return
 	}
 	for _, n := range p.places {
 		for i, c := range n.live {
-			if i == 0 || c.state != Bound || n.live[0].Outdated != c.Outdated {
+			lost := !n.Ready && p.long(n.Node)
+			if c.state != Bound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || p.has(Bind, c) {
 				continue
 			}
-			if other := p.choose(c); other != nil {
+			if other := p.choose(c); other != nil && (other.Ready || !lost) {
 				p.bindTo(c, other)
 			}
 		}

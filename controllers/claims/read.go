@@ -109,7 +109,8 @@ func read(v View) *planner {
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
 // are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count. If the size is uncertain,
-// those are gone that are not Ready for long and that were not drained: a drained one may still have to go.
+// those are gone that no Machine holds and that are not Ready for long; drained ones only if more workers are desired than are
+// Ready, for otherwise they may still have to go.
 func (p *planner) present() []Node {
 	held := map[string]bool{}
 	for _, m := range p.Machines {
@@ -119,7 +120,7 @@ func (p *planner) present() []Node {
 	excess := len(p.Nodes) - p.Size
 	switch {
 	case p.Uncertain:
-		return keep(p.Nodes, func(n Node) bool { return n.Ready || n.drained() || !p.long(n) })
+		return keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] || n.drained() && p.Desired <= p.ready() || !p.long(n) })
 	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
 		return p.Nodes
 	case len(p.Nodes)-p.ready() <= excess:

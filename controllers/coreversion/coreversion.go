@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coreversion tells whether the Cluster API core manager is of a version whose behaviour was tried. Takeovers
+// Package coreversion reports whether the Cluster API core manager is of a version whose behaviour was tried. Takeovers
 // rest on facts that are no contract (test/facts holds them); beside a core that may behave differently a rolling update
 // waits instead.
 package coreversion
@@ -22,8 +22,12 @@ import (
 // tried are the minor versions of core with which test/facts passes.
 var tried = []string{"1.14"}
 
-// lookAgain is how long an answer is used: core may be upgraded beside us.
-const lookAgain = 10 * time.Minute
+const (
+	// lookAgain is how long an answer is used: core may be upgraded at any time.
+	lookAgain = 10 * time.Minute
+	// tryAgain is how long the last answer is used after the inventory could not be read.
+	tryAgain = 10 * time.Second
+)
 
 // Check reads the version of core from clusterctl's inventory.
 type Check struct {
@@ -32,29 +36,35 @@ type Check struct {
 	AllowUnverified bool
 
 	mu       sync.Mutex
-	at       time.Time
+	next     time.Time // when the inventory is read again
 	verified bool
 }
 
-// Verified tells whether core is of a version that was tried.
+// Verified reports whether core is of a version that was tried.
 func (c *Check) Verified(ctx context.Context) bool {
 	if c.AllowUnverified {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at.IsZero() || time.Since(c.at) > lookAgain {
-		c.at, c.verified = time.Now(), c.look(ctx)
+	if time.Now().Before(c.next) {
+		return c.verified
 	}
-	return c.verified
+	verified, err := c.look(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Read the version of core from clusterctl's inventory", "takeovers", c.verified)
+		c.next = time.Now().Add(tryAgain)
+		return c.verified
+	}
+	c.next, c.verified = time.Now().Add(lookAgain), verified
+	return verified
 }
 
-func (c *Check) look(ctx context.Context) bool {
+func (c *Check) look(ctx context.Context) (bool, error) {
 	log := ctrl.LoggerFrom(ctx)
 	providers := &clusterctlv1.ProviderList{}
 	if err := c.Reader.List(ctx, providers); err != nil {
-		log.Info("Takeovers are off: clusterctl's inventory cannot be read, so the version of core is not known", "cause", err.Error())
-		return false
+		return false, err
 	}
 	for _, p := range providers.Items {
 		if p.GetProviderType() != clusterctlv1.CoreProviderType {
@@ -62,13 +72,13 @@ func (c *Check) look(ctx context.Context) bool {
 		}
 		version, err := semver.ParseTolerant(p.Version)
 		if err == nil && slices.Contains(tried, minor(version)) {
-			return true
+			return true, nil
 		}
 		log.Info("Takeovers are off: this version of core was not tried", "version", p.Version, "tried", tried)
-		return false
+		return false, nil
 	}
 	log.Info("Takeovers are off: core is not in clusterctl's inventory, so its version is not known")
-	return false
+	return false, nil
 }
 
 func minor(v semver.Version) string {

@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -93,7 +94,30 @@ var nodeChanged nodePredicate = predicate.Funcs{
 			return false
 		}
 		return before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-			util.IsNodeReady(before) != util.IsNodeReady(after) || isControlNode(*before) != isControlNode(*after) ||
-			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion
+			isControlNode(*before) != isControlNode(*after) || !maps.Equal(annotationsOf(before), annotationsOf(after)) ||
+			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion || !maps.Equal(conditionsOf(before), conditionsOf(after))
 	},
+}
+
+// annotationsOf returns the annotations of the Node that a plan depends on.
+func annotationsOf(n *corev1.Node) map[string]string {
+	all := map[string]string{}
+	for _, key := range []string{
+		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+		scaleDownDisabled, clusterv1.OwnerNameAnnotation,
+	} {
+		if value, found := n.Annotations[key]; found {
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// conditionsOf returns the status of each condition of the Node, without its heartbeat.
+func conditionsOf(n *corev1.Node) map[corev1.NodeConditionType]corev1.ConditionStatus {
+	all := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+	for _, c := range n.Status.Conditions {
+		all[c.Type] = c.Status
+	}
+	return all
 }

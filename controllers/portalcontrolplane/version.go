@@ -55,7 +55,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 			return outcome.Fail(err)
 		}
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
-			"the upgrade to %s starts when Machine %s, which is drained for a scale down, is gone", wanted, draining)
+			"the upgrade to %s starts after the scale-down for which %s is drained", wanted, draining)
 	}
 	return r.upgrade(ctx, s, wanted)
 }
@@ -101,8 +101,8 @@ func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
 		"the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, to)
 }
 
-// draining names a Machine whose Node is drained, or was, for a scale down: an upgrade would find out about that node's
-// fate for it.
+// draining names a Machine or a Node that is drained for a scale-down. An upgrade would have to find out about its fate; and a node that
+// the upgrade replaces is not drained any more. A scale-down that the portal refuses is not waited for.
 func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
 	d, err := r.readDesired(ctx, r.Client, s)
 	if err != nil {
@@ -110,7 +110,14 @@ func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
 	}
 	for _, m := range d.machines {
 		if !m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook) {
-			return m.Name, nil
+			return "Machine " + m.Name, nil
+		}
+	}
+	refused := s.last.Is(operation.Scale) && s.last.Result != operation.Succeeded
+	for _, n := range s.nodes {
+		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
+		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {
+			return "Node " + n.Name, nil
 		}
 	}
 	return "", nil
