@@ -60,7 +60,7 @@ func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int) outcom
 	o := r.start(ctx, s, op, scaling{s, to})
 	switch {
 	case s.refusedEmpty() && to == 0:
-		return outcome.Come(0) // decided again: one worker stays
+		return outcome.RetryAfter(0) // decided again: one worker stays
 	case o.IsDone():
 		return s.workersOutcome().In(o.After)
 	}
@@ -79,7 +79,7 @@ func (r *Reconciler) settleScale(ctx context.Context, s *scope) outcome.Outcome 
 		if o := s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
 			return o
 		}
-		return outcome.Come(0)
+		return outcome.RetryAfter(0)
 	}
 	if wait := lost.Pause(); wait > 0 {
 		return outcome.WaitFor(wait, infrav1.AnswerLostReason, "%s: the answer was lost. %d worker nodes are there", lost, len(s.plan.Present))

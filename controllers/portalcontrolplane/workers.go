@@ -42,7 +42,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	for _, move := range s.plan.Moves {
 		if err := r.carryOut(ctx, s, move); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return outcome.Come(0) // it changed under our eyes: look again
+				return outcome.RetryAfter(0) // it changed under our eyes: look again
 			}
 			return outcome.Fail(fmt.Errorf("machine %s: %w", move.Machine, err))
 		}
@@ -232,7 +232,7 @@ func nodeViews(nodes []corev1.Node) []claims.Node {
 func (s *scope) workersOutcome() outcome.Outcome {
 	switch {
 	case len(s.plan.Foreign) > 0:
-		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason,
+		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason,
 			"the workers of the portal cluster are of offering %s with SSH key pair %s, and the portal cannot change that: revert the templates of "+
 				"these Machines: %s. Nothing is bound, drained or scaled until then",
 			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair, list(s.plan.Foreign))
