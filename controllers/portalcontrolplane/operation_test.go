@@ -188,3 +188,21 @@ func TestLastRequest(t *testing.T) {
 		})
 	}
 }
+
+// TestHarmless checks the size that is asked for when the plan after a lost scale asks for none.
+func TestHarmless(t *testing.T) {
+	tests := map[string]struct{ count, sum, lost, want int }{
+		"lost up, the sum fell":                    {3, 2, 5, 3},
+		"lost up, half way":                        {4, 2, 5, 4},
+		"lost down, the sum fell further":          {6, 2, 3, 3},
+		"lost down, half way":                      {4, 2, 3, 3},
+		"lost down, the sum rose":                  {6, 5, 3, 5},
+		"lost down, the sum rose to what is there": {6, 6, 3, 6},
+		"lost down, done, and the sum rose":        {3, 4, 3, 3},
+	}
+	for title, test := range tests {
+		if got := harmless(test.count, test.sum, test.lost); got != test.want {
+			t.Errorf("%s: %d, want %d", title, got, test.want)
+		}
+	}
+}

@@ -70,9 +70,9 @@ func (r *Reconciler) scaleTo(ctx context.Context, s *scope, from, to int) outcom
 // refusedEmpty reports whether the portal has just refused a cluster without workers.
 func (s *scope) refusedEmpty() bool { return s.last != nil && s.last.Result == operation.RefusedEmpty }
 
-// settleScale ends a lost scale if there are as many nodes as it asks for. If not, it is decided again after a pause. Until then it counts
-// as running, so that no node is given back which the portal may be removing. A size at which nothing is added or removed is asked
-// for if nothing else can be: a portal that still works on the lost scale refuses it as busy.
+// settleScale ends a lost scale if there are as many nodes as it asks for. If not, it is decided again after a pause, in any case with a
+// request: a portal that still works on the lost scale refuses it as busy. Until then the scale counts as running, so that no node is
+// given back which the portal may be removing.
 func (r *Reconciler) settleScale(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
 	if len(s.plan.Present) == lost.Size() {
@@ -94,9 +94,13 @@ func (r *Reconciler) settleScale(ctx context.Context, s *scope) outcome.Outcome 
 		return outcome.Fail(err)
 	}
 	s.desired = again.desired
-	to := len(again.plan.Present)
+	to := harmless(len(again.plan.Present), s.desired.sum, lost.Size())
 	if again.plan.Scale {
 		to = again.plan.Size
 	}
 	return r.scaleTo(ctx, s, lost.From, to)
 }
+
+// harmless is a size that can be asked for after a lost scale, although the plan asks for none because more nodes have to be drained first.
+// No node is added beyond the sum, and none is removed but those that were drained for the lost scale.
+func harmless(count, sum, lost int) int { return min(count, max(sum, lost)) }
