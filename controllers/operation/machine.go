@@ -203,11 +203,11 @@ func (m Machine) Stranger(ctx context.Context) bool {
 
 // lose stores that the operation is lost, and why. It is not sent again at once.
 func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
-	detached, cancel := Detach(ctx)
+	ctx, cancel := Detach(ctx)
 	defer cancel()
 	m.Memory.forget(op.JobID)
 	op.Unknown, op.Time = why, metav1.Now()
-	if err := m.Writer.Settle(detached, m.Object, m.note(op, r)); err != nil {
+	if err := m.Writer.Settle(ctx, m.Object, m.note(op, r)); err != nil {
 		return outcome.Fail(err)
 	}
 	if !op.Type.Repeatable() {
