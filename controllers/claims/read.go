@@ -120,7 +120,9 @@ func (p *planner) present() []Node {
 	excess := len(p.Nodes) - p.Size
 	switch {
 	case p.Uncertain:
-		return keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] || n.drained() && p.Desired <= p.ready() || !p.long(n) })
+		return keep(p.Nodes, func(n Node) bool {
+			return n.Ready || held[n.UID] || n.drained() && p.Desired <= p.ready() || !p.long(n)
+		})
 	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
 		return p.Nodes
 	case len(p.Nodes)-p.ready() <= excess:

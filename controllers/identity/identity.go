@@ -51,7 +51,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 	name := namespace + "/" + ref.Name
 	secret, problem := r.secret(ctx, namespace, ref)
 	if !problem.IsDone() {
-		if problem.Kind == outcome.Hold { // there is no such identity now
+		if problem.Kind == outcome.Stalled { // there is no such identity now
 			r.Accounts.Drop(name)
 		}
 		return Identity{}, problem
@@ -67,7 +67,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 	})
 	if err != nil {
 		r.Accounts.Drop(name)
-		return Identity{}, outcome.HoldFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
+		return Identity{}, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
 	}
 	r.Accounts.Use(name, string(secret.Data[infrav1.IdentityBaseURL]), portal.Governor())
 	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion, BaseURL: string(secret.Data[infrav1.IdentityBaseURL])}, outcome.Outcome{}
@@ -77,7 +77,7 @@ func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.Por
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret)
 	if apierrors.IsNotFound(err) {
-		return nil, outcome.HoldFor(0, infrav1.IdentityNotFoundReason,
+		return nil, outcome.StallFor(0, infrav1.IdentityNotFoundReason,
 			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed)", ref.Name)
 	}
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.Por
 	}
 	for _, key := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
 		if len(secret.Data[key]) == 0 {
-			return nil, outcome.HoldFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", key, ref.Name)
+			return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", key, ref.Name)
 		}
 	}
 	return secret, outcome.Outcome{}
@@ -102,7 +102,7 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	if secret.DeletionTimestamp.IsZero() {
 		controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
 	} else if !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
-		return outcome.HoldFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
+		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
 	}
 	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
 	if equality.Semantic.DeepEqual(before.ObjectMeta, secret.ObjectMeta) {

@@ -146,7 +146,7 @@ func TestHoldWhileTheSecretIsDeleted(t *testing.T) {
 	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
 		t.Errorf("a Secret that is held cannot be used: %+v", o)
 	}
-	if o := b.resolver.Hold(t.Context(), user("b", "leaving")); o.Kind != outcome.Hold || o.Reason != infrav1.IdentityNotFoundReason {
+	if o := b.resolver.Hold(t.Context(), user("b", "leaving")); o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityNotFoundReason {
 		t.Errorf("a Secret that is on its way out: %+v", o)
 	}
 }
@@ -250,7 +250,7 @@ func TestResolve(t *testing.T) {
 				}
 				return
 			}
-			if o.Kind != outcome.Hold || o.Reason != test.reason || !strings.Contains(o.Message, test.says) {
+			if o.Kind != outcome.Stalled || o.Reason != test.reason || !strings.Contains(o.Message, test.says) {
 				t.Errorf("%+v, want %s that says %s", o, test.reason, test.says)
 			}
 			if strings.Contains(o.Message, password) {

@@ -25,18 +25,18 @@ func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Out
 			return outcome.Fail(err)
 		}
 		m.Memory.Backoff.Forget(m.key(op))
-		return outcome.Come(0) // with the request as it is to be now
+		return outcome.RetryAfter(0) // with the request as it is to be now
 	}
 	var again time.Duration
 	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil {
 		o := m.search(ctx, op, finder, r)
-		if o.IsDone() || o.Kind == outcome.Later || o.Kind == outcome.Failed {
+		if o.IsDone() || o.Kind == outcome.Retry || o.Kind == outcome.Failed {
 			return o
 		}
 		again = o.After
 	}
 	c := creations[op.Type]
-	return outcome.HoldFor(again, infrav1.OutcomeUnknownReason,
+	return outcome.StallFor(again, infrav1.OutcomeUnknownReason,
 		"the provider cannot know whether the portal created %s %q: %s. Check the portal. If the %s exists, %s. If it does not, allow one retry: %s",
 		c.noun, op.Target, op.Unknown, c.noun, c.wayOut, m.annotate(infrav1.RetryOperationAnnotation, op))
 }
@@ -58,7 +58,7 @@ func (m Machine) search(ctx context.Context, op *Operation, finder Finder, r Req
 	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
 		return outcome.Fail(err)
 	}
-	return outcome.HoldFor(0, "", "")
+	return outcome.StallFor(0, "", "")
 }
 
 // annotate is the command by which a person names the operation in an annotation.

@@ -53,8 +53,8 @@ func (m *Memory) takeSlot() bool {
 
 func (m *Memory) freeSlot() { m.creations.Add(-1) }
 
-// look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Later while it runs and
-// when it is not the time to look, Hold when it is stuck, and whatever an error means. The bool reports that the portal said
+// look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Retry while it runs and
+// when it is not the time to look, Stalled when it is stuck, and whatever an error means. The bool reports that the portal said
 // that it does not know the job. That holds until the next look, or until another client asks, such as that of a corrected Secret.
 //
 // A reconcile is woken by many events, but a job is only asked for when its time has come, and never within 5 seconds
@@ -64,10 +64,10 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 	if wait := time.Until(next.at); wait > 0 {
 		switch {
 		case next.unknownTo == m.Portal:
-			return cloud.Job{}, true, outcome.Come(wait)
+			return cloud.Job{}, true, outcome.RetryAfter(wait)
 		case next.unknownTo != nil: // another user may know it
 		case next.trouble.IsDone():
-			return cloud.Job{}, false, outcome.Come(wait)
+			return cloud.Job{}, false, outcome.RetryAfter(wait)
 		default:
 			return cloud.Job{}, false, next.trouble.In(wait)
 		}
@@ -81,10 +81,10 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 	switch {
 	case cloud.IsNotFound(err):
 		m.Memory.remember(op, look{at: time.Now().Add(troublePoll), unknownTo: m.Portal})
-		return cloud.Job{}, true, outcome.Come(troublePoll)
+		return cloud.Job{}, true, outcome.RetryAfter(troublePoll)
 	case err != nil:
 		o := outcome.From(err)
-		if o.Kind != outcome.Later {
+		if o.Kind != outcome.Retry {
 			o.After = max(o.After, troublePoll) // an error is not polled as fast as a job
 		}
 		return cloud.Job{}, false, m.Memory.later(op, o)
@@ -103,14 +103,14 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 // running is the outcome for a job that was just seen pending or running, or just accepted.
 func (m Machine) running(op *Operation) outcome.Outcome {
 	if limit := op.StuckAfter(); time.Since(op.Time.Time) > limit {
-		return m.Memory.later(op, outcome.HoldFor(stuckPoll, infrav1.JobStuckReason,
+		return m.Memory.later(op, outcome.StallFor(stuckPoll, infrav1.JobStuckReason,
 			"job %s has been running for more than %d minutes. Ask the portal's support, the job is not sent again%s",
 			op.JobID, int(limit.Minutes()), m.wayToAbandon(op)))
 	}
 	now := time.Now()
 	m.Portal.Governor().JobStarted(string(op.Type), op.JobID)
 	at := m.Portal.Governor().PollAfter(string(op.Type), op.Time.Time, now)
-	return m.Memory.later(op, outcome.Come(at.Sub(now)))
+	return m.Memory.later(op, outcome.RetryAfter(at.Sub(now)))
 }
 
 // wayToAbandon is the way out of a stuck or lost operation, as a sentence's end.
@@ -125,7 +125,7 @@ func (m Machine) wayToAbandon(op *Operation) string {
 func (m *Memory) later(op *Operation, o outcome.Outcome) outcome.Outcome {
 	o.After = max(o.After, firstLook)
 	next := look{at: time.Now().Add(o.After)}
-	if o.Kind != outcome.Later {
+	if o.Kind != outcome.Retry {
 		next.trouble = o // until the next look: a job that cannot be seen must not be taken for one that runs
 	}
 	m.remember(op, next)

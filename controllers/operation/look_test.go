@@ -122,12 +122,12 @@ func TestAnotherManager(t *testing.T) {
 		b := newJobBench(t, time.Minute)
 		time.Sleep(2 * time.Second)
 		_, _, o := b.look()
-		if o.Kind != outcome.Later || o.After != 3*time.Second || len(b.polls()) != 0 {
+		if o.Kind != outcome.Retry || o.After != 3*time.Second || len(b.polls()) != 0 {
 			t.Errorf("after 2 s: %+v, %d looks", o, len(b.polls()))
 		}
 		time.Sleep(o.After)
 		_, _, o = b.look()
-		if o.Kind != outcome.Later || o.After < firstLook || len(b.polls()) != 1 {
+		if o.Kind != outcome.Retry || o.After < firstLook || len(b.polls()) != 1 {
 			t.Errorf("after 5 s: %+v, %d looks", o, len(b.polls()))
 		}
 	})
@@ -183,7 +183,7 @@ func TestTroubleIsNotPolledFast(t *testing.T) {
 					if o.IsDone() || gone {
 						t.Fatalf("gone %v, %+v", gone, o)
 					}
-					if told := o.Kind != outcome.Later; told != (len(b.polls()) > 0) {
+					if told := o.Kind != outcome.Retry; told != (len(b.polls()) > 0) {
 						t.Fatalf("after %d requests: %+v", len(b.polls()), o)
 					}
 					time.Sleep(time.Second)
@@ -202,7 +202,7 @@ func TestUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
 		for range 600 {
-			if _, gone, o := b.look(); gone != (len(b.polls()) > 0) || o.Kind != outcome.Later || o.After <= 0 {
+			if _, gone, o := b.look(); gone != (len(b.polls()) > 0) || o.Kind != outcome.Retry || o.After <= 0 {
 				t.Fatalf("after %d requests: gone %v, %+v", len(b.polls()), gone, o)
 			}
 			time.Sleep(time.Second)
@@ -216,7 +216,7 @@ func TestUnknownJob(t *testing.T) {
 			t.Error("it is another user's only for the time of one look")
 		}
 		b.client = b.newClient()
-		if _, gone, o := b.look(); gone || o.Kind != outcome.Later || len(b.polls()) != n+1 {
+		if _, gone, o := b.look(); gone || o.Kind != outcome.Retry || len(b.polls()) != n+1 {
 			t.Errorf("another user: gone %v, %+v, %d requests", gone, o, len(b.polls())-n)
 		}
 	})
@@ -228,7 +228,7 @@ func TestRateLimitedLook(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 429, RetryAfter: time.Second, Count: 1})
 		time.Sleep(firstLook)
 		_, _, o := b.look()
-		if o.Kind != outcome.Later || o.After < firstLook || len(b.polls()) != 1 {
+		if o.Kind != outcome.Retry || o.After < firstLook || len(b.polls()) != 1 {
 			t.Errorf("%+v after %d requests", o, len(b.polls()))
 		}
 	})
@@ -239,14 +239,14 @@ func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, 2*time.Second, emulator.Fault{Path: "/vpcs", Job: emulator.JobStuck})
 		for time.Since(b.op.Time.Time) < stuckAfter {
-			if _, _, o := b.look(); o.Kind != outcome.Later {
+			if _, _, o := b.look(); o.Kind != outcome.Retry {
 				t.Fatalf("after %s: %+v", time.Since(b.op.Time.Time), o)
 			}
 			time.Sleep(time.Second)
 		}
 		time.Sleep(10 * time.Second)
 		_, _, o := b.look()
-		if o.Kind != outcome.Hold || o.Reason != infrav1.JobStuckReason || o.After != stuckPoll {
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.JobStuckReason || o.After != stuckPoll {
 			t.Fatalf("after 30 minutes: %+v", o)
 		}
 		before := len(b.polls())
@@ -288,7 +288,7 @@ func TestWaitingForTheRateLimit(t *testing.T) {
 			defer ticket.Release()
 		}
 		_, gone, o := b.look()
-		if gone || o.Kind != outcome.Later || o.After <= 0 || len(b.polls()) != 0 {
+		if gone || o.Kind != outcome.Retry || o.After <= 0 || len(b.polls()) != 0 {
 			t.Errorf("gone %v, %+v, %d requests", gone, o, len(b.polls()))
 		}
 	})

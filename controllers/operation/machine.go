@@ -62,11 +62,11 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	last, err := Load(m.Object)
 	switch {
 	case err != nil:
-		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !last.replaceableBy(op.Type):
 		return outcome.Fail(fmt.Errorf("the %s cannot start before the %s has ended", op, last))
 	case last.Is(op.Type) && last.Pause() > 0:
-		return outcome.Come(last.Pause())
+		return outcome.RetryAfter(last.Pause())
 	}
 	if refused, found := m.Memory.Backoff.Recall(m.key(op), op.Attempt); found {
 		return refused
@@ -78,7 +78,7 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	}
 	if !op.Type.Repeatable() {
 		if !m.Memory.takeSlot() {
-			return outcome.Come(time.Second)
+			return outcome.RetryAfter(time.Second)
 		}
 		defer m.Memory.freeSlot()
 	}
@@ -152,7 +152,7 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	op, err := Load(m.Object)
 	switch {
 	case err != nil:
-		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !op.InFlight():
 		return outcome.Outcome{}
 	case op.Type.Repeatable() && op.NamedBy(m.Object, infrav1.AbandonOperationAnnotation):
@@ -167,7 +167,7 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 		}
 		return m.lost(ctx, op, r)
 	case m.Portal == nil:
-		return outcome.Come(time.Minute) // a change of the identity wakes the object
+		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
 	}
 	return m.follow(ctx, op, r)
 }
@@ -178,11 +178,11 @@ func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.O
 	id, named := job.ResultID()
 	switch {
 	case gone && m.Stranger(ctx):
-		return outcome.HoldFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
+		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
 			"portal user: put the credentials of the user that started it into the identity Secret", op.JobID)
 	case gone:
 		return m.lose(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
-	case o.Kind == outcome.Later:
+	case o.Kind == outcome.Retry:
 		return o
 	case !o.IsDone():
 		return o.Prefix("%s", op)
@@ -203,11 +203,11 @@ func (m Machine) Stranger(ctx context.Context) bool {
 
 // lose stores that the operation is lost, and why. It is not sent again at once.
 func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
-	detached, cancel := Detach(ctx)
+	ctx, cancel := Detach(ctx)
 	defer cancel()
 	m.Memory.forget(op.JobID)
 	op.Unknown, op.Time = why, metav1.Now()
-	if err := m.Writer.Settle(detached, m.Object, m.note(op, r)); err != nil {
+	if err := m.Writer.Settle(ctx, m.Object, m.note(op, r)); err != nil {
 		return outcome.Fail(err)
 	}
 	if !op.Type.Repeatable() {
@@ -253,7 +253,7 @@ func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r 
 	}
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)
 	o := outcome.From(cause)
-	if o.Kind == outcome.Later || o.Reason == infrav1.InternalErrorReason {
+	if o.Kind == outcome.Retry || o.Reason == infrav1.InternalErrorReason {
 		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%v", cause)
 	}
 	return m.refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
@@ -275,7 +275,7 @@ func (m Machine) end(ctx context.Context, op *Operation, result Result, id strin
 
 // Progress is the outcome of Start or Poll as a condition that stays False while the operation, if any, is in flight.
 func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
-	if !op.InFlight() || op.Lost() || !o.IsDone() && o.Kind != outcome.Later {
+	if !op.InFlight() || op.Lost() || !o.IsDone() && o.Kind != outcome.Retry {
 		return o
 	}
 	return outcome.WaitFor(o.After, reason, "waiting for the portal to finish the %s (job %s)", op, op.JobID)

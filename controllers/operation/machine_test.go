@@ -106,7 +106,7 @@ func TestNothingIsSentFromOldData(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := m.Start(t.Context(), next(), r)
-		if _, requests := h.jobs(); requests != 0 || o.Kind != outcome.Later || h.operation() != nil {
+		if _, requests := h.jobs(); requests != 0 || o.Kind != outcome.Retry || h.operation() != nil {
 			t.Errorf("%d requests, %+v, %+v", requests, o, h.operation())
 		}
 	})

@@ -33,9 +33,16 @@ type Writer struct {
 	Wrote func(client.Object)
 }
 
-// Detach returns a context for a call to the portal and the storing of its result. It outlives the reconcile that began it.
+// detached is the key of contexts that Detach has made.
+type detached struct{}
+
+// Detach returns a context for a call to the portal and the storing of its result. It outlives the reconcile that began it. A
+// detached context is returned as it is: the call and the storing share its time.
 func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), CallTimeout)
+	if ctx.Value(detached{}) != nil {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), CallTimeout)
 }
 
 // Change applies one change to the object's metadata or spec with an optimistic lock. If it fails the object is left as

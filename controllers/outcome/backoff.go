@@ -51,7 +51,7 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 // passes by itself (Wait) begins with its own time and goes up to 2 min. A longer time in the outcome itself (the portal
 // asked for it) is kept.
 func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
-	if o.Kind == Done || o.Kind == Later {
+	if o.Kind == Done || o.Kind == Retry {
 		return o
 	}
 	b.mu.Lock()

@@ -15,11 +15,11 @@ func TestBackoffGrows(t *testing.T) {
 		if _, found := b.Recall("k", "a"); found {
 			t.Fatal("recalls what was never refused")
 		}
-		refusal := HoldFor(0, "Wrong", "correct it")
+		refusal := StallFor(0, "Wrong", "correct it")
 		for _, delay := range []time.Duration{30, 60, 120, 240, 480, 600, 600} {
 			delay *= time.Second
 			o := b.Refuse("k", "a", refusal)
-			if o.Kind != Hold || o.Reason != "Wrong" || o.Message != "correct it" {
+			if o.Kind != Stalled || o.Reason != "Wrong" || o.Message != "correct it" {
 				t.Fatalf("other words: %+v", o)
 			}
 			if o.After < delay || o.After > delay+delay/5 {
@@ -41,7 +41,7 @@ func TestBackoffGrows(t *testing.T) {
 func TestBackoffKnowsAttemptsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
-		b.Refuse("k", "a", HoldFor(0, "Wrong", ""))
+		b.Refuse("k", "a", StallFor(0, "Wrong", ""))
 		if _, found := b.Recall("k", "another"); found {
 			t.Error("another attempt has to wait")
 		}
@@ -49,15 +49,15 @@ func TestBackoffKnowsAttemptsApart(t *testing.T) {
 			t.Error("another key has to wait")
 		}
 		time.Sleep(time.Minute)
-		b.Refuse("k", "a", HoldFor(0, "Wrong", ""))
-		if o := b.Refuse("k", "another", HoldFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
+		b.Refuse("k", "a", StallFor(0, "Wrong", ""))
+		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
 			t.Errorf("another attempt starts at %s", o.After)
 		}
 		b.Forget("k")
 		if _, found := b.Recall("k", "another"); found {
 			t.Error("forgotten, and still refused")
 		}
-		if o := b.Refuse("k", "another", HoldFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
+		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
 			t.Errorf("after Forget it starts at %s", o.After)
 		}
 	})
@@ -80,7 +80,7 @@ func TestBackoffKeepsLongerTimes(t *testing.T) {
 // TestBackoffLetsOthersThrough: what went well, or has to wait for the rate limit only, is no refusal.
 func TestBackoffLetsOthersThrough(t *testing.T) {
 	var b Backoff
-	for _, o := range []Outcome{{}, Come(time.Minute)} {
+	for _, o := range []Outcome{{}, RetryAfter(time.Minute)} {
 		if got := b.Refuse("k", "a", o); got.After != o.After {
 			t.Errorf("%+v became %+v", o, got)
 		}
@@ -95,7 +95,7 @@ func TestBackoffForgetsInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
 		for range 100 {
-			b.Refuse(time.Now().String(), "a", HoldFor(0, "Wrong", ""))
+			b.Refuse(time.Now().String(), "a", StallFor(0, "Wrong", ""))
 			time.Sleep(10 * time.Minute)
 		}
 		if n := len(b.refused); n > 10 {
@@ -110,7 +110,7 @@ func TestBackoffSpreads(t *testing.T) {
 		var b Backoff
 		var soonest, latest time.Duration
 		for i := range 200 {
-			after := b.Refuse(string(rune('a'+i)), "a", HoldFor(0, "Wrong", "")).After
+			after := b.Refuse(string(rune('a'+i)), "a", StallFor(0, "Wrong", "")).After
 			if i == 0 {
 				soonest, latest = after, after
 			}

@@ -20,13 +20,13 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	switch o.Kind {
 	case Done:
 		Set(obj, conditionType, metav1.ConditionTrue, o)
-	case Wait, Hold:
+	case Wait, Stalled:
 		Set(obj, conditionType, metav1.ConditionFalse, o)
 	case Blocked:
 		Set(obj, conditionType, metav1.ConditionUnknown, o)
 	case Failed:
 		Set(obj, conditionType, metav1.ConditionUnknown, Outcome{Reason: infrav1.InternalErrorReason, Message: "please check the manager's log"})
-	case Later:
+	case Retry:
 	}
 }
 

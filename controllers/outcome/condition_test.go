@@ -27,9 +27,9 @@ func TestReport(t *testing.T) {
 		"done":                  {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Healthy"}},
 		"done with a reason":    {DoneBecause("Fine", "%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "3 of 3"}},
 		"wait":                  {WaitFor(time.Second, "Slow", "soon"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Slow", Message: "soon"}},
-		"hold":                  {HoldFor(0, "Wrong", "correct it"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Wrong", Message: "correct it"}},
+		"hold":                  {StallFor(0, "Wrong", "correct it"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Wrong", Message: "correct it"}},
 		"blocked":               {BlockedBy("First", "see the other"), metav1.Condition{Status: metav1.ConditionUnknown, Reason: "First", Message: "see the other"}},
-		"nothing to tell stays": {Come(time.Minute), before},
+		"nothing to tell stays": {RetryAfter(time.Minute), before},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestReportKeepsErrorsOut(t *testing.T) {
 // TestNoConditionBeforeThereIsSomethingToTell: waiting for the rate limit makes no condition either.
 func TestNoConditionBeforeThereIsSomethingToTell(t *testing.T) {
 	obj := &infrav1.PortalCluster{}
-	Report(obj, "Healthy", Come(time.Minute))
+	Report(obj, "Healthy", RetryAfter(time.Minute))
 	if got := obj.GetConditions(); len(got) != 0 {
 		t.Errorf("got %+v", got)
 	}

@@ -3,8 +3,8 @@
 // Package outcome says how a step of a reconcile ended, and turns that into a ctrl.Result in one place.
 //
 // A step never sleeps and never returns a bare error of the portal: it is done, it waits (for a time or for an event),
-// it is held until a person changes something, it comes back later without anything to tell, or it failed in a way
-// nobody foresaw. From maps the portal's errors; Backoff keeps a refused request from being sent again too soon.
+// it is stalled until a person changes something, it is retried later with nothing to report, or it failed unexpectedly.
+// From maps the portal's errors. Backoff keeps a refused request from being sent again too soon.
 package outcome
 
 import (
@@ -24,10 +24,10 @@ const (
 	Done Kind = iota
 	// Wait: the step is under way; it is looked at again after a time, or when something watched changes.
 	Wait
-	// Hold: only a person, or a change of the spec, gets the step further; it is tried again slowly, if at all.
-	Hold
-	// Later: nothing can be said now (no ticket yet, stale cache); conditions stay as they are.
-	Later
+	// Stalled: only a person or a change of the spec gets the step further. It is tried again slowly, if at all.
+	Stalled
+	// Retry: nothing can be said now (no ticket yet, stale cache). Conditions stay as they are.
+	Retry
 	// Blocked: another step has to get further first; conditions say Unknown.
 	Blocked
 	// Failed: something unexpected, to be logged.
@@ -52,7 +52,7 @@ func (o Outcome) IsDone() bool { return o.Kind == Done }
 
 // With returns the outcome with another reason and a message in front of its own.
 func (o Outcome) With(reason, format string, args ...any) Outcome {
-	if o.Kind == Later {
+	if o.Kind == Retry {
 		return o
 	}
 	o.Reason, o.Message = reason, fmt.Sprintf(format, args...)+": "+o.Message
@@ -86,9 +86,9 @@ func WaitFor(after time.Duration, reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Wait, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
 }
 
-// HoldFor waits for a person; after 0 means until something changes.
-func HoldFor(after time.Duration, reason, format string, args ...any) Outcome {
-	return Outcome{Kind: Hold, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+// StallFor waits for a person. After 0 means until something changes.
+func StallFor(after time.Duration, reason, format string, args ...any) Outcome {
+	return Outcome{Kind: Stalled, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
 }
 
 // BlockedBy waits for another step.
@@ -96,13 +96,15 @@ func BlockedBy(reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Blocked, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// Come comes back after a time, with nothing to tell.
-func Come(after time.Duration) Outcome { return Outcome{Kind: Later, After: max(after, time.Second)} }
+// RetryAfter looks again after a time, and has nothing to report.
+func RetryAfter(after time.Duration) Outcome {
+	return Outcome{Kind: Retry, After: max(after, time.Second)}
+}
 
 // Fail is an unexpected error. A conflict is none: somebody else wrote the object, so it is looked at again.
 func Fail(err error) Outcome {
 	if apierrors.IsConflict(err) {
-		return Come(0)
+		return RetryAfter(0)
 	}
 	return Outcome{Kind: Failed, Err: err}
 }

@@ -23,10 +23,10 @@ func TestResult(t *testing.T) {
 	}{
 		"nothing":                       {nil, ctrl.Result{}},
 		"done":                          {[]Outcome{{}}, ctrl.Result{}},
-		"an event will tell":            {[]Outcome{WaitFor(0, "R", "m"), HoldFor(0, "R", "m"), BlockedBy("R", "m")}, ctrl.Result{}},
-		"the soonest":                   {[]Outcome{WaitFor(time.Minute, "R", "m"), HoldFor(9*time.Second, "R", "m"), Come(30 * time.Second)}, at(9 * time.Second)},
+		"an event will tell":            {[]Outcome{WaitFor(0, "R", "m"), StallFor(0, "R", "m"), BlockedBy("R", "m")}, ctrl.Result{}},
+		"the soonest":                   {[]Outcome{WaitFor(time.Minute, "R", "m"), StallFor(9*time.Second, "R", "m"), RetryAfter(30 * time.Second)}, at(9 * time.Second)},
 		"no event between two times":    {[]Outcome{WaitFor(time.Minute, "R", "m"), WaitFor(0, "R", "m")}, at(time.Minute)},
-		"at once is a second":           {[]Outcome{Come(0)}, at(time.Second)},
+		"at once is a second":           {[]Outcome{RetryAfter(0)}, at(time.Second)},
 		"done may want to be looked at": {[]Outcome{{Kind: Done, After: time.Minute}}, at(time.Minute)},
 	}
 	for title, test := range tests {
@@ -48,7 +48,7 @@ func TestFirstError(t *testing.T) {
 		outcomes []Outcome
 		want     error
 	}{
-		"none":             {[]Outcome{{}, WaitFor(0, "R", "m"), HoldFor(0, "R", "m")}, nil},
+		"none":             {[]Outcome{{}, WaitFor(0, "R", "m"), StallFor(0, "R", "m")}, nil},
 		"conflict":         {[]Outcome{Fail(conflict)}, nil},
 		"wrapped conflict": {[]Outcome{Fail(fmt.Errorf("store: %w", conflict))}, nil},
 		"the first":        {[]Outcome{{}, Fail(conflict), Fail(odd), Fail(errors.New("other"))}, odd},
@@ -64,11 +64,11 @@ func TestFirstError(t *testing.T) {
 
 // TestWords: words in front are for those outcomes that say something.
 func TestWords(t *testing.T) {
-	hold := HoldFor(time.Minute, "R", "no %s", "room").Prefix("create %q", "a")
-	if diff := cmp.Diff(Outcome{Kind: Hold, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {
+	hold := StallFor(time.Minute, "R", "no %s", "room").Prefix("create %q", "a")
+	if diff := cmp.Diff(Outcome{Kind: Stalled, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {
 		t.Error(diff)
 	}
-	if got := Come(time.Minute).With("R", "words"); got.Reason != "" || got.Message != "" {
+	if got := RetryAfter(time.Minute).With("R", "words"); got.Reason != "" || got.Message != "" {
 		t.Errorf("an outcome without anything to tell says %+v", got)
 	}
 	if got := WaitFor(0, "R", "m").In(time.Minute).After; got != time.Minute {

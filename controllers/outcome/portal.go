@@ -11,11 +11,11 @@ import (
 
 const busyRetry = 10 * time.Second
 
-// From maps an error of the portal to what it means for a step. What a person has to change is a Hold, what passes by
-// itself a Wait; a "come back at t" of the account's governor is a Later and never shows as a failure.
+// From maps an error of the portal to what it means for a step. What a person has to change is a Stalled, what passes by
+// itself a Wait; a "come back at t" of the account's governor is a Retry and never shows as a failure.
 func From(err error) Outcome {
 	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) {
-		return Come(time.Until(at))
+		return RetryAfter(time.Until(at))
 	}
 	o := classify(err)
 	if at, ok := cloud.RetryAt(err); ok {
@@ -26,11 +26,11 @@ func From(err error) Outcome {
 
 func classify(err error) Outcome {
 	is := func(reason, do string) Outcome {
-		return HoldFor(0, reason, "%s; the portal says: %v", do, err)
+		return StallFor(0, reason, "%s; the portal says: %v", do, err)
 	}
 	switch {
 	case cloud.IsUnknownOutcome(err):
-		return HoldFor(0, infrav1.OutcomeUnknownReason, "the call was cut off: %v", err)
+		return StallFor(0, infrav1.OutcomeUnknownReason, "the call was cut off: %v", err)
 	case cloud.IsBusy(err):
 		return WaitFor(busyRetry, infrav1.PortalBusyReason, "another operation holds the portal cluster; waiting for it")
 	case cloud.IsMFARequired(err):

@@ -18,7 +18,7 @@ import (
 
 const password = "portal-password-9f2c"
 
-// TestFrom maps each class of the portal's errors: who has to act (Hold: a person, Wait: time), and under which reason.
+// TestFrom maps each class of the portal's errors: who has to act (Stalled: a person, Wait: time), and under which reason.
 func TestFrom(t *testing.T) {
 	tests := map[string]struct {
 		err    error
@@ -28,19 +28,19 @@ func TestFrom(t *testing.T) {
 		after  time.Duration
 	}{
 		"busy":              {&cloud.Error{Code: cloud.CodeResourceBusy, Status: 409}, Wait, infrav1.PortalBusyReason, "waiting for it", busyRetry},
-		"second factor":     {&cloud.Error{Code: cloud.CodeMFARequired, Status: 403}, Hold, infrav1.MFARequiredReason, "totpSeed", 0},
-		"token or password": {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401}, Hold, infrav1.UnauthorizedReason, "identity Secret", 0},
-		"right":             {&cloud.Error{Status: 403, Message: "no"}, Hold, infrav1.ForbiddenReason, "the right to do this", 0},
-		"quota":             {&cloud.Error{Code: cloud.CodeQuotaExceeded, Status: 422, Message: "50 at most"}, Hold, infrav1.QuotaExceededReason, "50 at most", 0},
-		"capacity":          {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Hold, infrav1.InsufficientCapacityReason, "trying again", 0},
-		"not found":         {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Hold, infrav1.NotFoundReason, "check the identifier", 0},
-		"invalid":           {&cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "zoneId"}, Hold, infrav1.RefusedReason, "zoneId", 0},
-		"not allowed":       {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Hold, infrav1.RefusedReason, "what the portal refuses", 0},
+		"second factor":     {&cloud.Error{Code: cloud.CodeMFARequired, Status: 403}, Stalled, infrav1.MFARequiredReason, "totpSeed", 0},
+		"token or password": {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401}, Stalled, infrav1.UnauthorizedReason, "identity Secret", 0},
+		"right":             {&cloud.Error{Status: 403, Message: "no"}, Stalled, infrav1.ForbiddenReason, "the right to do this", 0},
+		"quota":             {&cloud.Error{Code: cloud.CodeQuotaExceeded, Status: 422, Message: "50 at most"}, Stalled, infrav1.QuotaExceededReason, "50 at most", 0},
+		"capacity":          {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Stalled, infrav1.InsufficientCapacityReason, "trying again", 0},
+		"not found":         {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Stalled, infrav1.NotFoundReason, "check the identifier", 0},
+		"invalid":           {&cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "zoneId"}, Stalled, infrav1.RefusedReason, "zoneId", 0},
+		"not allowed":       {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Stalled, infrav1.RefusedReason, "what the portal refuses", 0},
 		"down":              {&cloud.Error{Status: 503}, Wait, infrav1.PortalUnavailableReason, "trying again", firstRetry},
-		"unknown code":      {&cloud.Error{Code: "TEAPOT", Status: 418, Message: "short and stout"}, Hold, infrav1.RefusedReason, "short and stout", 0},
+		"unknown code":      {&cloud.Error{Code: "TEAPOT", Status: 418, Message: "short and stout"}, Stalled, infrav1.RefusedReason, "short and stout", 0},
 		"unsupported":       {&cloud.Error{Status: 405}, Wait, infrav1.InternalErrorReason, "not understood", firstRetry},
 		"not the portal's":  {errors.New("odd"), Wait, infrav1.InternalErrorReason, "odd", firstRetry},
-		"wrapped":           {fmt.Errorf("list versions: %w", &cloud.Error{Status: 403}), Hold, infrav1.ForbiddenReason, "", 0},
+		"wrapped":           {fmt.Errorf("list versions: %w", &cloud.Error{Status: 403}), Stalled, infrav1.ForbiddenReason, "", 0},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestFromKeepsThePortalsTime(t *testing.T) {
 			t.Errorf("maintenance for a second: %+v", o)
 		}
 		limited := From(&cloud.Error{Code: cloud.CodeRateLimited, Status: 429, RetryAt: at})
-		if limited.Kind != Later || limited.Reason != "" || limited.After != 3*time.Minute {
+		if limited.Kind != Retry || limited.Reason != "" || limited.After != 3*time.Minute {
 			t.Errorf("rate limited: %+v, want nothing to tell and three minutes", limited)
 		}
 	})
@@ -81,18 +81,18 @@ func TestFromARealPortal(t *testing.T) {
 		kind   Kind
 		reason string
 	}{
-		"wrong password": {with: "another", kind: Hold, reason: infrav1.UnauthorizedReason},
+		"wrong password": {with: "another", kind: Stalled, reason: infrav1.UnauthorizedReason},
 		"no second factor": {
 			user: emulator.User{TOTPSeed: "JBSWY3DPEHPK3PXP"},
-			kind: Hold, reason: infrav1.MFARequiredReason,
+			kind: Stalled, reason: infrav1.MFARequiredReason,
 		},
 		"cut off": {
 			fault: &emulator.Fault{Method: "DELETE", Cut: true, After: true},
-			kind:  Hold, reason: infrav1.OutcomeUnknownReason,
+			kind:  Stalled, reason: infrav1.OutcomeUnknownReason,
 		},
 		"login down":   {fault: &emulator.Fault{Path: "/login", Status: 503}, kind: Wait, reason: infrav1.PortalUnavailableReason},
-		"not there":    {kind: Hold, reason: infrav1.NotFoundReason},
-		"rate limited": {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Later},
+		"not there":    {kind: Stalled, reason: infrav1.NotFoundReason},
+		"rate limited": {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Retry},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -124,11 +124,11 @@ func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.Portal
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return outcome.Come(0) // it went in between
+		return outcome.RetryAfter(0) // it went in between
 	case err != nil:
 		return outcome.Fail(fmt.Errorf("secret %s: %w", secret.Name, err))
 	case !metav1.IsControlledBy(secret, config):
-		return outcome.HoldFor(retryAfter, infrav1.DataSecretTakenReason,
+		return outcome.StallFor(retryAfter, infrav1.DataSecretTakenReason,
 			"Secret %s exists and belongs to something else; nothing is read from it or written to it: delete it if nobody needs it", secret.Name)
 	}
 	config.Status.DataSecretName = secret.Name

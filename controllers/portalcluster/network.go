@@ -22,7 +22,7 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 	}
 	op, err := operation.Load(s.portalCluster)
 	if err != nil {
-		return outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
+		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	}
 	if network.ID != "" {
 		s.networkID = network.ID

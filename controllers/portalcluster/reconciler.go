@@ -105,7 +105,7 @@ type scope struct {
 
 // newScope begins a pass. A step that is not reached has nothing to tell: least of all that all is well.
 func newScope(cluster *clusterv1.Cluster, portalCluster *infrav1.PortalCluster) *scope {
-	return &scope{cluster: cluster, portalCluster: portalCluster, identityReady: outcome.Come(0), networkReady: outcome.Come(0)}
+	return &scope{cluster: cluster, portalCluster: portalCluster, identityReady: outcome.RetryAfter(0), networkReady: outcome.RetryAfter(0)}
 }
 
 // Reconcile brings one PortalCluster a step further.
@@ -151,7 +151,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 
 // reconcilePlace settles VPC and network, once the portal accepts the identity.
 func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outcome {
-	if s.identityReady.Kind == outcome.Later {
+	if s.identityReady.Kind == outcome.Retry {
 		return s.identityReady
 	}
 	if !s.identityReady.IsDone() {

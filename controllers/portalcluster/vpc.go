@@ -29,7 +29,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("find VPC %q", vpc.Name))
 	}
 	if len(vpcs) != 1 {
-		return r.memory.Backoff.Refuse(key, attempt, outcome.HoldFor(0, infrav1.VPCNotFoundReason,
+		return r.memory.Backoff.Refuse(key, attempt, outcome.StallFor(0, infrav1.VPCNotFoundReason,
 			"%d VPCs of the account are named %q; there must be exactly one. Create it, or name another in a new PortalCluster", len(vpcs), vpc.Name))
 	}
 	s.vpcID = vpcs[0].ID

@@ -42,7 +42,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
 	o = s.after(r.machine(s).Start(ctx, op, newCreation(s, request)))
 	if s.refusedEmpty() && request.Size == 0 {
-		return outcome.Come(0) // the next request has one worker
+		return outcome.RetryAfter(0) // the next request has one worker
 	}
 	return operation.Progress(s.op, o, infrav1.CreatingReason)
 }
@@ -106,7 +106,7 @@ func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 	case err != nil && !cloud.IsUnsupported(err):
 		return outcome.From(err)
 	case len(found) > 0:
-		return outcome.HoldFor(0, infrav1.RefusedReason, "the portal has a cluster named %q already (id %s): set spec.clusterID to its id, "+
+		return outcome.StallFor(0, infrav1.RefusedReason, "the portal has a cluster named %q already (id %s): set spec.clusterID to its id, "+
 			"or choose another name", q.request.Name, found[0].ID)
 	}
 	return outcome.Outcome{}

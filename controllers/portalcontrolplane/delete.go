@@ -67,7 +67,7 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 	case s.op == nil && settled:
 		return outcome.Outcome{}
 	case s.op == nil:
-		return outcome.Come(0) // the creation failed: nothing is left to delete
+		return outcome.RetryAfter(0) // the creation failed: nothing is left to delete
 	}
 	return o
 }
@@ -123,7 +123,7 @@ func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outco
 	if !r.machine(s).Stranger(ctx) {
 		return outcome.Outcome{}
 	}
-	return outcome.HoldFor(o.After, infrav1.AccountChangedReason,
+	return outcome.StallFor(o.After, infrav1.AccountChangedReason,
 		"the portal does not know cluster %s, which user %s created: see to it that the identity Secret holds that user's credentials, "+
 			"or set spec.deletionPolicy to Retain if the cluster is gone", s.controlPlane.Spec.ClusterID, s.record.UserID)
 }

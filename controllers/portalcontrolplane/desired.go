@@ -158,7 +158,7 @@ func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerP
 		return one, outcome.Outcome{}
 	}
 	slices.Sort(all)
-	return one, outcome.HoldFor(0, infrav1.TemplatesDisagreeReason,
+	return one, outcome.StallFor(0, infrav1.TemplatesDisagreeReason,
 		"the portal makes all workers of a cluster alike, but the PortalMachineTemplates of the MachineDeployments differ (%s); make them agree",
 		strings.Join(all, "; "))
 }

@@ -71,7 +71,7 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 	if err != nil {
 		return outcome.Fail(err), true
 	}
-	return outcome.Come(0), true
+	return outcome.RetryAfter(0), true
 }
 
 // drift names the set of worker nodes if it is not of the size that the portal was asked for, or returns "".

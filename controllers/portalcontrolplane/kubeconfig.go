@@ -93,10 +93,10 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, key client.O
 	}
 	endpoint, err := endpointOf(config)
 	if err != nil {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
+		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
 	if err := r.storeKubeconfig(ctx, s, key, stored, missing, config); err != nil {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.HoldFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", key.Name, err))
+		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", key.Name, err))
 	}
 	if o := r.noteCluster(ctx, s, endpoint); !o.IsDone() {
 		return r.memory.Backoff.Refuse(backoffKey, attempt, o)

@@ -56,7 +56,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	o := r.start(ctx, s, op, scaling{s, to})
 	switch {
 	case s.refusedEmpty() && to == 0:
-		return outcome.Come(0) // decided again: one worker stays
+		return outcome.RetryAfter(0) // decided again: one worker stays
 	case o.IsDone():
 		return s.workersOutcome().In(o.After)
 	}
@@ -72,5 +72,5 @@ func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome
 	if o := s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
 		return o
 	}
-	return outcome.Come(0)
+	return outcome.RetryAfter(0)
 }

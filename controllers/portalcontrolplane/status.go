@@ -56,7 +56,7 @@ func (s *scope) updateStatus() {
 
 // reportUnreadable says why nothing is done, not even a deletion.
 func (s *scope) reportUnreadable() {
-	o := outcome.HoldFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable)
+	o := outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable)
 	if !s.controlPlane.DeletionTimestamp.IsZero() {
 		s.reportDeleting(o)
 		return
@@ -65,7 +65,7 @@ func (s *scope) reportUnreadable() {
 }
 
 func (s *scope) reportDeleting(o outcome.Outcome) {
-	if o.Kind == outcome.Later {
+	if o.Kind == outcome.Retry {
 		return
 	}
 	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionTrue, o)
@@ -80,7 +80,7 @@ func (s *scope) reportOperation() {
 	if s.op != nil {
 		running = metav1.ConditionTrue
 		o = outcome.Outcome{Reason: reason, Message: s.op.String() + jobOf(s.op)}
-		if polled.Kind == outcome.Hold || polled.Kind == outcome.Wait {
+		if polled.Kind == outcome.Stalled || polled.Kind == outcome.Wait {
 			o = outcome.Outcome{Reason: polled.Reason, Message: polled.Message}
 		}
 	}

@@ -70,7 +70,7 @@ func TestUpdateStatus(t *testing.T) {
 		"nothing reached yet":  {passed(func(s *scope) { s.outcomes = map[string]outcome.Outcome{} }), want{"Available": "False NotYetReported", "WorkersReady": ""}},
 		"a scale down runs":    {passed(inFlight(scaling)), want{"OperationInProgress": "True ScalingDown", "ScalingDown": "True ScalingDown", "ScalingUp": "False NotScalingUp"}},
 		"it is stuck": {
-			passed(inFlight(scaling), ended(infrav1.OperationInProgressCondition, outcome.HoldFor(0, infrav1.JobStuckReason, "ask"))),
+			passed(inFlight(scaling), ended(infrav1.OperationInProgressCondition, outcome.StallFor(0, infrav1.JobStuckReason, "ask"))),
 			want{"OperationInProgress": "True JobStuck", "ScalingDown": "True JobStuck"},
 		},
 		"a lost upgrade runs": {
@@ -85,7 +85,7 @@ func TestUpdateStatus(t *testing.T) {
 		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForCluster"}},
 		"deleting":      {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting"}},
 		"unreadable":    {passed(func(s *scope) { s.unreadable = errors.New("annotation x") }), want{"Available": "False AnnotationUnreadable", "WorkersReady": ""}},
-		"nothing to do": {passed(ended(infrav1.WorkersReadyCondition, outcome.Come(0))), want{"WorkersReady": ""}},
+		"nothing to do": {passed(ended(infrav1.WorkersReadyCondition, outcome.RetryAfter(0))), want{"WorkersReady": ""}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -96,7 +96,7 @@ func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
 	if deployments == 0 || concurrency > deployments {
 		return outcome.Outcome{}
 	}
-	return outcome.HoldFor(0, infrav1.UpgradeConcurrencyTooLowReason,
+	return outcome.StallFor(0, infrav1.UpgradeConcurrencyTooLowReason,
 		"set annotation %s of Cluster %s to a number above %d, the number of its MachineDeployments: the portal upgrades all nodes at once, "+
 			"so all MachineDeployments count as upgrading, and at %d the topology controller would not begin with the first of them",
 		clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation, cluster.Name, deployments, concurrency)
@@ -106,7 +106,7 @@ func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
 func (s *scope) upgradable() outcome.Outcome {
 	workers, reached := s.outcomes[infrav1.WorkersReadyCondition]
 	if !reached || workers.Kind == outcome.Blocked || workers.Kind == outcome.Failed {
-		return outcome.Come(0) // this pass has not read them: what was told stays
+		return outcome.RetryAfter(0) // this pass has not read them: what was told stays
 	}
 	version, wanted := s.controlPlane.Spec.Version, s.cluster.Spec.Topology.Version
 	var behind []string
@@ -116,14 +116,14 @@ func (s *scope) upgradable() outcome.Outcome {
 		}
 	}
 	if wanted != version && len(behind) > 0 && s.op == nil {
-		return outcome.HoldFor(0, infrav1.MachineDeploymentsBehindReason,
+		return outcome.StallFor(0, infrav1.MachineDeploymentsBehindReason,
 			"the ClusterClass has the upgrade to %s go by %s, where the nodes are now and these MachineDeployments are not: %s; the topology "+
 				"controller would skip them, and waits for them. Set their spec.template.spec.version to %s, and upgrade one minor at a time",
 			wanted, version, list(behind), version)
 	}
 	for _, n := range s.nodes {
 		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) {
-			return outcome.HoldFor(0, infrav1.KubeletVersionDiffersReason,
+			return outcome.StallFor(0, infrav1.KubeletVersionDiffersReason,
 				"Node %s reports version %s, and the topology controller compares that with %s as text: MachineDeployments never cease to count "+
 					"as upgrading. A Cluster that is to be upgraded has to be created with spec.topology.version %s", n.Name, kubelet, version, kubelet)
 		}

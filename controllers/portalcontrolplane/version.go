@@ -39,7 +39,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	switch s.behind(wanted) {
 	case 1:
 		running := equivalent(wanted, s.reached())
-		return outcome.HoldFor(0, infrav1.DowngradeNotSupportedReason,
+		return outcome.StallFor(0, infrav1.DowngradeNotSupportedReason,
 			"the cluster runs %s and the portal does not downgrade: set spec.version to %s or a later version", running, running)
 	case 0:
 		return outcome.DoneBecause(infrav1.VersionUpToDateReason, "")
@@ -243,7 +243,7 @@ func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (clou
 		names = append(names, "v"+strings.TrimPrefix(v.SemanticVersion, "v"))
 	}
 	slices.SortFunc(names, compareVersions)
-	return cloud.KubernetesVersion{}, outcome.HoldFor(offersAge, infrav1.VersionNotOfferedReason,
+	return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
 		"the portal does not offer %s; set spec.version to one of: %s", wanted, strings.Join(names, ", "))
 }
 

@@ -35,7 +35,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	for _, move := range s.plan.Moves {
 		if err := r.carryOut(ctx, s, move); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return outcome.Come(0) // it was changed: look again
+				return outcome.RetryAfter(0) // it was changed: look again
 			}
 			return outcome.Fail(fmt.Errorf("Machine %q, Node %q: %w", move.Machine, move.Node.Name, err))
 		}
@@ -49,7 +49,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	}
 	switch {
 	case s.plan.Observed:
-		return outcome.Come(0) // decided again with what was learned
+		return outcome.RetryAfter(0) // decided again with what was learned
 	case s.plan.Reached:
 		return r.scaleReached(ctx, s)
 	case s.plan.Scale:

@@ -52,7 +52,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 	workers := len(s.plan.Present)
 	switch {
 	case len(s.plan.Mismatched) > 0:
-		return outcome.HoldFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
+		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment. Its roll-out waits until then",
 			list(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case workers < s.desired.sum:

@@ -53,12 +53,13 @@ func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 	s.gone()
 }
 
-// TestCrashInsideUpgrade kills the manager between the portal's work and its answer.
+// TestCrashInsideUpgrade kills the manager between the portal's work and its answer. The next one takes half a minute to connect to the
+// workload cluster, so the upgrade takes longer.
 func TestCrashInsideUpgrade(t *testing.T) {
 	s := tell(t)
 	s.apply()
 	s.settled(2)
-	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, JobDelay: 40 * time.Second, Count: 1})
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, JobDelay: 2 * time.Minute, Count: 1})
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.Eventually(func() emulator.ClusterState { return s.portalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
 	box.KillManager()
