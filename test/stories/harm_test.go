@@ -31,20 +31,25 @@ const scalePath = "/kubernetes-clusters/*/scale"
 // TestFailedScaleDownKillsNoPod has the portal refuse a scale-down, fail it, finish half of it or lose it. The provider asks
 // again, and the nodes that it drained for the first request are still empty when the portal removes them.
 func TestFailedScaleDownKillsNoPod(t *testing.T) {
-	for title, fault := range map[string]emulator.Fault{
-		"job fails once":      {Job: emulator.JobFails, JobMessage: "an image is being copied", Count: 1},
-		"not allowed twice":   {Code: emulator.CodeOperationNotAllowed, Count: 2},
-		"quota exceeded once": {Code: emulator.CodeQuotaExceeded, Count: 1},
-		"job half finished":   {Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1},
-		"job forgotten":       {Job: emulator.JobForgotten, JobDelay: 20 * time.Second, Count: 1},
-		"answer lost":         {Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1},
+	for title, faults := range map[string][]emulator.Fault{
+		"job fails once":             {{Job: emulator.JobFails, JobMessage: "an image is being copied", Count: 1}},
+		"not allowed twice":          {{Code: emulator.CodeOperationNotAllowed, Count: 2}},
+		"quota exceeded once":        {{Code: emulator.CodeQuotaExceeded, Count: 1}},
+		"job half finished":          {{Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1}},
+		"job forgotten":              {{Job: emulator.JobForgotten, JobDelay: 20 * time.Second, Count: 1}},
+		"job forgotten and not done": {{ID: "forget", Job: emulator.JobForgotten, Count: 1}, {ID: "fail", Job: emulator.JobFails, Count: 1}},
+		"answer lost":                {{Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1}},
+		"answer lost and not done":   {{ID: "cut", Cut: true, After: true, Count: 1}, {ID: "fail", Job: emulator.JobFails, Count: 1}},
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			s := tell(t)
 			kept := s.sixWorkers()
-			fault.Method, fault.Path, fault.Scale = "POST", scalePath, emulator.ScaleDown
-			s.strike(fault)
+			for _, fault := range faults {
+				fault.ID += s.namespace
+				fault.Method, fault.Path, fault.Scale = "POST", scalePath, emulator.ScaleDown
+				s.strike(fault)
+			}
 			s.scale(3)
 			s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
 			s.noPodWasKilled(3)
