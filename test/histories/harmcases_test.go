@@ -230,6 +230,8 @@ func (l *life) remedy(machine string, node corev1.Node) {
 	m := machineOf(fmt.Sprintf("%s %s", machine, cmp.Or(node.Name, "-")))
 	l.machineChanged(&m, false)
 	m.DeletionTimestamp = &metav1.Time{Time: noon}
-	m.Status.Conditions = []metav1.Condition{{Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse}}
+	m.Status.Conditions = []metav1.Condition{{
+		Type: clusterv1.MachineOwnerRemediatedCondition, Status: metav1.ConditionFalse, LastTransitionTime: metav1.Now(),
+	}}
 	l.machineChanged(&m, false)
 }

@@ -20,7 +20,7 @@ const (
 	// bindGrace is how long a Ready node may be without a Machine during an upgrade while a Machine waits for one: the API server
 	// is replaced in the meantime, and both managers find that out by a retry.
 	bindGrace = 20 * time.Second
-	// shieldGrace is how long after the beginning of an upgrade a MachineHealthCheck may carry out what it had decided before.
+	// shieldGrace is how long after the beginning of an upgrade a MachineHealthCheck may go by what it read before.
 	shieldGrace = 5 * time.Second
 )
 
@@ -149,7 +149,8 @@ func (l *life) remediationSeen(m *clusterv1.Machine) {
 	if node.UID != "" && !isHealthy(&node) {
 		l.remediated[string(node.UID)] = m.Name
 	}
-	if !l.upgrading.IsZero() && time.Since(l.upgrading) > shieldGrace {
+	decided := conditions.GetLastTransitionTime(m, clusterv1.MachineOwnerRemediatedCondition)
+	if !l.upgrading.IsZero() && decided != nil && decided.After(l.upgrading.Add(shieldGrace)) {
 		l.wrong("Machine %s on %s was remediated while the portal upgraded the cluster", m.Name, m.Status.NodeRef.Name)
 	}
 }
