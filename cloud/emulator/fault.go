@@ -266,26 +266,28 @@ func (f *Fault) validate() error {
 		return errors.New("a probability is between 0 and 1")
 	case f.Status != 0 && (f.Status < 300 || f.Status > 599):
 		return fmt.Errorf("status %d is not one of a failure", f.Status)
-	case !slices.Contains(bodyFaults, f.Body):
-		return fmt.Errorf("body %q is not one of %q", f.Body, bodyFaults[1:])
-	case !slices.Contains(jobFaults, f.Job):
-		return fmt.Errorf("job %q is not one of %q", f.Job, jobFaults[1:])
 	case f.JobNodes > 0 && f.Job != JobFailsHalfway:
 		return fmt.Errorf("jobNodes goes with job %q alone", JobFailsHalfway)
-	case !slices.Contains(scaleDirections, f.Scale):
-		return fmt.Errorf("scale %q is not one of %q", f.Scale, scaleDirections[1:])
-	case f.UpgradeStyle != "" && !slices.Contains(upgradeStyles, f.UpgradeStyle):
-		return fmt.Errorf("upgradeStyle %q is not one of %q", f.UpgradeStyle, upgradeStyles)
 	case !f.strikes() && f.OthersPerMinute == 0:
 		return errors.New("it has no effect")
 	}
-	return nil
+	return errors.Join(
+		known("body", f.Body, bodyFaults), known("job", f.Job, jobFaults),
+		known("scale", f.Scale, scaleDirections), known("upgradeStyle", f.UpgradeStyle, upgradeStyles))
+}
+
+// known refuses a value that is neither empty nor in the list.
+func known[T ~string](name string, value T, list []T) error {
+	if value == "" || slices.Contains(list, value) {
+		return nil
+	}
+	return fmt.Errorf("%s %q is not one of %q", name, value, list)
 }
 
 var (
-	bodyFaults      = []BodyFault{"", BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
-	jobFaults       = []JobFault{"", JobStuck, JobFails, JobFailsHalfway, JobFailsLate, JobForgotten, JobWithoutID}
-	scaleDirections = []ScaleDirection{"", ScaleUp, ScaleDown}
+	bodyFaults      = []BodyFault{BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
+	jobFaults       = []JobFault{JobStuck, JobFails, JobFailsHalfway, JobFailsLate, JobForgotten, JobWithoutID}
+	scaleDirections = []ScaleDirection{ScaleUp, ScaleDown}
 )
 
 // strikes reports whether a fault does anything to calls.

@@ -45,7 +45,7 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	s.Eventually(func() string { return s.portalClusters()[0].Version }).Should(Equal("v1.36.3"))
 	s.settled(3)
 	s.Expect(stop()).To(BeEmpty(), "times when fewer than 2 of 3 workers were available for longer than %s", bindingTime)
-	s.Expect(uids(s.nodes())).NotTo(ContainElements(before), "all nodes are new")
+	s.Expect(uids(s.nodes())).NotTo(ContainElement(BeElementOf(before)), "all nodes are new")
 	s.Expect(s.machineNames()).To(Equal(machines), "no Machine was replaced")
 	s.Expect(s.changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
 	s.deleteAll()

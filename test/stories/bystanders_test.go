@@ -94,7 +94,7 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	s.Eventually(s.healthy).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(old)))), "it rolls out")
 	s.scale(1)
 	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(1), "it scales down")
-	s.Expect(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)()).To(waits, "the other one still waits")
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits, "the other one still waits")
 	for _, m := range s.machines() {
 		if m.Labels[clusterv1.MachineDeploymentNameLabel] == large.Name {
 			s.Expect(m.Status.NodeRef.IsDefined()).To(BeFalse(), "Machine %s holds no node", m.Name)
