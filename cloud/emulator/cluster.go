@@ -4,10 +4,12 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -199,7 +201,12 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 			return answer{}, err
 		}
 	}
-	leave := c.strike.leavesNodes()
+	faults, reaches := c.strike, cl.Size
+	if body.Size > cl.Size {
+		reaches += faults.share(body.Size - cl.Size)
+	} else {
+		reaches -= faults.share(cl.Size - body.Size)
+	}
 	if cl.JobID == "" {
 		cl.reserved = max(cl.Size, body.Size)
 	}
@@ -207,13 +214,28 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 		kind: JobScaleCluster, takes: p.opts.Durations.Scale,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
 			p.mu.Lock()
-			p.resize(cl, body.Size, leave)
+			p.resize(cl, reaches, faults.leavesNodes())
 			p.mu.Unlock()
 			err := p.reach(ctx, cl, takes)
 			p.unlock(cl, ClusterRunning)
 			return p.shown(cl), err
 		},
 	})
+}
+
+// scaleDirection is whether the call asks for more or for fewer workers than its cluster has; empty: neither. Callers hold mu.
+func (c *call) scaleDirection() ScaleDirection {
+	var body struct{ Size *int }
+	if c.route == nil || !strings.HasSuffix(c.route.pattern, "/scale") || json.Unmarshal(c.body, &body) != nil || body.Size == nil {
+		return ""
+	}
+	switch cl, err := c.portal.clusterOf(c); {
+	case err != nil || *body.Size == cl.Size:
+		return ""
+	case *body.Size > cl.Size:
+		return ScaleUp
+	}
+	return ScaleDown
 }
 
 // deleteCluster answers DELETE /kubernetes-clusters/{cluster_id}. Its volumes stay (Kubernetes endpoints 3).

@@ -93,4 +93,19 @@
 // with [Options], from a file of the command portal-emulator ([ParseFaults]), through [Portal.Inject], or over the
 // admin listener ([Portal.ListenAdmin]), which is plain HTTP on loopback, apart from the portal. A busy resource, a
 // full platform or an exhausted quota is a fault with that Code.
+//
+// A portal that goes wrong for a long time is a fault with a Count or a duration (For). Scale has the fault strike only
+// requests for fewer workers, or for more. So these scale-downs are refused twice, then fail for five minutes, and then
+// remove one node each and fail; what follows works:
+//
+//	[{"path": "/kubernetes-clusters/*/scale", "scale": "down", "count": 2, "code": "OPERATION_NOT_ALLOWED"},
+//	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "5m", "job": "failed"},
+//	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "8m", "job": "failed-halfway", "jobNodes": 1}]
+//
+// # Pods on removed machines
+//
+// The portal drains nothing: a machine that it removes takes its Pods with it. The journal's entry of a removed node has a
+// [Removal], if there are real workload clusters: which job removed it, whether its Node was cordoned, and which Pods a drain
+// would still have had to evict at that moment. Judges of a client read it: a scale-down that removes a machine with Pods has
+// killed them.
 package emulator

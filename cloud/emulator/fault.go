@@ -27,10 +27,15 @@ type Fault struct {
 	Method  string `json:"method,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Account string `json:"account,omitempty"`
+	// Scale selects only calls that scale a cluster in that direction.
+	Scale ScaleDirection `json:"scale,omitempty"`
 	// Nth is the first of the selected calls that is struck, counted from 1; those before it are spared.
 	Nth int `json:"nth,omitempty"`
 	// Count is how many calls are struck; 0 is all.
 	Count int `json:"count,omitempty"`
+	// For is how long calls are struck, from the first one that is; 0 is until the fault is removed. With Count, what
+	// comes first ends it.
+	For time.Duration `json:"-"`
 	// Probability with which each of them is struck, from the portal's seed; 0 is always.
 	Probability float64 `json:"probability,omitempty"`
 
@@ -56,10 +61,15 @@ type Fault struct {
 	// JobCode and JobMessage are the failed job's error. Default: INTERNAL_ERROR.
 	JobCode    string `json:"jobCode,omitempty"`
 	JobMessage string `json:"jobMessage,omitempty"`
+	// JobNodes is how many nodes a job that fails half way (JobFailsHalfway) adds, removes or upgrades before. Default: half of
+	// what it was to do, rounded down.
+	JobNodes int `json:"jobNodes,omitempty"`
 	// JobDelay is added to the job's duration.
 	JobDelay time.Duration `json:"-"`
 	// LeaveNodes has the job, a scale-down, remove machines and leave their Node objects behind.
 	LeaveNodes bool `json:"leaveNodes,omitempty"`
+	// UpgradeStyle is what the job, an upgrade, does to each node, instead of Options.UpgradeStyle.
+	UpgradeStyle UpgradeStyle `json:"upgradeStyle,omitempty"`
 
 	// RevokeToken ends the token that the call shows.
 	RevokeToken bool `json:"revokeToken,omitempty"`
@@ -69,6 +79,15 @@ type Fault struct {
 	// fault is there. It strikes no calls.
 	OthersPerMinute int `json:"othersPerMinute,omitempty"`
 }
+
+// ScaleDirection is whether a scale request asks for more workers than there are, or for fewer.
+type ScaleDirection string
+
+// The directions.
+const (
+	ScaleUp   ScaleDirection = "up"
+	ScaleDown ScaleDirection = "down"
+)
 
 // BodyFault is how an answer's body is spoiled.
 type BodyFault string
@@ -86,11 +105,12 @@ type JobFault string
 
 // The ways in which jobs go wrong.
 const (
-	JobStuck     JobFault = "stuck"       // running, until the fault is removed; then it goes on
-	JobFails     JobFault = "failed"      // at its end, and nothing was done
-	JobFailsLate JobFault = "failed-late" // at its end, and everything was done; a created cluster stays, as Failed
-	JobForgotten JobFault = "forgotten"   // it goes on, and GET /jobs says 404
-	JobWithoutID JobFault = "without-id"  // it succeeds with an empty result
+	JobStuck        JobFault = "stuck"          // running, until the fault is removed; then it goes on
+	JobFails        JobFault = "failed"         // at its end, and nothing was done
+	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes; other jobs fail late
+	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done; a created cluster stays, as Failed
+	JobForgotten    JobFault = "forgotten"      // it goes on, and GET /jobs says 404
+	JobWithoutID    JobFault = "without-id"     // it succeeds with an empty result
 )
 
 // armed is a fault and what it did so far.
@@ -98,6 +118,7 @@ type armed struct {
 	Fault
 	calls int           // selected
 	hits  int           // struck
+	since time.Time     // of the first hit
 	gone  chan struct{} // closed when the fault is removed
 }
 
@@ -110,6 +131,7 @@ type FaultState struct {
 
 // faultTimes are a fault's durations as text, such as "1m30s", in JSON.
 type faultTimes struct {
+	ForText       string `json:"for,omitempty"`
 	DelayText     string `json:"delay,omitempty"`
 	RetryText     string `json:"retryAfter,omitempty"`
 	JobDelayText  string `json:"jobDelay,omitempty"`
@@ -129,7 +151,7 @@ func (f Fault) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		plainFault
 		faultTimes
-	}{plainFault(f), faultTimes{text(f.Delay), text(f.RetryAfter), text(f.JobDelay), text(f.ClockSkew)}})
+	}{plainFault(f), faultTimes{text(f.For), text(f.Delay), text(f.RetryAfter), text(f.JobDelay), text(f.ClockSkew)}})
 }
 
 // UnmarshalJSON reads durations as text and refuses unknown members.
@@ -145,6 +167,7 @@ func (f *Fault) UnmarshalJSON(data []byte) error {
 	}
 	*f = Fault(in.plainFault)
 	return errors.Join(
+		parseDuration("for", in.ForText, &f.For),
 		parseDuration("delay", in.DelayText, &f.Delay),
 		parseDuration("retryAfter", in.RetryText, &f.RetryAfter),
 		parseDuration("jobDelay", in.JobDelayText, &f.JobDelay),
@@ -233,7 +256,7 @@ func (p *Portal) Faults() []FaultState {
 
 func (f *Fault) validate() error {
 	_, badPath := path.Match(f.pattern(), "/")
-	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute)), f.Delay, f.RetryAfter, f.JobDelay)
+	least := min(time.Duration(min(f.Nth, f.Count, f.OthersPerMinute, f.JobNodes)), f.For, f.Delay, f.RetryAfter, f.JobDelay)
 	switch {
 	case badPath != nil:
 		return fmt.Errorf("path %q is not a pattern", f.Path)
@@ -243,25 +266,34 @@ func (f *Fault) validate() error {
 		return errors.New("a probability is between 0 and 1")
 	case f.Status != 0 && (f.Status < 300 || f.Status > 599):
 		return fmt.Errorf("status %d is not one of a failure", f.Status)
-	case !slices.Contains(bodyFaults, f.Body):
-		return fmt.Errorf("body %q is not one of %q", f.Body, bodyFaults[1:])
-	case !slices.Contains(jobFaults, f.Job):
-		return fmt.Errorf("job %q is not one of %q", f.Job, jobFaults[1:])
+	case f.JobNodes > 0 && f.Job != JobFailsHalfway:
+		return fmt.Errorf("jobNodes goes with job %q alone", JobFailsHalfway)
 	case !f.strikes() && f.OthersPerMinute == 0:
 		return errors.New("it has no effect")
 	}
-	return nil
+	return errors.Join(
+		known("body", f.Body, bodyFaults), known("job", f.Job, jobFaults),
+		known("scale", f.Scale, scaleDirections), known("upgradeStyle", f.UpgradeStyle, upgradeStyles))
+}
+
+// known refuses a value that is neither empty nor in the list.
+func known[T ~string](name string, value T, list []T) error {
+	if value == "" || slices.Contains(list, value) {
+		return nil
+	}
+	return fmt.Errorf("%s %q is not one of %q", name, value, list)
 }
 
 var (
-	bodyFaults = []BodyFault{"", BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
-	jobFaults  = []JobFault{"", JobStuck, JobFails, JobFailsLate, JobForgotten, JobWithoutID}
+	bodyFaults      = []BodyFault{BodyTruncated, BodyInterrupted, BodyHTML, BodyEmpty}
+	jobFaults       = []JobFault{JobStuck, JobFails, JobFailsHalfway, JobFailsLate, JobForgotten, JobWithoutID}
+	scaleDirections = []ScaleDirection{ScaleUp, ScaleDown}
 )
 
 // strikes reports whether a fault does anything to calls.
 func (f *Fault) strikes() bool {
 	return cmp.Or(f.Delay, f.JobDelay, f.ClockSkew) != 0 || f.Status != 0 || f.Code != "" || f.Cut || f.Body != "" ||
-		f.Job != "" || f.LeaveNodes || f.RevokeToken
+		f.Job != "" || f.LeaveNodes || f.UpgradeStyle != "" || f.RevokeToken
 }
 
 var templateParameter = regexp.MustCompile(`\{[^/]*\}`)
@@ -269,9 +301,12 @@ var templateParameter = regexp.MustCompile(`\{[^/]*\}`)
 // pattern is the path as path.Match reads it.
 func (f *Fault) pattern() string { return templateParameter.ReplaceAllString(f.Path, "*") }
 
-// selects reports whether a call is one of the fault's.
+// selects reports whether a call is one of the fault's. Callers hold mu.
 func (f *Fault) selects(c *call) bool {
 	if f.Method != "" && f.Method != c.request.Method || f.Account != "" && f.Account != c.account {
+		return false
+	}
+	if f.Scale != "" && f.Scale != c.scaleDirection() {
 		return false
 	}
 	match, _ := path.Match(f.pattern(), c.localPath()) // validated
@@ -288,16 +323,24 @@ func (p *Portal) hit(c *call) strike {
 			continue
 		}
 		a.calls++
-		if a.calls < a.Nth || a.Count > 0 && a.hits >= a.Count {
+		if a.calls < a.Nth || a.spent() {
 			continue
 		}
 		if a.Probability > 0 && p.dice.Float64() >= a.Probability {
 			continue
 		}
 		a.hits++
+		if a.since.IsZero() {
+			a.since = time.Now()
+		}
 		s = append(s, a)
 	}
 	return s
+}
+
+// spent reports whether the fault has struck as often, or for as long, as it was to.
+func (a *armed) spent() bool {
+	return a.Count > 0 && a.hits >= a.Count || a.For > 0 && a.hits > 0 && time.Since(a.since) >= a.For
 }
 
 // refusal is what the fault answers instead of the portal; nil if it does not.

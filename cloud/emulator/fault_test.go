@@ -334,6 +334,8 @@ func TestFaultsThatCannotBe(t *testing.T) {
 	for _, f := range []emulator.Fault{
 		{}, {Path: "/vpcs"}, {ID: "first", Cut: true}, {Cut: true, Path: "["}, {Status: 200}, {Status: 600}, {Cut: true, Nth: -1},
 		{Cut: true, Probability: 2}, {Body: "garbled"}, {Job: "lost"}, {Delay: -1}, {OthersPerMinute: -1},
+		{Scale: emulator.ScaleDown}, {Cut: true, Scale: "sideways"}, {Cut: true, For: -1}, {For: time.Minute}, {UpgradeStyle: "slowly"},
+		{JobNodes: 1}, {Job: emulator.JobFails, JobNodes: 1}, {Job: emulator.JobFailsHalfway, JobNodes: -1},
 	} {
 		if err := p.Inject(f); err == nil {
 			t.Errorf("%+v was accepted", f)
@@ -351,9 +353,10 @@ func TestFaultsThatCannotBe(t *testing.T) {
 func TestParseFaults(t *testing.T) {
 	want := []emulator.Fault{
 		{
-			ID: "a", Method: "POST", Path: "/vpcs", Account: "main", Nth: 2, Count: 3, Probability: 0.5, After: true, Delay: 90 * time.Second,
+			ID: "a", Method: "POST", Path: "/vpcs", Account: "main", Scale: emulator.ScaleDown, Nth: 2, Count: 3, For: time.Hour, Probability: 0.5, After: true, Delay: 90 * time.Second,
 			Status: 500, Code: "X", Message: "m", Field: "f", RetryAfter: time.Second, Cut: true, Body: emulator.BodyHTML,
 			Job: emulator.JobStuck, JobCode: "Y", JobMessage: "n", JobDelay: time.Minute, LeaveNodes: true, RevokeToken: true,
+			JobNodes: 2, UpgradeStyle: emulator.UpgradeSurge,
 			ClockSkew: -time.Hour, OthersPerMinute: 100,
 		},
 		{ID: "b", Cut: true},
@@ -370,7 +373,7 @@ func TestParseFaults(t *testing.T) {
 	if diff := cmp.Diff([]emulator.Fault{{Delay: 90 * time.Second, Path: "/jobs/*"}}, one); err != nil || diff != "" {
 		t.Errorf("%v\n%s", err, diff)
 	}
-	for _, bad := range []string{`{"dealy":"1s"}`, `{"delay":5}`, `{"delay":"soon"}`, `[{"cut":true},]`, ``, `"cut"`} {
+	for _, bad := range []string{`{"dealy":"1s"}`, `{"delay":5}`, `{"for":"soon"}`, `{"for":60}`, `{"delay":"soon"}`, `[{"cut":true},]`, ``, `"cut"`} {
 		if _, err := emulator.ParseFaults([]byte(bad)); err == nil && bad != "" {
 			t.Errorf("%s was accepted", bad)
 		}

@@ -35,6 +35,8 @@ type Entry struct {
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
 	Detail string `json:"detail,omitempty"`
+	// Removal is set where a node is removed whose machine was seen by Kubernetes: not at a cluster's deletion.
+	Removal *Removal `json:"removal,omitempty"`
 }
 
 // IsRequest tells requests from changes of state.

@@ -12,9 +12,9 @@ import (
 )
 
 // applyWorkload makes a cluster so, where there are real ones.
-func (p *Portal) applyWorkload(ctx context.Context, want Workload) error {
+func (p *Portal) applyWorkload(ctx context.Context, want Workload) ([]Removal, error) {
 	if p.opts.Workloads == nil {
-		return nil
+		return nil, nil
 	}
 	return p.opts.Workloads.Apply(ctx, want)
 }

@@ -26,6 +26,7 @@ type node struct {
 	Node
 	up      bool
 	leaving bool
+	removal *Removal // how its machine was removed; nil: it was not, or nobody knows
 }
 
 // controls are a cluster's control nodes, oldest first.
@@ -117,18 +118,21 @@ func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) er
 	p.mu.Lock()
 	want := Workload{ID: cl.ID, Name: cl.Name, Version: cl.serverVersion, Nodes: cl.present()}
 	p.mu.Unlock()
-	if err := pace(ctx, takes, func() error { return p.applyWorkload(ctx, want) }); err != nil {
+	err := pace(ctx, takes, func() error {
+		removals, err := p.applyWorkload(ctx, want)
+		p.witness(cl, removals)
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range cl.nodes {
 		switch {
-		case n.leaving && n.Gone:
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID + ", its Node object stays"})
-			n.leaving = false
 		case n.leaving:
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
+			p.record(cl.removed(n))
+			n.leaving = !n.Gone // a Node object that stays behind stays in the books
 		case !n.up && !n.Gone:
 			n.up = true
 			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})
@@ -136,6 +140,35 @@ func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) er
 	}
 	cl.nodes = slices.DeleteFunc(cl.nodes, func(n *node) bool { return n.leaving })
 	return nil
+}
+
+// witness keeps what is known of machines that were removed until the journal says that they are. A job that fails in
+// between leaves that to the next one.
+func (p *Portal) witness(cl *cluster, removals []Removal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range removals {
+		if j := p.jobsByID[cl.JobID]; j != nil {
+			r.By = j.Kind
+		}
+		for _, n := range cl.nodes {
+			if n.ID == r.Machine && n.removal == nil {
+				n.removal = &r
+			}
+		}
+	}
+}
+
+// removed is the journal's entry of a machine that is gone.
+func (cl *cluster) removed(n *node) Entry {
+	e := Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID, Removal: n.removal}
+	if n.Gone {
+		e.Detail += ", its Node object stays"
+	}
+	if n.removal != nil {
+		e.Detail += ": " + n.removal.String()
+	}
+	return e
 }
 
 // pace does something that takes at least as long as given.

@@ -179,3 +179,66 @@ func TestNodesLeftBehind(t *testing.T) {
 		}
 	})
 }
+
+// TestRemovalsAreJournaled with what Kubernetes saw: by a scale-down, by an upgrade that replaces nodes, and of a machine whose
+// Node object stays. What nobody saw is not made up.
+func TestRemovalsAreJournaled(t *testing.T) {
+	seen := func(n emulator.Node) emulator.Removal {
+		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}
+	}
+	for name, test := range map[string]struct {
+		census func(emulator.Node) emulator.Removal
+		fault  emulator.Fault
+		do     func(c *caller, id string)
+		want   []string
+	}{
+		"scale": {seen, emulator.Fault{}, func(c *caller, id string) { c.scale(id, 1) },
+			[]string{"demo-w-2 cluster-1: cordoned, ran default/on-demo-w-2 by scale cluster"}},
+		"Node object stays": {seen, emulator.Fault{LeaveNodes: true}, func(c *caller, id string) { c.scale(id, 1) },
+			[]string{"demo-w-2 cluster-1, its Node object stays: cordoned, ran default/on-demo-w-2 by scale cluster"}},
+		"upgrade": {seen, emulator.Fault{}, func(c *caller, id string) { c.upgrade(id, "v1.35.6") }, []string{
+			"demo-c-1 cluster-1: cordoned, ran default/on-demo-c-1 by upgrade cluster",
+			"demo-w-1 cluster-1: cordoned, ran default/on-demo-w-1 by upgrade cluster",
+			"demo-w-2 cluster-1: cordoned, ran default/on-demo-w-2 by upgrade cluster",
+		}},
+		"nobody saw it": {nil, emulator.Fault{}, func(c *caller, id string) { c.scale(id, 1) }, []string{"demo-w-2 cluster-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			options := emulator.Options{Workloads: &ledger{census: test.census}, ReuseNodeNames: true, UpgradeStyle: emulator.UpgradeReplace}
+			bubble(t, options, func(t *testing.T, p *emulator.Portal, c *caller) {
+				id := c.create(c.newCluster(2))
+				if test.fault.LeaveNodes {
+					inject(t, p, test.fault)
+				}
+				test.do(c, id)
+				got := []string{}
+				for _, e := range p.Journal() {
+					if e.To != "removed" {
+						continue
+					}
+					text := e.ID + " " + strings.ReplaceAll(e.Detail, id, "cluster-1")
+					if e.Removal != nil {
+						text += " by " + string(e.Removal.By)
+					}
+					got = append(got, text)
+				}
+				if diff := cmp.Diff(test.want, got); diff != "" {
+					t.Errorf("removed (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+// TestRemovalText names what a person looks for.
+func TestRemovalText(t *testing.T) {
+	for want, r := range map[string]emulator.Removal{
+		"schedulable, not Ready": {},
+		"cordoned":               {Cordoned: true, Ready: true},
+		"schedulable, ran a/b c/d, was deleting e/f": {Ready: true, Pods: []string{"a/b", "c/d"}, Terminating: []string{"e/f"}},
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -139,7 +139,34 @@ func (s strike) jobDelay() time.Duration {
 }
 
 func (s strike) failEarly() error { return s.failure(JobFails) }
-func (s strike) failLate() error  { return s.failure(JobFailsLate) }
+
+// failLate is the error of a job that did its work, or the share of it that it was to do.
+func (s strike) failLate() error {
+	if err := s.failure(JobFailsHalfway); err != nil {
+		return err
+	}
+	return s.failure(JobFailsLate)
+}
+
+// share is how many of so many nodes the job gets to; all, unless it fails half way.
+func (s strike) share(nodes int) int {
+	failing := s.any(func(a *armed) bool { return a.Job == JobFailsHalfway })
+	switch {
+	case failing == nil:
+		return nodes
+	case failing.JobNodes == 0:
+		return nodes / 2
+	}
+	return min(failing.JobNodes, nodes)
+}
+
+// upgradeStyle is what the upgrade does to each node.
+func (s strike) upgradeStyle(otherwise UpgradeStyle) UpgradeStyle {
+	if other := s.any(func(a *armed) bool { return a.UpgradeStyle != "" }); other != nil {
+		return other.UpgradeStyle
+	}
+	return otherwise
+}
 
 // failure is the error of a job that faults let fail in the given way.
 func (s strike) failure(how JobFault) error {

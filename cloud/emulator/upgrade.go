@@ -47,11 +47,12 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 		return answer{}, invalid("kubernetesVersionId", "the cluster runs %s: it cannot go back to %s", cl.serverVersion, to.SemanticVersion).
 			as(http.StatusUnprocessableEntity)
 	}
+	faults := c.strike
 	return p.operate(c, cl, ClusterUpgrading, cl.Version+" → "+to.SemanticVersion, order{
 		kind: JobUpgradeCluster, takes: p.opts.Durations.Upgrade,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
-			err := p.upgradeNodes(ctx, cl, to.SemanticVersion, takes)
-			if err == nil {
+			complete, err := p.upgradeNodes(ctx, cl, upgrade{to.SemanticVersion, takes, faults})
+			if complete {
 				p.mu.Lock()
 				cl.Version, cl.VersionID = to.SemanticVersion, to.ID
 				p.mu.Unlock()
@@ -62,43 +63,53 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 	})
 }
 
-// upgradeNodes goes through the nodes one at a time: control nodes first, then workers (Kubernetes endpoints 2). The
-// API server follows with the first control node, since kubelets must not be newer than it.
-func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, version string, takes time.Duration) error {
-	p.mu.Lock()
-	todo := slices.DeleteFunc(append(cl.controls(), cl.workers()...), func(n *node) bool { return n.Version == version })
-	cl.serverVersion = version
-	p.mu.Unlock()
-	if len(todo) == 0 {
-		return p.reach(ctx, cl, takes)
-	}
-	each := takes / time.Duration(len(todo))
-	for _, n := range todo {
-		if err := p.upgradeNode(ctx, cl, n, version, each); err != nil {
-			return err
-		}
-	}
-	return nil
+// upgrade is what a job does to nodes.
+type upgrade struct {
+	version string
+	takes   time.Duration // all of them together, or one
+	faults  strike
 }
 
-func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, version string, takes time.Duration) error {
+// upgradeNodes goes through the nodes one at a time: control nodes first, then workers (Kubernetes endpoints 2). The
+// API server follows with the first control node, since kubelets must not be newer than it. It reports whether it got to all.
+func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, u upgrade) (complete bool, err error) {
 	p.mu.Lock()
-	if p.opts.UpgradeStyle == UpgradeInPlace {
+	todo := slices.DeleteFunc(append(cl.controls(), cl.workers()...), func(n *node) bool { return n.Version == u.version })
+	cl.serverVersion = u.version
+	p.mu.Unlock()
+	if len(todo) == 0 {
+		err := p.reach(ctx, cl, u.takes)
+		return err == nil, err
+	}
+	u.takes /= time.Duration(len(todo))
+	share := u.faults.share(len(todo))
+	for _, n := range todo[:share] {
+		if err := p.upgradeNode(ctx, cl, n, u); err != nil {
+			return false, err
+		}
+	}
+	return share == len(todo), nil
+}
+
+func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, u upgrade) error {
+	style, takes := u.faults.upgradeStyle(p.opts.UpgradeStyle), u.takes
+	p.mu.Lock()
+	if style == UpgradeInPlace {
 		before := n.Version
-		n.Version = version
+		n.Version = u.version
 		p.mu.Unlock()
 		err := p.reach(ctx, cl, takes)
 		if err == nil {
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: version, Detail: cl.ID})
+			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: u.version, Detail: cl.ID})
 		}
 		return err
 	}
 	name := n.Name
-	if p.opts.UpgradeStyle != UpgradeRecreate {
+	if style != UpgradeRecreate {
 		name = p.nodeName(cl, n.ControlPlane)
 	}
-	p.addNodeNamed(cl, name, n.ControlPlane).Version = version
-	if p.opts.UpgradeStyle == UpgradeSurge {
+	p.addNodeNamed(cl, name, n.ControlPlane).Version = u.version
+	if style == UpgradeSurge {
 		p.mu.Unlock()
 		takes /= 2
 		if err := p.reach(ctx, cl, takes); err != nil {

@@ -2,15 +2,20 @@
 
 package emulator
 
-import "context"
+import (
+	"context"
+	"strings"
+	"time"
+)
 
 // Workloads runs the Kubernetes clusters that the portal sells. The emulator decides what exists (versions, nodes,
 // victims); Workloads makes it so. Package workload backs it with real API servers; without one the clusters
 // exist in the portal's books only.
 type Workloads interface {
 	// Apply brings the cluster to the given state and returns when it is reached: API server answering at
-	// Version, the given nodes registered and Ready, no others. It creates the cluster on its first call.
-	Apply(ctx context.Context, cluster Workload) error
+	// Version, the given nodes registered and Ready, no others. It creates the cluster on its first call. It returns the
+	// machines that it removed, also with an error.
+	Apply(ctx context.Context, cluster Workload) ([]Removal, error)
 	// Kubeconfig returns an administrator's kubeconfig file of the cluster.
 	Kubeconfig(ctx context.Context, clusterID string) ([]byte, error)
 	// Delete removes the cluster with all it holds; unknown ids are no error.
@@ -33,4 +38,34 @@ type Node struct {
 	Version      string `json:"version"`                // of the kubelet, for example "v1.36.3"
 	ProviderID   string `json:"providerID,omitempty"`   // empty: the Node has none
 	Gone         bool   `json:"gone,omitempty"`         // the machine is no more, its Node object stays behind (NotReady after a while)
+}
+
+// Removal is how Kubernetes saw a machine at the moment when the portal removed it. The portal drains nothing by itself, so a
+// Pod in Pods was killed.
+type Removal struct {
+	Machine     string    `json:"machine"` // Node.ID
+	At          time.Time `json:"at"`
+	By          JobKind   `json:"by,omitempty"`          // the job that removed it; set by the portal
+	Cordoned    bool      `json:"cordoned"`              // the Node was unschedulable
+	Ready       bool      `json:"ready"`                 // the Node was Ready
+	Pods        []string  `json:"pods,omitempty"`        // that ran on it, as namespace/name, without those of DaemonSets and static ones
+	Terminating []string  `json:"terminating,omitempty"` // the same, of Pods that were being deleted already
+}
+
+// String describes the removal in a few words.
+func (r Removal) String() string {
+	text := "schedulable"
+	if r.Cordoned {
+		text = "cordoned"
+	}
+	if !r.Ready {
+		text += ", not Ready"
+	}
+	if len(r.Pods) > 0 {
+		text += ", ran " + strings.Join(r.Pods, " ")
+	}
+	if len(r.Terminating) > 0 {
+		text += ", was deleting " + strings.Join(r.Terminating, " ")
+	}
+	return text
 }

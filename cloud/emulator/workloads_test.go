@@ -16,24 +16,33 @@ import (
 
 // ledger is a Workloads that writes down what it is asked for, and takes its time.
 type ledger struct {
-	takes time.Duration
-	fails error // of Apply
+	takes  time.Duration
+	fails  error                                // of Apply
+	census func(emulator.Node) emulator.Removal // of a machine that is no longer wanted, or only its Node object; nil: none
 
 	mu      sync.Mutex
 	applied []emulator.Workload
 	deleted []string
 }
 
-func (l *ledger) Apply(ctx context.Context, w emulator.Workload) error {
+func (l *ledger) Apply(ctx context.Context, w emulator.Workload) (removed []emulator.Removal, err error) {
 	select {
 	case <-time.After(l.takes):
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.census != nil && len(l.applied) > 0 {
+		for _, n := range l.applied[len(l.applied)-1].Nodes {
+			stays := slices.ContainsFunc(w.Nodes, func(now emulator.Node) bool { return now.ID == n.ID && now.Gone == n.Gone })
+			if !stays {
+				removed = append(removed, l.census(n))
+			}
+		}
+	}
 	l.applied = append(l.applied, w)
-	return l.fails
+	return removed, l.fails
 }
 
 func (l *ledger) Kubeconfig(_ context.Context, id string) ([]byte, error) {

@@ -40,6 +40,13 @@ var acts = []act{
 	{"node fails", 2, true, (*life).failNode},
 	{"drains blocked", 2, true, (*life).block},
 	{"portal fault", 4, true, (*life).fault},
+	{"hardship", 4, true, (*life).hardship},
+	{"slow upgrade", 1, true, (*life).slowUpgrade},
+	{"delete Machine and scale", 3, false, (*life).deleteAndShrink},
+	{"portal's pages", 2, false, (*life).onThePages},
+	{"budget", 2, true, (*life).budget},
+	{"node in trouble", 2, true, (*life).troubleNode},
+	{"mismatching deployment", 1, false, (*life).mismatch},
 	{"kill", 1, true, (*life).kill},
 	{"stop", 1, true, (*life).stop},
 }
@@ -88,7 +95,7 @@ func (l *life) tally() string {
 	l.busiest = max(l.busiest, l.auditor.busiest)
 	defer clear(counts)
 	return fmt.Sprintf("the provider wrote %d objects and %d Nodes, core %d and %d; %d evictions", counts["objects by provider"],
-		counts["Nodes by provider"], counts["objects by core"], counts["Nodes by core"], counts["evictions by core"])
+		counts["Nodes by provider"], counts["objects by core"], counts["Nodes by core"], counts["evictions by core"]+counts["evictions by provider"])
 }
 
 // act draws one act and does it.

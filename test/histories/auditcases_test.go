@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,13 +105,16 @@ const (
 // wanted is how many workers users want in all cases.
 const wanted = 2
 
-var auditCases = []struct {
+// auditCase is what the API servers and the portal have logged, and what is wrong with it.
+type auditCase struct {
 	name                 string
 	size                 int // workers there are
 	management, workload string
 	journal              []emulator.Entry
 	want                 string // in the one thing that is wrong; empty: nothing is
-}{
+}
+
+var auditCases = []auditCase{
 	{name: "quiet"},
 
 	{name: "the portal deletes a Node", workload: line(5, theirs, "delete", "nodes c-w-1", deleted)},
@@ -204,7 +208,7 @@ func many(writes int, gap float64) (log string) {
 
 // TestAuditJudges has each judge see what must hold, and what does not.
 func TestAuditJudges(t *testing.T) {
-	for _, c := range auditCases {
+	for _, c := range slices.Concat(auditCases, markCases) {
 		t.Run(c.name, func(t *testing.T) {
 			var wrongs []string
 			a := newAuditor(func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) })

@@ -33,7 +33,9 @@ type auditor struct {
 	nodes            map[string]auditObject
 	born             map[string]time.Time // Nodes, when they were created
 	pods             map[string]string    // on which Node
-	drains           []*drain
+	drains           []*drain             // of core
+	ours             []*drain             // of our manager
+	holds            []hold
 	unset            map[string]time.Time    // Machines, when their nodeRef was last empty
 	doubtful         map[string][]auditEvent // requests of which nobody knows whether they were carried out, by object
 	revisions        map[string][]auditEvent // what was answered with the same version of an object: only one of them has made it
@@ -186,6 +188,7 @@ func (a *auditor) machineWritten(e auditEvent) {
 		a.drains = append(a.drains, &drain{node: now.Status.NodeRef.Name, machine: now.Metadata.Name, from: by.Received, surplus: a.books.surplus(by.Received)})
 	}
 	a.nodeRefWritten(e, before, now)
+	a.holdWritten(e, now)
 	a.settleDoubts(e)
 	for _, d := range a.drains {
 		if d.machine == now.Metadata.Name && d.to.IsZero() && (now.Status.NodeRef.Name != d.node || !terminates) {
@@ -232,20 +235,13 @@ func (a *auditor) claimWritten(e auditEvent) {
 	a.settleDoubts(e)
 }
 
-// nodeWritten wants a Node to be deleted by the portal, or when the portal has written that its machine is gone; and to
-// be cordoned only for a drain.
+// nodeWritten wants a Node to be cordoned only for a drain, or because it has been drained.
 func (a *auditor) nodeWritten(e auditEvent) {
 	if !e.succeeded() {
 		return
 	}
-	name := e.On.Name
 	if strings.HasPrefix(e.Verb, "delete") {
-		born, known := a.born[name]
-		if e.who() != portal && !(known && a.books.removed(name, born, e.Received)) {
-			a.report("%s %s has deleted Node %q, and the portal still ran its machine", clock(e), e.who(), name)
-		}
-		delete(a.born, name)
-		delete(a.nodes, name)
+		a.nodeDeleted(e)
 		return
 	}
 	now, found := e.answered("Node")
@@ -257,7 +253,9 @@ func (a *auditor) nodeWritten(e auditEvent) {
 	if e.Verb == "create" {
 		a.born[now.Metadata.Name] = e.Received
 	}
-	if !before.Spec.Unschedulable && now.Spec.Unschedulable {
+	a.marksWritten(e, before, now)
+	drained := now.Metadata.Annotations[infrav1.DrainedAnnotation] != ""
+	if !before.Spec.Unschedulable && now.Spec.Unschedulable && !(drained && e.who() == provider) {
 		a.belongs("the cordon of Node "+now.Metadata.Name, now.Metadata.Name, a.author(e, core, "unschedulable"))
 	}
 	a.settleDoubts(e)
@@ -272,29 +270,6 @@ func (a *auditor) podPlaced(e auditEvent) {
 	if node := cmp.Or(sent.Target.Name, sent.Spec.NodeName); node != "" {
 		a.pods[e.On.Namespace+"/"+cmp.Or(e.On.Name, sent.Metadata.Name)] = node
 	}
-}
-
-// belongs wants what core does to a Node to be part of a drain that began with a surplus, whether the API server lets it
-// or not.
-func (a *auditor) belongs(what, node string, e auditEvent) {
-	if e.who() != core {
-		a.report("%s %s is by %s", clock(e), what, e.who())
-	}
-	why := "no drain of it had begun"
-	for _, d := range slices.Backward(a.drains) {
-		switch {
-		case d.node != node || d.from.After(e.Ended) || d.from.Before(a.born[node]):
-			continue
-		case !d.to.IsZero() && d.to.Add(passes).Before(e.Received):
-			why = "its drain was over"
-		case !d.surplus:
-			why = "its drain had begun without a surplus"
-		default:
-			return
-		}
-		break
-	}
-	a.report("%s %s on Node %q: %s", clock(e), what, node, why)
 }
 
 // count notes who wrote what.

@@ -88,9 +88,10 @@ type auditEvent struct {
 type auditObject struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
-		Name            string            `json:"name"`
-		ResourceVersion string            `json:"resourceVersion"`
-		Annotations     map[string]string `json:"annotations"`
+		Name              string            `json:"name"`
+		ResourceVersion   string            `json:"resourceVersion"`
+		Annotations       map[string]string `json:"annotations"`
+		DeletionTimestamp *time.Time        `json:"deletionTimestamp"`
 	} `json:"metadata"`
 	Spec struct {
 		ProviderID    string `json:"providerID"`

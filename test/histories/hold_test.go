@@ -27,11 +27,13 @@ const (
 type sums struct {
 	mu       sync.Mutex
 	replicas map[string]int
+	optional int // replicas that may or may not count
 	spans    []span
 }
 
 type span struct {
 	sum      int
+	optional int
 	from, to time.Time // zero: still
 }
 
@@ -49,13 +51,30 @@ func (s *sums) change(name string, replicas int, do func() error) error {
 		s.replicas[name] = replicas
 	}
 	old := len(s.spans) - 1
-	s.spans = append(s.spans, span{sum: s.total(), from: time.Now()})
+	s.spans = append(s.spans, span{sum: s.total(), optional: s.optional, from: time.Now()})
 	s.mu.Unlock()
 	err := do()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.spans[old].to = time.Now()
 	return err
+}
+
+// allowWithout says how many of the replicas, from now on, may or may not count: those whose template the portal cannot honour.
+func (s *sums) allowWithout(optional int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.optional = optional
+	now := time.Now()
+	s.spans[len(s.spans)-1].to = now
+	s.spans = append(s.spans, span{sum: s.total(), optional: optional, from: now})
+}
+
+// of is how many replicas a MachineDeployment has.
+func (s *sums) of(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replicas[name]
 }
 
 func (s *sums) total() (sum int) {
@@ -78,6 +97,9 @@ func (s *sums) around(at time.Time) (all []int) {
 	for _, span := range s.spans {
 		if !span.from.After(at) && (span.to.IsZero() || !span.to.Before(at.Add(-lag))) {
 			all = append(all, span.sum)
+			if span.optional > 0 {
+				all = append(all, max(0, span.sum-span.optional))
+			}
 		}
 	}
 	return all
@@ -167,27 +189,34 @@ func (l *life) judgeAudit() error {
 
 // judgeJournal reads what the portal has written since the last look, and returns how often it was asked to scale.
 func (l *life) judgeJournal() (requests int) {
-	entries := l.box.Portal.Journal()
+	all := l.box.Portal.Journal()
+	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.Entry) bool { return e.Account != l.account })
+	l.judged = len(all)
 	l.seen.Lock()
 	defer l.seen.Unlock()
-	for _, e := range entries[l.judged:] {
-		if e.Account != l.account {
-			continue
+	l.judgeRemovals(entries)
+	byPerson := false
+	for _, e := range entries {
+		if e.IsRequest() {
+			byPerson = e.User == personID(l.number)
 		}
-		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") {
+		if isScale(e) && !byPerson {
 			requests++
 			l.count("scale requests")
 		}
 		var from, to int
-		if _, err := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); err != nil || e.Object != "cluster" {
-			continue
+		if _, err := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); err != nil || e.Object != "cluster" || byPerson {
+			continue // what a request changed follows it
 		}
 		if sums := l.sums.around(e.Time); !allowed(from, to, sums) {
 			l.wrong("%s the portal was asked to go from %d to %d workers while %d were wanted", e.Time.Format("15:04:05.000"), from, to, sums)
 		}
 	}
-	l.judged = len(entries)
 	return requests
+}
+
+func isScale(e emulator.Entry) bool {
+	return e.Method == "POST" && strings.HasSuffix(e.Route, "/scale")
 }
 
 // TestAllowed states what the portal may be asked for.

@@ -3,6 +3,7 @@
 package histories
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,7 @@ type life struct {
 	templates   int      // made so far
 	sequence    int
 	mends       []func(context.Context) error // what ends the troubles of the sequence
+	mismatched  string                        // the MachineDeployment whose template the portal cannot honour; guarded by seen
 
 	watcher
 	audit   *auditLog // of the portal's cluster
@@ -127,6 +129,10 @@ func (l *life) begin(ctx context.Context) error {
 	if err := l.watchMachines(ctx); err != nil {
 		return err
 	}
+	if err := l.watchRecord(ctx); err != nil {
+		return err
+	}
+	go l.watchUpgrades(ctx.Done())
 	for _, o := range l.objects() {
 		if err := l.client.Create(ctx, o); err != nil {
 			return err
@@ -193,9 +199,15 @@ func (l *life) newTemplate(ctx context.Context) (string, error) {
 
 // addDeployment creates one more MachineDeployment, with a strategy and a deletion order of its own.
 func (l *life) addDeployment(ctx context.Context, replicas int32) error {
-	template, err := l.newTemplate(ctx)
-	if err != nil {
-		return err
+	_, _, err := l.addDeploymentOf(ctx, "", replicas)
+	return err
+}
+
+// addDeploymentOf uses another template than the new one that it creates, if one is given. It returns the names of the
+// MachineDeployment and of the new template.
+func (l *life) addDeploymentOf(ctx context.Context, other string, replicas int32) (deployment, template string, err error) {
+	if template, err = l.newTemplate(ctx); err != nil {
+		return "", "", err
 	}
 	strategies := []clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
 		{MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
@@ -217,16 +229,16 @@ func (l *life) addDeployment(ctx context.Context, replicas int32) error {
 			ClusterName: name, Version: versions[l.version],
 			Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{
-				APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachineTemplate", Name: template,
+				APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachineTemplate", Name: cmp.Or(other, template),
 			},
 		}},
 	}
 	l.say("new MachineDeployment %s: %d replicas, surge %s, unavailable %s, deletes %s", md.Name, replicas, strategy.MaxSurge, strategy.MaxUnavailable, order)
 	l.deployments = append(l.deployments, md.Name)
-	return l.sums.change(md.Name, int(replicas), func() error { return l.client.Create(ctx, md) })
+	return md.Name, template, l.sums.change(md.Name, int(replicas), func() error { return l.client.Create(ctx, md) })
 }
 
-// healthCheck remediates Machines whose Node has not been Ready for a moment.
+// healthCheck remediates Machines whose Node has not been Ready, or in trouble, for a moment.
 func (l *life) healthCheck() *clusterv1.MachineHealthCheck {
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	check.Spec.ClusterName = name
@@ -235,6 +247,8 @@ func (l *life) healthCheck() *clusterv1.MachineHealthCheck {
 		check.Spec.Checks.UnhealthyNodeConditions = append(check.Spec.Checks.UnhealthyNodeConditions,
 			clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: status, TimeoutSeconds: ptr.To[int32](3)})
 	}
+	check.Spec.Checks.UnhealthyNodeConditions = append(check.Spec.Checks.UnhealthyNodeConditions,
+		clusterv1.UnhealthyNodeCondition{Type: trouble, Status: corev1.ConditionTrue, TimeoutSeconds: ptr.To[int32](3)})
 	return check
 }
 

@@ -102,6 +102,9 @@ func (l *life) runningWorkers(ctx context.Context, cluster *emulator.Cluster) (r
 			leftovers++
 		case n.Spec.Unschedulable:
 			return nil, 0, fmt.Errorf("node %s is cordoned", n.Name)
+		case metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation), metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation),
+			metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation):
+			return nil, 0, fmt.Errorf("node %s is marked: %v", n.Name, n.Annotations)
 		case !isReady(&n):
 			return nil, 0, fmt.Errorf("node %s is not Ready", n.Name)
 		default:

@@ -62,10 +62,8 @@ func (l *life) failNode(ctx context.Context) (string, error) {
 	err := label(func(n *corev1.Node) { delete(n.Labels, kubeletLabel) })
 	until := time.Now().Add(lasts)
 	l.mends = append(l.mends, func(ctx context.Context) error {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Until(until)):
+		if err := waitUntil(ctx, until); err != nil {
+			return err
 		}
 		if !l.runs(node) {
 			return nil // the portal has removed it: what is left is a Node object, and no kubelet comes back for it
@@ -75,7 +73,8 @@ func (l *life) failNode(ctx context.Context) (string, error) {
 	return fmt.Sprintf("node %s fails for %s", node.Name, lasts.Round(time.Second)), err
 }
 
-// block protects a Pod on each worker with a PodDisruptionBudget that allows no disruption.
+// block protects a Pod on each worker with a PodDisruptionBudget that allows no disruption. The scheduler places the Pods, so a
+// node that has been cordoned gets none.
 func (l *life) block(ctx context.Context) (string, error) {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "precious", Labels: map[string]string{"app": "precious"}}
 	names := l.workers()
@@ -93,8 +92,8 @@ func (l *life) block(ctx context.Context) (string, error) {
 	}
 	for i, node := range names {
 		pod := &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
-			NodeName:   node,
-			Containers: []corev1.Container{{Name: "main", Image: "precious"}},
+			NodeSelector: map[string]string{corev1.LabelHostname: node},
+			Containers:   []corev1.Container{{Name: "main", Image: "precious"}},
 		}}
 		pod.Name = fmt.Sprintf("precious-%d-%d", l.sequence, i)
 		err = errors.Join(err, within(ctx, time.Minute, func() error { return l.workload.Create(ctx, pod.DeepCopy()) }))
@@ -136,16 +135,5 @@ func (l *life) fault(_ context.Context) (string, error) {
 	if f.Path == "" {
 		f.Method, f.Path = "POST", "/kubernetes-clusters/*/*"
 	}
-	f.Account = l.account
-	f.ID = fmt.Sprintf("%s-%d-%d", l.namespace, l.sequence, len(l.mends))
-	l.mends = append(l.mends, func(context.Context) error {
-		for _, state := range l.box.Portal.Faults() {
-			if state.Fault.ID == f.ID && state.Hits > 0 {
-				l.count("portal faults that struck")
-			}
-		}
-		l.box.Portal.RemoveFault(f.ID)
-		return nil
-	})
-	return "portal: " + drawn.name, l.box.Portal.Inject(f)
+	return "portal: " + drawn.name, l.inject(f, time.Now())
 }

@@ -34,6 +34,7 @@ type watcher struct {
 	cordons  []moment // nodes that became unschedulable
 	wrongs   []string // what did not hold
 	judged   int      // entries of the portal's journal
+	harm
 }
 
 // moment is when something happened to a node.
@@ -107,13 +108,23 @@ func (s source) follow(ctx context.Context, changed func(o client.Object, gone b
 }
 
 func (l *life) watchMachines(ctx context.Context) error {
-	l.machines, l.nodes = map[string]clusterv1.Machine{}, map[string]corev1.Node{}
+	l.machines, l.nodes, l.harm = map[string]clusterv1.Machine{}, map[string]corev1.Node{}, newHarm()
 	l.judging.Store(true)
 	from := source{client: l.client, list: &clusterv1.MachineList{}, options: []client.ListOption{client.InNamespace(l.namespace)}}
 	return from.follow(ctx, func(o client.Object, gone bool) {
 		if m, ok := o.(*clusterv1.Machine); ok {
 			l.machineChanged(m, gone)
 		}
+	})
+}
+
+// watchRecord notes which order of removal the provider records.
+func (l *life) watchRecord(ctx context.Context) error {
+	from := source{client: l.client, list: &infrav1.PortalControlPlaneList{}, options: []client.ListOption{client.InNamespace(l.namespace)}}
+	return from.follow(ctx, func(o client.Object, _ bool) {
+		l.seen.Lock()
+		defer l.seen.Unlock()
+		l.orderNoted(orderIn(o.GetAnnotations()), time.Now())
 	})
 }
 
@@ -141,6 +152,9 @@ func (l *life) machineChanged(m *clusterv1.Machine, gone bool) {
 		l.say("  Machine %s is new", m.Name)
 	case before.DeletionTimestamp.IsZero() && !m.DeletionTimestamp.IsZero():
 		l.say("  Machine %s on %s is being deleted", m.Name, m.Status.NodeRef.Name)
+		if remediates(m) {
+			l.remediationSeen(m)
+		}
 	}
 	if known && before.Status.NodeRef.Name != m.Status.NodeRef.Name {
 		l.say("  Machine %s: node %q → %q", m.Name, before.Status.NodeRef.Name, m.Status.NodeRef.Name)
@@ -166,8 +180,17 @@ func (l *life) nodeChanged(n *corev1.Node, gone bool) {
 		return
 	}
 	l.nodes[n.Name] = *n
+	known = known && before.UID == n.UID
+	l.births[n.Status.NodeInfo.MachineID] = n.CreationTimestamp.Time
+	if isHealthy(n) {
+		delete(l.remediated, string(n.UID))
+	}
+	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) && !(known && metav1.HasAnnotation(before.ObjectMeta, infrav1.DrainStartedAnnotation)) {
+		l.say("  drain of %s begins without a Machine", n.Name)
+		l.drainBegins(n.Name)
+	}
 	switch {
-	case !known || before.UID != n.UID:
+	case !known:
 		l.say("  Node %s is new", n.Name)
 	case !before.Spec.Unschedulable && n.Spec.Unschedulable:
 		l.say("  Node %s is cordoned", n.Name)

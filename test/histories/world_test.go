@@ -113,10 +113,16 @@ func (g *globe) options() sandbox.Options {
 	for i := range accounts {
 		options.Portal.Users = append(options.Portal.Users, emulator.User{
 			ID: fmt.Sprintf("user-%d", i), Email: email(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
+		}, emulator.User{
+			ID: personID(i), Email: personEmail(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
 		})
 	}
 	return options
 }
+
+// A person works on the portal's own pages, under the same account.
+func personID(i int) string    { return fmt.Sprintf("person-%d", i) }
+func personEmail(i int) string { return fmt.Sprintf("person-%d@portal.example", i) }
 
 func email(i int) string    { return fmt.Sprintf("life-%d@portal.example", i) }
 func password(i int) string { return fmt.Sprintf("password of life %d", i) }

@@ -5,9 +5,11 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -128,7 +130,13 @@ func (d *description) nodesOf(kubeconfig []byte) error {
 		return err
 	}
 	for _, n := range nodes.Items {
-		d.line("Node %s of %s as %q: cordoned %t, taints %v", n.Name, n.CreationTimestamp.UTC().Format(time.TimeOnly), n.Spec.ProviderID, n.Spec.Unschedulable, n.Spec.Taints)
+		line := fmt.Sprintf("Node %s of %s as %q: cordoned %t, taints %v", n.Name, n.CreationTimestamp.UTC().Format(time.TimeOnly), n.Spec.ProviderID, n.Spec.Unschedulable, n.Spec.Taints)
+		for _, key := range slices.Sorted(maps.Keys(n.Annotations)) {
+			if strings.HasPrefix(key, infrav1.GroupVersion.Group+"/") {
+				line += fmt.Sprintf(" %s=%s", key, n.Annotations[key])
+			}
+		}
+		d.line("%s", line)
 		for _, c := range n.Status.Conditions {
 			if c.Type == corev1.NodeReady {
 				d.line("  Ready=%s since %s: %s", c.Status, c.LastTransitionTime.UTC().Format(time.TimeOnly), c.Message)

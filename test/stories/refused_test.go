@@ -18,9 +18,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestScaleDownIsRefused has a portal that refuses to remove workers, or fails to. What was drained for it takes Pods again
-// and is not drained for the same sum again; another sum is tried anew, and drains what goes for it. Raising the replicas to
-// what is there ends it.
+// TestScaleDownIsRefused has a portal that refuses to remove workers, or fails to. The nodes that were drained stay cordoned, and
+// fewer replicas drain one more. Raising the replicas to what is there makes all of them schedulable again.
 func TestScaleDownIsRefused(t *testing.T) {
 	for title, test := range map[string]struct {
 		fault  emulator.Fault
@@ -44,12 +43,14 @@ func TestScaleDownIsRefused(t *testing.T) {
 				s.Eventually(s.machines).Should(HaveLen(replicas))
 				s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 					And(HavePrefix("False "+test.reason), ContainSubstring("scale from 3 to %d workers", replicas)))
-				s.Eventually(s.cordoned).Should(BeEmpty())
-				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "each node that was to go was drained once")
+				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "only the nodes that are to go are drained")
+				s.Expect(s.cordoned()).To(HaveLen(3-replicas), "and what is drained stays drained")
 			}
 			s.scale(3)
 			s.settled(3)
 			s.Expect(uids(s.nodes())).To(ConsistOf(before))
+			s.Expect(s.cordoned()).To(BeEmpty())
+			s.unmarked()
 			s.deleteAll()
 			s.gone()
 		})

@@ -94,17 +94,21 @@ func (c *Clusters) prepare(id string) (*cluster, error) {
 	}, nil
 }
 
-func (c *cluster) apply(ctx context.Context, want emulator.Workload) error {
+func (c *cluster) apply(ctx context.Context, want emulator.Workload) (removed []emulator.Removal, err error) {
 	if err := c.serve(ctx, want.Version); err != nil {
-		return err
+		return nil, err
 	}
 	servers, startCtx := errgroup.WithContext(ctx)
 	servers.Go(func() error { return c.startOthers(startCtx) })
-	servers.Go(func() error { return c.applyNodes(startCtx, want.Nodes) })
-	if err := servers.Wait(); err != nil {
+	servers.Go(func() error {
+		var err error
+		removed, err = c.applyNodes(startCtx, want.Nodes)
 		return err
+	})
+	if err := servers.Wait(); err != nil {
+		return removed, err
 	}
-	return c.awaitReady(ctx, want.Nodes)
+	return removed, c.awaitReady(ctx, want.Nodes)
 }
 
 // serve has the API server answer in the given version: it starts, or is replaced, which interrupts it for seconds.

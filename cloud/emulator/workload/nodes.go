@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -33,12 +32,14 @@ const (
 	readyInterval = 100 * time.Millisecond
 )
 
-// applyNodes removes the machines that are not wanted, then registers or changes those that are.
-func (c *cluster) applyNodes(ctx context.Context, want []emulator.Node) error {
+// applyNodes removes the machines that are not wanted, then registers or changes those that are. It returns what it
+// removed, also with an error.
+func (c *cluster) applyNodes(ctx context.Context, want []emulator.Node) ([]emulator.Removal, error) {
 	existing, err := c.nodes(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var removed []emulator.Removal
 	wanted := map[string]emulator.Node{}
 	for _, node := range want {
 		wanted[node.Name] = node
@@ -48,25 +49,34 @@ func (c *cluster) applyNodes(ctx context.Context, want []emulator.Node) error {
 		if machineID(node) == wanted[name].ID {
 			continue
 		}
-		if err := c.destroy(ctx, node); err != nil {
-			return fmt.Errorf("remove node %s: %w", name, err)
+		seen, err := c.removeMachine(ctx, node, c.destroy)
+		removed = append(removed, seen...)
+		if err != nil {
+			return removed, err
 		}
 		delete(existing, name)
 	}
 	for _, node := range want {
-		if err := c.applyNode(ctx, node, existing[node.Name]); err != nil {
-			return fmt.Errorf("node %s: %w", node.Name, err)
+		found := existing[node.Name]
+		if node.Gone && found != nil && plugged(found) {
+			seen, err := c.removeMachine(ctx, found, c.unplug)
+			removed = append(removed, seen...)
+			if err != nil {
+				return removed, err
+			}
+			continue
+		}
+		if err := c.applyNode(ctx, node, found); err != nil {
+			return removed, fmt.Errorf("node %s: %w", node.Name, err)
 		}
 	}
-	return nil
+	return removed, nil
 }
 
 func (c *cluster) applyNode(ctx context.Context, want emulator.Node, existing *corev1.Node) error {
 	switch {
-	case want.Gone && existing == nil:
-		return nil
 	case want.Gone:
-		return c.unplug(ctx, existing)
+		return nil
 	case existing != nil:
 		return c.update(ctx, want, existing)
 	case c.lost(want):
@@ -94,7 +104,7 @@ func (c *cluster) register(ctx context.Context, want emulator.Node) error {
 // update changes what the machine decides about its Node, and leaves alone what users decide.
 func (c *cluster) update(ctx context.Context, want emulator.Node, existing *corev1.Node) error {
 	spec, status := map[string]any{}, map[string]any{}
-	if existing.Labels[kubeletLabel] == "" {
+	if !plugged(existing) {
 		spec["metadata"] = map[string]any{"labels": map[string]string{kubeletLabel: kubeletLabelValue}}
 	}
 	if existing.Spec.ProviderID == "" && want.ProviderID != "" {
@@ -113,11 +123,11 @@ func (c *cluster) update(ctx context.Context, want emulator.Node, existing *core
 	return nil
 }
 
+// plugged reports whether a kubelet is played for the Node.
+func plugged(node *corev1.Node) bool { return node.Labels[kubeletLabel] != "" }
+
 // unplug ends the heartbeats of a Node and nothing else.
 func (c *cluster) unplug(ctx context.Context, existing *corev1.Node) error {
-	if existing.Labels[kubeletLabel] == "" {
-		return nil
-	}
 	return c.patch(ctx, existing.Name, map[string]any{"metadata": map[string]any{"labels": map[string]any{kubeletLabel: nil}}})
 }
 
@@ -127,14 +137,12 @@ func (c *cluster) destroy(ctx context.Context, node *corev1.Node) error {
 		return err
 	}
 	delete(c.registered, machineID(node))
-	pods, err := c.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("spec.nodeName", node.Name).String(),
-	})
+	pods, err := c.podsOn(ctx, node.Name)
 	if err != nil {
 		return err
 	}
 	var failed []error
-	for _, pod := range pods.Items {
+	for _, pod := range pods {
 		now := metav1.DeleteOptions{GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 		err := c.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, now)
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {

@@ -86,10 +86,12 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 func (c *Clusters) Dir() string { return c.options.WorkDir }
 
 // Apply implements emulator.Workloads.
-func (c *Clusters) Apply(ctx context.Context, want emulator.Workload) error {
-	return c.with(ctx, want.ID, true, func(ctx context.Context, cluster *cluster) error {
-		return cluster.apply(ctx, want)
+func (c *Clusters) Apply(ctx context.Context, want emulator.Workload) (removed []emulator.Removal, err error) {
+	err = c.with(ctx, want.ID, true, func(ctx context.Context, cluster *cluster) error {
+		removed, err = cluster.apply(ctx, want)
+		return err
 	})
+	return removed, err
 }
 
 // Kubeconfig implements emulator.Workloads. The user is an administrator with a client certificate.

@@ -88,7 +88,13 @@ func TestLife(t *testing.T) {
 	t.Run("a machine that goes takes its Pods along", func(t *testing.T) {
 		g := NewWithT(t)
 		want.Nodes = want.Nodes[:2]
-		apply(t, clusters, want)
+		bare := occupy(t, client, "life-worker-2")
+		removed := apply(t, clusters, want)
+		g.Expect(removed).To(HaveLen(1))
+		g.Expect(removed[0]).To(And(HaveField("Machine", "i-3"), HaveField("Cordoned", true), HaveField("Ready", true), HaveField("By", BeEmpty())))
+		g.Expect(removed[0].At).To(BeTemporally("~", time.Now(), patience))
+		g.Expect(removed[0].Pods).To(ContainElement(bare))
+		g.Expect(removed[0].Pods).NotTo(ContainElement(ContainSubstring("agent")), "a DaemonSet's Pod is not drained")
 		checkNodes(t, client, want.Nodes)
 		pods, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName=life-worker-2"})
 		g.Expect(err).NotTo(HaveOccurred())
@@ -99,7 +105,7 @@ func TestLife(t *testing.T) {
 		g := NewWithT(t)
 		before := getNode(t, client, "life-worker-1")
 		want.Nodes[1].ID = "i-4"
-		apply(t, clusters, want)
+		g.Expect(apply(t, clusters, want)).To(ConsistOf(And(HaveField("Machine", "i-2"), HaveField("Cordoned", false))))
 		after := getNode(t, client, "life-worker-1")
 		g.Expect(after.UID).NotTo(Equal(before.UID))
 		g.Expect(after.Status.NodeInfo.MachineID).To(Equal("i-4"))
@@ -117,7 +123,8 @@ func TestLife(t *testing.T) {
 	t.Run("a machine that is gone leaves its Node without heartbeats", func(t *testing.T) {
 		g := NewWithT(t)
 		want.Nodes[1].Gone = true
-		apply(t, clusters, want)
+		g.Expect(apply(t, clusters, want)).To(ConsistOf(HaveField("Machine", "i-4")))
+		g.Expect(apply(t, clusters, want)).To(BeEmpty(), "it went once")
 		g.Eventually(func() bool { return ready(getNode(t, client, "life-worker-1")) }).
 			WithTimeout(patience).WithPolling(time.Second).Should(BeFalse())
 		want.Nodes = want.Nodes[:1]
@@ -204,7 +211,10 @@ func TestClustersAreApart(t *testing.T) {
 	const count = 2
 	failures := make(chan error, count)
 	for i := range count {
-		go func() { failures <- clusters.Apply(t.Context(), workload(i)) }()
+		go func() {
+			_, err := clusters.Apply(t.Context(), workload(i))
+			failures <- err
+		}()
 	}
 	for range count {
 		g.Expect(<-failures).NotTo(HaveOccurred())
@@ -225,7 +235,7 @@ func TestClustersAreApart(t *testing.T) {
 func TestUnknownVersionStartsNothing(t *testing.T) {
 	t.Parallel()
 	clusters := open(t)
-	err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: "v1.2.3"})
+	_, err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: "v1.2.3"})
 	if err == nil || !strings.Contains(err.Error(), "v1.2.3") || len(clusters.PIDs()) != 1 {
 		t.Errorf("error %v, processes %v; want an error and etcd alone", err, clusters.PIDs())
 	}
@@ -237,7 +247,10 @@ func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
 	clusters := open(t)
 	newest := Versions()[len(Versions())-1]
 	result := make(chan error, 1)
-	go func() { result <- clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: newest}) }()
+	go func() {
+		_, err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: newest})
+		result <- err
+	}()
 	etcd := clusters.PIDs()
 	g.Eventually(func() error {
 		_, err := os.Stat(filepath.Join(clusters.clusterDir("c-1"), "kube-apiserver.log"))
@@ -247,7 +260,8 @@ func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
 	g.Expect(errors.Is(<-result, ErrClosed)).To(BeTrue())
 	g.Expect(errors.Is(syscall.Kill(etcd[0], 0), syscall.ESRCH)).To(BeTrue())
 	g.Expect(clusters.clusters["c-1"].plane.PIDs()).To(BeEmpty())
-	g.Expect(clusters.Apply(t.Context(), emulator.Workload{ID: "c-2"})).To(MatchError(ErrClosed))
+	_, err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-2"})
+	g.Expect(err).To(MatchError(ErrClosed))
 }
 
 // open starts the etcd of clusters that end with the test. PORTAL_TEST_WITHOUT_KUBE skips what needs binaries.
@@ -271,15 +285,17 @@ func open(t *testing.T) *Clusters {
 	return clusters
 }
 
-func apply(t *testing.T, clusters *Clusters, want emulator.Workload) {
+func apply(t *testing.T, clusters *Clusters, want emulator.Workload) []emulator.Removal {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	begin := time.Now()
-	if err := clusters.Apply(ctx, want); err != nil {
+	removed, err := clusters.Apply(ctx, want)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("applied %s with %d nodes in %.1f s", want.Version, len(want.Nodes), time.Since(begin).Seconds())
+	return removed
 }
 
 func connect(t *testing.T, kubeconfig []byte) *kubernetes.Clientset {

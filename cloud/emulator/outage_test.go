@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestFaultsOfOneDirection strike requests for more workers, or for fewer, and no others.
+func TestFaultsOfOneDirection(t *testing.T) {
+	for direction, want := range map[emulator.ScaleDirection]string{emulator.ScaleUp: "x....", emulator.ScaleDown: ".xx..", "": "xxx.x"} {
+		bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+			id := c.create(c.newCluster(3))
+			inject(t, p, emulator.Fault{Path: "/kubernetes-clusters/*/*", Method: "POST", Scale: direction, Code: emulator.CodeOperationNotAllowed})
+			scale := "/kubernetes-clusters/" + id + "/scale"
+			got := ""
+			for _, r := range []*reply{
+				c.post(scale, `{"size":4}`), c.post(scale, `{"size":2}`), c.post(scale, `{"size":0}`),
+				c.post("/networks", `{"cidr":"10.0.0.0/24"}`), c.post(strings.Replace(scale, "scale", "upgrade", 1), c.versionBody("v1.35.6")),
+			} {
+				mark := "."
+				if r.at("error", "code") == emulator.CodeOperationNotAllowed {
+					mark = "x"
+				}
+				got += mark
+				time.Sleep(time.Minute) // what was let through has ended
+			}
+			if got != want {
+				t.Errorf("%q: struck %s, want %s", direction, got, want)
+			}
+		})
+	}
+}
+
+// TestFaultsOfNoDirection: what is no scale request of a cluster of one's own, or asks for what there is, goes neither up nor down.
+func TestFaultsOfNoDirection(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		id := c.create(c.newCluster(3))
+		for _, direction := range []emulator.ScaleDirection{emulator.ScaleUp, emulator.ScaleDown} {
+			inject(t, p, emulator.Fault{ID: string(direction), Scale: direction, Status: 503})
+		}
+		for path, body := range map[string]string{id: `{"size":3}`, "cluster-1": `{"size":1}`, id + "/": `{"size":1}`} {
+			c.post("/kubernetes-clusters/"+path+"/scale", body)
+		}
+		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":"1"}`).want(400)
+		c.post("/kubernetes-clusters/"+id+"/scale", `{}`).want(400)
+		for _, f := range p.Faults() {
+			if f.Calls > 0 {
+				t.Errorf("fault %s selected %d calls", f.Fault.ID, f.Calls)
+			}
+		}
+	})
+}
+
+// TestFaultsForAWhile: the time begins with the first call that is struck, and a count may end it earlier.
+func TestFaultsForAWhile(t *testing.T) {
+	for want, fault := range map[string]emulator.Fault{
+		"xxxx..": {For: time.Minute}, // calls come every 20 seconds
+		"xx....": {For: time.Minute, Count: 2},
+		".xxxx.": {For: time.Minute, Nth: 2},
+	} {
+		bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+			fault.Status, fault.Path = 503, "/vpcs"
+			fault.For += time.Second
+			inject(t, p, fault)
+			time.Sleep(time.Hour)
+			got := ""
+			for range 6 {
+				mark := "."
+				if c.get("/vpcs").status == 503 {
+					mark = "x"
+				}
+				got += mark
+				time.Sleep(20 * time.Second)
+			}
+			if got != want {
+				t.Errorf("struck %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestJobsThatFailHalfway did some of their work; another one does the rest.
+func TestJobsThatFailHalfway(t *testing.T) {
+	for name, test := range map[string]struct {
+		nodes, from, to int
+		want            int // workers after the job
+	}{
+		"half of them":        {0, 6, 2, 4},
+		"one of them":         {1, 6, 3, 5},
+		"half of one":         {0, 3, 2, 3},
+		"all of them":         {9, 6, 3, 3},
+		"of those to come":    {2, 1, 6, 3},
+		"nothing is to do":    {1, 3, 3, 3},
+		"half of two to come": {0, 1, 3, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+				id := c.create(c.newCluster(test.from))
+				inject(t, p, emulator.Fault{Job: emulator.JobFailsHalfway, JobNodes: test.nodes, JobCode: "IMAGE_BUSY", JobMessage: "an image is being copied"})
+				c.scale(id, test.to).has("failed", "status").has("IMAGE_BUSY", "error", "code")
+				if got := p.Clusters()[0]; got.Size != test.want || len(workers(p)) != test.want || got.State != emulator.ClusterRunning {
+					t.Errorf("%s with %d workers, %d nodes; want %d", got.State, got.Size, len(workers(p)), test.want)
+				}
+				p.ClearFaults()
+				c.scale(id, test.to).has("succeeded", "status")
+				if got := len(workers(p)); got != test.to {
+					t.Errorf("in the end %d workers", got)
+				}
+			})
+		})
+	}
+}
+
+// TestUpgradesThatFailHalfway leave the nodes they did, in the style that the fault says; the same version again does the rest.
+func TestUpgradesThatFailHalfway(t *testing.T) {
+	l := &ledger{}
+	bubble(t, emulator.Options{Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		id := c.create(c.newCluster(2))
+		inject(t, p, emulator.Fault{ID: "half", Job: emulator.JobFailsHalfway, JobNodes: 2, Path: "/kubernetes-clusters/*/upgrade"})
+		inject(t, p, emulator.Fault{ID: "style", UpgradeStyle: emulator.UpgradeReplace, Path: "/kubernetes-clusters/*/upgrade"})
+		c.upgrade(id, "v1.35.6").has("failed", "status")
+		if got := p.Clusters()[0].Version; got != "v1.34.9" {
+			t.Errorf("half way the cluster's version is %s", got)
+		}
+		p.RemoveFault("half")
+		c.upgrade(id, "v1.35.6").has("succeeded", "status")
+		want := []string{
+			"34: c-1@34, w-1@34, w-2@34",
+			"35: w-1@34, w-2@34, c-2@35",
+			"35: w-2@34, c-2@35, w-3@35",
+			"35: c-2@35, w-3@35, w-1@35",
+		}
+		if diff := cmp.Diff(want, l.steps()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		if got := p.Clusters()[0].Version; got != "v1.35.6" {
+			t.Errorf("the cluster's version is %s", got)
+		}
+	})
+}
+
+// TestPortalThatKeepsRefusing is three rules in one: what a test of a client writes to have scale-downs go wrong for a long time.
+func TestPortalThatKeepsRefusing(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		id := c.create(c.newCluster(6))
+		faults, err := emulator.ParseFaults([]byte(`[
+			{"id": "1", "path": "/kubernetes-clusters/*/scale", "scale": "down", "count": 2, "code": "OPERATION_NOT_ALLOWED"},
+			{"id": "2", "path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "5m", "job": "failed", "jobMessage": "an image is being copied"},
+			{"id": "3", "path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "8m", "job": "failed-halfway", "jobNodes": 1}
+		]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		inject(t, p, faults...)
+		got := ""
+		for range 12 {
+			r := c.post("/kubernetes-clusters/"+id+"/scale", `{"size":3}`)
+			time.Sleep(time.Minute)
+			status := r.status
+			got += fmt.Sprintf("%d:%d ", status, len(workers(p)))
+		}
+		if want := "409:6 409:6 202:6 202:6 202:6 202:6 202:6 202:5 202:4 202:3 202:3 202:3 "; got != want {
+			t.Errorf("status and workers:\n%s, want\n%s", got, want)
+		}
+	})
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const (
+	upgradePath = "/kubernetes-clusters/*/upgrade"
+	// bindingTime is how long a new node may be Ready before its Machine is available: the provider binds the Machine, core looks
+	// up the Node, and the MachineDeployment counts. It leaves room for a busy machine.
+	bindingTime = 8 * time.Second
+)
+
+// TestUpgradeThatReplacesNodesKeepsWorkersAvailable has the portal replace its nodes one at a time, a quarter of a minute each.
+// Of three workers at least two are available throughout: a node that is Ready gets its Machine at once, and not when the whole
+// upgrade is over. A MachineHealthCheck, which sees Machines lose their nodes, replaces none.
+func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.deployment.Spec.Replicas = ptr.To[int32](3)
+	s.apply()
+	s.settled(3)
+	s.checkHealth(
+		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](10)},
+		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](10)})
+	before, machines := uids(s.nodes()), s.machineNames()
+	s.strike(emulator.Fault{Method: "POST", Path: upgradePath, UpgradeStyle: emulator.UpgradeReplace, JobDelay: time.Minute})
+	stop := s.watchAvailable(2)
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(func() string { return s.portalClusters()[0].Version }).Should(Equal("v1.36.3"))
+	s.settled(3)
+	s.Expect(stop()).To(BeEmpty(), "times when fewer than 2 of 3 workers were available for longer than %s", bindingTime)
+	s.Expect(uids(s.nodes())).NotTo(ContainElement(BeElementOf(before)), "all nodes are new")
+	s.Expect(s.machineNames()).To(Equal(machines), "no Machine was replaced")
+	s.Expect(s.changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
+	s.deleteAll()
+	s.gone()
+}
+
+// TestLostAnswerToAnUpgrade cuts the connection after the portal has accepted an upgrade. The upgrade counts as running until
+// the workers have the version: until then the provider does not report that the version is up to date.
+func TestLostAnswerToAnUpgrade(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.strike(emulator.Fault{Method: "POST", Path: upgradePath, Cut: true, After: true, JobDelay: 40 * time.Second, Count: 1})
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	for _, n := range s.allNodes() {
+		s.Expect(n.Status.NodeInfo.KubeletVersion).To(Equal("v1.36.3"), "Node %s, when the condition says that the version is up to date", n.Name)
+	}
+	s.settled(2)
+	s.deleteAll()
+	s.gone()
+}
+
+// watchAvailable looks at the MachineDeployment several times a second. The function it returns ends that, and returns when
+// fewer workers than at least were available for longer than bindingTime.
+func (s *story) watchAvailable(least int32) (stop func() []string) {
+	ctx, cancel := context.WithCancel(s.Context())
+	var (
+		looks sync.WaitGroup
+		gaps  []string
+		since time.Time // of a gap; zero: there is none
+		low   int32
+	)
+	end := func() {
+		if lasted := time.Since(since); !since.IsZero() && lasted > bindingTime {
+			gaps = append(gaps, fmt.Sprintf("from %s for %s, down to %d", since.UTC().Format(time.TimeOnly), lasted.Round(time.Second), low))
+		}
+		since, low = time.Time{}, least
+	}
+	looks.Go(func() {
+		defer end()
+		md := &clusterv1.MachineDeployment{}
+		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+			if err := box.Client.Get(ctx, client.ObjectKeyFromObject(s.deployment), md); err != nil {
+				continue
+			}
+			available := ptr.Deref(md.Status.AvailableReplicas, 0)
+			switch {
+			case available >= least:
+				end()
+			case since.IsZero():
+				since = time.Now()
+			}
+			low = min(low, available)
+		}
+	})
+	s.Cleanup(cancel)
+	return func() []string {
+		cancel()
+		looks.Wait()
+		return gaps
+	}
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestHealthCheckOnAnotherCondition has a MachineHealthCheck look at a condition that says nothing about whether the node is
+// Ready. The Machine that replaces the first one gets the same node, so it is not replaced in its turn.
+func TestHealthCheckOnAnotherCondition(t *testing.T) {
+	t.Parallel()
+	const trouble corev1.NodeConditionType = "DiskTrouble"
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	first, before := s.machineNames(), uids(s.nodes())
+	s.checkHealth(clusterv1.UnhealthyNodeCondition{Type: trouble, Status: corev1.ConditionTrue, TimeoutSeconds: ptr.To[int32](1)})
+	s.setNodeCondition(s.nodes()[0].Name, trouble, corev1.ConditionTrue)
+
+	seen := map[string]bool{}
+	replacements := func() int {
+		for _, name := range s.machineNames() {
+			if !slices.Contains(first, name) {
+				seen[name] = true
+			}
+		}
+		return len(seen)
+	}
+	s.Eventually(replacements).Should(Equal(1), "the health check tries once")
+	s.Consistently(replacements, time.Minute).Should(Equal(1), "and no more: the node is the same")
+	s.Eventually(func() (bound int) {
+		for _, m := range s.machines() {
+			if m.Status.NodeRef.IsDefined() && m.DeletionTimestamp.IsZero() {
+				bound++
+			}
+		}
+		return bound
+	}).Should(Equal(2), "the Machine that replaces the first one holds its node")
+
+	s.setNodeCondition(s.nodes()[0].Name, trouble, corev1.ConditionFalse)
+	s.settled(2)
+	s.Expect(uids(s.nodes())).To(ConsistOf(before))
+	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.deleteAll()
+	s.gone()
+}
+
+// setNodeCondition writes a condition of a Node, as the node problem detector does.
+func (s *story) setNodeCondition(name string, conditionType corev1.NodeConditionType, status corev1.ConditionStatus) {
+	s.Helper()
+	s.Eventually(func() error {
+		node := &corev1.Node{}
+		if err := s.workload().Get(s.Context(), client.ObjectKey{Name: name}, node); err != nil {
+			return err
+		}
+		node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: conditionType, Status: status, Reason: "Story"})
+		return s.workload().Status().Update(s.Context(), node)
+	}).Should(Succeed())
+}
+
+// TestTemplateMismatchHoldsNothingElse has a second MachineDeployment ask for workers that the portal cannot make. It waits, and
+// says why. The first one scales up, rolls out and scales down beside it.
+func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	meta := s.template.ObjectMeta
+	meta.Name, meta.ResourceVersion, meta.UID = "large", "", ""
+	s.create(newTemplate(meta, "large"))
+	large := newDeployment(meta, 1)
+	s.create(large)
+	waits := And(HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("large"))
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits)
+
+	s.scale(3)
+	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(3), "the healthy MachineDeployment scales up")
+	old := s.healthy()
+	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Rollout.After.Time = time.Now() })
+	s.Eventually(s.healthy).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(old)))), "it rolls out")
+	s.scale(1)
+	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(1), "it scales down")
+	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits, "the other one still waits")
+	for _, m := range s.machines() {
+		if m.Labels[clusterv1.MachineDeploymentNameLabel] == large.Name {
+			s.Expect(m.Status.NodeRef.IsDefined()).To(BeFalse(), "Machine %s holds no node", m.Name)
+		}
+	}
+	s.Expect(box.Client.Delete(s.Context(), large)).To(Succeed())
+	s.settled(1)
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+// healthy are the Machines of the story's own MachineDeployment that are Ready and not being deleted.
+func (s *story) healthy() (names []string) {
+	for _, m := range s.machines() {
+		if strings.HasPrefix(m.Name, name+"-") && m.DeletionTimestamp.IsZero() && conditions.IsTrue(&m, clusterv1.MachineReadyCondition) {
+			names = append(names, m.Name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// These stories check that no Pod is killed: a node that the portal removes for a smaller size has been drained, whatever went
+// wrong on the way. Each of them runs one Pod on each worker node. A node that becomes schedulable again gets its Pod back
+// within a second, so a node that was drained, released and then removed is seen to kill it.
+
+const scalePath = "/kubernetes-clusters/*/scale"
+
+// TestFailedScaleDownKillsNoPod has the portal refuse a scale-down, fail it, finish half of it or lose it. The provider asks
+// again, and the nodes that it drained for the first request are still empty when the portal removes them.
+func TestFailedScaleDownKillsNoPod(t *testing.T) {
+	for title, faults := range map[string][]emulator.Fault{
+		"job fails once":             {{Job: emulator.JobFails, JobMessage: "an image is being copied", Count: 1}},
+		"not allowed twice":          {{Code: emulator.CodeOperationNotAllowed, Count: 2}},
+		"quota exceeded once":        {{Code: emulator.CodeQuotaExceeded, Count: 1}},
+		"job half finished":          {{Job: emulator.JobFailsHalfway, JobNodes: 1, Count: 1}},
+		"job forgotten":              {{Job: emulator.JobForgotten, JobDelay: 20 * time.Second, Count: 1}},
+		"job forgotten and not done": {{ID: "forget", Job: emulator.JobForgotten, Count: 1}, {ID: "fail", Job: emulator.JobFails, Count: 1}},
+		"answer lost":                {{Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1}},
+		"answer lost and not done":   {{ID: "cut", Cut: true, After: true, Count: 1}, {ID: "fail", Job: emulator.JobFails, Count: 1}},
+	} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			kept := s.sixWorkers()
+			for _, fault := range faults {
+				fault.ID += s.namespace
+				fault.Method, fault.Path, fault.Scale = "POST", scalePath, emulator.ScaleDown
+				s.strike(fault)
+			}
+			s.scale(3)
+			s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
+			s.noPodWasKilled(3)
+			s.settled(3)
+			s.sameNodes()
+			s.Expect(uids(s.nodes())).To(ConsistOf(kept))
+			s.unmarked()
+			s.deleteAll()
+			s.gone()
+		})
+	}
+}
+
+// TestDrainedNodesWaitForThePortal has the portal refuse scale-downs until further notice. The drained nodes are marked and
+// stay cordoned, and their Machines go. When the replicas rise again, the nodes become schedulable and get Machines and Pods.
+func TestDrainedNodesWaitForThePortal(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.sixWorkers()
+	before := uids(s.nodes())
+	s.strike(emulator.Fault{Method: "POST", Path: scalePath, Scale: emulator.ScaleDown, Code: emulator.CodeOperationNotAllowed})
+	s.scale(3)
+	s.Eventually(s.machines).Should(HaveLen(3))
+	marked := func() (names []string) {
+		for _, n := range s.cordoned() {
+			if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) {
+				names = append(names, n.Name)
+			}
+		}
+		return names
+	}
+	s.Eventually(marked).Should(HaveLen(3))
+	s.Consistently(marked, 10*time.Second).Should(HaveLen(3), "what is drained stays drained")
+	s.Expect(s.running("web")).To(Equal(3), "one Pod on each node that stays")
+
+	s.scale(4)
+	s.Eventually(marked).Should(HaveLen(2), "only what exceeds the surplus is made schedulable")
+	s.scale(6)
+	s.settled(6)
+	s.unmarked()
+	s.Eventually(func() int { return s.running("web") }).Should(Equal(6))
+	s.Expect(uids(s.nodes())).To(ConsistOf(before))
+	s.Expect(s.removals()).To(BeEmpty())
+	s.deleteAll()
+	s.gone()
+}
+
+// TestDeletedMachineAndFewerReplicas deletes the Machine of the node that the portal will remove next, and lowers the replicas
+// when the node has been given back. The node has no Machine that core could drain, so the provider drains it.
+func TestDeletedMachineAndFewerReplicas(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.scale(3)
+	s.settled(3)
+	s.onePodPerNode(3, 2)
+	newest := slices.MaxFunc(s.machines(), func(a, b clusterv1.Machine) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	node := newest.Status.NodeRef.Name
+	s.Expect(box.Client.Delete(s.Context(), &newest)).To(Succeed())
+	s.Eventually(func() bool {
+		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == node })
+	}).WithPolling(20*time.Millisecond).Should(BeFalse(), "the node was given back")
+	s.scale(2)
+	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(2))
+	s.noPodWasKilled(1)
+	s.settled(2)
+	s.sameNodes()
+	s.unmarked()
+	s.deleteAll()
+	s.gone()
+}
+
+// TestFewerReplicasThanBeforeThePortalsPages has a person add a worker on the portal's pages, and then a user lower the
+// replicas. The portal removes the person's worker too, which no Machine has ever held.
+func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.deployment.Spec.Replicas = ptr.To[int32](1)
+	person := s.person()
+	s.apply()
+	s.settled(1)
+	s.scale(2)
+	s.settled(2)
+	_, err := person.ScaleCluster(s.Context(), s.portalClusters()[0].ID, 3)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(s.nodes).Should(HaveLen(3))
+	s.onePodPerNode(3, 1)
+	s.scale(1)
+	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(1))
+	s.noPodWasKilled(2)
+	s.settled(1)
+	s.sameNodes()
+	s.unmarked()
+	s.deleteAll()
+	s.gone()
+}
+
+// sixWorkers applies the story and scales it to six workers, each with a Pod. The first three are older by seconds, so there is
+// no doubt about which three a portal that removes the newest workers removes. It returns the UIDs of the three that stay.
+func (s *story) sixWorkers() (kept []string) {
+	s.Helper()
+	s.deployment.Spec.Replicas = ptr.To[int32](3)
+	s.apply()
+	s.settled(3)
+	kept = uids(s.nodes())
+	s.scale(6)
+	s.settled(6)
+	s.onePodPerNode(6, 3)
+	return kept
+}
+
+// onePodPerNode runs so many Pods, none on a node with another one, and protects so many of them with a PodDisruptionBudget.
+func (s *story) onePodPerNode(pods, protected int32) {
+	s.Helper()
+	labels := map[string]string{"app": "web"}
+	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "web"}
+	apart := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+		}},
+	}}
+	workload := s.workload()
+	s.Expect(workload.Create(s.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
+		MinAvailable: ptr.To(intstr.FromInt32(protected)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+	}})).To(Succeed())
+	s.Expect(workload.Create(s.Context(), &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+		Replicas: &pods, Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Affinity: apart, Containers: []corev1.Container{{Name: "main", Image: "web"}}},
+		},
+	}})).To(Succeed())
+	s.Eventually(func() int { return s.running("web") }).Should(BeEquivalentTo(pods))
+	s.Eventually(func() int32 {
+		budget := &policyv1.PodDisruptionBudget{}
+		_ = workload.Get(s.Context(), client.ObjectKey{Namespace: meta.Namespace, Name: meta.Name}, budget)
+		return budget.Status.DisruptionsAllowed
+	}).Should(Equal(pods - protected))
+}
+
+// running counts the Pods of an app that run and are not being deleted.
+func (s *story) running(app string) (n int) {
+	s.Helper()
+	list := &corev1.PodList{}
+	s.Expect(s.workload().List(s.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": app})).To(Succeed())
+	for _, pod := range list.Items {
+		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// removals are the nodes that the portal removed to reach a smaller size.
+func (s *story) removals() []emulator.Entry {
+	return slices.DeleteFunc(s.journal(), func(e emulator.Entry) bool { return e.Removal == nil || e.Removal.By != emulator.JobScaleCluster })
+}
+
+// noPodWasKilled checks that the portal removed so many nodes by scaling down, each cordoned and empty.
+func (s *story) noPodWasKilled(removed int) {
+	s.Helper()
+	s.Eventually(s.removals).Should(HaveLen(removed))
+	var harm []string
+	for _, e := range s.removals() {
+		if !e.Removal.Cordoned || len(e.Removal.Pods)+len(e.Removal.Terminating) > 0 {
+			harm = append(harm, fmt.Sprintf("%s %s: %s", e.Removal.At.UTC().Format(time.TimeOnly), e.ID, e.Removal))
+		}
+	}
+	s.Expect(harm).To(BeEmpty(), "nodes that the portal removed while they were not drained")
+}
+
+// unmarked checks that no node carries a mark of a drain any more.
+func (s *story) unmarked() {
+	s.Helper()
+	s.Eventually(func() (marks []string) {
+		for _, n := range s.nodes() {
+			for _, mark := range []string{infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation} {
+				if metav1.HasAnnotation(n.ObjectMeta, mark) {
+					marks = append(marks, n.Name+" "+mark)
+				}
+			}
+		}
+		return marks
+	}).Should(BeEmpty())
+}
