@@ -9,9 +9,13 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 )
@@ -26,13 +30,15 @@ func needAutoscaler(t *testing.T) {
 	}
 }
 
-// autoscale runs the autoscaler until the test ends, and returns when it is healthy. It fails the test if the autoscaler ended
-// or got stuck before that. Times are shorter than a user would set them, and keep their order.
-func (w *world) autoscale() {
+// autoscale runs the autoscaler until the test stops it or ends, and returns when it has been through its main loop once. It
+// fails the test if the autoscaler ended or got stuck by itself. Times are shorter than a user would set them.
+func (w *world) autoscale() (stop func()) {
 	w.Helper()
 	port, err := process.FreePort(loopback)
 	w.Expect(err).NotTo(HaveOccurred())
 	address := net.JoinHostPort(loopback, strconv.Itoa(port))
+	before, err := w.lastLoop()
+	w.Expect(err).NotTo(HaveOccurred())
 	autoscaler, err := process.Start(w.Context(), process.Spec{
 		Name: "cluster-autoscaler",
 		Path: binary,
@@ -49,12 +55,25 @@ func (w *world) autoscale() {
 		Ready: func(ctx context.Context) error { return healthy(ctx, address) },
 	})
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		if err := healthy(context.WithoutCancel(w.Context()), address); err != nil {
-			w.Errorf("the autoscaler did not run until the end of the test: %v, see %s", err, autoscaler.Log())
+			w.Errorf("the autoscaler did not run until it was stopped: %v, see %s", err, autoscaler.Log())
 		}
 		autoscaler.Stop()
 	})
+	w.Cleanup(stop)
+	w.Eventually(w.lastLoop).ShouldNot(Equal(before), "the autoscaler has been through its main loop")
+	return stop
+}
+
+// lastLoop is when the autoscaler last wrote its status, which it does at the end of each main loop.
+func (w *world) lastLoop() (string, error) {
+	status := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler-status"}
+	if err := w.workload.Get(w.Context(), key, status); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return status.Annotations["cluster-autoscaler.kubernetes.io/last-updated"], nil
 }
 
 func (w *world) logFile() string {
