@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"slices"
+
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// safeToEvict is the annotation with which a user tells the autoscaler to leave a Pod where it is.
+const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+// newDeployment makes a Deployment whose Pods take three of the four CPUs of a node each. The autoscaler regards a node with
+// such a Pod as needed.
+func newDeployment(name string, replicas int) *appsv1.Deployment {
+	labels := map[string]string{"app": name}
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To(int32(replicas)), //nolint:gosec // A handful.
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{{
+					Name: "main", Image: name,
+					Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("3")}},
+				}}},
+			},
+		},
+	}
+}
+
+// place runs one Pod of the Deployment on each of the nodes given: all others are cordoned in the meantime.
+func (w *world) place(deployment *appsv1.Deployment, on ...string) {
+	w.Helper()
+	var others []string
+	for _, name := range w.nodes() {
+		if !slices.Contains(on, name) {
+			others = append(others, name)
+		}
+	}
+	w.cordon(true, others...)
+	deployment.Spec.Replicas = ptr.To(int32(len(on))) //nolint:gosec // A handful.
+	w.Expect(w.workload.Create(w.Context(), deployment)).To(Succeed())
+	w.Eventually(func() []string { return w.running(deployment.Name) }).Should(ConsistOf(on), "nodes with a Pod of %s", deployment.Name)
+	w.cordon(false, others...)
+}
+
+func (w *world) cordon(cordoned bool, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		change(w, w.workload, node(name), func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
+	}
+}
+
+// running are the nodes on which a Pod of the Deployment runs, once for each Pod.
+func (w *world) running(deployment string) (nodes []string) {
+	w.Helper()
+	for _, pod := range w.pods(deployment) {
+		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp.IsZero() {
+			nodes = append(nodes, pod.Spec.NodeName)
+		}
+	}
+	return nodes
+}
+
+func (w *world) pods(deployment string) []corev1.Pod {
+	w.Helper()
+	list := &corev1.PodList{}
+	w.Expect(w.workload.List(w.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment})).To(Succeed())
+	return list.Items
+}
+
+// protect creates a PodDisruptionBudget that allows no eviction of the Deployment's Pods, and waits until it is in force.
+func (w *world) protect(deployment *appsv1.Deployment) *policyv1.PodDisruptionBudget {
+	w.Helper()
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: deployment.Spec.Selector},
+	}
+	w.Expect(w.workload.Create(w.Context(), budget)).To(Succeed())
+	w.Eventually(func() (int64, error) {
+		err := w.workload.Get(w.Context(), client.ObjectKeyFromObject(budget), budget)
+		return budget.Status.ObservedGeneration, err
+	}).Should(Equal(budget.Generation), "the disruption controller knows the PodDisruptionBudget")
+	return budget
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+)
+
+const loopback = "127.0.0.1"
+
+// needAutoscaler skips the test where there is no autoscaler.
+func needAutoscaler(t *testing.T) {
+	t.Helper()
+	if binary == "" {
+		t.Skip(missing)
+	}
+}
+
+// autoscale runs the autoscaler until the test stops it or ends, and returns when it has been through its main loop once. It
+// fails the test if the autoscaler ended or got stuck by itself. Times are shorter than a user would set them.
+func (w *world) autoscale() (stop func()) {
+	w.Helper()
+	port, err := process.FreePort(loopback)
+	w.Expect(err).NotTo(HaveOccurred())
+	address := net.JoinHostPort(loopback, strconv.Itoa(port))
+	before, err := w.lastLoop()
+	w.Expect(err).NotTo(HaveOccurred())
+	autoscaler, err := process.Start(w.Context(), process.Spec{
+		Name: "cluster-autoscaler",
+		Path: binary,
+		Args: []string{
+			"--cloud-provider=clusterapi", "--clusterapi-cloud-config-authoritative",
+			"--kubeconfig=" + w.kubeconfig, "--cloud-config=" + w.box.Kubeconfig,
+			"--node-group-auto-discovery=clusterapi:namespace=" + w.cluster.Namespace + ",clusterName=" + w.cluster.Name,
+			"--address=" + address, "--leader-elect=false", "--v=4",
+			"--scan-interval=2s", "--scale-down-unneeded-time=10s", "--unremovable-node-recheck-timeout=5s",
+			"--scale-down-delay-after-add=10s", "--scale-down-delay-after-failure=5s",
+			"--max-inactivity=1m", "--max-failing-time=1m",
+		},
+		Log:   w.logFile(),
+		Ready: func(ctx context.Context) error { return healthy(ctx, address) },
+	})
+	w.Expect(err).NotTo(HaveOccurred())
+	stop = sync.OnceFunc(func() {
+		if err := healthy(context.WithoutCancel(w.Context()), address); err != nil {
+			w.Errorf("the autoscaler did not run until it was stopped: %v, see %s", err, autoscaler.Log())
+		}
+		autoscaler.Stop()
+	})
+	w.Cleanup(stop)
+	w.Eventually(w.lastLoop).ShouldNot(Equal(before), "the autoscaler has been through its main loop")
+	return stop
+}
+
+// lastLoop is when the autoscaler last wrote its status, which it does at the end of each main loop.
+func (w *world) lastLoop() (string, error) {
+	status := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler-status"}
+	if err := w.workload.Get(w.Context(), key, status); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return status.Annotations["cluster-autoscaler.kubernetes.io/last-updated"], nil
+}
+
+func (w *world) logFile() string {
+	return filepath.Join(w.box.Dir, w.cluster.Namespace+"-autoscaler.log")
+}
+
+// healthy asks the autoscaler whether its main loop runs.
+func healthy(ctx context.Context, address string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health-check", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("health-check: %s", response.Status)
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"slices"
+	"testing"
+
+	. "github.com/onsi/gomega"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+// newDisorderlySandbox runs a sandbox whose portal removes random workers. Tests of it cannot share the other sandbox: the
+// order is learned once for all clusters of a portal.
+func newDisorderlySandbox(t *testing.T) *sandbox.Sandbox {
+	t.Helper()
+	box, err := start(emulator.VictimsRandom)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			box.Keep()
+			t.Log("the logs of all servers and of the autoscaler are in ", box.Dir)
+		}
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return box
+}
+
+// showDisorder scales up and down by hand until the portal has removed a new and an old node at once, which fits no order.
+func (w *world) showDisorder() {
+	w.Helper()
+	for range 8 {
+		before := w.nodes()
+		w.scale(len(before) + 2)
+		w.settled(len(before) + 2)
+		w.scale(len(before))
+		w.settled(len(before))
+		removed := w.removed()
+		olds := 0
+		for _, name := range removed[len(removed)-2:] {
+			if slices.Contains(before, name) {
+				olds++
+			}
+		}
+		if olds == 1 {
+			return
+		}
+	}
+	w.Fatal("the portal's choices fitted an order eight times in a row")
+}
+
+// TestPortalWithoutAnOrder has a portal that removes random workers, and an idle node. The replicas may go down, if no Pod is
+// killed by it, but not down and up again.
+func TestPortalWithoutAnOrder(t *testing.T) {
+	needAutoscaler(t)
+	t.Parallel()
+	w := newWorld(t, newDisorderlySandbox(t), 1, 4)
+	w.showDisorder()
+	nodes := w.nodes()
+	app := newDeployment("app", 3)
+	w.place(app, nodes[1:]...)
+	w.observe()
+	w.autoscale()
+	w.Consistently(func(g Gomega) {
+		g.Expect(slices.IsSortedFunc(w.seen.Replicas(), func(a, b int32) int { return int(b - a) })).To(BeTrue(), "replicas %v never rise", w.seen.Replicas())
+		g.Expect(w.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
+	}, 2*quiet).Should(Succeed())
+	w.Expect(w.running("app")).To(HaveLen(3))
+	w.scalesUp(app)
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// disabledAnnotation keeps the autoscaler from removing a node.
+const disabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
+// record is what happened to a Cluster while the autoscaler ran.
+type record struct {
+	mu       sync.Mutex
+	replicas []int32
+	killed   []string            // Pods that ended otherwise than by an eviction
+	evicted  []string            // Pods that were evicted
+	disabled map[string][]string // by node: the values of disabledAnnotation; "none" where it was not there
+	nodes    map[string]string   // by node: what matters of its last state
+	lines    []string            // all of it, with times
+}
+
+// observe starts the record. Everything that exists counts as its beginning.
+func (w *world) observe() {
+	w.Helper()
+	w.seen.disabled, w.seen.nodes = map[string][]string{}, map[string]string{}
+	w.follow(w.live, &clusterv1.MachineDeploymentList{}, func(o client.Object, gone bool) {
+		if md, ok := o.(*clusterv1.MachineDeployment); ok && !gone {
+			w.seen.sawReplicas(*md.Spec.Replicas)
+		}
+	}, client.InNamespace(w.cluster.Namespace))
+	w.follow(w.workload, &corev1.PodList{}, func(o client.Object, gone bool) {
+		if pod, ok := o.(*corev1.Pod); ok && gone {
+			w.seen.sawEnd(pod)
+		}
+	}, client.InNamespace(corev1.NamespaceDefault))
+	w.follow(w.workload, &corev1.NodeList{}, func(o client.Object, gone bool) {
+		if n, ok := o.(*corev1.Node); ok {
+			w.seen.sawNode(n, gone)
+		}
+	})
+	w.Eventually(w.seen.Replicas).ShouldNot(BeEmpty(), "the record has begun")
+}
+
+// follow hands every object, and every change of one, to see until the test ends. A watch that ends earlier may have missed
+// something, and fails the test.
+func (w *world) follow(c client.WithWatch, list client.ObjectList, see func(o client.Object, gone bool), options ...client.ListOption) {
+	w.Helper()
+	events, err := c.Watch(w.Context(), list, options...)
+	w.Expect(err).NotTo(HaveOccurred())
+	var stopped atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for event := range events.ResultChan() {
+			if o, ok := event.Object.(client.Object); ok && event.Type != watch.Error {
+				see(o, event.Type == watch.Deleted)
+			}
+		}
+		if !stopped.Load() && w.Context().Err() == nil {
+			w.Errorf("the watch of %T ended before the test", list)
+		}
+	}()
+	w.Cleanup(func() {
+		stopped.Store(true)
+		events.Stop()
+		<-done
+	})
+}
+
+func (r *record) sawReplicas(n int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.replicas) == 0 || r.replicas[len(r.replicas)-1] != n {
+		r.replicas = append(r.replicas, n)
+		r.line("replicas %d", n)
+	}
+}
+
+// sawEnd notes whether a Pod was evicted. The condition says so, for as long as the Pod exists.
+func (r *record) sawEnd(pod *corev1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	what := fmt.Sprintf("%s on %s", pod.Name, pod.Spec.NodeName)
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == "EvictionByEvictionAPI" {
+			r.evicted = append(r.evicted, what)
+			r.line("Pod %s was evicted", what)
+			return
+		}
+	}
+	r.killed = append(r.killed, what)
+	r.line("Pod %s ended without an eviction", what)
+}
+
+func (r *record) sawNode(n *corev1.Node, gone bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if gone {
+		r.line("Node %s is gone", n.Name)
+		return
+	}
+	value, found := n.Annotations[disabledAnnotation]
+	if !found {
+		value = "none"
+	}
+	if values := r.disabled[n.Name]; len(values) == 0 || values[len(values)-1] != value {
+		r.disabled[n.Name] = append(values, value)
+	}
+	state := fmt.Sprintf("scale-down-disabled %s, unschedulable %t", value, n.Spec.Unschedulable)
+	for _, taint := range n.Spec.Taints {
+		state += " " + taint.Key
+	}
+	if r.nodes[n.Name] != state {
+		r.nodes[n.Name] = state
+		r.line("Node %s: %s", n.Name, state)
+	}
+}
+
+// line notes something with its time. Callers hold mu.
+func (r *record) line(format string, args ...any) {
+	r.lines = append(r.lines, time.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// forget drops the Pods that ended: the test itself deletes Pods next, or did.
+func (r *record) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed, r.evicted = nil, nil
+}
+
+// Replicas are all values that the replicas had.
+func (r *record) Replicas() []int32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.replicas)
+}
+
+// Killed are the Pods that ended otherwise than by an eviction.
+func (r *record) Killed() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.killed)
+}
+
+// Ended are all Pods that ended.
+func (r *record) Ended() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Concat(r.killed, r.evicted)
+}
+
+// Disabled are the values that scale-down-disabled had on a node.
+func (r *record) Disabled(node string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.disabled[node])
+}
+
+func (r *record) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return "what happened:\n" + strings.Join(r.lines, "\n")
+}
