@@ -61,28 +61,28 @@ type nodes struct {
 }
 
 // Apply implements emulator.Workloads.
-func (n *nodes) Apply(ctx context.Context, w emulator.Workload) error {
+func (n *nodes) Apply(ctx context.Context, w emulator.Workload) ([]emulator.Removal, error) {
 	n.mu.Lock()
 	n.version = w.Version
 	n.mu.Unlock()
 	have := &corev1.NodeList{}
 	if err := n.List(ctx, have); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range have.Items {
 		stays := slices.ContainsFunc(w.Nodes, func(m emulator.Node) bool { return types.UID(m.ID) == have.Items[i].UID })
 		if !stays {
 			if err := n.Delete(ctx, &have.Items[i]); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
 	for _, m := range w.Nodes {
 		if err := n.join(ctx, m); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 func (n *nodes) join(ctx context.Context, m emulator.Node) error {

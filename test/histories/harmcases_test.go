@@ -40,7 +40,7 @@ func TestKilled(t *testing.T) {
 		"one of two of a second":      {newest, "", running, true, false},
 		"no longer taken for newest":  {newest, "none", running, false, false},
 		"oldest, not known yet":       {oldest, "", running, false, false},
-		"oldest, known":               {oldest, "oldest", running, false, true},
+		"oldest, known":               {oldest, "Oldest", running, false, true},
 		"oldest, in doubt again":      {oldest, "none", running, false, false},
 		"random":                      {random, "", running, false, false},
 	} {
@@ -73,7 +73,7 @@ func TestTwinsThatBothGo(t *testing.T) {
 
 // TestOrderIn reads what the provider wrote, and nothing where there is nothing.
 func TestOrderIn(t *testing.T) {
-	for text, want := range map[string]string{"": "", "{}": "", "{": "", `{"size":3,"victimOrder":"oldest"}`: "oldest"} {
+	for text, want := range map[string]string{"": "", "{}": "", "{": "", `{"size":3,"removalOrder":{"order":"Oldest","odds":3}}`: "Oldest"} {
 		if got := orderIn(map[string]string{infrav1.RecordAnnotation: text}); got != want {
 			t.Errorf("%q: %q", text, got)
 		}

@@ -49,9 +49,9 @@ func newHarm() harm {
 func orderKnown(portal emulator.VictimOrder, recorded string) bool {
 	switch portal {
 	case emulator.VictimsNewest:
-		return recorded == ""
+		return recorded == "" || recorded == "Newest"
 	case emulator.VictimsOldest:
-		return recorded == "oldest"
+		return recorded == "Oldest"
 	}
 	return false
 }
@@ -59,10 +59,12 @@ func orderKnown(portal emulator.VictimOrder, recorded string) bool {
 // orderIn reads the recorded order of removal from the annotations of a PortalControlPlane.
 func orderIn(annotations map[string]string) string {
 	var record struct {
-		VictimOrder string `json:"victimOrder"`
+		RemovalOrder struct {
+			Order string `json:"order"`
+		} `json:"removalOrder"`
 	}
 	_ = json.Unmarshal([]byte(annotations[infrav1.RecordAnnotation]), &record) // empty as long as there is none
-	return record.VictimOrder
+	return record.RemovalOrder.Order
 }
 
 // orderNoted notes what the provider has recorded. Callers hold seen.
