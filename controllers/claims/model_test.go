@@ -38,6 +38,7 @@ type world struct {
 	uncertain bool
 	learned   Learned
 	before    []Sighting
+	compare   bool      // the nodes before a scale-down that succeeded with those that it left
 	stated    bool      // the user has stated the order
 	lost      bool      // the answer to the request that started the operation
 	unheard   bool      // and the portal never got the request
@@ -131,7 +132,7 @@ func (w *world) desired() (sum int) {
 // look begins a view: Machines and what is recorded are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Uncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
-		Order: w.expected(), Learned: w.learned, Before: w.before, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second}
+		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -206,7 +207,7 @@ func (w *world) pass(writes int) {
 	w.unfinished = nil
 	if p.Observed && writes != 0 {
 		writes--
-		w.learned, w.before = p.Learned, nil
+		w.learned, w.compare = p.Learned, false
 	}
 	if w.drifts(p) && writes != 0 {
 		w.recorded, w.uncertain = p.Counted, true
@@ -281,7 +282,7 @@ func (w *world) scale(p *pass) {
 		return
 	case w.struck("lose"):
 		w.say("the answer is lost")
-		w.lost, w.recorded, w.uncertain, w.before = true, max(w.size, p.Size), true, nil
+		w.lost, w.recorded, w.uncertain, w.before, w.compare = true, max(w.size, p.Size), true, Sight(p.Present), false
 		w.operation = direction(p.Size, w.size)
 		w.target = p.Size
 		if rapid.Bool().Draw(w.t, "not heard") {
@@ -290,13 +291,13 @@ func (w *world) scale(p *pass) {
 		return
 	}
 	w.scales++
-	w.lost, w.unheard = false, false
-	w.target, w.recorded, w.uncertain, w.before = p.Size, p.Size, false, nil
-	w.from = w.size
-	w.operation = direction(p.Size, w.size)
-	if w.operation == RemovingNodes {
+	if !w.lost { // some of them may be gone since
 		w.before = Sight(p.Present)
 	}
+	w.lost, w.unheard = false, false
+	w.target, w.recorded, w.uncertain, w.compare = p.Size, p.Size, false, false
+	w.from = w.size
+	w.operation = direction(p.Size, w.size)
 }
 
 func direction(to, from int) Operation {

@@ -124,7 +124,7 @@ func Decide(v View) Plan {
 
 // observe compares the nodes that a finished scale-down left with those before it, once as many exist as it was to leave.
 func (p *planner) observe() bool {
-	if p.Operation != Idle || len(p.Before) == 0 || len(p.places) != p.Size {
+	if p.Operation != Idle || !p.Finished || len(p.Before) == 0 || len(p.places) != p.Size {
 		return false
 	}
 	p.plan.Observed, p.plan.Learned = true, p.Learned.learn(p.Before, p.plan.Present)

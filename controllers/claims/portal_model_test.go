@@ -85,6 +85,7 @@ func (w *world) finish() {
 	if w.lost {
 		return // nobody is told
 	}
+	w.compare = w.operation == RemovingNodes
 	w.operation, w.pause = Idle, 0
 	w.recorded, w.uncertain = w.size, false
 }
@@ -135,7 +136,7 @@ func (w *world) fails() {
 	if w.lost {
 		return // nobody is told
 	}
-	w.recorded, w.uncertain, w.before = max(w.from, w.target), true, nil
+	w.recorded, w.uncertain = max(w.from, w.target), true
 	w.operation = Idle
 	w.backOff()
 }

@@ -73,6 +73,9 @@ type planner struct {
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
 	p := &planner{View: v}
+	if v.AskAgain && v.Operation == AddingNodes && v.Desired < v.Target {
+		p.Operation = Idle // whether the portal adds nodes that are not wanted any more makes no difference
+	}
 	at := map[string]*place{}
 	for _, n := range p.present() {
 		place := &place{Node: n}
@@ -109,8 +112,8 @@ func read(v View) *planner {
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
 // are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count. If the size is uncertain,
-// those are gone that no Machine holds and that are not Ready for long; drained ones only if more workers are desired than are
-// Ready, for otherwise they may still have to go.
+// those are gone that no Machine holds and that are not Ready for long. A drained one may still have to go: it counts, unless more
+// workers are desired than are Ready, or it was gone before the last scale.
 func (p *planner) present() []Node {
 	held := map[string]bool{}
 	for _, m := range p.Machines {
@@ -131,6 +134,11 @@ func (p *planner) present() []Node {
 		return plausible
 	}
 	return p.Nodes
+}
+
+// existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
+func (p *planner) existedBefore(n Node) bool {
+	return len(p.Before) == 0 || slices.ContainsFunc(p.Before, func(b Sighting) bool { return b.UID == n.UID })
 }
 
 // long reports whether the Node is not Ready for so long that it counts as lost.

@@ -25,8 +25,10 @@ type View struct {
 	// Order is the order in which the portal is expected to remove workers. Learned is what this cluster has shown of it.
 	Order   Order
 	Learned Learned
-	// Before are the nodes that existed before the last scale-down, until it was compared with the nodes that it left.
-	Before []Sighting
+	// Before are the nodes that existed before the last scale. Finished reports that it was a scale-down that succeeded, and that is
+	// still to be compared with the nodes that it left.
+	Before   []Sighting
+	Finished bool
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
 	// Takeovers are allowed: core is known to behave as they need it (test/facts).

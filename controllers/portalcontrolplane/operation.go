@@ -76,10 +76,10 @@ func insistsOnWorkers(size int, cause error) bool {
 	return size == 0 && cloud.IsInvalid(cause) && errors.As(cause, &refusal) && refusal.Field == "size"
 }
 
-// removedFrom returns the worker nodes that were there before the last scale down, which has succeeded, to compare with those that it left.
-func (s *scope) removedFrom() []claims.Sighting {
-	if s.last.RemovesNodes() && s.last.Result == operation.Succeeded {
-		return s.last.Before
+// nodesBefore returns the worker nodes that existed before the last scale, and whether that was a scale-down that succeeded.
+func (s *scope) nodesBefore() (before []claims.Sighting, finished bool) {
+	if !s.last.Is(operation.Scale) {
+		return nil, false
 	}
-	return nil
+	return s.last.Before, s.last.RemovesNodes() && s.last.Result == operation.Succeeded
 }

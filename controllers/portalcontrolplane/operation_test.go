@@ -177,7 +177,8 @@ func TestLastRequest(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			s := &scope{last: test.last, record: &test.record, desired: desired{sum: 1}}
 			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
-			got := want{s.removedFrom() != nil, s.restored(), s.refusedEmpty(), s.adopted()}
+			_, finished := s.nodesBefore()
+			got := want{finished, s.restored(), s.refusedEmpty(), s.adopted()}
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}

@@ -104,7 +104,6 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		Uncertain:  s.record.SizeUncertain,
 		Order:      s.expected(),
 		Learned:    s.record.RemovalOrder,
-		Before:     s.removedFrom(),
 		Operation:  operationOn(s.op),
 		Adopted:    s.adopted(),
 		Takeovers:  r.Takeovers(ctx),
@@ -113,6 +112,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		Machines:   s.machineViews(claimed.Items),
 		Nodes:      s.nodeViews(),
 	}
+	view.Before, view.Finished = s.nodesBefore()
 	if s.op.Is(operation.Scale) {
 		view.Target, view.Lost, view.AskAgain = s.op.Size(), s.op.Lost(), s.op.Lost() && s.op.Pause() == 0
 	}
