@@ -101,7 +101,7 @@ func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticke
 	log.Info("Sending a request to the portal")
 	created, err := r.Send(cloud.WithTicket(ctx, ticket))
 	if err != nil {
-		log.Info("The portal did not accept the request", "reason", outcome.From(err).Reason, "error", err.Error())
+		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.From(err).Reason, "error", err.Error())
 		return m.notAccepted(ctx, op, last, r, err)
 	}
 	log.Info("The portal accepted the request", "jobID", created.Job.ID, "createdID", created.ID)

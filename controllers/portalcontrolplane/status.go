@@ -132,6 +132,19 @@ func (s *scope) reportAvailable() {
 	}
 }
 
+// reportTopology reports what would keep the topology controller from upgrading the Cluster.
+func (s *scope) reportTopology() {
+	if !s.cluster.Spec.Topology.IsDefined() {
+		conditions.Delete(s.controlPlane, infrav1.TopologyUpgradableCondition)
+		return
+	}
+	o := enoughConcurrency(s.cluster)
+	if o.IsDone() {
+		o = s.upgradable()
+	}
+	outcome.Report(s.controlPlane, infrav1.TopologyUpgradableCondition, o)
+}
+
 // countReplicas fills versions and counters.
 func (s *scope) countReplicas() {
 	status, nodes := &s.controlPlane.Status, s.controlPlane.Spec.Replicas

@@ -10,7 +10,6 @@ import (
 	"github.com/blang/semver/v4"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -69,19 +68,6 @@ func (s *scope) awaitTopology(now time.Time) outcome.Outcome {
 				"PortalControlPlaneTemplate, so that it is known what workers are made of", list(missing))
 	}
 	return outcome.Outcome{}
-}
-
-// reportTopology tells what would keep the topology controller from upgrading the Cluster.
-func (s *scope) reportTopology() {
-	if !s.cluster.Spec.Topology.IsDefined() {
-		conditions.Delete(s.controlPlane, infrav1.TopologyUpgradableCondition)
-		return
-	}
-	o := enoughConcurrency(s.cluster)
-	if o.IsDone() {
-		o = s.upgradable()
-	}
-	outcome.Report(s.controlPlane, infrav1.TopologyUpgradableCondition, o)
 }
 
 // enoughConcurrency tells whether an upgrade would reach the MachineDeployments. To the topology controller one is upgrading

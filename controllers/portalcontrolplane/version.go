@@ -153,8 +153,9 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 	}
 	op := operation.New(operation.Upgrade, wanted)
 	op.Nodes = len(s.nodes)
-	if o = r.start(ctx, s, op, upgrading{s, version.ID}); o.IsDone() {
-		return s.upgradeRuns(o.After, wanted)
+	o = r.start(ctx, s, op, upgrading{s, version.ID})
+	if o.IsDone() || s.op.Lost() && o.Kind != outcome.Failed {
+		return s.upgradeRuns(o.After, s.op.Target)
 	}
 	return o
 }
