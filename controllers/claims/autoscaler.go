@@ -2,7 +2,10 @@
 
 package claims
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // podsAgain is how often the Pods of an autoscaled cluster are looked at. They are not watched: their number has no bound.
 const podsAgain = 30 * time.Second
@@ -11,20 +14,8 @@ const podsAgain = 30 * time.Second
 // replicas ask for, all are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise those are frozen
 // that come after a node which must not go, in the order in which the portal removes them; and all if there is no order.
 func (p *planner) freeze() {
-	from := len(p.places)
 	line := p.removalOrder()
-	switch {
-	case !p.Autoscaled:
-	case p.Order == Random || p.surplus > 0 || p.Operation == RemovingNodes || p.Operation == ReplacingNodes:
-		from = 0
-	default:
-		for i, n := range line {
-			if n.Pinned {
-				from = i
-				break
-			}
-		}
-	}
+	from := p.frozenFrom(line)
 	for i, n := range line {
 		switch {
 		case n.ScaleDownSetByUser:
@@ -37,4 +28,18 @@ func (p *planner) freeze() {
 	if p.Autoscaled && p.Order != Random {
 		p.lookAgain(podsAgain)
 	}
+}
+
+// frozenFrom returns the index of the first node in the line that the autoscaler must not choose.
+func (p *planner) frozenFrom(line []*place) int {
+	if !p.Autoscaled {
+		return len(line)
+	}
+	if p.Order == Random || p.surplus > 0 || p.Operation == RemovingNodes || p.Operation == ReplacingNodes {
+		return 0
+	}
+	if i := slices.IndexFunc(line, func(n *place) bool { return n.Pinned }); i >= 0 {
+		return i
+	}
+	return len(line)
 }

@@ -162,13 +162,13 @@ func (p *planner) has(kind MoveKind, c *claim) bool {
 // report says what the plan waits for.
 func (p *planner) report() {
 	for _, c := range p.claims {
-		if c.Deleting && c.at != nil && (c.state == Draining || p.has(StartDrain, c)) {
+		switch {
+		case c.Deleting && c.at != nil && (c.state == Draining || p.has(StartDrain, c)):
 			p.plan.Draining = append(p.plan.Draining, c.Name)
-		}
-		if c.TemplateMismatch && c.state == Unbound && !c.Deleting && !c.Outdated {
+		case c.Deleting:
+		case c.TemplateMismatch && c.state == Unbound && !c.Outdated:
 			p.plan.Mismatched = append(p.plan.Mismatched, c.Name)
-		}
-		if c.at != nil && !c.Deleting && !c.at.Ready {
+		case c.at != nil && !c.at.Ready:
 			p.plan.NotReady = append(p.plan.NotReady, c.at.Name)
 		}
 	}

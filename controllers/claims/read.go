@@ -124,7 +124,8 @@ func (p *planner) present() []Node {
 	switch {
 	case p.Uncertain:
 		return keep(p.Nodes, func(n Node) bool {
-			return n.Ready || held[n.UID] || n.drained() && p.Desired <= p.ready() || !p.long(n)
+			mayGo := n.drained() && p.Desired <= p.ready() && p.existedBefore(n)
+			return n.Ready || held[n.UID] || mayGo || !p.long(n)
 		})
 	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
 		return p.Nodes

@@ -12,21 +12,26 @@ func (p *planner) release() {
 		case !c.waits():
 		case c.at == nil && c.unseen() && !c.PortalMachineDeleted:
 			p.add(LetGo, c, nil)
-		case c.at == nil:
+		case c.at == nil || c.passedPreDrain():
 			p.detach(c)
-		case c.state == Held && !c.passedPreDrain():
+		case c.state == Held:
 			p.releaseHeld(c)
-		case c.state == Draining && (c.at.leaving && len(c.at.live) == 0 || p.unsettling()):
-			// Core still drains its node; or whether the node goes is seen when the portal is done.
-		case c.state == Drained && len(c.at.live) == 0 && (c.at.leaving || p.unsettling()):
-			if !c.at.drained() {
-				p.add(MarkDrained, c, c.at)
-			}
-			p.detach(c)
 		default:
-			p.detach(c)
+			p.releaseDrained(c)
 		}
 	}
+}
+
+// releaseDrained releases a Machine whose node core drains, or has drained. While it is open whether the node goes, a drain goes on.
+func (p *planner) releaseDrained(c *claim) {
+	goes := len(c.at.live) == 0 && c.at.leaving
+	switch {
+	case c.state == Draining && (goes || p.unsettling()):
+		return
+	case c.state == Drained && len(c.at.live) == 0 && (goes || p.unsettling()) && !c.at.drained():
+		p.add(MarkDrained, c, c.at)
+	}
+	p.detach(c)
 }
 
 // releaseHeld releases a held Machine, unless it goes on with a node or it is still open whether it does.

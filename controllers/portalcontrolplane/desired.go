@@ -44,8 +44,6 @@ type desired struct {
 	sets     []clusterv1.MachineSet
 	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments.
 	autoscaled bool
-	// checks are what the Cluster's MachineHealthChecks act on.
-	checks healthChecks
 	// made are the MachineDeployments of the Cluster's topology; awaited are those that it has yet to make, which are in the
 	// sum as far as their workers are there already.
 	made    []clusterv1.MachineDeployment
@@ -75,16 +73,12 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	d := desired{known: true}
 	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
 	deployments, sets, machines := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}
-	checks := &clusterv1.MachineHealthCheckList{}
 	for _, list := range []client.ObjectList{deployments, sets, machines} {
 		if err := reader.List(ctx, list, of...); err != nil {
 			return d, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	if err := r.Client.List(ctx, checks, client.InNamespace(s.cluster.Namespace)); err != nil {
-		return d, fmt.Errorf("list MachineHealthChecks: %w", err)
-	}
-	d.sets, d.checks = sets.Items, healthChecksOf(s.cluster, checks.Items)
+	d.sets = sets.Items
 	for _, md := range deployments.Items {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind {
 			d.count(md.ObjectMeta, md.Spec.Replicas, ref.Name)

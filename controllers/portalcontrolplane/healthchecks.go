@@ -3,12 +3,13 @@
 package portalcontrolplane
 
 import (
+	"context"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch
@@ -18,6 +19,15 @@ import (
 type healthChecks struct {
 	nodes    []clusterv1.UnhealthyNodeCondition
 	machines []clusterv1.UnhealthyMachineCondition
+}
+
+// healthChecks reads the MachineHealthChecks of the Cluster.
+func (r *Reconciler) healthChecks(ctx context.Context, s *scope) (healthChecks, error) {
+	all := &clusterv1.MachineHealthCheckList{}
+	if err := r.Client.List(ctx, all, client.InNamespace(s.cluster.Namespace)); err != nil {
+		return healthChecks{}, err
+	}
+	return healthChecksOf(s.cluster, all.Items), nil
 }
 
 func healthChecksOf(cluster *clusterv1.Cluster, all []clusterv1.MachineHealthCheck) (checks healthChecks) {
@@ -41,6 +51,6 @@ func (h healthChecks) sick(n *corev1.Node) bool {
 func (h healthChecks) suspect(m *clusterv1.Machine) bool {
 	return slices.ContainsFunc(h.machines, func(c clusterv1.UnhealthyMachineCondition) bool {
 		has := conditions.Get(m, c.Type)
-		return has != nil && has.Status == metav1.ConditionStatus(c.Status)
+		return has != nil && has.Status == c.Status
 	})
 }

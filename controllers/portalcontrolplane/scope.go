@@ -41,6 +41,7 @@ type scope struct {
 	nodes    []corev1.Node
 
 	desired     desired
+	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on
 	sharedOrder claims.Order    // of removal, known from other clusters at the portal
 	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
 	plan        claims.Plan

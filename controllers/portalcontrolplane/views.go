@@ -48,7 +48,7 @@ func (s *scope) machineViews(portalMachines []infrav1.PortalMachine) []claims.Ma
 			view.ClaimProviderID, view.PortalMachineDeleted = view.ProviderID, true
 		}
 		view.TemplateMismatch = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
-		view.Suspect = s.desired.checks.suspect(&m)
+		view.Suspect = s.checks.suspect(&m)
 		views = append(views, view)
 	}
 	return views
@@ -86,7 +86,7 @@ func (s *scope) nodeViews() []claims.Node {
 		n := &s.nodes[i]
 		view := claims.Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
-			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n), Sick: s.desired.checks.sick(n),
+			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n), Sick: s.checks.sick(n),
 			Cordoned: n.Spec.Unschedulable, LastSet: n.Annotations[clusterv1.OwnerNameAnnotation],
 			TaintedByAutoscaler: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint }),
 			DrainStarted:        timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),

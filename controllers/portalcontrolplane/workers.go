@@ -37,7 +37,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 				return outcome.RetryAfter(0) // it was changed: look again
 			}
-			return outcome.Fail(fmt.Errorf("Machine %q, Node %q: %w", move.Machine, move.Node.Name, err))
+			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
 		}
 	}
 	if !s.desired.known {
@@ -92,6 +92,9 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	if !s.desired.known {
 		s.plan = claims.Plan{}
 		return nil
+	}
+	if s.checks, err = r.healthChecks(ctx, s); err != nil {
+		return fmt.Errorf("list MachineHealthChecks: %w", err)
 	}
 	if s.pinned, err = r.pinnedNodes(ctx, s); err != nil {
 		return fmt.Errorf("list Pods: %w", err)

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The provider's requests to the portal.
+
+// scale asks the portal, which may refuse, or whose answer may be lost, whether it acts on the request or not.
+func (w *world) scale(p *pass) {
+	w.say("scale %d → %d", w.size, p.Size)
+	w.asked = w.clock
+	if w.operation != Idle && !w.lost {
+		w.fail("asked to scale while an operation runs")
+	}
+	w.judgeRequest(p)
+	busy := w.operation != Idle && !w.unheard && w.target != w.size
+	switch {
+	case w.lost && busy:
+		return // RESOURCE_BUSY
+	case p.Size < w.size && w.struck("refuse"):
+		w.say("refused")
+		w.operation, w.lost, w.unheard = Idle, false, false
+		w.backOff()
+		return
+	case w.struck("lose"):
+		w.say("the answer is lost")
+		w.lost, w.recorded, w.uncertain, w.before, w.compare = true, max(w.size, p.Size), true, Sight(p.Present), false
+		w.operation = direction(p.Size, w.size)
+		w.target = p.Size
+		if rapid.Bool().Draw(w.t, "not heard") {
+			w.unheard = true
+		}
+		return
+	}
+	w.scales++
+	if !w.lost { // some of them may be gone since
+		w.before = Sight(p.Present)
+	}
+	w.lost, w.unheard = false, false
+	w.target, w.recorded, w.uncertain, w.compare = p.Size, p.Size, false, false
+	w.from = w.size
+	w.operation = direction(p.Size, w.size)
+}
+
+func direction(to, from int) Operation {
+	if to < from {
+		return RemovingNodes
+	}
+	return AddingNodes
+}
+
+// judgeRequest wants the sum of the replicas, or a number on the way down to it.
+func (w *world) judgeRequest(p *pass) {
+	most := w.size - 1
+	if p.view.Uncertain {
+		most = w.size // to ask for what the portal runs changes nothing
+	}
+	if sum := p.view.Desired; p.Size != sum && (p.Size < sum || p.Size > most) {
+		w.fail("asked for %d of %d workers while %d are desired", p.Size, w.size, sum)
+	}
+}
+
+// struck reports whether the trouble of that kind strikes now.
+func (w *world) struck(kind string) bool {
+	if w.trouble.kind != kind || w.trouble.left == 0 {
+		return false
+	}
+	w.trouble.left--
+	return true
+}
+
+// backOff keeps the provider from asking again at once.
+func (w *world) backOff() {
+	w.pause = min(max(2*w.pause, 30*time.Second), 10*time.Minute)
+	w.retry = w.clock.Add(w.pause)
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "testing"
+
+// TestRelease: how a Machine that is being deleted gives its node back.
+func TestRelease(t *testing.T) {
+	rules{
+		"released: a node that the autoscaler wanted gone loses its taint": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", tainted)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
+			"uncordon m1/n1",
+		},
+		"released: a node that seems to be gone is made schedulable all the same": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1"), node("n2", cordoned, notReady)}, Machines: []Machine{
+				machine("m1", "n1"), machine("m2", "n2", detached, shown, forgotten, func(m *Machine) { m.PreDrain = false })}},
+			"uncordon m2/n2",
+		},
+		"scale down again after a refusal: the drained node is still drained": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"scale 2",
+		},
+		"an adopted cluster with more nodes than are wanted: a Machine that is deleted is released, and nothing scaled": {
+			View{Desired: 1, Size: -1, Adopted: true, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}},
+			"detach m1/n1",
+		},
+		"more held than surplus: the newest drain, the others are released": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n3", deleting)}},
+			"drain m3/n3, detach m1/n1",
+		},
+		"the node of a drained Machine is gone: released, for the next node may have its name": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
+			"detach m3",
+		},
+		"let go, and core has not finished yet": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2")},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, func(m *Machine) { m.PreTerminate = false })}},
+			"",
+		},
+		"released: wait until the Machine shows it": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached)}},
+			"",
+		},
+		"released before the Machine shows any providerID: wait as well, core may be about to write the node's": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank)}},
+			"",
+		},
+		"released so, and somebody has deleted the PortalMachine: core takes nothing over any more": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank, orphaned)}},
+			"let-go m1",
+		},
+		"moved or restored, a Machine that was being deleted is not any more: it is bound anew, and its node is not drained any longer": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
+				machine("m1", "n1", draining, detached, kept), machine("m2", "n2")}},
+			"uncordon m1/n1, hooks m1, bind m1/n1",
+		},
+		"moved or restored while it was being drained": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", draining, kept)}},
+			"uncordon m1/n1, hooks m1",
+		},
+		"moved or restored, and the portal is removing nodes: whether this one goes is seen when it has finished": {
+			View{Desired: 1, Size: 1, Operation: RemovingNodes, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
+				machine("m1", "n1", draining, kept, shielded), machine("m2", "n2", shielded)}},
+			"",
+		},
+		"released and shown: nodeRef goes first": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown)}},
+			"forget m1",
+		},
+		"released and forgotten: the node that was being drained is made schedulable again": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", drained, detached, shown, forgotten), machine("m2", "n1")}},
+			"uncordon m1/n1",
+		},
+		"released without a drain: a node that somebody has cordoned stays so": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten), machine("m2", "n1")}},
+			"let-go m1",
+		},
+		"released and forgotten: the hooks go in a later write": {
+			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
+			"let-go m1",
+		},
+	}.check(t)
+}
+
+// TestSize: when the portal is asked for another number of workers.
+func TestSize(t *testing.T) {
+	rules{
+		"scale up although it is not seen yet which nodes are gone": {
+			View{Desired: 4, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", just)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
+			"scale 4",
+		},
+		"more nodes than the portal was asked for, nothing is drained or asked until they are counted": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1")}},
+			"",
+		},
+		"scale up at once": {
+			View{Desired: 5, Size: 3, Nodes: three, Machines: threeBound},
+			"scale 5",
+		},
+		"scale up only to what is desired, not to what was accepted already": {
+			View{Desired: 5, Size: 5, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"nothing is asked while an operation runs": {
+			View{Desired: 5, Size: 3, Operation: AddingNodes, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"size not known: the Nodes are counted": {
+			View{Desired: 5, Size: -1, Nodes: three, Machines: threeBound},
+			"scale 5",
+		},
+		"size not known, and right": {
+			View{Desired: 3, Size: -1, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"scale down waits for the MachineSet to pick its Machines": {
+			View{Desired: 1, Size: 3, Nodes: three, Machines: threeBound},
+			"",
+		},
+		"draining: the portal is not asked yet": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", draining)}},
+			"",
+		},
+		"scale up cancels a drain that was not sent": {
+			View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", cordoned)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", draining)}},
+			"detach m3/n3",
+		},
+	}.check(t)
+}
+
+// TestShield: when MachineHealthChecks are kept away.
+func TestShield(t *testing.T) {
+	rules{
+		"the shield comes off when the node is Ready": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}},
+			"unshield m1",
+		},
+		"the shield stays on while the Machine still points at the node that it lost": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded, was("n0"))}},
+			"",
+		},
+		"a shield goes on while the portal changes which nodes there are": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			"shield m1",
+		},
+		"a shield does not go on when a MachineHealthCheck has decided already": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", unhealthy)}},
+			"",
+		},
+		"a shield does not go on while the portal adds nodes": {
+			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}},
+			"",
+		},
+		"a remediated Machine leaves a note on its node": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, unhealthy)}},
+			"remediated m1/n1, detach m1/n1",
+		},
+		"the next Machine on it is shielded": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "")}},
+			"hooks m2, shield m2, bind m2/n1",
+		},
+		"so is a Machine on a node with a condition that a MachineHealthCheck names": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", sick)}, Machines: []Machine{machine("m2", "")}},
+			"hooks m2, shield m2, bind m2/n1",
+		},
+		"the shield stays while the condition does": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated, sick)}, Machines: []Machine{machine("m2", "n1", shielded)}},
+			"",
+		},
+		"and while the Machine shows one": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded, func(m *Machine) { m.Suspect = true })}},
+			"",
+		},
+		"then it ends, and the note is forgotten": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded)}},
+			"forget-remediated m2/n1, unshield m2",
+		},
+	}.check(t)
+}
