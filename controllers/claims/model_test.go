@@ -212,6 +212,9 @@ func (w *world) pass(writes int) {
 	if w.drifts(p) && writes != 0 {
 		w.recorded, w.uncertain = p.Counted, true
 	}
+	if p.Certain && writes != 0 {
+		w.recorded, w.uncertain = p.view.Desired, false
+	}
 	if p.Reached && w.lost && writes != 0 {
 		w.operation, w.lost, w.unheard, w.recorded, w.uncertain = Idle, false, false, w.target, false
 		return

@@ -20,6 +20,10 @@ type Plan struct {
 	// Present are the worker nodes whose machines exist, as far as can be seen.
 	Present []Node
 
+	// Certain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and there is no
+	// other Node.
+	Certain bool
+
 	// Counted is how many workers the portal appears to run. If it differs from the size for long, somebody else has scaled.
 	Counted int
 
@@ -163,15 +167,20 @@ func (p *planner) has(kind MoveKind, c *claim) bool {
 func (p *planner) report() {
 	for _, c := range p.claims {
 		switch {
-		case c.Deleting && c.at != nil && (c.state == Draining || p.has(StartDrain, c)):
-			p.plan.Draining = append(p.plan.Draining, c.Name)
 		case c.Deleting:
+			if c.at != nil && (c.state == Draining || p.has(StartDrain, c)) {
+				p.plan.Draining = append(p.plan.Draining, c.Name)
+			}
 		case c.TemplateMismatch && c.state == Unbound && !c.Outdated:
 			p.plan.Mismatched = append(p.plan.Mismatched, c.Name)
 		case c.at != nil && !c.at.Ready:
 			p.plan.NotReady = append(p.plan.NotReady, c.at.Name)
 		}
 	}
+	p.reportNodes()
+}
+
+func (p *planner) reportNodes() {
 	for _, n := range p.places {
 		switch {
 		case n.drained():

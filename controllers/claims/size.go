@@ -21,8 +21,10 @@ func (p *planner) decideSize() {
 	if size < 0 {
 		size = len(p.places)
 	}
+	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && len(p.Nodes) == p.Desired && p.ready() == p.Desired
 	switch {
-	case p.AskAgain:
+	case p.plan.Certain:
+	case p.AskAgain && p.Operation != Idle:
 		p.ask(max(p.Desired, p.again()))
 	case p.Desired > size, p.Uncertain && p.Desired > len(p.places):
 		p.ask(p.Desired)

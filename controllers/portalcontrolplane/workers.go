@@ -123,13 +123,15 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	return nil
 }
 
-// noteSettled ends the care that is taken with an adopted cluster, when Machines and nodes are one to one.
+// noteSettled records the number of workers where it is certain at last: of an adopted cluster when Machines and nodes are one to one,
+// else when as many nodes as are wanted are Ready and there is no other.
 func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
-	if !s.adopted() || s.plan.Free > 0 || s.plan.Unbound > 0 || len(s.plan.Present) != s.desired.sum || len(s.plan.Moves) > 0 {
+	settled := s.adopted() && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
+	if !settled && !s.plan.Certain {
 		return nil
 	}
 	return r.change(ctx, s, func() {
-		s.record.Size, s.record.SizeUncertain = len(s.plan.Present), false
+		s.record.Size, s.record.SizeUncertain = s.desired.sum, false
 		operation.PutRecord(s.controlPlane, s.record)
 	})
 }
