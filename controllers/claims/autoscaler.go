@@ -8,7 +8,7 @@ import (
 )
 
 // podsAgain is how often the Pods of an autoscaled cluster are looked at. They are not watched: their number has no bound.
-const podsAgain = 30 * time.Second
+const podsAgain = 10 * time.Second
 
 // freeze keeps the cluster autoscaler from choosing nodes that the portal would not remove. While there are more workers than the
 // replicas ask for, all are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise those are frozen

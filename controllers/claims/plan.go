@@ -27,6 +27,9 @@ type Plan struct {
 	// Counted is how many workers the portal appears to run. If it differs from the size for long, somebody else has scaled.
 	Counted int
 
+	// Before are the nodes that are known to exist, to compare a scale with.
+	Before []Sighting
+
 	// Observed reports that the last scale-down was compared with the nodes that it left, and Learned what it has shown. The plan has
 	// nothing else then.
 	Observed bool
@@ -108,6 +111,7 @@ func (k MoveKind) OfNode() bool { return k >= NameNode }
 func Decide(v View) Plan {
 	p := read(v)
 	p.count()
+	p.plan.Before = Sight(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.Uncertain || p.existedBefore(n) }))
 	if p.observe() {
 		return p.plan // decided again with what was learned
 	}

@@ -264,8 +264,11 @@ func (w *world) rest() {
 
 // waiting names what has not come to rest beside a portal in trouble: a Machine, or the drained nodes.
 func (w *world) waiting() string {
+	unclear := false // whether a node that is not Ready is gone
 	for _, m := range w.machines {
-		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) {
+		n := w.node(m.ClaimNodeUID)
+		unclear = unclear || n != nil && !n.Ready
+		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) && !unclear {
 			return m.Name
 		}
 	}
@@ -275,7 +278,7 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if len(w.machines) != w.desired() || marked != len(w.running())-w.desired() {
+	if len(w.machines) != w.desired() || marked != len(w.running())-w.desired() && !unclear {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""

@@ -29,7 +29,7 @@ func (w *world) scale(p *pass) {
 		return
 	case w.struck("lose"):
 		w.say("the answer is lost")
-		w.lost, w.recorded, w.uncertain, w.before, w.compare = true, max(w.size, p.Size), true, Sight(p.Present), false
+		w.lost, w.recorded, w.uncertain, w.before, w.compare = true, max(w.size, p.Size), true, p.Before, false
 		w.operation = direction(p.Size, w.size)
 		w.target = p.Size
 		if rapid.Bool().Draw(w.t, "not heard") {
@@ -39,7 +39,7 @@ func (w *world) scale(p *pass) {
 	}
 	w.scales++
 	if !w.lost { // some of them may be gone since
-		w.before = Sight(p.Present)
+		w.before = p.Before
 	}
 	w.lost, w.unheard = false, false
 	w.target, w.recorded, w.uncertain, w.compare = p.Size, p.Size, false, false

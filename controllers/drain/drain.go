@@ -97,10 +97,10 @@ func (p Progress) String() string {
 	return text
 }
 
-// neverEvict is the annotation by which a user keeps the cluster autoscaler from evicting a Pod.
-const neverEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+// SafeToEvict is the annotation by which a user keeps the cluster autoscaler from evicting a Pod.
+const SafeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 // Pinned reports whether the cluster autoscaler must not evict the Pod.
 func Pinned(pod *corev1.Pod) bool {
-	return pod.Annotations[neverEvict] == "false" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return pod.Annotations[SafeToEvict] == "false" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }

@@ -47,7 +47,7 @@ func autoscaled(md *clusterv1.MachineDeployment) bool {
 }
 
 // pinsAge is how long a look at the Pods of an autoscaled cluster is used.
-const pinsAge = 15 * time.Second
+const pinsAge = 5 * time.Second
 
 // pins remembers, for each autoscaled cluster, which Nodes run Pods that must not be evicted. The zero value is ready to use.
 type pins struct {
@@ -73,23 +73,39 @@ func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool
 	if err != nil {
 		return nil, err
 	}
-	nodes := map[string]bool{}
-	pods := &corev1.PodList{}
-	for {
-		if err := workload.List(ctx, pods, client.Limit(500), client.Continue(pods.Continue)); err != nil {
-			return nil, err
-		}
-		for i := range pods.Items {
-			if drain.Pinned(&pods.Items[i]) {
-				nodes[pods.Items[i].Spec.NodeName] = true
-			}
-		}
-		if pods.Continue == "" {
-			break
-		}
+	nodes, err := nodesWithPinnedPods(ctx, workload)
+	if err != nil {
+		return nil, err
 	}
 	r.pins.set(s.flow(), nodes)
 	return nodes, nil
+}
+
+// nodesWithPinnedPods lists the metadata of all Pods, and reads those that must not be evicted: few, as a rule.
+func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[string]bool, error) {
+	nodes := map[string]bool{}
+	all := &metav1.PartialObjectMetadataList{}
+	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	for {
+		if err := workload.List(ctx, all, client.Limit(500), client.Continue(all.Continue)); err != nil {
+			return nil, err
+		}
+		for _, pod := range all.Items {
+			if pod.Annotations[drain.SafeToEvict] != "false" {
+				continue
+			}
+			full := &corev1.Pod{}
+			if err := workload.Get(ctx, client.ObjectKeyFromObject(&pod), full); client.IgnoreNotFound(err) != nil {
+				return nil, err
+			}
+			if drain.Pinned(full) {
+				nodes[full.Spec.NodeName] = true
+			}
+		}
+		if all.Continue == "" {
+			return nodes, nil
+		}
+	}
 }
 
 func (p *pins) get(key string) (map[string]bool, bool) {

@@ -61,6 +61,7 @@ func applyToNode(n *corev1.Node, kind claims.MoveKind, now time.Time) {
 	switch kind {
 	case claims.MarkDrained:
 		n.Spec.Unschedulable = true
+		removeAutoscalerTaint(n) // or an autoscaler that restarts would make the Node schedulable
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainedAnnotation, stamp)
 		delete(n.Annotations, infrav1.DrainStartedAnnotation)
 	case claims.Uncordon:
@@ -90,9 +91,13 @@ func nameNode(ctx context.Context, workload client.Client, node *corev1.Node, pr
 // uncordon makes a Node schedulable again, for core and for the cluster autoscaler.
 func uncordon(n *corev1.Node) {
 	n.Spec.Unschedulable = false
-	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
+	removeAutoscalerTaint(n)
 	delete(n.Annotations, infrav1.DrainStartedAnnotation)
 	delete(n.Annotations, infrav1.DrainedAnnotation)
+}
+
+func removeAutoscalerTaint(n *corev1.Node) {
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
 }
 
 // evictTimeout bounds one step of a drain: an API server that does not answer must not hold up other clusters.

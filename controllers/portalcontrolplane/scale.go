@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -49,7 +48,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 		return s.infrastructure
 	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
-	op.From, op.Nodes, op.Before = from, max(to-from, from-to), claims.Sight(s.plan.Present)
+	op.From, op.Nodes, op.Before = from, max(to-from, from-to), s.plan.Before
 	if s.op.Lost() {
 		op.Before = s.op.Before // some may be gone since
 	}

@@ -47,7 +47,7 @@ func (w *world) autoscale() (stop func()) {
 			"--kubeconfig=" + w.kubeconfig, "--cloud-config=" + w.box.Kubeconfig,
 			"--node-group-auto-discovery=clusterapi:namespace=" + w.cluster.Namespace + ",clusterName=" + w.cluster.Name,
 			"--address=" + address, "--leader-elect=false", "--v=4",
-			"--scan-interval=2s", "--scale-down-unneeded-time=10s", "--unremovable-node-recheck-timeout=5s",
+			"--scan-interval=2s", "--scale-down-unneeded-time=20s", "--unremovable-node-recheck-timeout=5s",
 			"--scale-down-delay-after-add=10s", "--scale-down-delay-after-failure=5s",
 			"--max-inactivity=1m", "--max-failing-time=1m",
 		},
