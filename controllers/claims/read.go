@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // claim is a Machine with its state and its node.
@@ -112,8 +113,8 @@ func read(v View) *planner {
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
 // are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count. If the size is uncertain,
-// those are gone that no Machine holds and that are not Ready for long. A drained one may still have to go: it counts, unless more
-// workers are desired than are Ready, or it was gone before the last scale.
+// those are gone that no Machine holds and that are not Ready for long. A drained one may still have to go: it counts for longer,
+// unless more workers are desired than are Ready, or it was gone before the last scale.
 func (p *planner) present() []Node {
 	held := map[string]bool{}
 	for _, m := range p.Machines {
@@ -125,7 +126,7 @@ func (p *planner) present() []Node {
 	case p.Uncertain:
 		return keep(p.Nodes, func(n Node) bool {
 			mayGo := n.drained() && p.Desired <= p.ready() && p.existedBefore(n)
-			return n.Ready || held[n.UID] || mayGo || !p.long(n)
+			return n.Ready || held[n.UID] || !p.long(n) || mayGo && !p.past(n.NotReadySince, goneTime)
 		})
 	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
 		return p.Nodes
@@ -136,6 +137,10 @@ func (p *planner) present() []Node {
 	}
 	return p.Nodes
 }
+
+// goneTime is how long a drained Node may not be Ready before its machine counts as gone although the portal has not said so. A
+// portal that keeps failing would otherwise be asked for nothing any more. Half an hour is when its jobs count as stuck, too.
+const goneTime = 30 * time.Minute
 
 // existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
 func (p *planner) existedBefore(n Node) bool {
