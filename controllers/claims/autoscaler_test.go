@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func pinned(n *Node)    { n.Pinned = true }
+func frozen(n *Node)    { n.Frozen = true }
+func usersTrue(n *Node) { n.ScaleDownSetByUser, n.Pinned = true, true }
+func usersOwn(n *Node)  { n.ScaleDownSetByUser = true }
+
+// TestFreeze checks which Nodes the cluster autoscaler is kept from choosing. In every case the replicas ask for three workers, unless the
+// view says something else.
+func TestFreeze(t *testing.T) {
+	all := []Node{node("n1", frozen), node("n2", frozen), node("n3", frozen)}
+	tests := map[string]struct {
+		view View
+		want string
+	}{
+		"none has a Pod that must stay":             {View{Nodes: three}, ""},
+		"it had one":                                {View{Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
+		"the next to go has one":                    {View{Nodes: []Node{node("n1"), node("n2"), node("n3", pinned)}}, "freeze n3, freeze n2, freeze n1"},
+		"the second has one, so it and those after": {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "freeze n2, freeze n1"},
+		"the last has one":                          {View{Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "freeze n1"},
+		"the oldest go first":                       {View{Order: Oldest, Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "freeze n2, freeze n3"},
+		"the Pod has moved away from the first":     {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3", frozen)}}, "unfreeze n3"},
+		"done already":                              {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3")}}, ""},
+		"two have one":                              {View{Nodes: []Node{node("n1", pinned), node("n2", pinned), node("n3")}}, "freeze n2, freeze n1"},
+
+		"no order":         {View{Order: Random, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
+		"no order, done":   {View{Order: Random, Nodes: all}, ""},
+		"no order, pinned": {View{Order: Random, Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "freeze n3, freeze n2, freeze n1"},
+
+		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
+		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "freeze n3, freeze n2, freeze n1"},
+		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
+		"as many, but the job still runs":        {View{Operation: RemovingNodes, Target: 3, Nodes: all}, ""},
+		"as many, and the job has ended":         {View{Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
+		"the portal replaces nodes":              {View{Operation: ReplacingNodes, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
+		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
+		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
+
+		"the user's true counts like a Pod, and stays as it is": {View{Nodes: []Node{node("n1"), node("n2", usersTrue), node("n3")}}, "freeze n1"},
+		"the user's own value stays while all are frozen":       {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "freeze n3, freeze n1"},
+		"and afterwards": {View{Nodes: []Node{node("n1", frozen), node("n2", usersOwn), node("n3", frozen)}}, "unfreeze n3, unfreeze n1"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			plan := Decide(autoscaledView(test.view))
+			if diff := cmp.Diff(test.want, freezes(plan)); diff != "" {
+				t.Error(diff)
+			}
+			if looksAgain := plan.After > 0 && plan.After <= podsAgain; !looksAgain && test.view.Order != Random {
+				t.Errorf("the Pods are looked at again after %s", plan.After)
+			}
+		})
+	}
+}
+
+// TestFreezeNotAutoscaled checks that nothing is frozen if no autoscaler may scale, and that what was is made free again.
+func TestFreezeNotAutoscaled(t *testing.T) {
+	for title, test := range map[string]struct {
+		view View
+		want string
+	}{
+		"never was":                  {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, ""},
+		"never was, too many":        {View{Desired: 2, Nodes: three}, ""},
+		"never was, no order":        {View{Order: Random, Nodes: three}, ""},
+		"not any more":               {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3")}}, "unfreeze n2, unfreeze n1"},
+		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", frozen), node("n2"), node("n3", frozen)}}, "unfreeze n3, unfreeze n1"},
+		"not any more, no order":     {View{Order: Random, Nodes: []Node{node("n1", frozen), node("n2"), node("n3")}}, "unfreeze n1"},
+		"not any more, user's value": {View{Nodes: []Node{node("n1", usersTrue), node("n2", usersOwn), node("n3")}}, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			view := autoscaledView(test.view)
+			view.Autoscaled = false
+			plan := Decide(view)
+			if diff := cmp.Diff(test.want, freezes(plan)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// autoscaledView completes a view of an autoscaled cluster whose Machines hold all nodes that stay, the oldest ones.
+func autoscaledView(v View) View {
+	v.ClusterID, v.Takeovers, v.Autoscaled, v.Now = "c1", true, true, epoch.Add(time.Hour)
+	if v.Desired == 0 {
+		v.Desired = 3
+	}
+	if v.Size == 0 {
+		v.Size = 3
+	}
+	v.Machines = threeBound[:min(v.Desired, len(threeBound))]
+	return v
+}
+
+// freezes writes only the moves that concern the autoscaler.
+func freezes(p Plan) string {
+	var all []Move
+	for _, m := range p.Moves {
+		if m.Kind == Freeze || m.Kind == Unfreeze {
+			all = append(all, m)
+		}
+	}
+	return summary(Plan{Moves: all})
+}
