@@ -30,7 +30,7 @@ const (
 	// PreDrainHook holds a Machine that is being deleted until it is decided whether a node goes with it.
 	PreDrainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/portal"
 
-	// PreTerminateHook holds a drained Machine until the portal has removed a node.
+	// PreTerminateHook holds a drained Machine until its Node has a mark.
 	PreTerminateHook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/portal"
 )
 

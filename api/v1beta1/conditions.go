@@ -178,8 +178,8 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnclaimedReason: there are worker nodes that belong to no Machine.
 	NodesUnclaimedReason = "NodesUnclaimed"
-	// TemplateNotHonouredReason: a template asks for other workers than the portal cluster has; nothing is moved or scaled
-	// until it is reverted.
+	// TemplateNotHonouredReason: a template asks for other workers than the portal cluster has. Its Machines wait, and the
+	// roll-out of its MachineDeployment, until it is reverted.
 	TemplateNotHonouredReason = "TemplateNotHonoured"
 	// NodesDifferReason: there are more or fewer worker nodes than the portal was asked for, and it was not us.
 	NodesDifferReason = "NodesDiffer"

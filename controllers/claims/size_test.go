@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func lost(n *Node) { n.Ready, n.NotReadySince = false, epoch }
+// lost is not Ready for ten minutes.
+func lost(n *Node) { n.Ready, n.NotReadySince = false, epoch.Add(50*time.Minute) }
 
 // request writes what a plan asks the portal for.
 func request(p Plan) string { return summary(Plan{Scale: p.Scale, Size: p.Size}) }
@@ -24,38 +25,44 @@ func TestUncertainSize(t *testing.T) {
 		view View
 		want string
 	}{
-		"right: asked for, which settles it":                     {View{Desired: 3, Size: 3, Nodes: three, Machines: threeBound}, "scale 3"},
-		"right, but the portal may run one that is not seen":     {View{Desired: 3, Size: 4, Nodes: three, Machines: threeBound}, "scale 3"},
-		"too few: asked for what is desired":                     {View{Desired: 4, Size: 3, Nodes: three, Machines: threeBound}, "scale 4"},
-		"too few, although it may run them":                      {View{Desired: 4, Size: 5, Nodes: three, Machines: threeBound}, "scale 4"},
-		"too few, and one is doubtful":                           {View{Desired: 4, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: two}, "scale 4"},
-		"too few, and a drained one is to stay":                  {View{Desired: 4, Size: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 4"},
-		"more Nodes than it may run: those that are Ready count": {View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone)}, Machines: threeBound}, "scale 1"},
-		"one too many, not drained":                              {View{Desired: 2, Size: 3, Nodes: three, Machines: two}, ""},
-		"one too many, its drain has begun":                      {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", evicting)}, Machines: two}, ""},
-		"one too many, drained":                                  {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
-		"one too many, drained just now: what is desired":        {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: two}, "scale 2"},
-		"one too many, drained and doubtful":                     {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, notReady)}, Machines: two}, "scale 2"},
-		"one too many, lost for long and without a Machine":      {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", lost)}, Machines: two}, "scale 2"},
-		"one too many, drained, but another one goes first":      {View{Desired: 2, Size: 3, Order: Oldest, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, ""},
-		"two too many, one drained":                              {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
-		"two too many, one drained just now: others may join":    {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", asked)}, Machines: two}, ""},
-		"two too many, the wrong one drained":                    {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: one}, ""},
-		"two too many, both drained":                             {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: one}, "scale 1"},
-		"two too many, both drained, one doubtful":               {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone, notReady)}, Machines: one}, "scale 1"},
-		"two too many, one drained and doubtful":                 {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, notReady)}, Machines: two}, "scale 2"},
-		"three too many, two drained, one of them doubtful":      {View{Desired: 1, Size: 4, Nodes: []Node{node("n1"), node("n2"), node("n3", gone), node("n4", gone, notReady)}, Machines: two}, "scale 2"},
-		"drained, but the others are away: not more than Ready":  {View{Desired: 1, Size: 4, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone)}, Machines: threeBound}, ""},
-		"drained, and the replicas rose: first it takes Pods":    {View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, ""},
-		"no order, all drained":                                  {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: one}, "scale 1"},
-		"no order, one still drains":                             {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", evicting), node("n3", gone)}, Machines: one}, ""},
-		"a Machine that is being deleted still names the node":   {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: append(two[:2:2], machine("m3", "n3", detached))}, ""},
+		"right":              {View{Desired: 3, Size: 3, Nodes: three, Machines: threeBound}, "certain"},
+		"right after a fall": {View{Desired: 3, Size: 4, Nodes: three, Machines: threeBound}, "certain"},
+		"right, and one is not Ready: asked for, which settles it": {View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: threeBound}, "scale 3"},
+		"too few: asked for what is desired":                       {View{Desired: 4, Size: 3, Nodes: three, Machines: threeBound}, "scale 4"},
+		"too few, although it may run them":                        {View{Desired: 4, Size: 5, Nodes: three, Machines: threeBound}, "scale 4"},
+		"too few, and one is doubtful":                             {View{Desired: 4, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: two}, "scale 4"},
+		"too few, and a drained one is to stay":                    {View{Desired: 4, Size: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 4"},
+		"more Nodes than it may run: those that are Ready count":   {View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone)}, Machines: threeBound}, "scale 1"},
+		"one too many, not drained":                                {View{Desired: 2, Size: 3, Nodes: three, Machines: two}, ""},
+		"one too many, its drain has begun":                        {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", evicting)}, Machines: two}, ""},
+		"one too many, drained":                                    {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
+		"one too many, drained just now: what is desired":          {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}, Machines: two}, "scale 2"},
+		"one too many, drained and doubtful":                       {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, notReady)}, Machines: two}, "scale 2"},
+		"one too many, lost for long and without a Machine":        {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", lost)}, Machines: two}, "scale 2"},
+		"one too many, drained, but another one goes first":        {View{Desired: 2, Size: 3, Order: Oldest, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, ""},
+		"two too many, one drained":                                {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
+		"two too many, one drained just now: others may join":      {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", asked)}, Machines: two}, ""},
+		"two too many, the wrong one drained":                      {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: one}, ""},
+		"two too many, both drained":                               {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: one}, "scale 1"},
+		"two too many, both drained, one doubtful":                 {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone, notReady)}, Machines: one}, "scale 1"},
+		"two too many, one drained and doubtful":                   {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone, notReady)}, Machines: two}, "scale 2"},
+		"three too many, two drained, one of them doubtful":        {View{Desired: 1, Size: 4, Nodes: []Node{node("n1"), node("n2"), node("n3", gone), node("n4", gone, notReady)}, Machines: two}, "scale 2"},
+		"drained, but the others are away: not more than Ready":    {View{Desired: 1, Size: 4, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", notReady), node("n4", gone)}, Machines: threeBound}, ""},
+		"drained, and the replicas rose: first it takes Pods":      {View{Desired: 3, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, ""},
+		"no order, all drained":                                    {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)}, Machines: one}, "scale 1"},
+		"no order, one still drains":                               {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", evicting), node("n3", gone)}, Machines: one}, ""},
+		"a Machine that is being deleted still names the node":     {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: append(two[:2:2], machine("m3", "n3", detached))}, ""},
 		"never known": {View{Desired: 2, Size: -1, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			test.view.ClusterID, test.view.Uncertain, test.view.Now = "c1", true, epoch.Add(time.Hour)
-			if diff := cmp.Diff(test.want, request(Decide(test.view))); diff != "" {
+			plan := Decide(test.view)
+			got := request(plan)
+			if plan.Certain {
+				got += "certain"
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -106,17 +113,17 @@ func TestAskAgain(t *testing.T) {
 		view View
 		want string
 	}{
-		"down, not heard":                       {View{Desired: 2, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
-		"down, and the replicas rose":           {View{Desired: 3, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 3"},
-		"down, and the replicas fell":           {View{Desired: 1, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
-		"up, not heard":                         {View{Desired: 5, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 5"},
-		"up, and the replicas rose":             {View{Desired: 6, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 6"},
-		"up, and the replicas fell":             {View{Desired: 4, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 4"},
-		"up, and they fell below what is Ready": {View{Desired: 1, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 3"},
-		"up, fell, and one is not Ready":        {View{Desired: 1, Operation: AddingNodes, Target: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, "scale 2"},
-		"down, and it is seen":                  {View{Desired: 2, Operation: RemovingNodes, Target: 2, Nodes: three[:2]}, "reached"},
-		"up, and it is seen":                    {View{Desired: 3, Operation: AddingNodes, Target: 3, Nodes: three}, "reached"},
-		"up, and it is nearly seen":             {View{Desired: 3, Operation: AddingNodes, Target: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, "scale 3"},
+		"down, not heard":                   {View{Desired: 2, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
+		"down, and the replicas rose":       {View{Desired: 3, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 3"},
+		"down, and the replicas fell":       {View{Desired: 1, Operation: RemovingNodes, Target: 2, Nodes: drainedLast}, "scale 2"},
+		"up, not heard":                     {View{Desired: 5, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 5"},
+		"up, and the replicas rose":         {View{Desired: 6, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 6"},
+		"up, and the replicas fell":         {View{Desired: 4, Operation: AddingNodes, Target: 5, Nodes: three}, "scale 4"},
+		"up, fell: first nodes are drained": {View{Desired: 1, Operation: AddingNodes, Target: 5, Nodes: three}, ""},
+		"up, fell, and one is not Ready":    {View{Desired: 1, Operation: AddingNodes, Target: 5, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, ""},
+		"down, and it is seen":              {View{Desired: 2, Operation: RemovingNodes, Target: 2, Nodes: three[:2]}, "reached"},
+		"up, and it is seen":                {View{Desired: 3, Operation: AddingNodes, Target: 3, Nodes: three}, "reached"},
+		"up, and it is nearly seen":         {View{Desired: 3, Operation: AddingNodes, Target: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}}, "scale 3"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

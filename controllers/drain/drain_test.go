@@ -117,7 +117,7 @@ func TestStepChooses(t *testing.T) {
 		"static":                            {pod("proxy", annotated(corev1.MirrorPodAnnotationKey, "hash")), false, 0},
 		"with an emptyDir":                  {pod("cache", withEmptyDir), true, 1},
 		"that has finished":                 {pod("job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true, 1},
-		"not safe to evict, says the user":  {pod("db", annotated(neverEvict, "false")), true, 1},
+		"not safe to evict, says the user":  {pod("db", annotated(SafeToEvict, "false")), true, 1},
 		"terminating":                       {pod("web", terminating), false, 1},
 		"terminating, of a DaemonSet":       {pod("agent", terminating, ownedBy("DaemonSet", "agents")), false, 0},
 		"of another Node":                   {pod("web", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }), false, 0},
@@ -282,7 +282,7 @@ func TestProgress(t *testing.T) {
 // TestPinned checks which Pods keep the cluster autoscaler from removing their Node.
 func TestPinned(t *testing.T) {
 	phase := func(phase corev1.PodPhase) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Status.Phase = phase } }
-	unsafe := annotated(neverEvict, "false")
+	unsafe := annotated(SafeToEvict, "false")
 	tests := map[string]struct {
 		pod  corev1.Pod
 		want bool
@@ -292,8 +292,8 @@ func TestPinned(t *testing.T) {
 		"pending, on its Node": {pod("db", unsafe, phase(corev1.PodPending)), true},
 		"succeeded":            {pod("job", unsafe, phase(corev1.PodSucceeded)), false},
 		"failed":               {pod("job", unsafe, phase(corev1.PodFailed)), false},
-		"safe":                 {pod("web", annotated(neverEvict, "true"), phase(corev1.PodRunning)), false},
-		"another value":        {pod("web", annotated(neverEvict, ""), phase(corev1.PodRunning)), false},
+		"safe":                 {pod("web", annotated(SafeToEvict, "true"), phase(corev1.PodRunning)), false},
+		"another value":        {pod("web", annotated(SafeToEvict, ""), phase(corev1.PodRunning)), false},
 	}
 	for title, test := range tests {
 		if got := Pinned(&test.pod); got != test.want {

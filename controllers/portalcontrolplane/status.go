@@ -163,11 +163,12 @@ func (s *scope) countReplicas() {
 	}
 	status.UpToDateReplicas = count(connected && s.record.Version == s.controlPlane.Spec.Version)
 	if s.done(infrav1.ConnectedCondition) && s.desired.known {
+		unclaimed := s.plan.Free + len(s.plan.Drained) + len(s.plan.DrainingNodes)
 		status.Workers = &infrav1.WorkerCounts{
-			Desired: int32(s.desired.sum),                     //nolint:gosec // a count of workers
-			Size:    int32(max(0, s.record.Size)),             //nolint:gosec // a count of workers
-			Nodes:   int32(len(s.plan.Present)),               //nolint:gosec // a count of workers
-			Claimed: int32(len(s.plan.Present) - s.plan.Free), //nolint:gosec // a count of workers
+			Desired: int32(s.desired.sum),                   //nolint:gosec // a count of workers
+			Size:    int32(max(0, s.record.Size)),           //nolint:gosec // a count of workers
+			Nodes:   int32(len(s.plan.Present)),             //nolint:gosec // a count of workers
+			Claimed: int32(len(s.plan.Present) - unclaimed), //nolint:gosec // a count of workers
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestAdoption(t *testing.T) {
 		s.Eventually(func() error { return box.Client.Create(s.Context(), o) }).Should(Succeed())
 	}
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("the 2 that are there stay")))
+		HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("The 2 that exist stay")))
 	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.deployment.Spec.Replicas = ptr.To[int32](1)
 	s.create(s.deployment)
