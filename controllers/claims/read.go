@@ -124,10 +124,7 @@ func (p *planner) present() []Node {
 	excess := len(p.Nodes) - p.Size
 	switch {
 	case p.Uncertain:
-		return keep(p.Nodes, func(n Node) bool {
-			mayGo := n.drained() && p.Desired <= p.ready() && p.existedBefore(n)
-			return n.Ready || held[n.UID] || !p.long(n) || mayGo && !p.past(n.NotReadySince, goneTime)
-		})
+		return keep(p.Nodes, func(n Node) bool { return held[n.UID] || p.mayExist(n) })
 	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
 		return p.Nodes
 	case len(p.Nodes)-p.ready() <= excess:
@@ -136,6 +133,14 @@ func (p *planner) present() []Node {
 		return plausible
 	}
 	return p.Nodes
+}
+
+// mayExist reports whether the machine of a Node that no Machine holds may exist, while the size is uncertain.
+func (p *planner) mayExist(n Node) bool {
+	if n.Ready || !p.long(n) {
+		return true
+	}
+	return n.drained() && p.Desired <= p.ready() && p.existedBefore(n) && !p.past(n.NotReadySince, goneTime)
 }
 
 // goneTime is how long a drained Node may not be Ready before its machine counts as gone although the portal has not said so. A

@@ -14,17 +14,16 @@ const joinTime = time.Minute
 // drained, and never below what is desired.
 func (p *planner) decideSize() {
 	p.plan.Reached = p.Lost && p.reached()
-	if p.plan.Reached || p.Operation != Idle && !p.AskAgain {
+	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && len(p.Nodes) == p.Desired && p.ready() == p.Desired
+	if p.plan.Reached || p.plan.Certain || p.Operation != Idle && !p.AskAgain {
 		return
 	}
 	size := p.Size
 	if size < 0 {
 		size = len(p.places)
 	}
-	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && len(p.Nodes) == p.Desired && p.ready() == p.Desired
 	switch {
-	case p.plan.Certain:
-	case p.AskAgain && p.Operation != Idle:
+	case p.Operation != Idle:
 		p.ask(max(p.Desired, p.again()))
 	case p.Desired > size, p.Uncertain && p.Desired > len(p.places):
 		p.ask(p.Desired)
