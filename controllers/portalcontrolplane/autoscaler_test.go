@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestFreezeNode checks that freeze never touches a value of the user, and that unfreeze removes only what freeze has set.
+func TestFreezeNode(t *testing.T) {
+	const users, ours = scaleDownDisabled, infrav1.ScaleDownDisabledAnnotation
+	type notes map[string]string
+	tests := map[string]struct {
+		before           notes
+		byUser           bool
+		frozen, unfrozen notes // after freeze, and after unfreeze of what was there before; nil: a plan never does that
+	}{
+		"nothing":                       {notes{}, false, notes{users: "true", ours: ""}, notes{}},
+		"frozen":                        {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
+		"the user's true":               {notes{users: "true"}, true, notes{users: "true"}, notes{users: "true"}},
+		"the user's false":              {notes{users: "false"}, true, notes{users: "false"}, notes{users: "false"}},
+		"the user's empty value":        {notes{users: ""}, true, notes{users: ""}, notes{users: ""}},
+		"the user has changed it since": {notes{users: "false", ours: ""}, false, nil, notes{users: "false"}},
+		"the user has removed it since": {notes{ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
+		"other annotations stay":        {notes{"a": "b"}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
+		"others stay, frozen":           {notes{"a": "b", users: "true", ours: ""}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
+		"the user has removed our mark": {notes{users: "true", "a": "b"}, true, notes{users: "true", "a": "b"}, notes{users: "true", "a": "b"}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			one, other := nodeWith(), nodeWith()
+			one.Annotations, other.Annotations = maps.Clone(test.before), maps.Clone(test.before)
+			if got := setByUser(one); got != test.byUser {
+				t.Errorf("set by the user: %t", got)
+			}
+			freeze(one)
+			if diff := cmp.Diff(test.frozen, notes(one.Annotations)); diff != "" && test.frozen != nil {
+				t.Errorf("freeze: %s", diff)
+			}
+			unfreeze(other)
+			if diff := cmp.Diff(test.unfrozen, notes(other.Annotations)); diff != "" {
+				t.Errorf("unfreeze: %s", diff)
+			}
+		})
+	}
+}
+
+// TestAutoscaled checks which MachineDeployments the cluster autoscaler may scale.
+func TestAutoscaled(t *testing.T) {
+	least, most := clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation
+	for title, test := range map[string]struct {
+		annotations map[string]string
+		want        bool
+	}{
+		"none":    {nil, false},
+		"both":    {map[string]string{least: "0", most: "5"}, true},
+		"minimum": {map[string]string{least: "0"}, false},
+		"maximum": {map[string]string{most: "5"}, false},
+	} {
+		if got := autoscaled(&clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}); got != test.want {
+			t.Errorf("%s: %t", title, got)
+		}
+	}
+}
+
+// pods is a workload cluster that hands out its Pods one at a time, and counts how often the first is asked for.
+type pods struct {
+	client.Client
+	all   []corev1.Pod
+	err   error
+	looks int
+}
+
+func newPods(t *testing.T) *pods {
+	t.Helper()
+	p := &pods{}
+	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*corev1.PodList) //nolint:errcheck // nothing else is listed
+			from, _ := strconv.Atoi(options.Continue)
+			if from == 0 {
+				p.looks++
+			}
+			if p.err != nil {
+				return p.err
+			}
+			to := min(from+1, len(p.all))
+			pods.Items, pods.Continue = p.all[from:to], ""
+			if to < len(p.all) {
+				pods.Continue = strconv.Itoa(to)
+			}
+			return nil
+		},
+	})
+	return p
+}
+
+// run has a Pod on each of the Nodes. The user forbids to evict those whose Nodes have an exclamation mark.
+func (p *pods) run(nodes ...string) {
+	p.all = nil
+	for i, node := range nodes {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("p%d", i)}, Spec: corev1.PodSpec{NodeName: node}}
+		if last := len(node) - 1; node[last] == '!' {
+			pod.Spec.NodeName = node[:last]
+			pod.Annotations = map[string]string{"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+		}
+		p.all = append(p.all, pod)
+	}
+}
+
+// TestPinnedNodes checks that the Pods of an autoscaled cluster are read again after pinsAge, and not before, for each cluster.
+func TestPinnedNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		workload := newPods(t)
+		r := &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(workload, prod)}
+		s := passed(func(s *scope) {
+			s.cluster.Namespace, s.cluster.Name, s.desired.autoscaled = prod.Namespace, prod.Name, true
+			s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
+		})
+		look := func(moment string, looks int, want map[string]bool) {
+			t.Helper()
+			got, err := r.pinnedNodes(t.Context(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" || workload.looks != looks {
+				t.Errorf("%s: %d looks, want %d; %s", moment, workload.looks, looks, diff)
+			}
+		}
+		workload.run("n1", "n1!", "n2", "n3!")
+		look("first", 1, map[string]bool{"n1": true, "n3": true})
+		workload.run("n1", "n2!")
+		time.Sleep(pinsAge - time.Second)
+		look("soon", 1, map[string]bool{"n1": true, "n3": true})
+		time.Sleep(time.Second)
+		look("later", 2, map[string]bool{"n2": true})
+		workload.run("n1", "n2")
+		time.Sleep(pinsAge)
+		look("none left", 3, map[string]bool{})
+		look("that there are none is known", 3, map[string]bool{})
+		s.controlPlane.Name = "another"
+		look("another cluster", 4, map[string]bool{})
+		s.controlPlane.Name = prod.Name
+		s.desired.autoscaled = false
+		look("not autoscaled any more", 4, nil)
+		workload.run("n1!")
+		s.desired.autoscaled = true
+		look("autoscaled again", 5, map[string]bool{"n1": true})
+		workload.err = errors.New("no quorum")
+		time.Sleep(pinsAge)
+		for range 2 {
+			if got, err := r.pinnedNodes(t.Context(), s); err == nil {
+				t.Errorf("a failed read: %v", got)
+			}
+		}
+		workload.err = nil
+		look("after it", 8, map[string]bool{"n1": true})
+	})
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+)
+
+func note(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value) }
+}
+
+func cordon(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+func taint(key string) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+	}
+}
+
+func nodeWith(changes ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "w", UID: "uid-w", CreationTimestamp: metav1.NewTime(time.Unix(0, 0))}}
+	for _, change := range changes {
+		change(n)
+	}
+	return n
+}
+
+// TestApplyToNode checks what each move writes on the Node.
+func TestApplyToNode(t *testing.T) {
+	const now, earlier = "2026-01-01T10:00:00Z", "2026-01-01T09:00:00Z"
+	at := time.Date(2026, 1, 1, 12, 0, 0, 0, time.FixedZone("CEST", 2*60*60))
+	theirs := note("their.example/key", "value")
+	type changes []func(*corev1.Node)
+	tests := map[string]struct {
+		kind         claims.MoveKind
+		before, want changes
+	}{
+		"mark: core has drained it": {claims.MarkDrained, changes{cordon, theirs}, changes{cordon, theirs, note(infrav1.DrainedAnnotation, now)}},
+		"mark: the provider has": {claims.MarkDrained, changes{cordon, note(infrav1.DrainStartedAnnotation, earlier)},
+			changes{cordon, note(infrav1.DrainedAnnotation, now)}},
+		"mark: somebody made it schedulable in between": {claims.MarkDrained, nil, changes{cordon, note(infrav1.DrainedAnnotation, now)}},
+		"mark: the autoscaler's taint stays": {claims.MarkDrained, changes{cordon, taint(autoscalerTaint)},
+			changes{cordon, taint(autoscalerTaint), note(infrav1.DrainedAnnotation, now)}},
+		"uncordon: the marks go, and the autoscaler's taint only": {claims.Uncordon,
+			changes{cordon, theirs, taint("their.example/taint"), taint(autoscalerTaint), note(infrav1.DrainedAnnotation, earlier), note(infrav1.DrainStartedAnnotation, earlier)},
+			changes{theirs, taint("their.example/taint")}},
+		"uncordon: what is no record of a drain stays": {claims.Uncordon,
+			changes{cordon, note(infrav1.RemediatedAnnotation, earlier), note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")},
+			changes{note(infrav1.RemediatedAnnotation, earlier), note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
+		"uncordon: nothing to do":         {claims.Uncordon, changes{theirs}, changes{theirs}},
+		"remediated":                      {claims.MarkRemediated, changes{theirs}, changes{theirs, note(infrav1.RemediatedAnnotation, now)}},
+		"remediated once more":            {claims.MarkRemediated, changes{note(infrav1.RemediatedAnnotation, earlier)}, changes{note(infrav1.RemediatedAnnotation, now)}},
+		"remediated: the cordon stays":    {claims.MarkRemediated, changes{cordon}, changes{cordon, note(infrav1.RemediatedAnnotation, now)}},
+		"forget the remediation":          {claims.ForgetRemediated, changes{cordon, theirs, note(infrav1.RemediatedAnnotation, earlier)}, changes{cordon, theirs}},
+		"freeze":                          {claims.Freeze, changes{theirs}, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
+		"unfreeze":                        {claims.Unfreeze, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}, changes{theirs}},
+		"a move of Machines changes none": {claims.Shield, changes{cordon, theirs}, changes{cordon, theirs}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			got, want := nodeWith(test.before...), nodeWith(test.want...)
+			for range 2 { // an interrupted pass is repeated
+				applyToNode(got, test.kind, at)
+			}
+			got.Annotations, want.Annotations = some(got.Annotations), some(want.Annotations)
+			if len(got.Spec.Taints) == 0 {
+				got.Spec.Taints = nil
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func some(all map[string]string) map[string]string {
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// TestMovesOnAnotherNode checks that a Node which has only the name of the one that was seen is left alone.
+func TestMovesOnAnotherNode(t *testing.T) {
+	for _, kind := range []claims.MoveKind{
+		claims.NameNode, claims.DrainNode, claims.MarkDrained, claims.Uncordon, claims.DeleteNode, claims.MarkRemediated, claims.ForgetRemediated, claims.Freeze, claims.Unfreeze,
+	} {
+		marks := []func(*corev1.Node){cordon, note(infrav1.RemediatedAnnotation, "x"), note(infrav1.ScaleDownDisabledAnnotation, "")}
+		d := newDraining(t, 0, nodeWith(marks...))
+		before := d.node()
+		err := d.manager.carryOut(t.Context(), d.scope(), claims.Move{Kind: kind, Node: claims.Node{Name: "w", UID: "uid-former", ProviderID: "portal://c/w"}})
+		if !apierrors.IsConflict(err) {
+			t.Errorf("move %d: %v", kind, err)
+		}
+		if diff := cmp.Diff(before, d.node()); diff != "" || d.steps > 0 {
+			t.Errorf("move %d on another Node, %d evictions: %s", kind, d.steps, diff)
+		}
+	}
+}
+
+// TestDeleteNode checks that the Node object is deleted, also if it is gone.
+func TestDeleteNode(t *testing.T) {
+	d := newDraining(t, 0, nodeWith(cordon))
+	for range 2 {
+		if err := d.carryOut(claims.DeleteNode); err != nil {
+			t.Error(err)
+		}
+		if err := d.workload.Get(t.Context(), client.ObjectKey{Name: "w"}, &corev1.Node{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the Node is there: %v", err)
+		}
+	}
+}
+
+// draining is a workload cluster with one Node without a Machine, and the provider that drains it, one step every five seconds.
+type draining struct {
+	*testing.T
+	workload client.Client
+	manager  *Reconciler
+	timeout  int32 // nodeDrainTimeoutSeconds
+	left     []int // Pods, after each step; the last number stays
+	err      error // of every step
+	steps    int   // so far
+	limit    time.Duration
+	shown    map[string]drain.Progress // in the last pass
+}
+
+func newDraining(t *testing.T, timeout int32, n *corev1.Node, left ...int) *draining {
+	t.Helper()
+	d := &draining{T: t, timeout: timeout, left: left, workload: newWorkload(t, func(in *corev1.Node) { n.DeepCopyInto(in) }, nil)}
+	d.manager = &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(d.workload, prod), Drain: d.evict}
+	return d
+}
+
+func (d *draining) evict(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error) {
+	if cluster != prod || node != "w" {
+		d.Errorf("Node %s of %s is drained", node, cluster)
+	}
+	if deadline, found := ctx.Deadline(); found {
+		d.limit = time.Until(deadline)
+	}
+	if !d.node().Spec.Unschedulable {
+		d.Error("Pods are evicted from a Node that takes new ones")
+	}
+	d.steps++
+	if d.err != nil {
+		return drain.Progress{Left: 1}, d.err
+	}
+	return drain.Progress{Left: d.left[min(d.steps, len(d.left))-1]}, nil
+}
+
+func (d *draining) scope() *scope {
+	s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}}
+	s.desired.sets = []clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "workers-1"}}}
+	s.desired.sets[0].Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(d.timeout)
+	return s
+}
+
+func (d *draining) carryOut(kind claims.MoveKind) error {
+	s := d.scope()
+	err := d.manager.carryOut(d.Context(), s, claims.Move{Kind: kind, Node: claims.Node{Name: "w", UID: "uid-w"}})
+	d.shown = s.drains
+	return err
+}
+
+func (d *draining) node() *corev1.Node {
+	d.Helper()
+	n := &corev1.Node{}
+	if err := d.workload.Get(d.Context(), client.ObjectKey{Name: "w"}, n); err != nil {
+		d.Fatal(err)
+	}
+	return n
+}
+
+// pass takes a step, and says what the Node shows afterwards.
+func (d *draining) pass() string {
+	d.Helper()
+	if err := d.carryOut(claims.DrainNode); err != nil {
+		return "error"
+	}
+	n, state := d.node(), ""
+	for _, mark := range []struct{ annotation, word string }{{infrav1.DrainStartedAnnotation, "started"}, {infrav1.DrainedAnnotation, "drained"}} {
+		if _, found := n.Annotations[mark.annotation]; found {
+			state += mark.word
+		}
+	}
+	if !n.Spec.Unschedulable {
+		state += ", takes Pods"
+	}
+	return state
+}
+
+// TestDrainNode takes a Node through the steps of a drain: the cordon first, then evictions, then the mark.
+func TestDrainNode(t *testing.T) {
+	set := note(clusterv1.OwnerNameAnnotation, "workers-1")
+	long := "1999-12-31T00:00:00Z" // a day before synctest's time begins
+	const never, passes = time.Hour, 12 * 60
+	tests := map[string]struct {
+		node    *corev1.Node
+		timeout int32
+		left    []int
+		steps   int           // that evict
+		takes   time.Duration // until the mark
+	}{
+		"no Pods":                                  {nodeWith(set), 0, []int{0}, 1, 5 * time.Second},
+		"three steps":                              {nodeWith(set), 0, []int{25, 15, 0}, 3, 15 * time.Second},
+		"blocked, and no timeout":                  {nodeWith(set), 0, []int{1}, passes - 1, never},
+		"blocked, until the timeout":               {nodeWith(set), 60, []int{1}, 12, time.Minute},
+		"blocked, and its MachineDeployment gone":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "former-1")), 60, []int{1}, passes - 1, never},
+		"blocked, and never held by a Machine":     {nodeWith(), 60, []int{1}, passes - 1, never},
+		"faster than the timeout":                  {nodeWith(set), 60, []int{2, 0}, 2, 10 * time.Second},
+		"cordoned by a user already":               {nodeWith(set, cordon), 0, []int{0}, 1, 5 * time.Second},
+		"went on under another manager":            {nodeWith(set, cordon, note(infrav1.DrainStartedAnnotation, long)), 0, []int{3, 0}, 2, 5 * time.Second},
+		"went on, and the timeout is over":         {nodeWith(set, cordon, note(infrav1.DrainStartedAnnotation, long)), 60, []int{3}, 1, 0},
+		"drained, then made schedulable: again":    {nodeWith(set, note(infrav1.DrainedAnnotation, long)), 0, []int{4, 0}, 2, 10 * time.Second},
+		"started, then made schedulable: again":    {nodeWith(set, note(infrav1.DrainStartedAnnotation, long)), 60, []int{1}, 12, time.Minute},
+		"a person has written no time: as started": {nodeWith(set, cordon, note(infrav1.DrainStartedAnnotation, "yes")), 0, []int{1, 0}, 2, 5 * time.Second},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDraining(t, test.timeout, test.node, test.left...)
+				began, state := time.Now(), ""
+				for ; time.Since(began) < never; time.Sleep(5 * time.Second) {
+					steps := d.steps
+					if state = d.pass(); state == "drained" {
+						break
+					}
+					if state != "started" {
+						t.Fatalf("after %s: %s", time.Since(began), state)
+					}
+					if evicts := d.steps > steps; evicts != (d.shown["w"].Left > 0) {
+						t.Errorf("after %s Pods are evicted: %t, shown as left: %v", time.Since(began), evicts, d.shown)
+					}
+				}
+				if d.steps != test.steps {
+					t.Errorf("%d steps, want %d", d.steps, test.steps)
+				}
+				if took := time.Since(began); took != test.takes || (state == "drained") != (took < never) {
+					t.Errorf("%s after %s, want it after %s", state, took, test.takes)
+				}
+				if d.limit != evictTimeout {
+					t.Errorf("a step may take %s", d.limit)
+				}
+			})
+		})
+	}
+}
+
+// TestDrainNodeFails checks that a step that fails changes nothing, and the next one goes on.
+func TestDrainNodeFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDraining(t, 0, nodeWith(), 0)
+		d.err = errors.New("no quorum")
+		for i, want := range []string{"started", "error", "error", "drained"} {
+			if i == 3 {
+				d.err = nil
+			}
+			if got := d.pass(); got != want {
+				t.Errorf("pass %d: %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
+// TestDrainTimeout checks which MachineSet says how long the drain of a Node may take.
+func TestDrainTimeout(t *testing.T) {
+	set := func(name string, seconds *int32) (ms clusterv1.MachineSet) {
+		ms.Name, ms.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = name, seconds
+		return ms
+	}
+	d := desired{sets: []clusterv1.MachineSet{set("a-1", ptr.To[int32](60)), set("b-1", ptr.To[int32](90)), set("c-1", nil), set("d-1", ptr.To[int32](0))}}
+	for owner, want := range map[string]time.Duration{"a-1": time.Minute, "b-1": 90 * time.Second, "c-1": 0, "d-1": 0, "gone-1": 0} {
+		if got := d.drainTimeout(nodeWith(note(clusterv1.OwnerNameAnnotation, owner))); got != want {
+			t.Errorf("held by %s last: %s, want %s", owner, got, want)
+		}
+	}
+	if got := d.drainTimeout(nodeWith()); got != 0 {
+		t.Errorf("never held: %s", got)
+	}
+}
