@@ -45,6 +45,9 @@ type Config struct {
 	UserAgent string
 	// Observe is told of every request when it is over. It must not block.
 	Observe func(Call)
+	// ObserveShape is told how the portal fills a silence of the specification (see Silences), for reports. It must not
+	// block.
+	ObserveShape func(silence, shape string)
 	// ObserveLogin is told how every login ended, second factor included; nil is a success. It must not block.
 	ObserveLogin func(error)
 }

@@ -15,10 +15,10 @@ func headerNumber(h http.Header, name string) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// retryAfter is how long the portal asks to wait: Retry-After in seconds or as a date, else X-RateLimit-Reset (Unix
-// seconds). Times of the portal's clock are taken against its Date header, so that ours may be wrong. Only refusals
-// mean it.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+// retryAfter is how long the portal asks to wait: Retry-After in seconds or as a date, else, if the rate limit refused,
+// X-RateLimit-Reset (Unix seconds), which says nothing about a resource that is busy. Times of the portal's clock are
+// taken against its Date header, so that ours may be wrong. Only refusals mean it.
+func retryAfter(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
@@ -29,7 +29,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	if at, err := http.ParseTime(value); err == nil {
 		return waitSeconds(at.Sub(now).Seconds())
 	}
-	if reset, ok := headerNumber(h, "X-RateLimit-Reset"); ok {
+	if reset, ok := headerNumber(h, "X-RateLimit-Reset"); ok && limited {
 		return waitSeconds(float64(reset) - float64(now.Unix()))
 	}
 	return 0, false

@@ -90,9 +90,10 @@ func TestFromARealPortal(t *testing.T) {
 			fault: &emulator.Fault{Method: "DELETE", Cut: true, After: true},
 			kind:  Hold, reason: infrav1.OutcomeUnknownReason,
 		},
-		"login down":   {fault: &emulator.Fault{Path: "/login", Status: 503}, kind: Wait, reason: infrav1.PortalUnavailableReason},
-		"not there":    {kind: Hold, reason: infrav1.NotFoundReason},
-		"rate limited": {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Later},
+		"login of another server": {fault: &emulator.Fault{Path: "/login", Body: emulator.BodyHTML}, kind: Hold, reason: infrav1.IdentityInvalidReason},
+		"login down":              {fault: &emulator.Fault{Path: "/login", Status: 503}, kind: Wait, reason: infrav1.PortalUnavailableReason},
+		"not there":               {kind: Hold, reason: infrav1.NotFoundReason},
+		"rate limited":            {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Later},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
