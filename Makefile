@@ -199,9 +199,14 @@ ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECK
 # They come first: the stories take longest, and mostly wait. Those that need containers are make test-e2e's.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 
+# Lives at portals drawn at random, each of which follows the specification; with make test always the same ones.
+LIVES := 2000
+AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
+
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1
+	$(AT_PORTALS) $(LIVES)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 40m -skip $(HISTORIES) $(TESTED)
 
 # Further flags of go test, such as -run.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -192,6 +193,18 @@ func IsMFARequired(err error) bool { return hasKind(err, kindMFARequired) }
 // IsUnauthorized: the login was refused, or a fresh token was; the credentials must be changed. RetryAt says when the
 // client will ask again.
 func IsUnauthorized(err error) bool { return hasKind(err, kindUnauthorized) }
+
+// IsCodeRefused reports whether the one-time code was refused. Such an error also is IsUnauthorized.
+func IsCodeRefused(err error) bool {
+	return IsUnauthorized(err) && asError(err).Endpoint == routeVerifyOTP.String()
+}
+
+// IsTokenRefused reports whether the portal let the user in and then refused the token that it had just issued. The
+// credentials are right. Such an error also is IsUnauthorized.
+func IsTokenRefused(err error) bool {
+	e := asError(err)
+	return IsUnauthorized(err) && !slices.Contains([]string{"", routeLogin.String(), routeSendOTP.String(), routeVerifyOTP.String()}, e.Endpoint)
+}
 
 // IsForbidden: this user may not do that.
 func IsForbidden(err error) bool { return hasKind(err, kindForbidden) }

@@ -88,7 +88,9 @@ var rules = []struct {
 	{isUnreadableToken, exitUnreachable, "the portal answers the one-time code in a form that this program does not know: " +
 		"report it, with the output of 'portalctl doctor'"},
 	{cloud.IsNotPortal, exitUnreachable, "compare --url: what answers there has no login as the portal has it; a path may be missing"},
-	{isCodeRefused, exitCredentials, "a one-time code counts once and for half a minute: wait for the next one; if it is " +
+	{cloud.IsTokenRefused, exitCredentials, "the login works, and the portal refuses the token that it has just issued: tell the portal's " +
+		"support"},
+	{cloud.IsCodeRefused, exitCredentials, "a one-time code counts once and for half a minute: wait for the next one; if it is " +
 		"refused again, compare the seed, and this machine's clock"},
 	{cloud.IsMFARequired, exitCredentials, "set PORTAL_TOTP_SEED, run the command at a terminal to be asked for the code, or " +
 		"use a portal user without MFA"},
@@ -163,11 +165,6 @@ func isUnreadableToken(err error) bool {
 func isSilent(err error) bool {
 	var e *cloud.Error
 	return cloud.IsUnavailable(err) && errors.As(err, &e) && e.Status == 0
-}
-
-func isCodeRefused(err error) bool {
-	var e *cloud.Error
-	return cloud.IsUnauthorized(err) && errors.As(err, &e) && strings.Contains(e.Endpoint, "/mfa/")
 }
 
 // report tells what failed and what to do, and gives the exit code.

@@ -35,6 +35,10 @@ func classify(err error) Outcome {
 		return WaitFor(busyRetry, infrav1.PortalBusyReason, "another operation holds the portal cluster; waiting for it")
 	case cloud.IsMFARequired(err):
 		return is(infrav1.MFARequiredReason, "add key totpSeed to the identity Secret, or use a portal user without MFA")
+	case cloud.IsCodeRefused(err):
+		return is(infrav1.UnauthorizedReason, "check key totpSeed of the identity Secret, and the clocks of the manager and the portal")
+	case cloud.IsTokenRefused(err):
+		return is(infrav1.UnauthorizedReason, "report this to the portal's support: it refuses the token that it has just issued")
 	case cloud.IsUnauthorized(err):
 		return is(infrav1.UnauthorizedReason, "correct email and password in the identity Secret")
 	case cloud.IsNotPortal(err):
