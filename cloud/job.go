@@ -59,12 +59,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	}
 	job.ID = jobID
 	c.governor.saw(jobID, job.Done())
-	if _, shape := createdID(job.Result, "", ""); shape != "" && job.Done() {
-		request.note(SilenceCreatedID, shape)
-	}
-	if job.Failed() {
-		request.note(SilenceJobError, jobErrorShape(a.body))
-	}
+	job.noteShape(request, a.body)
 	return job, nil
 }
 
@@ -125,6 +120,20 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 		job.Error = jobError(b.Error, secrets)
 	}
 	return job, true
+}
+
+// noteShape reports the shapes of a job that has ended. What it created is not known here, so any kind will do.
+func (j Job) noteShape(c *call, body []byte) {
+	if j.Failed() {
+		c.note(SilenceJobError, jobErrorShape(body))
+		return
+	}
+	for _, kind := range kinds {
+		if _, shape := createdID(j.Result, kind, ""); shape != "" {
+			c.note(SilenceCreatedID, shape)
+			return
+		}
+	}
 }
 
 // readStatus reads a job's status. The documented words are never secrets, even if a password is one of them.

@@ -98,12 +98,12 @@ func accessSilences() []Silence {
 			{"any success", "200, 202 or 204, with any body or none", "cloud/matrix: TestLifeInEachShape"},
 		}, Otherwise: "A refusal is one of the login.", Effect: Fails},
 		{Name: "refusal of a login", Where: "Errors: code and status that answer wrong credentials", Shapes: []Shape{
-			{"401 of any body", "401", "cloud: TestLoginRefusals"},
-			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud: TestLoginRefusals"},
+			{"401 of any body", "401", "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
+			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
 		}, Otherwise: "Anything else is taken for a server that is not the portal: the condition names baseURL instead of the password.", Effect: NeedsPerson},
 		{Name: SilenceTokenLife, Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
-			{LifeInToken, "claims exp and iat", "cloud: TestTokenLifetime"},
-			{LifeUntold, "no exp: 8 hours, as documented", "cloud: TestTokenLifetime"},
+			{LifeInToken, "claims exp and iat", "cloud: TestRefresh"},
+			{LifeUntold, "no exp: 8 hours, as documented", "cloud/matrix: TestLifeInEachShape"},
 		}, Otherwise: "A 401 replaces the token, whatever it says.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
 			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud: TestListedCodeWithServerError"},
@@ -111,12 +111,12 @@ func accessSilences() []Silence {
 		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
 			"a creation is then held for a person.", Effect: NeedsPerson},
 		{Name: SilenceLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
-			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud: TestGovernorFollowsRemaining"},
+			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud: TestRemainingIsFollowed"},
 			{HeaderOn429, "a higher tier is learned from the first 429", "cloud: TestTierLearnedFromRefusalsOnly"},
 		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
-			{"seconds", "Retry-After: 5", "cloud: TestRetryAfter"},
-			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud: TestRetryAfter"},
+			{"seconds", "Retry-After: 5", "cloud: TestRetryAfterOfARefusal"},
+			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud/matrix: TestLifeInEachShape"},
 		}, Otherwise: "X-RateLimit-Reset if the rate limit refused, else the provider's own backoff.", Effect: Works},
 	}
 }
@@ -124,9 +124,9 @@ func accessSilences() []Silence {
 func resourceSilences() []Silence {
 	return []Silence{
 		{Name: SilenceList, Where: "Jobs and other endpoints: form of the list of instances; others have their key", Shapes: []Shape{
-			{ListKeyed, `{"instances": [...]}`, "cloud: TestListShapes"},
-			{ListBare, `[...]`, "cloud: TestListShapes"},
-			{ListOtherKey, `{"items": [...]}: the only list of the answer`, "cloud: TestListShapes"},
+			{ListKeyed, `{"instances": [...]}`, "cloud: TestObservedShapes"},
+			{ListBare, `[...]`, "cloud: TestObservedShapes"},
+			{ListOtherKey, `{"items": [...]}: the only list of the answer`, "cloud: TestObservedShapes"},
 		}, Otherwise: "An answer without a list is an error, never an empty list.", Effect: Fails},
 		{Name: SilenceCreatedID, Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
 			{CreatedNested, `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
@@ -140,7 +140,7 @@ func resourceSilences() []Silence {
 		}, Otherwise: "A success without id or job is an unknown outcome: a person enters network.id.", Effect: NeedsPerson},
 		{Name: SilenceJobError, Where: "Job: form of error", Shapes: []Shape{
 			{JobErrorObject, `{"code": ..., "message": ...}`, "cloud/matrix: TestJobs"},
-			{JobErrorWhole, `{"error": {"code": ...}}`, "cloud: TestJobErrorShapes"},
+			{JobErrorWhole, `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
 			{JobErrorString, `"CODE: message"`, "cloud/matrix: TestJobs"},
 		}, Otherwise: "The operation has failed for a reason that is not known.", Effect: Works},
 		{Name: SilenceFind, Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
@@ -149,17 +149,17 @@ func resourceSilences() []Silence {
 		}, Otherwise: "After a lost answer to a creation a person looks for the cluster.", Effect: Works},
 		{Name: "deletion of a volume", Where: "Jobs and other endpoints: whether DELETE /volumes/{volume_id} is synchronous", Shapes: []Shape{
 			{"at once", "200 or 204", "cloud: TestSuccessWithoutABody"},
-			{"by a job", "202 with a job", "cloud: TestVolumeDeletedByJob"},
+			{"by a job", "202 with a job", "cloud/matrix: TestLifeInEachShape"},
 		}, Otherwise: "The provider deletes no volumes; portalctl does.", Effect: Works},
 		{Name: SilenceVersion, Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
 			{VersionWithV, "v1.36.3", "cloud/matrix: TestLifeInEachShape"},
 			{VersionWithoutV, "1.36.3+portal.1", "cloud/matrix: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
 		{Name: "version state", Where: "Kubernetes version: values of state", Shapes: []Shape{
-			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "cloud/matrix: TestRandomPortals"},
+			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/portals: TestRandomPortals"},
 		}, Otherwise: "A version that the portal refuses holds the cluster with the portal's words.", Effect: NeedsPerson},
 		{Name: "further fields", Where: "Other records: fields beyond the identifiers", Shapes: []Shape{
-			{"any", `{"id": ..., "links": {...}}`, "cloud/matrix: TestRandomPortals"},
+			{"any", `{"id": ..., "links": {...}}`, "test/portals: TestRandomPortals"},
 		}, Otherwise: "", Effect: Works},
 	}
 }

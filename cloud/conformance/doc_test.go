@@ -6,10 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 var update = flag.Bool("update", false, "write docs/conformance.md anew")
@@ -85,5 +88,31 @@ func table(sections []section) string {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", s.item, s.says, held)
 		}
 	}
+	silences(&b)
 	return b.String()
 }
+
+// silences is the table of what the specification leaves open.
+func silences(b *strings.Builder) {
+	b.WriteString(silencePreface)
+	for _, s := range cloud.Silences() {
+		shapes, tests := make([]string, len(s.Shapes)), make([]string, len(s.Shapes))
+		for i, shape := range s.Shapes {
+			shapes[i] = fmt.Sprintf("%s (`%s`)", shape.Name, shape.Example)
+			tests[i] = "`" + shape.Test + "`"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", s.Name, s.Where, strings.Join(shapes, "; "), s.Effect, s.Otherwise,
+			strings.Join(slices.Compact(slices.Sorted(slices.Values(tests))), ", "))
+	}
+}
+
+const silencePreface = `
+## Where the specification is silent
+
+The specification leaves these open ("not shown"). The provider accepts the shapes of this table, in all combinations:
+` + "`test/portals`" + ` lives at thousands of portals that combine them at random. For any other shape, the table says whether the
+provider still works. The suite reports which shape a portal uses.
+
+| Silence | Where | Shapes accepted | Any other shape | What happens then | Tests |
+|---|---|---|---|---|---|
+`
