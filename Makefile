@@ -209,6 +209,10 @@ test: kube core build ## Run all tests, with the race detector
 	$(AT_PORTALS) $(LIVES)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 40m -skip $(HISTORIES) $(TESTED)
 
+.PHONY: portals
+portals: ## Live at random portals: make portals LIVES=10000
+	$(AT_PORTALS) $(LIVES)
+
 # Further flags of go test, such as -run.
 E2E_FLAGS :=
 

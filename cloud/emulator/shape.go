@@ -28,8 +28,10 @@ type Shapes struct {
 	VolumeStatus int `json:"volumeStatus,omitempty"`
 	// JobError is the form of a failed job's error. Default: JobErrorObject.
 	JobError JobErrorShape `json:"jobError,omitempty"`
-	// BareLists answers lists as arrays instead of an object with the array under its key.
+	// BareLists answers all lists as arrays, also those whose key is documented: no legal portal does that.
 	BareLists bool `json:"bareLists,omitempty"`
+	// InstancesKey is the key of the list of instances, whose form is not shown; "-" is a bare list. Default: instances.
+	InstancesKey string `json:"instancesKey,omitempty"`
 	// CodeStatus pairs error codes with other HTTP statuses than DefaultStatus does.
 	CodeStatus map[string]int `json:"codeStatus,omitempty"`
 	// LookupStatus answers GET /kubernetes-clusters, which the specification does not know: 200, with something that is
@@ -88,6 +90,7 @@ func (s *Shapes) setDefaults() {
 	orElse(&s.NetworkStatus, http.StatusCreated)
 	orElse(&s.VolumeStatus, http.StatusOK)
 	orElse(&s.JobError, JobErrorObject)
+	orElse(&s.InstancesKey, "instances")
 }
 
 func (s *Shapes) validate() error {
@@ -137,6 +140,14 @@ func (s *Shapes) list(key string, records any) any {
 		return records
 	}
 	return map[string]any{key: records}
+}
+
+// instances wraps the list of instances.
+func (s *Shapes) instances(records any) any {
+	if s.InstancesKey == "-" {
+		return records
+	}
+	return s.list(s.InstancesKey, records)
 }
 
 // verified wraps the full-access token that a one-time code is exchanged for.

@@ -61,7 +61,7 @@ func legalShapes(r *rand.Rand) emulator.Shapes {
 		NetworkStatus:    one(r, 200, 201, 202),
 		VolumeStatus:     one(r, 200, 202, 204),
 		JobError:         one(r, emulator.JobErrorObject, emulator.JobErrorString, emulator.JobErrorWhole),
-		BareLists:        once(r, 2),
+		InstancesKey:     one(r, "instances", "items", "-"),
 		LookupStatus:     one(r, 0, 0, 200, 400, 401, 403, 404, 422, 500, 501, 503),
 		ExtraFields:      once(r, 2),
 		BareVersions:     once(r, 2),
