@@ -204,7 +204,7 @@ func (m Machinery) follow(ctx context.Context, c Creation, op *journal.Operation
 	case job.Failed():
 		return m.failed(ctx, c, op, job.Error)
 	}
-	id, ok := job.ResultID()
+	id, ok := job.CreatedID(cloud.Kind(c.Noun), c.Target)
 	if !ok {
 		return m.lost(ctx, c, op, fmt.Sprintf("job %s succeeded without saying the id", op.JobID))
 	}
