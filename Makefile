@@ -136,6 +136,10 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 		echo "$(RELEASE)/$${binary##*/}.cdx.json"; \
 	done
 
+.PHONY: conformance
+conformance: ## Build bin/portal-conformance, which checks a portal (docs/conformance.md)
+	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/portal-conformance ./cloud/conformance
+
 ##@ Develop
 
 .PHONY: generate

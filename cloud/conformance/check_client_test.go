@@ -16,16 +16,15 @@ var clientChecks = []check{
 		p.aboutClients()
 		config := p.config()
 		config.BaseURL = "http://portal.example"
-		if _, err := cloud.New(config); !cloud.IsInvalid(err) {
+		if _, err := p.kit.open(config); !cloud.IsInvalid(err) {
 			p.Errorf("plain HTTP: %v", err)
 		}
 	}},
 	{name: "client/refreshes the token after 7 hours", run: refreshes},
 	{name: "client/polls about every 5 seconds", run: func(p *probe) {
 		p.aboutClients()
-		now := time.Now()
-		if wait := cloud.NewGovernor(cloud.GovernorOptions{}).PollAfter("create", now, now).Sub(now); wait != 5*time.Second {
-			p.Errorf("the next look is in %s", wait)
+		if p.kit.pollAfter != 5*time.Second {
+			p.Errorf("the next look is in %s", p.kit.pollAfter)
 		}
 	}},
 	{name: "client/a finished job is done", run: func(p *probe) {
@@ -33,7 +32,7 @@ var clientChecks = []check{
 		for status, done := range map[cloud.JobStatus]bool{
 			cloud.JobPending: false, cloud.JobRunning: false, cloud.JobSucceeded: true, cloud.JobFailed: true,
 		} {
-			if (cloud.Job{Status: status}).Done() != done {
+			if p.kit.done(status) != done {
 				p.Errorf("%s: done is %t", status, !done)
 			}
 		}
@@ -76,6 +75,22 @@ var clientChecks = []check{
 	}},
 }
 
+// clientKit is the client under test. A broken one shows that the checks notice.
+type clientKit struct {
+	open      func(cloud.Config) (*cloud.Client, error)
+	pollAfter time.Duration // of a job that has just been started
+	done      func(cloud.JobStatus) bool
+}
+
+func realKit() clientKit {
+	now := time.Now()
+	return clientKit{
+		open:      cloud.New,
+		pollAfter: cloud.NewGovernor(cloud.GovernorOptions{}).PollAfter("create", now, now).Sub(now),
+		done:      func(status cloud.JobStatus) bool { return cloud.Job{Status: status}.Done() },
+	}
+}
+
 func (p *probe) aboutClients() { p.hidden("is about clients, not about this portal") }
 
 func (p *probe) config() cloud.Config {
@@ -86,7 +101,7 @@ func (p *probe) config() cloud.Config {
 func (p *probe) client() *cloud.Client {
 	p.Helper()
 	p.aboutClients()
-	c, err := cloud.New(p.config())
+	c, err := p.kit.open(p.config())
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -177,7 +192,11 @@ func (p *probe) requests650(limit int, quiet bool) time.Duration {
 		RateLimit: emulator.RateLimit{PerMinute: limit}, Shapes: emulator.Shapes{QuietLimits: quiet},
 	})
 	email, password := portal.Credentials()
-	c, err := cloud.New(cloud.Config{BaseURL: portal.URL(), Email: email, Password: password, Transport: portal.Transport(), Wait: true})
+	way := portal.Transport()
+	if p.through != nil {
+		way = p.through(way)
+	}
+	c, err := p.kit.open(cloud.Config{BaseURL: portal.URL(), Email: email, Password: password, Transport: way, Wait: true})
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -248,7 +267,7 @@ func backsOff(p *probe) {
 func (p *probe) pauses(seed uint64, n int) (out []time.Duration) {
 	config := p.config()
 	config.Governor = cloud.NewGovernor(cloud.GovernorOptions{Rand: rand.New(rand.NewPCG(seed, seed))})
-	c, err := cloud.New(config)
+	c, err := p.kit.open(config)
 	if err != nil {
 		p.Fatal(err)
 	}
