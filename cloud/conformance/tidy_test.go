@@ -106,8 +106,8 @@ func (s *site) madeIDs(t testing.TB, e *entry) (ids []string) {
 		value = nil
 		s.quietly(t, func(p *probe) { value = p.me().follow(e.accepted).ended().at("result") })
 	}
-	if clear := candidates(value, e.kind, e.name); len(clear) == 1 {
-		return clear
+	if found := candidates(value, e.kind, e.name); len(found) == 1 {
+		return found
 	}
 	walk(value, "", 0, func(record map[string]any, _ string, _ int) {
 		if id, ok := record["id"].(string); ok && id != "" {

@@ -3,6 +3,7 @@
 package emulator
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 )
@@ -35,9 +36,12 @@ func (c *call) encode(a answer) ([]byte, error) {
 	if err != nil || !c.portal.opts.Shapes.ExtraFields {
 		return payload, err
 	}
-	var object map[string]json.RawMessage
-	if json.Unmarshal(payload, &object) != nil {
-		return payload, nil // a list stays as it is
+	object := map[string]json.RawMessage{}
+	if !bytes.HasPrefix(payload, []byte("{")) { // a list stays as it is
+		return payload, nil
+	}
+	if err := json.Unmarshal(payload, &object); err != nil {
+		return nil, err
 	}
 	object["apiRevision"] = json.RawMessage(`7`)
 	object["links"] = json.RawMessage(`{"self":"/here","documentation":"https://portal.example/docs"}`)

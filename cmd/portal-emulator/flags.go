@@ -96,18 +96,7 @@ func (f *flags) options() (emulator.Options, error) {
 		return f.base, err
 	}
 	opts := f.base
-	if opts.VictimOrder == "" || f.set.Changed("victim-order") {
-		opts.VictimOrder = emulator.VictimOrder(f.victimOrder)
-	}
-	if opts.UpgradeStyle == "" || f.set.Changed("upgrade-style") {
-		opts.UpgradeStyle = emulator.UpgradeStyle(f.upgradeStyle)
-	}
-	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
-		opts.Versions = nil
-		for _, v := range f.versions {
-			opts.Versions = append(opts.Versions, emulator.Version{SemanticVersion: v})
-		}
-	}
+	f.setChoices(&opts)
 	if err := f.readUsers(&opts); err != nil {
 		return opts, err
 	}
@@ -128,12 +117,33 @@ func (f *flags) options() (emulator.Options, error) {
 			return opts, err
 		}
 	}
+	return opts, f.readFaults(&opts)
+}
+
+// setChoices sets what is a flag of another type than the option, unless a profile has set it.
+func (f *flags) setChoices(opts *emulator.Options) {
+	if opts.VictimOrder == "" || f.set.Changed("victim-order") {
+		opts.VictimOrder = emulator.VictimOrder(f.victimOrder)
+	}
+	if opts.UpgradeStyle == "" || f.set.Changed("upgrade-style") {
+		opts.UpgradeStyle = emulator.UpgradeStyle(f.upgradeStyle)
+	}
+	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
+		opts.Versions = nil
+		for _, v := range f.versions {
+			opts.Versions = append(opts.Versions, emulator.Version{SemanticVersion: v})
+		}
+	}
+}
+
+// readFaults arms what the faults file says, beside the faults of the profile.
+func (f *flags) readFaults(opts *emulator.Options) error {
 	if f.faultsFile == "" {
-		return opts, nil
+		return nil
 	}
 	content, err := os.ReadFile(f.faultsFile)
 	if err != nil {
-		return opts, err
+		return err
 	}
 	var faults []emulator.Fault
 	content, err = yaml.YAMLToJSONStrict(content)
@@ -141,10 +151,10 @@ func (f *flags) options() (emulator.Options, error) {
 		faults, err = emulator.ParseFaults(content)
 	}
 	if err != nil {
-		return opts, fmt.Errorf("%s: %w", f.faultsFile, err)
+		return fmt.Errorf("%s: %w", f.faultsFile, err)
 	}
 	opts.Faults = append(opts.Faults, faults...)
-	return opts, nil
+	return nil
 }
 
 // applyProfile sets what the profile says, and then again what the command line says.
