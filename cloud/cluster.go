@@ -84,11 +84,10 @@ func isAnswer(err error) bool {
 	return e != nil && e.Endpoint == routeFindClusters.String() && e.Status != 0
 }
 
-// checkToken finds out by a documented read whether the portal takes the token, and replaces it if it does not. An
-// answer that says nothing about the token is no error.
+// checkToken has a documented read replace the token if the portal does not take it. A login that is refused then is
+// remembered, and the next call gets that refusal. It is an error if nothing was found out about the token.
 func (c *Client) checkToken(ctx context.Context) error {
-	_, err := c.KubernetesVersions(ctx)
-	if IsUnauthorized(err) || IsMFARequired(err) || IsNotPortal(err) || IsRateLimited(err) || IsUnavailable(err) {
+	if _, err := c.KubernetesVersions(ctx); IsRateLimited(err) || IsUnavailable(err) {
 		return err
 	}
 	return nil

@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,11 +38,8 @@ func retryAfter(h http.Header, now time.Time, limited bool) (time.Duration, bool
 
 // waitSeconds bounds a wait to what is sensible; past times mean now.
 func waitSeconds(seconds float64) (time.Duration, bool) {
-	if !(seconds >= 0) { // also NaN
-		return 0, seconds < 0
+	if math.IsNaN(seconds) {
+		return 0, false
 	}
-	if seconds > maxGateClosed.Seconds() {
-		return maxGateClosed, true
-	}
-	return time.Duration(seconds * float64(time.Second)), true
+	return time.Duration(min(max(seconds, 0), maxGateClosed.Seconds()) * float64(time.Second)), true
 }

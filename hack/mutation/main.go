@@ -93,7 +93,7 @@ func (t target) run() (result, error) {
 	report := filepath.Join(copied, "mutants.json")
 	cmd := exec.Command(*gremlins, "unleash", "--invert-logical", "--workers", "1", "--timeout-coefficient", "20", "-o", report, "./"+t.dir)
 	cmd.Dir = copied
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -count=1 -skip="+t.skip)
+	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -count=1 -vet=off -skip="+t.skip)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return result{}, err
