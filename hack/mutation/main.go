@@ -91,7 +91,7 @@ func (t target) run() (result, error) {
 		return result{}, err
 	}
 	report := filepath.Join(copied, "mutants.json")
-	cmd := exec.Command(*gremlins, "unleash", "--invert-logical", "--workers", "1", "--timeout-coefficient", "20", "-o", report, "./"+t.dir)
+	cmd := exec.Command(*gremlins, "unleash", "--invert-logical", "--workers", "1", "--timeout-coefficient", "5", "-o", report, "./"+t.dir)
 	cmd.Dir = copied
 	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -count=1 -vet=off -skip="+t.skip)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
