@@ -4,6 +4,8 @@ package cloud
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"net/http"
 	"strings"
@@ -150,6 +152,43 @@ func TestFailedJobKeepsWhatItSays(t *testing.T) {
 		job, ok := parseJob([]byte(body), nil)
 		if !ok || job.Error.Error() != want {
 			t.Errorf("%s: %v, want %q", body, job.Error, want)
+		}
+	}
+}
+
+// TestRefusedCodesPause: three in a row are free, then the pauses double up to their most.
+func TestRefusedCodesPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &secondFactor{}
+		for i, want := range []time.Duration{0, 0, 5, 10, 20, 40, 40, 40} {
+			err := f.count(&Error{Endpoint: routeVerifyOTP.String(), kind: kindUnauthorized})
+			var pause time.Duration
+			if at, ok := RetryAt(err); ok {
+				pause = time.Until(at)
+			}
+			if pause != want*time.Minute {
+				t.Errorf("refusal %d: pause of %v, want %v", i+1, pause, want*time.Minute)
+			}
+		}
+		if err := f.count(nil); err != nil || f.refusals != 0 {
+			t.Errorf("%d refusals after a success: %v", f.refusals, err)
+		}
+	})
+}
+
+// TestNoCodeIsSent that a person did not give: with an error, or empty.
+func TestNoCodeIsSent(t *testing.T) {
+	for _, given := range []struct {
+		code string
+		err  error
+	}{{"", nil}, {"123456", errors.New("closed")}} {
+		portal := newByPath(map[string]func(*http.Request) *http.Response{
+			"/login": always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`),
+		})
+		config := testConfig(portal)
+		config.OTP = func(context.Context) (string, error) { return given.code, given.err }
+		if err := look(t, newClient(t, config)); !IsMFARequired(err) || portal.calls["/mfa/verify-otp"] != 0 {
+			t.Errorf("%+v: %v", given, err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package cloud
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -115,9 +116,8 @@ func splitCode(message string) (code, rest text) {
 		if message == string(c) {
 			return text(c), ""
 		}
-		prefix := string(c) + ": "
-		if len(message) > len(prefix) && message[:len(prefix)] == prefix {
-			return text(c), text(message[len(prefix):])
+		if rest, ok := strings.CutPrefix(message, string(c)+": "); ok {
+			return text(c), text(rest)
 		}
 	}
 	return "", text(message)
