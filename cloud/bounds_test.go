@@ -192,3 +192,23 @@ func TestNoCodeIsSent(t *testing.T) {
 		}
 	}
 }
+
+// TestFlightThatComesTooLate finds what the one before it got: a caller may have looked before that one ended.
+func TestFlightThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		portal := newByPath(nil)
+		s := newClient(t, testConfig(portal)).session
+		s.current = schedule("token-0", Login{UserID: "u"}, time.Now())
+		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-0" || portal.calls["/login"] != 0 {
+			t.Errorf("%v, %v after %d logins", g, err, portal.calls["/login"])
+		}
+		time.Sleep(7*time.Hour + time.Minute) // due
+		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-1" {
+			t.Errorf("%v, %v", g, err)
+		}
+		s.refusal, s.until = &Error{kind: kindUnauthorized}, time.Now().Add(time.Minute)
+		if g, err := s.login(t.Context()); g != nil || !IsUnauthorized(err) || portal.calls["/login"] != 1 {
+			t.Errorf("%v, %v after %d logins", g, err, portal.calls["/login"])
+		}
+	})
+}
