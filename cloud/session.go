@@ -127,10 +127,10 @@ func (s *session) keep(g *grant, err error) error {
 
 // remember notes a refusal that asking again will not change.
 func (s *session) remember(err error) error {
-	e := asError(err)
-	if e == nil || !IsUnauthorized(e) && !IsMFARequired(e) && !IsNotPortal(e) {
+	if !IsUnauthorized(err) && !IsMFARequired(err) && !IsNotPortal(err) {
 		return err
 	}
+	e := asError(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := refusalBackoff
