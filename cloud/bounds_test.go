@@ -212,3 +212,35 @@ func TestFlightThatComesTooLate(t *testing.T) {
 		}
 	})
 }
+
+// TestCreatedIDByKind: what is asked for decides which record it is.
+func TestCreatedIDByKind(t *testing.T) {
+	for _, test := range []struct {
+		body string
+		kind Kind
+		name string
+		want string
+	}{
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, KindNetwork, "", "n"},
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, KindCluster, "", "c"},
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, KindVPC, "", ""},
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, "", "", ""},
+		{`{"network":{"id":"n"}}`, KindCluster, "", ""},
+		{`{"network":{"id":"n"}}`, "", "", "n"},
+		{`{"record":{"id":"r"}}`, KindCluster, "", "r"},
+		{`{"record":{"id":"r"},"network":{"id":"n"}}`, KindCluster, "", "r"},
+		{`{"a":{"id":"1","name":""},"b":{"id":"2"}}`, KindCluster, "", ""},
+		{`{"cluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"mine"}}`, KindCluster, "mine", "c"},
+		{`{"cluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"mine"}}`, KindNetwork, "mine", "n"},
+		{`{"a":{"id":"1","name":"mine"},"cluster":{"id":"c","name":"another"}}`, KindCluster, "mine", "1"},
+		{`{"id":"top","cluster":{"id":"c"}}`, KindCluster, "", "c"},
+		{`{"id":"top","network":{"id":"n"}}`, KindCluster, "", "top"},
+		{`{"a":{"b":{"c":{"d":{"id":"deep"}}}}}`, KindCluster, "", "deep"},
+		{`{"a":{"b":{"c":{"d":{"e":{"id":"too deep"}}}}}}`, KindCluster, "", ""},
+		{`{"a":{"id":"1","owner":{"id":"2"}}}`, KindCluster, "", "1"},
+	} {
+		if id, _ := (Job{Result: []byte(test.body)}).CreatedID(test.kind, test.name); id != test.want {
+			t.Errorf("%s as %s %q: %q, want %q", test.body, test.kind, test.name, id, test.want)
+		}
+	}
+}
