@@ -238,9 +238,44 @@ func TestCreatedIDByKind(t *testing.T) {
 		{`{"a":{"b":{"c":{"d":{"id":"deep"}}}}}`, KindCluster, "", "deep"},
 		{`{"a":{"b":{"c":{"d":{"e":{"id":"too deep"}}}}}}`, KindCluster, "", ""},
 		{`{"a":{"id":"1","owner":{"id":"2"}}}`, KindCluster, "", "1"},
+		{`{"a":{"owner":{"id":"2"}},"b":{"id":"1"}}`, KindCluster, "", "1"},
+		{`{"a":[{"id":"2"}],"b":{"id":"1"}}`, KindCluster, "", "1"},
 	} {
 		if id, _ := (Job{Result: []byte(test.body)}).CreatedID(test.kind, test.name); id != test.want {
 			t.Errorf("%s as %s %q: %q, want %q", test.body, test.kind, test.name, id, test.want)
+		}
+	}
+}
+
+// TestTokenAtTheTop goes before one that is nested, whatever their order.
+func TestTokenAtTheTop(t *testing.T) {
+	for _, body := range []string{`{"a":{"token":"deep"},"token":"top"}`, `{"token":"top","z":{"token":"deep"}}`, `{"a":[{"token":"deep"}],"token":"top"}`} {
+		for range 20 { // the order of keys is random
+			if token, shape := tokenIn([]byte(body), ""); token != "top" || shape != TokenUsualName {
+				t.Fatalf("%s: %q, %s", body, token, shape)
+			}
+		}
+	}
+	for token, usable := range map[string]bool{"a~b": true, "a!b": true, "a b": false, "a\x7fb": false, "": false} {
+		if usableToken(token) != usable {
+			t.Errorf("token %q is usable: %v", token, !usable)
+		}
+	}
+}
+
+// TestTextOfTheLargestLength is shown as it is, and a token that lives no time at all counts as one that does not tell.
+func TestTextOfTheLargestLength(t *testing.T) {
+	for length, want := range map[int]int{127: 127, 128: 128, 129: 128} {
+		if got := len([]rune(clean(strings.Repeat("x", length), 128, nil))); got != want {
+			t.Errorf("%d characters become %d", length, got)
+		}
+	}
+	now := time.Now()
+	for life, want := range map[time.Duration]time.Duration{
+		-time.Second: tokenLifetime, 0: tokenLifetime, time.Second: time.Second, tokenLifetime: tokenLifetime, 9 * time.Hour: tokenLifetime,
+	} {
+		if got := lifetime(Login{Issued: now, Expires: now.Add(life)}, now); got != want {
+			t.Errorf("a life of %v counts as %v", life, got)
 		}
 	}
 }

@@ -22,6 +22,9 @@ func TestTransportsAreBounded(t *testing.T) {
 		if transport.DisableKeepAlives != mutations || transport.Protocols.HTTP2() || !transport.Protocols.HTTP1() {
 			t.Errorf("mutations: %t, keep-alives are off: %t, %v", mutations, transport.DisableKeepAlives, transport.Protocols)
 		}
+		if transport.IdleConnTimeout != 30*time.Second {
+			t.Errorf("idle connections stay for %s", transport.IdleConnTimeout)
+		}
 		if transport.Proxy == nil {
 			t.Error("the environment's proxy is not used")
 		}
