@@ -13,6 +13,7 @@ GOFILES = $(shell git ls-files --cached --others --exclude-standard -- '*.go')
 GOBUILD := CGO_ENABLED=0 go build -trimpath
 TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
 RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
+MUTATION_MODULE := hack/mutation/go.mod hack/mutation/go.sum hack/tools/build.sh
 LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/kube/build.sh cloud/emulator/workload/versions.txt
 
@@ -22,6 +23,7 @@ CRD_REF_DOCS := $(BIN)/crd-ref-docs
 CYCLONEDX := $(BIN)/cyclonedx-gomod
 KUBE_SCORE := $(BIN)/kube-score
 GOLANGCI_LINT := $(BIN)/golangci-lint
+GREMLINS := $(BIN)/gremlins
 # Where generated files go; verify points it to a scratch directory and compares.
 OUT := .
 
@@ -69,6 +71,9 @@ $(CYCLONEDX): $(RELEASE_MODULE)
 
 $(KUBE_SCORE): $(LINT_MODULE)
 	@hack/tools/build.sh kube-score github.com/zegl/kube-score/cmd/kube-score lint
+
+$(GREMLINS): $(MUTATION_MODULE)
+	@hack/tools/build.sh gremlins github.com/go-gremlins/gremlins/cmd/gremlins mutation
 
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
 	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -136,6 +141,10 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 		echo "$(RELEASE)/$${binary##*/}.cdx.json"; \
 	done
 
+.PHONY: conformance
+conformance: ## Build bin/portal-conformance, which checks a portal (docs/conformance.md)
+	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/portal-conformance ./cloud/conformance
+
 ##@ Develop
 
 .PHONY: generate
@@ -199,10 +208,19 @@ ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECK
 # They come first: the stories take longest, and mostly wait. Those that need containers are make test-e2e's.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 
+# Lives at portals drawn at random, each of which follows the specification; with make test always the same ones.
+LIVES := 2000
+AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
+
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1
+	$(AT_PORTALS) $(LIVES)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 40m -skip $(HISTORIES) $(TESTED)
+
+.PHONY: portals
+portals: ## Live at random portals: make portals LIVES=10000
+	$(AT_PORTALS) $(LIVES)
 
 # Further flags of go test, such as -run.
 E2E_FLAGS :=
@@ -220,6 +238,14 @@ fuzz: ## Fuzz what the client parses: make fuzz FUZZTIME=5m
 		echo "$$target for $(FUZZTIME)"; \
 		go test ./cloud -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 	done
+
+# Packages to mutate: cloud, controllers/claims, or both.
+MUTATE := cloud controllers/claims
+
+.PHONY: mutation
+mutation: $(GREMLINS) ## Break the code on purpose and see that tests notice (most of an hour): make mutation MUTATE=cloud
+	go -C hack/mutation build -o $(CURDIR)/$(BIN)/mutation .
+	nice $(BIN)/mutation -root $(CURDIR) -gremlins $(CURDIR)/$(GREMLINS) $(MUTATE)
 
 # How long to go on (1h30m, 90s), and the first seed.
 FOR := 10m

@@ -27,29 +27,6 @@ func TestUnreadableAnswersToReads(t *testing.T) {
 	}
 }
 
-// A portal without the undocumented list of clusters says so with 404 or 405, which is no "not found".
-func TestFindClustersUnsupported(t *testing.T) {
-	for _, test := range []struct {
-		status int
-		body   string
-		want   string
-	}{
-		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "unsupported"},
-		{404, ``, "unsupported"},
-		{405, `{"error":{"code":"OPERATION_NOT_ALLOWED"}}`, "unsupported"},
-		{405, ``, "unsupported"},
-		{501, ``, "unsupported"},
-		{403, ``, "forbidden"},
-		{503, ``, "unavailable"},
-		{409, `{"error":{"code":"RESOURCE_BUSY"}}`, "busy"},
-	} {
-		_, err := newClient(t, testConfig(answersWith(test.status, test.body))).FindClusters(t.Context(), "n")
-		if got := which(t, err); got != test.want {
-			t.Errorf("%d %s: %q, want %q", test.status, test.body, got, test.want)
-		}
-	}
-}
-
 // Ids that would address another endpoint are never sent.
 func TestImpossibleIDs(t *testing.T) {
 	c := newClient(t, testConfig(noTransport{t}))

@@ -27,7 +27,8 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	case err != nil:
 	case tokenRefused(c, a):
 		h.session.drop(g)
-	case a.status < 500 && a.status != http.StatusTooManyRequests: // which may come before the token is looked at
+	case a.status >= 500, a.status == http.StatusTooManyRequests: // may come before the token is looked at
+	case !c.route.undocumented():
 		h.session.accepted()
 	}
 	return a, err
@@ -56,11 +57,16 @@ func (h *replaying) do(ctx context.Context, c *call) (*answer, error) {
 // MFA_REQUIRED on a full-access token means that the account got a second factor since. A mutating call whose
 // outcome is in doubt is never sent again, whatever its code.
 func tokenRefused(c *call, a *answer) bool {
-	if a.ok() {
+	if a.ok() || c.route.undocumented() {
 		return false
 	}
+	return wantsToken(c, a)
+}
+
+// wantsToken is tokenRefused for any route.
+func wantsToken(c *call, a *answer) bool {
 	e, documented := parseError(a.body, nil)
-	if unknownOutcome(c.route.mutating, true, a.status, documented) {
+	if unknownOutcome(c.route.mutating, true, a.status, e.Code, documented) {
 		return false
 	}
 	switch e.Code {

@@ -15,7 +15,8 @@ type Client struct {
 	chain    handler
 	session  *session
 	governor *Governor
-	hidden   func() []string // secrets of the configuration
+	hidden   func() []string             // secrets of the configuration
+	shapes   func(silence, shape string) // of Config.ObserveShape; may be nil
 	close    func()
 }
 
@@ -62,13 +63,14 @@ func New(config Config) (*Client, error) {
 		password: password,
 		next:     below,
 		observe:  config.ObserveLogin,
-		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, next: below},
+		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
 	})
 	return &Client{
 		name:     config.String(),
 		chain:    &replaying{session: s, next: &authorized{session: s, next: below}},
 		session:  s,
 		governor: config.Governor,
+		shapes:   config.ObserveShape,
 		hidden:   func() []string { return []string{password.reveal(), seed.reveal()} },
 		close:    wire.close,
 	}, nil
@@ -77,7 +79,13 @@ func New(config Config) (*Client, error) {
 // UserID is the user.id of the login; it logs in if need be. A 404 of the portal means something only together with
 // the user who asks (specification, "HTTP status codes"). When the last login was refused that refusal is the error,
 // even while an older token is still good.
-func (c *Client) UserID(ctx context.Context) (string, error) { return c.session.userID(ctx) }
+func (c *Client) UserID(ctx context.Context) (string, error) {
+	login, err := c.session.lastLogin(ctx)
+	return login.UserID, err
+}
+
+// Login is what the portal said when it let the user in; it logs in if need be. Its errors are UserID's.
+func (c *Client) Login(ctx context.Context) (Login, error) { return c.session.lastLogin(ctx) }
 
 // Governor is the rate limiter of the client's account.
 func (c *Client) Governor() *Governor { return c.governor }
@@ -94,6 +102,7 @@ func (c *Client) Close() { c.close() }
 // send runs one call through the chain and turns everything but a success into an *Error.
 func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 	request.hidden = append(request.hidden, c.hidden()...)
+	request.shapes = c.shapes
 	a, err := c.chain.do(ctx, request)
 	if err != nil {
 		return nil, err
@@ -103,6 +112,9 @@ func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 	}
 	return a, nil
 }
+
+// note reports the shape that the portal gives to something that the specification does not show.
+func (c *Client) note(silence, shape string) { (&call{shapes: c.shapes}).note(silence, shape) }
 
 // get reads one endpoint; segment fills the route's {id}.
 func (c *Client) get(ctx context.Context, r route, segment string) (*call, *answer, error) {

@@ -37,22 +37,25 @@ func (c *Client) CreateCluster(ctx context.Context, r CreateClusterRequest) (Job
 	return c.start(ctx, routeCreateCluster, "", r)
 }
 
-// FindClusters asks for the clusters of exactly that name. The specification has no such endpoint; where the portal
-// has none either the error IsUnsupported.
+// FindClusters asks for the clusters of exactly that name. The specification has no such endpoint, so a portal may
+// answer anything: unless the answer is a list of clusters the error IsUnsupported. Only a refusal by the rate limit,
+// and a connection without an answer, are what they are elsewhere.
 func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, error) {
-	request, err := newCall(routeFindClusters, "")
+	all, err := c.askForClusters(ctx, name)
+	if isAnswer(err) && (IsUnauthorized(err) || IsMFARequired(err)) {
+		if err := c.checkToken(ctx); err != nil {
+			return nil, err
+		}
+		all, err = c.askForClusters(ctx, name) // with a new token, if the old one was the reason
+	}
+	if isAnswer(err) && !IsRateLimited(err) {
+		c.note(SilenceFind, FindUnknown)
+		asError(err).kind = kindUnsupported
+	}
 	if err != nil {
 		return nil, err
 	}
-	request.query = url.Values{"name": {name}}
-	a, err := c.send(ctx, request)
-	if err != nil {
-		return nil, unsupported(err)
-	}
-	all, err := decodeList(request, a, "kubernetesClusters", readCluster)
-	if err != nil {
-		return nil, err
-	}
+	c.note(SilenceFind, FindListed)
 	var found []Cluster
 	for _, cluster := range all {
 		if cluster.Name == name { // a portal that does not know the parameter lists them all
@@ -62,16 +65,32 @@ func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, erro
 	return found, nil
 }
 
-// unsupported turns "not found" of a whole endpoint into what it means.
-func unsupported(err error) error {
+func (c *Client) askForClusters(ctx context.Context, name string) ([]Cluster, error) {
+	request, err := newCall(routeFindClusters, "")
+	if err != nil {
+		return nil, err
+	}
+	request.query = url.Values{"name": {name}}
+	a, err := c.send(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return decodeList(request, a, "kubernetesClusters", readCluster)
+}
+
+// isAnswer reports whether the error is the portal's answer to the undocumented question.
+func isAnswer(err error) bool {
 	e := asError(err)
-	if e == nil || e.Endpoint != routeFindClusters.String() {
+	return e != nil && e.Endpoint == routeFindClusters.String() && e.Status != 0
+}
+
+// checkToken has a documented read replace the token if the portal does not take it. A login that is refused then is
+// remembered, and the next call gets that refusal. It is an error if nothing was found out about the token.
+func (c *Client) checkToken(ctx context.Context) error {
+	if _, err := c.KubernetesVersions(ctx); IsRateLimited(err) || IsUnavailable(err) {
 		return err
 	}
-	if IsNotFound(e) || e.Status == 404 || e.Status == 405 {
-		e.kind = kindUnsupported
-	}
-	return e
+	return nil
 }
 
 func readCluster(raw json.RawMessage) (Cluster, bool) {

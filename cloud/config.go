@@ -45,6 +45,9 @@ type Config struct {
 	UserAgent string
 	// Observe is told of every request when it is over. It must not block.
 	Observe func(Call)
+	// ObserveShape is told how the portal fills a silence of the specification (see Silences), for reports. It must not
+	// block.
+	ObserveShape func(silence, shape string)
 	// ObserveLogin is told how every login ended, second factor included; nil is a success. It must not block.
 	ObserveLogin func(error)
 }
@@ -77,16 +80,16 @@ func (c Config) roots() (*x509.CertPool, error) {
 	if len(strings.TrimSpace(string(c.CABundle))) == 0 {
 		return nil, nil // crypto/tls takes a nil pool for the system's
 	}
-	pool, count := x509.NewCertPool(), 0
+	pool, found := x509.NewCertPool(), false
 	for block, rest := pem.Decode(c.CABundle); block != nil; block, rest = pem.Decode(rest) {
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if block.Type != "CERTIFICATE" || err != nil {
 			return nil, invalidInput("caBundle", "holds something that is not a certificate")
 		}
 		pool.AddCert(cert)
-		count++
+		found = true
 	}
-	if count == 0 {
+	if !found {
 		return nil, invalidInput("caBundle", "holds no PEM certificate")
 	}
 	return pool, nil

@@ -80,7 +80,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	config.Password = canary + "-password"
 	config.TOTPSeed = "MM2G4NDSPEMM2G4NDS"
 	client := newClient(t, config)
-	client.session.current = schedule("token-1", "user-1", time.Now())
+	client.session.current = schedule("token-1", Login{UserID: "user-1"}, time.Now())
 	secrets := []string{config.Password, config.TOTPSeed, "token-1"}
 	careless := struct {
 		Config Config

@@ -36,7 +36,7 @@
 // between the two has at most four in doubt after a crash.
 //
 // A call is not sent, sent, answered or unknown. Not sent: bad input, no ticket, no token, no connection; it may be
-// repeated. Answered: success, or a refusal that names its reason. Unknown (outcome.go): a mutating request was
+// repeated. Answered: success, or a refusal that names its reason; a listed code decides whatever the status. Unknown (outcome.go): a mutating request was
 // written, and the connection ended, time was up, or the answer does not say what became of it. The portal has no
 // idempotency keys, so nothing here ever sends such a request again, net/http included (transport.go); IsUnknownOutcome
 // tells, and every other predicate says no.
@@ -60,7 +60,7 @@
 //
 // # Where the specification is silent
 //
-// Lists are read under their key, bare, or under the only key that holds one; ids as strings or numbers; a created id
-// at the top or in one nested object; a network from 201 or from 202 with a job; a job's error as object or string; the
-// token of verify-otp under its four usual names. An answer that says nothing is an error, never an empty result.
+// Silences (silence.go) lists every place that the specification leaves open, with the shapes that the client accepts
+// and the tests that hold it to them; silence_read.go reads those shapes. An answer that says nothing is an error, never
+// an empty result.
 package cloud

@@ -5,6 +5,8 @@ package cloud
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -48,6 +50,8 @@ type Error struct {
 	kind    kind  // zero: derived from Code and Status
 	unknown bool  // the request was written and may have been executed
 	cause   error // of a connection that did not work
+
+	documented bool // the answer's body had the documented shape
 }
 
 // Error says what failed in words that do not change between two failures of the same cause: no times, no request
@@ -94,6 +98,7 @@ const (
 	kindRateLimited
 	kindUnavailable
 	kindUnsupported
+	kindNotPortal
 )
 
 var kindOfCode = map[Code]kind{
@@ -113,6 +118,7 @@ var kindOfStatus = map[int]kind{
 	403: kindForbidden,
 	404: kindNotFound,
 	405: kindUnsupported,
+	407: kindUnavailable, // of a proxy
 	408: kindUnavailable,
 	409: kindNotAllowed,
 	429: kindRateLimited,
@@ -188,6 +194,18 @@ func IsMFARequired(err error) bool { return hasKind(err, kindMFARequired) }
 // client will ask again.
 func IsUnauthorized(err error) bool { return hasKind(err, kindUnauthorized) }
 
+// IsCodeRefused reports whether the one-time code was refused. Such an error also is IsUnauthorized.
+func IsCodeRefused(err error) bool {
+	return IsUnauthorized(err) && asError(err).Endpoint == routeVerifyOTP.String()
+}
+
+// IsTokenRefused reports whether the portal let the user in and then refused the token that it had just issued. The
+// credentials are right. Such an error also is IsUnauthorized.
+func IsTokenRefused(err error) bool {
+	e := asError(err)
+	return IsUnauthorized(err) && !slices.Contains([]string{"", routeLogin.String(), routeSendOTP.String(), routeVerifyOTP.String()}, e.Endpoint)
+}
+
 // IsForbidden: this user may not do that.
 func IsForbidden(err error) bool { return hasKind(err, kindForbidden) }
 
@@ -200,6 +218,22 @@ func IsUnavailable(err error) bool { return hasKind(err, kindUnavailable) }
 
 // IsUnsupported: this portal does not have the endpoint.
 func IsUnsupported(err error) bool { return hasKind(err, kindUnsupported) }
+
+// IsNotPortal: what answers the login is not the portal's API as the specification describes it. Most likely the base
+// URL lacks a path, or leads to something else; the credentials have not been judged.
+func IsNotPortal(err error) bool { return hasKind(err, kindNotPortal) }
+
+// IsUntrusted reports whether the portal's certificate could not be verified. Such an error also is IsUnavailable.
+func IsUntrusted(err error) bool {
+	e := asError(err)
+	return e != nil && e.cause != nil && isCertificate(e.cause)
+}
+
+// IsProxyCredentials reports whether a proxy on the way asked for credentials. Such an error also is IsUnavailable.
+func IsProxyCredentials(err error) bool {
+	e := asError(err)
+	return e != nil && (e.Status == http.StatusProxyAuthRequired || errors.Is(e.cause, errProxyCredentials))
+}
 
 // IsUnknownOutcome: a mutating request was written and no answer says whether it was executed. No other predicate
 // holds for such an error.

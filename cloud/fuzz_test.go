@@ -112,16 +112,16 @@ func FuzzToken(f *testing.F) {
 	f.Add([]byte(`{"data":{"access_token":"eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjF9.x"}}`))
 	f.Add([]byte(`{"jwt":"eyJhbGciOiJub25lIn0.eyJleHAiOjFlMzAwLCJpYXQiOi0xZTMwMH0."}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		token, ok := tokenIn(body)
-		if ok != (token != "") {
-			t.Errorf("token %q, %v", token, ok)
+		token, shape := tokenIn(body, "")
+		if (shape != "") != (token != "") {
+			t.Errorf("token %q, shape %q", token, shape)
 		}
 		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			t.Errorf("token %q does not fit in a header", token)
 		}
 		now := time.Now()
 		for _, token := range []string{token, string(bytes.TrimSpace(body))} {
-			g := schedule(token, "", now)
+			g := schedule(token, Login{}, now)
 			if g.refreshAt.Before(now.Add(minRefresh)) || g.refreshAt.After(now.Add(7*time.Hour)) {
 				t.Errorf("refreshed at %v", g.refreshAt.Sub(now))
 			}
@@ -146,7 +146,7 @@ func FuzzHeader(f *testing.F) {
 		h.Set("Retry-After", after)
 		h.Set("Date", date)
 		now := time.Now()
-		if wait, _ := retryAfter(h, now); wait < 0 || wait > maxGateClosed {
+		if wait, _ := retryAfter(h, now, true); wait < 0 || wait > maxGateClosed {
 			t.Errorf("wait %v", wait)
 		}
 		g := NewGovernor(GovernorOptions{Rand: seeded(1)})

@@ -20,15 +20,20 @@ func (h *governed) do(ctx context.Context, c *call) (*answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.waited, c.sent = t.waited, false
-		a, err := h.next.do(ctx, c)
-		h.governor.settle(t, c.sent, a)
+		a, err := h.attempt(ctx, c, t)
 		// A request that was rate-limited was not executed, unless its status leaves that open.
 		if err == nil && h.wait && isRateLimited(a) && !refused(c, a).unknown && try < maxWaitedReplays {
 			continue
 		}
 		return a, err
 	}
+}
+
+// attempt sends the request for a ticket, and settles the ticket even if an observer panics.
+func (h *governed) attempt(ctx context.Context, c *call, t *ticket) (a *answer, err error) {
+	c.waited, c.sent = t.waited, false
+	defer func() { h.governor.settle(t, c.sent, a) }()
+	return h.next.do(ctx, c)
 }
 
 // spend uses the context's ticket, or one of its own.

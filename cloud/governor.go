@@ -30,7 +30,8 @@ var guaranteed = map[Class]float64{Poll: 0.2, Read: 0.1}
 
 // GovernorOptions describes an account. The zero value is the standard tier.
 type GovernorOptions struct {
-	// Limit in requests per minute; 0: 300. The portal's X-RateLimit-Limit replaces it.
+	// Limit in requests per minute; 0: 300, until the portal names another. The portal's X-RateLimit-Limit replaces
+	// it. A limit that is given here is not explored beyond (bucket.explore).
 	Limit int
 	// Burst in requests; 0: 50.
 	Burst int
@@ -61,7 +62,8 @@ type Governor struct {
 
 // NewGovernor makes a governor with a full bucket.
 func NewGovernor(options GovernorOptions) *Governor {
-	if options.Limit <= 0 {
+	told := options.Limit > 0
+	if !told {
 		options.Limit = standardLimit
 	}
 	if options.Burst <= 0 {
@@ -73,7 +75,7 @@ func NewGovernor(options GovernorOptions) *Governor {
 	if options.Rand == nil {
 		options.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
-	return &Governor{
+	g := &Governor{
 		options: options,
 		bucket:  newBucket(options.Limit, options.Burst, time.Now()),
 		gate:    gate{rand: options.Rand},
@@ -81,6 +83,8 @@ func NewGovernor(options GovernorOptions) *Governor {
 		jobs:    newJobBook(),
 		tickets: map[*ticket]struct{}{},
 	}
+	g.bucket.told = told
+	return g
 }
 
 // Reserve grants a ticket for one call, or refuses with an error that IsRateLimited and for which RetryAt says when
@@ -137,6 +141,9 @@ func (g *Governor) claim(p *place, now time.Time) (*ticket, time.Time) {
 
 // advance brings everything to the present.
 func (g *Governor) advance(now time.Time) {
+	if g.free() < 1 && g.queue.waits() {
+		g.bucket.explore(now.Sub(g.bucket.at))
+	}
 	g.bucket.refill(now)
 	g.queue.sweep(now)
 	for t := range g.tickets {

@@ -12,6 +12,8 @@ const (
 	shareCut    = 0.7                // of the rate that is left after a 429
 	shareGrowth = 0.001              // of the limit, regained per second
 	minShare    = 0.05               // of the limit, never given up
+	exploration = 1.05               // factor per second by which the rate grows while no limit has been named
+	maxExplored = 10_000.0           // requests per minute; a portal that refuses nothing must not be flooded
 	fullTime    = 60.0 * time.Second // the limit is per minute
 )
 
@@ -19,7 +21,8 @@ const (
 type bucket struct {
 	limit float64 // requests per minute
 	burst float64
-	share float64 // of the limit that is ours to use: less after a 429, slowly more again
+	share float64 // of the limit that is ours to use: less after a 429, slowly more again; above 1 while it explores
+	told  bool    // the portal has named its limit, or refused a request because of it
 	level float64 // tokens, including those that granted tickets and allotted places will spend; may be negative
 	at    time.Time
 }
@@ -43,7 +46,18 @@ func (b *bucket) refill(now time.Time) {
 	}
 	b.at = now
 	b.level = min(b.level+passed*b.rate(), b.capacity())
-	b.share = min(b.share+passed*shareGrowth, 1)
+	if b.share < 1 {
+		b.share = min(b.share+passed*shareGrowth, 1)
+	}
+}
+
+// explore makes the rate grow while requests wait, until the portal names its limit. A portal may send its headers
+// with a 429 only (specification, "Limits", rule 1): a higher tier shows only to those who are refused once. A standard
+// account costs one refusal, about seven seconds after the queue began.
+func (b *bucket) explore(passed time.Duration) {
+	if !b.told && b.share >= 1 {
+		b.share = min(b.share*math.Pow(exploration, min(passed.Seconds(), 1)), max(maxExplored/b.limit, 1))
+	}
 }
 
 // follow corrects the picture by what an answer says is left for the whole account. Requests still on the way will
@@ -57,12 +71,17 @@ func (b *bucket) follow(remaining, inFlight int) {
 func (b *bucket) tier(limit int) {
 	if limit > 0 && limit <= maxLimit {
 		b.limit = float64(limit)
+		b.share = min(b.share, 1)
+		b.told = true
 	}
 }
 
-// yield empties the bucket until a time, and gives a part of the rate to whoever else uses the account.
-func (b *bucket) yield(until time.Time, cut bool) {
-	if cut {
+// yield empties the bucket until a time, and gives a part of the rate to whoever else uses the account. A refusal that
+// ends an exploration says nothing about others.
+func (b *bucket) yield(until time.Time, cut, explored bool) {
+	b.told = true
+	b.share = min(b.share, 1)
+	if cut && !explored {
 		b.share = max(b.share*shareCut, minShare)
 	}
 	b.level = 1 // then, to see how things stand

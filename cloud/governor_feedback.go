@@ -47,14 +47,15 @@ func (g *gate) shut(sentAt, now time.Time, wait time.Duration) bool {
 
 // learn takes from an answer what it says about the account.
 func (g *Governor) learn(t *ticket, a *answer) {
+	explored := g.bucket.share > 1
 	if limit, ok := headerNumber(a.header, "X-RateLimit-Limit"); ok {
 		g.bucket.tier(limit)
 	}
 	if isRateLimited(a) {
 		g.limited++
-		wait, _ := retryAfter(a.header, a.at)
+		wait, _ := retryAfter(a.header, a.at, true)
 		news := g.gate.shut(t.sentAt, a.at, wait)
-		g.bucket.yield(g.gate.until, news)
+		g.bucket.yield(g.gate.until, news, explored)
 		return
 	}
 	if t.sentAt.After(g.gate.closed) {

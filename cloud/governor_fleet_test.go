@@ -26,6 +26,7 @@ func TestHundredCallersOnAQuietAccount(t *testing.T) {
 				portal := newPortalLimit(20*time.Millisecond, answers(200, `{"versions":[]}`))
 				config := testConfig(portal)
 				config.Wait = wait
+				config.Governor = NewGovernor(GovernorOptions{Limit: standardLimit})
 				c := newClient(t, config)
 				start := time.Now()
 				var group sync.WaitGroup
@@ -133,7 +134,7 @@ func TestPollsAreNotStarved(t *testing.T) {
 	for _, class := range []Class{Mutation, Read} {
 		t.Run(class.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGovernor(GovernorOptions{MaxOpen: 1000})
+				g := NewGovernor(GovernorOptions{Limit: standardLimit, MaxOpen: 1000})
 				served := compete(g, 10*time.Minute, class, Poll)
 				if share := served[Poll] / (served[class] + served[Poll]); share < 0.19 || share > 0.25 {
 					t.Errorf("polls got %.2f of the tokens, want a fifth", share)
@@ -149,7 +150,7 @@ func TestPollsAreNotStarved(t *testing.T) {
 // While mutations and polls queue without end, reads still get their tenth.
 func TestReadsAreNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{MaxOpen: 1000})
+		g := NewGovernor(GovernorOptions{Limit: standardLimit, MaxOpen: 1000})
 		served := compete(g, 10*time.Minute, Mutation, Poll, Read)
 		if share := served[Read] / (served[Mutation] + served[Poll] + served[Read]); share < 0.09 || share > 0.15 {
 			t.Errorf("reads got %.2f of the tokens, want a tenth", share)
@@ -272,7 +273,7 @@ func TestThousandCreates(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				portal := newPortalLimit(20*time.Millisecond, &jobServer{takes: takes})
 				config := testConfig(portal)
-				config.Governor = NewGovernor(GovernorOptions{Rand: seeded(1)})
+				config.Governor = NewGovernor(GovernorOptions{Limit: standardLimit, Rand: seeded(1)})
 				c := newClient(t, config)
 				start := time.Now()
 				var group sync.WaitGroup

@@ -178,6 +178,16 @@ func (q *queue) next(maxOpen int) *place {
 	return nil
 }
 
+// waits reports whether a place waits for a token.
+func (q *queue) waits() bool {
+	for _, lane := range q.lanes {
+		if lane.size > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (q *queue) popMutation(maxOpen int) *place {
 	if q.mutations >= maxOpen {
 		return nil

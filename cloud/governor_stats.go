@@ -6,16 +6,17 @@ import "time"
 
 // GovernorStats is a governor's present state, for metrics.
 type GovernorStats struct {
-	Limit    int           // requests per minute, as configured or learned
-	Tokens   float64       // in the bucket; negative after corrections
-	Share    float64       // of the limit in use; below 1 when others use the account
-	Waiting  map[Class]int // places in the queue, by class
-	Open     int           // mutations between ticket and answer
-	InFlight int           // requests on the way
-	Sent     int           // requests written since the governor was made
-	Limited  int           // of which the portal refused because of the rate limit
-	Jobs     int           // running, as far as JobStarted and JobFinished told
-	ClosedTo time.Time     // when the gate opens again after a 429; in the past when it is open
+	Limit     int           // requests per minute, as configured or learned
+	Tokens    float64       // in the bucket; negative after corrections
+	LimitTold bool          // the portal has named the limit, or refused a request because of it
+	Share     float64       // of the limit in use; below 1 when others use the account, above 1 while it looks for a higher tier
+	Waiting   map[Class]int // places in the queue, by class
+	Open      int           // mutations between ticket and answer
+	InFlight  int           // requests on the way
+	Sent      int           // requests written since the governor was made
+	Limited   int           // of which the portal refused because of the rate limit
+	Jobs      int           // running, as far as JobStarted and JobFinished told
+	ClosedTo  time.Time     // when the gate opens again after a 429; in the past when it is open
 }
 
 // Stats reads the present state.
@@ -24,16 +25,17 @@ func (g *Governor) Stats() GovernorStats {
 	defer g.mu.Unlock()
 	g.advance(time.Now())
 	s := GovernorStats{
-		Limit:    int(g.bucket.limit),
-		Tokens:   g.bucket.level,
-		Share:    g.bucket.share,
-		Waiting:  map[Class]int{},
-		Open:     g.open,
-		InFlight: g.inFlight,
-		Sent:     g.sent,
-		Limited:  g.limited,
-		Jobs:     len(g.jobs.running),
-		ClosedTo: g.gate.until,
+		Limit:     int(g.bucket.limit),
+		LimitTold: g.bucket.told,
+		Tokens:    g.bucket.level,
+		Share:     g.bucket.share,
+		Waiting:   map[Class]int{},
+		Open:      g.open,
+		InFlight:  g.inFlight,
+		Sent:      g.sent,
+		Limited:   g.limited,
+		Jobs:      len(g.jobs.running),
+		ClosedTo:  g.gate.until,
 	}
 	for class, lane := range g.queue.lanes {
 		s.Waiting[class] = lane.size

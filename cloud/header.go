@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,10 +16,10 @@ func headerNumber(h http.Header, name string) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// retryAfter is how long the portal asks to wait: Retry-After in seconds or as a date, else X-RateLimit-Reset (Unix
-// seconds). Times of the portal's clock are taken against its Date header, so that ours may be wrong. Only refusals
-// mean it.
-func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+// retryAfter is how long the portal asks to wait: Retry-After in seconds or as a date, else, if the rate limit refused,
+// X-RateLimit-Reset (Unix seconds), which says nothing about a resource that is busy. Times of the portal's clock are
+// taken against its Date header, so that ours may be wrong. Only refusals mean it.
+func retryAfter(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
@@ -29,7 +30,7 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	if at, err := http.ParseTime(value); err == nil {
 		return waitSeconds(at.Sub(now).Seconds())
 	}
-	if reset, ok := headerNumber(h, "X-RateLimit-Reset"); ok {
+	if reset, ok := headerNumber(h, "X-RateLimit-Reset"); ok && limited {
 		return waitSeconds(float64(reset) - float64(now.Unix()))
 	}
 	return 0, false
@@ -37,11 +38,8 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 
 // waitSeconds bounds a wait to what is sensible; past times mean now.
 func waitSeconds(seconds float64) (time.Duration, bool) {
-	if !(seconds >= 0) { // also NaN
-		return 0, seconds < 0
+	if math.IsNaN(seconds) {
+		return 0, false
 	}
-	if seconds > maxGateClosed.Seconds() {
-		return maxGateClosed, true
-	}
-	return time.Duration(seconds * float64(time.Second)), true
+	return time.Duration(min(max(seconds, 0), maxGateClosed.Seconds()) * float64(time.Second)), true
 }

@@ -35,8 +35,17 @@ func (j Job) Done() bool { return j.Status == JobSucceeded || j.Status == JobFai
 // Failed reports whether the job has ended without doing its work.
 func (j Job) Failed() bool { return j.Status == JobFailed }
 
-// ResultID is the id of the created resource: result.id, or the id in the one nested object that has one.
-func (j Job) ResultID() (string, bool) { return createdID(j.Result) }
+// ResultID is the id of the created resource if the result has only one candidate for it. Whoever knows what was
+// created asks CreatedID.
+func (j Job) ResultID() (string, bool) { return j.CreatedID("", "") }
+
+// CreatedID is the id of the created resource of that kind and, if it was created with one, that name. Other resources
+// may stand beside it in the result: the record with the name is the one that was created, or else the one under a
+// key of its kind.
+func (j Job) CreatedID(kind Kind, name string) (string, bool) {
+	id, _ := createdID(j.Result, kind, name)
+	return id, id != ""
+}
 
 // Job looks at a job once. Suitable polling is Governor.PollAfter.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
@@ -50,6 +59,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	}
 	job.ID = jobID
 	c.governor.saw(jobID, job.Done())
+	job.noteShape(request, a.body)
 	return job, nil
 }
 
@@ -103,13 +113,50 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 	}
 	job := Job{
 		ID:     string(b.JobID),
-		Status: JobStatus(clean(strings.ToLower(string(b.Status)), maxName, secrets)),
+		Status: readStatus(string(b.Status), secrets),
 		Result: b.Result,
 	}
 	if job.Failed() {
 		job.Error = jobError(b.Error, secrets)
 	}
 	return job, true
+}
+
+// noteShape reports the shapes of a job that has ended. What it created is not known here, so any kind will do.
+func (j Job) noteShape(c *call, body []byte) {
+	if j.Failed() {
+		c.note(SilenceJobError, jobErrorShape(body))
+		return
+	}
+	for _, kind := range kinds {
+		if _, shape := createdID(j.Result, kind, ""); shape != "" {
+			c.note(SilenceCreatedID, shape)
+			return
+		}
+	}
+}
+
+// readStatus reads a job's status. The documented words are never secrets, even if a password is one of them.
+func readStatus(text string, secrets []string) JobStatus {
+	switch status := JobStatus(strings.ToLower(text)); status {
+	case JobPending, JobRunning, JobSucceeded, JobFailed:
+		return status
+	}
+	return JobStatus(clean(strings.ToLower(text), maxName, secrets))
+}
+
+// jobErrorShape names the form of a failed job's error.
+func jobErrorShape(body []byte) string {
+	var b jobBody
+	_ = json.Unmarshal(body, &b) // it has been read before
+	_, whole := parseError(b.Error, nil)
+	switch {
+	case whole:
+		return JobErrorWhole
+	case isObject(b.Error):
+		return JobErrorObject
+	}
+	return JobErrorString
 }
 
 func jobError(raw json.RawMessage, secrets []string) *Error {

@@ -5,6 +5,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 )
 
@@ -26,9 +27,19 @@ type loginRequest struct {
 type loginResult struct {
 	Token string `json:"token"`
 	User  struct {
-		ID text `json:"id"`
+		ID    text `json:"id"`
+		Email text `json:"email"`
+		Role  text `json:"role"`
 	} `json:"user"`
 	MFARequired bool `json:"mfaRequired"`
+}
+
+// Login is what the portal said when it let the user in (specification, "Login result"), but for the token.
+type Login struct {
+	UserID, Email, Role string
+	MFARequired         bool
+	// Issued and Expires are claims of the full-access token, by the portal's clock. They are zero if it has none.
+	Issued, Expires time.Time
 }
 
 func (e *entrance) enter(ctx context.Context) (*grant, error) {
@@ -53,7 +64,18 @@ func (e *entrance) attempt(ctx context.Context) (*grant, error) {
 			return nil, err
 		}
 	}
-	return schedule(token, string(result.User.ID), time.Now()), nil
+	return schedule(token, e.describe(result), time.Now()), nil
+}
+
+// describe cleans what the login said about the user.
+func (e *entrance) describe(r *loginResult) Login {
+	secrets := []string{r.Token, e.password.reveal()}
+	return Login{
+		UserID:      string(r.User.ID),
+		Email:       clean(string(r.User.Email), maxName, secrets),
+		Role:        clean(string(r.User.Role), maxName, secrets),
+		MFARequired: r.MFARequired,
+	}
 }
 
 func (e *entrance) login(ctx context.Context) (*loginResult, error) {
@@ -74,21 +96,32 @@ func (e *entrance) login(ctx context.Context) (*loginResult, error) {
 	}
 	var result loginResult
 	if json.Unmarshal(a.body, &result) != nil || !usableToken(result.Token) {
-		return nil, loginRefused(unreadable(c, a, "no token"))
+		return nil, withoutToken(c, a)
 	}
 	return &result, nil
 }
 
+// withoutToken makes the error of a login that succeeded without a token: what answers is not the portal.
+func withoutToken(c *call, a *answer) *Error {
+	e := unreadable(c, a, "no token")
+	e.kind = kindNotPortal
+	return e
+}
+
 // loginRefused gives an error of the login the kind that it has for the call that needed the login: a 404 or
-// "invalid parameter" here says nothing about the cluster that is to be deleted or scaled.
+// "invalid parameter" here says nothing about the cluster that is to be deleted or scaled. The credentials are refused
+// by a 401, and by any code in the documented body that is not about something else. No login has an id in its path, so
+// "not found" is about the endpoint.
 func loginRefused(e *Error) *Error {
-	switch classify(e.Code, e.Status) {
-	case kindMFARequired:
-		e.kind = kindMFARequired
-	case kindRateLimited:
-		e.kind = kindRateLimited
-	case kindUnavailable, kindBusy, kindCapacity:
+	_, listed := kindOfCode[e.Code]
+	switch kind := classify(e.Code, e.Status); {
+	case kind == kindMFARequired, kind == kindRateLimited:
+		e.kind = kind
+	case kind == kindUnavailable, kind == kindBusy, kind == kindCapacity:
 		e.kind = kindUnavailable
+	case kind == kindNotFound, kind == kindUnsupported, e.Status == http.StatusMethodNotAllowed,
+		e.Status < 400 && !listed, e.Status != http.StatusUnauthorized && !e.documented:
+		e.kind = kindNotPortal
 	default:
 		e.kind = kindUnauthorized
 	}

@@ -12,14 +12,13 @@ import (
 
 // Rules against guessing: one code per TOTP step, and a pause after three refused codes.
 const (
-	otpStep       = 30 * time.Second
-	otpTries      = 3
-	otpPause      = 5 * time.Minute
-	maxOTPPause   = 40 * time.Minute
-	otpWithout    = "the account has MFA: give the identity its totpSeed, or use a portal user without MFA"
-	otpUsed       = "waiting for the next one-time code"
-	otpNotGotten  = "no one-time code was given"
-	otpUnreadable = "no token"
+	otpStep      = 30 * time.Second
+	otpTries     = 3
+	otpPause     = 5 * time.Minute
+	maxOTPPause  = 40 * time.Minute
+	otpWithout   = "the account has MFA: give the identity its totpSeed, or use a portal user without MFA"
+	otpUsed      = "waiting for the next one-time code"
+	otpNotGotten = "no one-time code was given"
 )
 
 // secondFactor turns a pre-MFA token into a full one (specification, "Authentication", rule 3). The pre-MFA token
@@ -30,6 +29,8 @@ type secondFactor struct {
 	ask  func(context.Context) (string, error)
 	wait bool
 	next handler
+
+	shapes func(silence, shape string) // of Config.ObserveShape; may be nil
 
 	mu       sync.Mutex
 	used     int64 // TOTP step of the last code; a portal may take each code only once
@@ -45,7 +46,7 @@ type otpRequest struct {
 func (f *secondFactor) ready(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.wait || f.used == 0 || step(now) > f.used {
+	if f.wait || !f.spent(now) {
 		return nil
 	}
 	return &Error{
@@ -55,6 +56,10 @@ func (f *secondFactor) ready(now time.Time) error {
 		kind:     kindRateLimited,
 	}
 }
+
+// spent reports whether the present step's code has been used. When the clock is set back, an older step's code is as
+// good as any: the portal decides.
+func (f *secondFactor) spent(now time.Time) bool { return f.used != 0 && step(now) == f.used }
 
 func step(t time.Time) int64 { return t.Unix() / int64(otpStep/time.Second) }
 
@@ -73,10 +78,12 @@ func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) 
 	if err != nil {
 		return "", f.count(err)
 	}
-	token, ok := tokenIn(a.body)
-	if !ok {
-		return "", loginRefused(unreadable(&call{route: routeVerifyOTP}, a, otpUnreadable))
+	verify := &call{route: routeVerifyOTP, shapes: f.shapes}
+	token, shape := tokenIn(a.body, preMFA)
+	if token == "" {
+		return "", withoutToken(verify, a)
 	}
+	verify.note(SilenceOTPToken, shape)
 	return token, f.count(nil)
 }
 
@@ -106,9 +113,9 @@ func (f *secondFactor) code(ctx context.Context) (string, error) {
 // fresh waits, where waiting is allowed, until the present step's code is unused.
 func (f *secondFactor) fresh(ctx context.Context) error {
 	f.mu.Lock()
-	used := f.used
+	spent, used := f.spent(time.Now()), f.used
 	f.mu.Unlock()
-	if used == 0 || step(time.Now()) > used {
+	if !spent {
 		return nil
 	}
 	return sleep(ctx, time.Unix((used+1)*int64(otpStep/time.Second), 0))

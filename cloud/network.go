@@ -9,7 +9,7 @@ type CreateNetworkRequest struct {
 	CIDR string `json:"cidr"` // such as 10.1.0.0/24: 251 usable addresses
 }
 
-// Created is a resource that exists at once (ID), or will when the Job has succeeded (Job.ID, then Job.ResultID).
+// Created is a resource that exists at once (ID), or will when the Job has succeeded (Job.ID, then Job.CreatedID).
 type Created struct {
 	ID  string
 	Job Job
@@ -25,14 +25,16 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	}
 	job, _ := parseJob(a.body, request.secrets())
 	if job.ID != "" {
+		request.note(SilenceNetwork, NetworkByJob)
 		if job.Status == "" {
 			job.Status = JobPending
 		}
 		return Created{Job: job}, nil
 	}
-	id, ok := createdID(a.body)
-	if !ok {
+	id, _ := createdID(a.body, KindNetwork, "")
+	if id == "" {
 		return Created{}, unreadable(request, a, "neither id nor jobId")
 	}
+	request.note(SilenceNetwork, NetworkAtOnce)
 	return Created{ID: id}, nil
 }

@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"context"
+	"net/http"
 	"time"
 )
 
@@ -20,6 +21,8 @@ type Call struct {
 	Code Code
 	// Duration from the start of the request to the end of its answer.
 	Duration time.Duration
+	// Date is the portal's clock, of the answer's header; zero if there was none.
+	Date time.Time
 	// Waited in the governor's queue before the ticket was granted.
 	Waited time.Duration
 }
@@ -45,6 +48,7 @@ func (o *observed) do(ctx context.Context, c *call) (*answer, error) {
 	}
 	if a != nil {
 		seen.Status = a.status
+		seen.Date, _ = http.ParseTime(a.header.Get("Date"))
 		if !a.ok() {
 			e, _ := parseError(a.body, nil)
 			if _, listed := kindOfCode[e.Code]; listed {

@@ -5,6 +5,7 @@ package cloud
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -13,11 +14,15 @@ func refused(c *call, a *answer) *Error {
 	e, documented := parseError(a.body, c.secrets())
 	e.Endpoint = c.route.String()
 	e.Status = a.status
-	if e.Message == "" {
+	e.documented = documented
+	switch {
+	case a.status == http.StatusProxyAuthRequired:
+		e.Message = proxyReason
+	case e.Message == "":
 		e.Message = http.StatusText(a.status)
 	}
-	e.unknown = unknownOutcome(c.route.mutating, c.sent, a.status, documented)
-	if wait, ok := retryAfter(a.header, a.at); ok {
+	e.unknown = unknownOutcome(c.route.mutating, c.sent, a.status, e.Code, documented)
+	if wait, ok := retryAfter(a.header, a.at, isRateLimited(a)); ok {
 		e.RetryAt = a.at.Add(wait)
 	}
 	return e
@@ -41,20 +46,24 @@ func unanswered(c *call, cause error) *Error {
 		Endpoint: c.route.String(),
 		Message:  reason(cause),
 		kind:     kindUnavailable,
-		unknown:  unknownOutcome(c.route.mutating, c.sent, 0, false),
+		unknown:  unknownOutcome(c.route.mutating, c.sent, 0, "", false),
 		cause:    cause,
 	}
 }
 
 // unknownOutcome decides whether a mutating request may have been executed although no answer says so. There are no
 // idempotency keys (specification, "Limits", rule 4), so a wrong "no" here creates a second cluster.
-// Definite refusals are: nothing was written; 401 and 429, which come before any work; and any other 4xx or 503 that
-// carries the documented error body, which a proxy in between would not produce.
-func unknownOutcome(mutating, sent bool, status int, documented bool) bool {
+// Definite refusals are: nothing was written; 401, 407 and 429, which come before any work; a listed code in the
+// documented body, whatever the status, since the specification does not show which goes with which; and any other 4xx
+// or 503 with the documented body, which a proxy in between would not produce.
+func unknownOutcome(mutating, sent bool, status int, code Code, documented bool) bool {
+	_, listed := kindOfCode[code]
 	switch {
 	case !mutating, !sent:
 		return false
-	case status == http.StatusUnauthorized, status == http.StatusTooManyRequests:
+	case status == http.StatusUnauthorized, status == http.StatusProxyAuthRequired, status == http.StatusTooManyRequests:
+		return false
+	case documented && listed:
 		return false
 	case status >= 400 && status < 500, status == http.StatusServiceUnavailable:
 		return !documented
@@ -94,8 +103,8 @@ func parseReason(raw json.RawMessage, secrets []string) *Error {
 		b.Code, b.Message = splitCode(string(message))
 	}
 	return &Error{
-		Code:      Code(clean(string(b.Code), maxName, secrets)),
-		Message:   clean(string(b.Message), maxMessage, secrets),
+		Code:      cleanCode(string(b.Code), secrets),
+		Message:   cleanMessage(string(b.Message), secrets),
 		Field:     clean(string(b.Field), maxName, secrets),
 		RequestID: clean(string(b.RequestID), maxName, secrets),
 	}
@@ -107,9 +116,8 @@ func splitCode(message string) (code, rest text) {
 		if message == string(c) {
 			return text(c), ""
 		}
-		prefix := string(c) + ": "
-		if len(message) > len(prefix) && message[:len(prefix)] == prefix {
-			return text(c), text(message[len(prefix):])
+		if rest, ok := strings.CutPrefix(message, string(c)+": "); ok {
+			return text(c), text(rest)
 		}
 	}
 	return "", text(message)

@@ -43,7 +43,7 @@ func TestUnknownOutcome(t *testing.T) {
 		{mutating: true, sent: true, status: 503, want: true},
 		{mutating: true, sent: true, status: 504, want: true},
 	} {
-		if got := unknownOutcome(test.mutating, test.sent, test.status, test.documented); got != test.want {
+		if got := unknownOutcome(test.mutating, test.sent, test.status, "", test.documented); got != test.want {
 			t.Errorf("%+v: got %v", test, got)
 		}
 	}
@@ -164,7 +164,7 @@ func TestNothingWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config.Email, config.Password = "a@example.test", "pw"
 			c := newClient(t, config)
-			c.session.current = schedule("token", "user", time.Now()) // logged in before it broke
+			c.session.current = schedule("token", Login{UserID: "user"}, time.Now()) // logged in before it broke
 			for operation, call := range mutations(c) {
 				err := call(t.Context())
 				if IsUnknownOutcome(err) || !IsUnavailable(err) {

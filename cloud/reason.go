@@ -12,6 +12,11 @@ import (
 	"syscall"
 )
 
+const proxyReason = "the proxy asks for credentials"
+
+// errProxyCredentials is a proxy's 407. Nothing has reached the portal.
+var errProxyCredentials = errors.New(proxyReason)
+
 // beforeWriting reports whether a failure belongs to making the connection.
 func beforeWriting(err error) bool {
 	var op *net.OpError
@@ -34,6 +39,8 @@ func reason(err error) string {
 		return "the call was cancelled"
 	case errors.Is(err, errReadTimeout), errors.Is(err, context.DeadlineExceeded):
 		return "the portal did not answer in time"
+	case errors.Is(err, errProxyCredentials):
+		return proxyReason
 	case errors.Is(err, errTooLarge):
 		return "the portal's answer is too large"
 	case isCertificate(err):
@@ -56,7 +63,7 @@ func certificateReason(err error) string {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "the portal's certificate has expired or is not yet valid"
 	}
-	return "the portal's certificate is not signed by a trusted authority; give the right caBundle"
+	return "the portal's certificate is not signed by a trusted authority"
 }
 
 func networkReason(err error) string {

@@ -57,6 +57,9 @@ var (
 // String is the name of the route in errors and metrics; it never holds an id.
 func (r route) String() string { return r.method + " " + r.template }
 
+// undocumented reports whether the specification does not know the route. Its answers prove nothing about the token.
+func (r route) undocumented() bool { return r == routeFindClusters }
+
 // call is one request on its way down the chain.
 type call struct {
 	route  route
@@ -65,9 +68,10 @@ type call struct {
 	body   []byte   // JSON; nil for none
 	hidden []string // secrets in path and body
 
-	token  secret        // the bearer token, once auth has found one
-	waited time.Duration // in the governor's queue
-	sent   bool          // the last attempt may have reached the portal
+	token  secret                      // the bearer token, once auth has found one
+	shapes func(silence, shape string) // of Config.ObserveShape; may be nil
+	waited time.Duration               // in the governor's queue
+	sent   bool                        // the last attempt may have reached the portal
 }
 
 // newCall fills the route's one {segment}, if it has one.
@@ -94,6 +98,13 @@ func (c *call) with(body any) (*call, error) {
 	}
 	c.body = raw
 	return c, nil
+}
+
+// note reports the shape that an answer has where the specification is silent.
+func (c *call) note(silence, shape string) {
+	if c.shapes != nil {
+		c.shapes(silence, shape)
+	}
 }
 
 // secrets are the texts that no error of this call may carry.

@@ -25,7 +25,7 @@ type session struct {
 
 	mu       sync.Mutex
 	current  *grant
-	user     string    // of the last login; outlives the token
+	last     Login     // outlives the token
 	refusal  *Error    // of the last login, or of a token fresh from it
 	until    time.Time // before which the refusal is repeated without asking the portal
 	refusals int
@@ -121,20 +121,23 @@ func (s *session) keep(g *grant, err error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.user, s.refusal = g, g.userID, nil
+	s.current, s.last, s.refusal = g, g.login, nil
 	return nil
 }
 
 // remember notes a refusal that asking again will not change.
 func (s *session) remember(err error) error {
-	e := asError(err)
-	if e == nil || !IsUnauthorized(e) && !IsMFARequired(e) {
+	if !IsUnauthorized(err) && !IsMFARequired(err) && !IsNotPortal(err) {
 		return err
 	}
+	e := asError(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wait := min(refusalBackoff<<min(s.refusals, 10), maxRefusalBackoff)
-	s.refusals++
+	wait := refusalBackoff
+	if !IsNotPortal(e) { // which judged no credentials, but should not be sent them all the time
+		wait = min(refusalBackoff<<min(s.refusals, 10), maxRefusalBackoff)
+		s.refusals++
+	}
 	s.until = time.Now().Add(wait)
 	if e.RetryAt.After(s.until) {
 		s.until = e.RetryAt
@@ -143,14 +146,14 @@ func (s *session) remember(err error) error {
 	return s.repeated()
 }
 
-// lastLogin is the user that has logged in, and the refusal if the portal has refused a login since.
-func (s *session) lastLogin() (string, error) {
+// entered is the last login that worked, and the refusal if the portal has refused one since.
+func (s *session) entered() (Login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refusal == nil {
-		return s.user, nil
+		return s.last, nil
 	}
-	return s.user, s.repeated()
+	return s.last, s.repeated()
 }
 
 // drop forgets a token that the portal refused, unless it has been replaced meanwhile.
@@ -175,22 +178,22 @@ func (s *session) accepted() {
 	s.refusals = 0
 }
 
-// userID is the user of the last login, or the refusal if that was refused: also while an older token serves on, so that
+// lastLogin is the last login, or the refusal if that was refused: also while an older token serves on, so that
 // whoever asks learns of credentials that are no longer good before they are needed.
-func (s *session) userID(ctx context.Context) (string, error) {
-	user, refused := s.lastLogin()
-	if user != "" && refused == nil {
-		return user, nil
+func (s *session) lastLogin(ctx context.Context) (Login, error) {
+	login, refused := s.entered()
+	if login.UserID != "" && refused == nil {
+		return login, nil
 	}
 	g, err := s.grant(ctx)
 	if err != nil {
-		return "", err
+		return Login{}, err
 	}
-	if _, refused = s.lastLogin(); refused != nil {
-		return "", refused
+	if _, refused = s.entered(); refused != nil {
+		return Login{}, refused
 	}
-	if g.userID == "" {
-		return "", &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}
+	if g.login.UserID == "" {
+		return Login{}, &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}
 	}
-	return g.userID, nil
+	return g.login, nil
 }

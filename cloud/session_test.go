@@ -338,16 +338,16 @@ func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
 		{400, `{"error":{"code":"INVALID_PARAMETER","field":"email"}}`, "unauthorized"},
 		{401, ``, "unauthorized"},
 		{403, `{"error":{"code":"FORBIDDEN"}}`, "unauthorized"},
-		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "unauthorized"},
-		{302, ``, "unauthorized"},
+		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "not portal"},
+		{302, ``, "not portal"},
 		{409, `{"error":{"code":"OPERATION_NOT_ALLOWED"}}`, "unauthorized"},
 		{409, `{"error":{"code":"RESOURCE_BUSY"}}`, "unavailable"},
 		{422, `{"error":{"code":"QUOTA_EXCEEDED"}}`, "unauthorized"},
 		{429, ``, "rate limited"},
 		{500, ``, "unavailable"},
-		{200, `{}`, "unauthorized"},
-		{200, `{"token":"a\nb"}`, "unauthorized"},
-		{200, `not JSON`, "unauthorized"},
+		{200, `{}`, "not portal"},
+		{200, `{"token":"a\nb"}`, "not portal"},
+		{200, `not JSON`, "not portal"},
 		{200, `{"token":"pre","mfaRequired":true}`, "mfa"},
 		{403, `{"error":{"code":"MFA_REQUIRED"}}`, "mfa"},
 	} {
@@ -364,7 +364,7 @@ func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
 				t.Errorf("login %d %s, %s: %q, want %q", test.status, test.body, operation, got, test.want)
 			}
 		}
-		if test.want == "unauthorized" && requests != 1 {
+		if (test.want == "unauthorized" || test.want == "not portal") && requests != 1 {
 			t.Errorf("login %d %s: asked %d times", test.status, test.body, requests)
 		}
 	}

@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -13,14 +14,36 @@ const (
 	maxName    = 128
 )
 
+// withheld stands for a message that contains a secret. The rest of the message is not shown either: what is missing
+// from a known sentence would tell a password that is a word of it.
+const withheld = "the portal's message is not shown because it contains a secret"
+
+// cleanMessage is clean for a message.
+func cleanMessage(text string, secrets []string) string {
+	if holdsSecret(text, secrets) {
+		return withheld
+	}
+	return clean(text, maxMessage, secrets)
+}
+
+// cleanCode is clean for an error code. A listed code is never a secret, even if a password is a part of it.
+func cleanCode(text string, secrets []string) Code {
+	if _, listed := kindOfCode[Code(text)]; listed {
+		return Code(text)
+	}
+	return Code(clean(text, maxName, secrets))
+}
+
+func holdsSecret(text string, secrets []string) bool {
+	return slices.ContainsFunc(secrets, func(s string) bool { return s != "" && strings.Contains(text, s) })
+}
+
 // clean makes text of the portal fit to be shown: one line, no control or invisible formatting characters (they
-// could rewrite a terminal), at most limit characters, and none of the secrets, should the portal echo one.
+// could rewrite a terminal), at most limit characters. Text that contains one of the secrets becomes empty.
 func clean(text string, limit int, secrets []string) string {
 	text = strings.ToValidUTF8(text, "?")
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
+	if holdsSecret(text, secrets) {
+		return ""
 	}
 	text = strings.Map(printable, text)
 	text = strings.Join(strings.Fields(text), " ")

@@ -3,10 +3,12 @@
 package cloud
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -33,10 +35,19 @@ func newTransport(roots *x509.CertPool, mutations bool) *http.Transport {
 			MinVersion:         tls.VersionTLS12,
 			ClientSessionCache: tls.NewLRUClientSessionCache(0),
 		},
+		OnProxyConnectResponse: proxyAnswered,
 		Protocols:              protocols,
 		DisableKeepAlives:      mutations,
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+}
+
+// proxyAnswered makes an error of its own of a proxy that asks for credentials. net/http handles the other refusals.
+func proxyAnswered(_ context.Context, _ *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusProxyAuthRequired {
+		return errProxyCredentials
+	}
+	return nil
 }

@@ -58,7 +58,7 @@ type CreateVPCRequest struct {
 	CIDR string `json:"cidr,omitempty"`
 }
 
-// CreateVPC starts the creation of a VPC; Job.ResultID is its id in the end.
+// CreateVPC starts the creation of a VPC; Job.CreatedID is its id in the end.
 func (c *Client) CreateVPC(ctx context.Context, r CreateVPCRequest) (Job, error) {
 	return c.start(ctx, routeCreateVPC, "", r)
 }

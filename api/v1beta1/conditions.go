@@ -76,7 +76,7 @@ const (
 	IdentityAcceptedReason = "IdentityAccepted"
 	// IdentityNotFoundReason: the identity Secret does not exist.
 	IdentityNotFoundReason = "IdentityNotFound"
-	// IdentityInvalidReason: a key of the identity Secret is missing or malformed.
+	// IdentityInvalidReason: a key of the identity Secret is missing or malformed, or its baseURL does not lead to the portal.
 	IdentityInvalidReason = "IdentityInvalid"
 )
 

@@ -13,7 +13,7 @@ import (
 )
 
 func brokenPortals() []broken {
-	return slices.Concat(brokenService, brokenAccess, brokenResources, brokenJobs, brokenErrors, brokenLimits)
+	return slices.Concat(brokenService, brokenAccess, brokenResources, brokenJobs, brokenErrors, brokenLimits, brokenSilences, brokenClients)
 }
 
 var brokenService = []broken{
@@ -28,8 +28,8 @@ var brokenService = []broken{
 		noticed: []string{"endpoints/GET kubernetes-versions"}},
 	{name: "versions without id", tell: eachRecord("versions", "id", nil), noticed: []string{"versions/each has an id"}},
 	{name: "versions in words", tell: eachRecord("versions", "semanticVersion", "newest"),
-		noticed: []string{"versions/each has a semantic version"}},
-	{name: "versions without state", tell: eachRecord("versions", "state", nil), noticed: []string{"versions/each has a state"}},
+		noticed: []string{"versions/each has a semantic version", "silence/version text"}},
+	{name: "versions without state", tell: eachRecord("versions", "state", nil), noticed: []string{"versions/each has a state", "silence/version state"}},
 	{name: "old versions", options: func(o *emulator.Options) { o.Versions = []emulator.Version{{SemanticVersion: "v1.26.9"}} },
 		noticed: []string{"versions/each is 1.27 or later"}},
 }
@@ -38,7 +38,7 @@ var brokenAccess = []broken{
 	{name: "login without user", tell: onSuccess("POST", "/login", func(x *exchange) { delete(x.object(), "user") }),
 		noticed: []string{"endpoints/POST login"}},
 	{name: "opaque tokens", tell: onSuccess("POST", "/login", func(x *exchange) { x.object()["token"] = "opaque" }),
-		noticed: []string{"login/token is a JWT"}},
+		noticed: []string{"login/token is a JWT", "silence/token lifetime"}},
 	{name: "user ids change", tell: onSuccess("POST", "/login", func(x *exchange) {
 		x.seen.count++
 		x.object("user")["id"] = fmt.Sprint(x.seen.count)
@@ -57,7 +57,7 @@ var brokenAccess = []broken{
 		}
 	}, noticed: []string{"login/a wrong password gives no token"}},
 	{name: "no send-otp", tell: onSuccess("POST", "/mfa/send-otp", func(x *exchange) { x.status = http.StatusNotFound }),
-		noticed: []string{"endpoints/POST mfa send-otp"}},
+		noticed: []string{"endpoints/POST mfa send-otp", "silence/answer of send-otp"}},
 	{name: "verify-otp without token", tell: onSuccess("POST", "/mfa/verify-otp", func(x *exchange) { x.body = map[string]any{} }),
 		noticed: []string{"endpoints/POST mfa verify-otp"}},
 	{name: "verify-otp gives the old token", tell: onSuccess("POST", "/mfa/verify-otp", func(x *exchange) { x.object()["token"] = x.token }),

@@ -5,26 +5,21 @@ package conformance
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
-)
-
-// The standard tier.
-const (
-	perMinute = 300
-	burst     = 50
 )
 
 var limitChecks = []check{
 	{name: "limits/a burst of 50", run: func(p *probe) {
 		me := p.rested()
-		if got := me.admitted(2 * burst); got != burst {
-			p.Errorf("%d requests are admitted at once, want %d", got, burst)
+		if got := me.admitted(2 * p.tier.burst); got != p.tier.burst {
+			p.Errorf("%d requests are admitted at once, want %d", got, p.tier.burst)
 		}
 	}},
 	{name: "limits/300 requests a minute", run: perMinuteRate},
 	{name: "limits/429 with RATE_LIMITED beyond the limit", run: func(p *probe) { p.refusedByLimit() }},
 	{name: "limits/429 carries X-RateLimit-Limit", run: func(p *probe) {
-		if got := p.refusedByLimit().number("X-RateLimit-Limit"); got < perMinute || p.books != nil && got != perMinute {
+		if got := p.refusedByLimit().number("X-RateLimit-Limit"); got != p.tier.perMinute {
 			p.Errorf("X-RateLimit-Limit is %d", got)
 		}
 	}},
@@ -35,7 +30,7 @@ var limitChecks = []check{
 	}},
 	{name: "limits/429 carries X-RateLimit-Reset", run: func(p *probe) {
 		reset := time.Unix(int64(p.refusedByLimit().number("X-RateLimit-Reset")), 0)
-		if in := time.Until(reset); in < -2*time.Second || in > 2*time.Minute {
+		if in := time.Until(reset); in < -2*time.Second || in > 24*time.Hour {
 			p.Errorf("X-RateLimit-Reset is in %s", in)
 		}
 	}},
@@ -45,12 +40,18 @@ var limitChecks = []check{
 		}
 	}},
 	{name: "limits/Retry-After is enough", run: func(p *probe) {
+		if p.neighbours {
+			p.skip("others use the account, and may take what comes back")
+		}
 		a := p.refusedByLimit()
 		time.Sleep(time.Duration(a.number("Retry-After")) * time.Second)
 		p.me().once("GET", "/vpcs", "", nil).want(http.StatusOK)
 	}},
 	{name: "limits/all users and endpoints of an account share the limit", run: func(p *probe) {
 		other := p.as(colleague)
+		if p.me().get("/vpcs").took > 100*time.Millisecond {
+			p.skip("the portal answers too slowly to keep the limit used up")
+		}
 		p.refusedByLimit()
 		other.once("GET", "/vpcs", "", nil).want(http.StatusTooManyRequests)
 		other.once("GET", "/jobs/"+nobody, "", nil).want(http.StatusTooManyRequests)
@@ -59,18 +60,23 @@ var limitChecks = []check{
 	{name: "limits/another account has its own", run: func(p *probe) {
 		foreign := p.as(stranger)
 		p.refusedByLimit()
-		foreign.once("GET", "/vpcs", "", nil).want(http.StatusOK)
+		if a := foreign.once("GET", "/vpcs", "", nil); a.status == http.StatusTooManyRequests {
+			p.Errorf("%s: status %d for a user of another account", a.what, a.status)
+		}
 	}},
 }
 
-// rested is the first user, a minute after the last request of the account, so that the burst is there.
+// rested is the first user, minutes after the last request of the account, so that the burst is there.
 func (p *probe) rested() *probe {
 	p.Helper()
-	if !p.virtual {
+	if !p.virtual || p.neighbours {
 		p.skip("counting exactly needs an account that nobody else uses")
 	}
 	me := p.me()
-	time.Sleep(time.Minute)
+	if me.get("/kubernetes-versions").took > 0 {
+		p.skip("the portal answers too slowly to count exactly")
+	}
+	time.Sleep(2 * time.Minute)
 	return me
 }
 
@@ -89,14 +95,14 @@ func (p *probe) admitted(requests int) int {
 // perMinuteRate uses up the burst, then counts what a minute brings when more is asked for.
 func perMinuteRate(p *probe) {
 	me := p.rested()
-	me.admitted(burst)
+	me.admitted(p.tier.burst)
 	count := 0
 	for range 60 * 20 {
 		time.Sleep(time.Second / 20)
 		count += me.admitted(1)
 	}
-	if count != perMinute {
-		p.Errorf("%d requests are admitted in a minute, want %d", count, perMinute)
+	if count != p.tier.perMinute {
+		p.Errorf("%d requests are admitted in a minute, want %d", count, p.tier.perMinute)
 	}
 }
 
@@ -107,13 +113,37 @@ func (p *probe) refusedByLimit() *answer {
 		p.skip("uses up the rate limit of the account: needs -exhaust")
 	}
 	me := p.me()
-	for range 10 * perMinute {
-		a := me.once("GET", "/kubernetes-versions", "", nil)
-		if a.status != http.StatusOK {
+	for range 10 * p.tier.perMinute {
+		if a := p.crowd(me); a != nil {
 			return a.want(http.StatusTooManyRequests).refused("RATE_LIMITED")
 		}
 	}
-	p.Fatalf("%d requests in a row were admitted", 10*perMinute)
+	p.Fatalf("%d requests in a row were admitted", 10*p.tier.perMinute)
+	return nil
+}
+
+// crowd sends requests at once, as many as it takes to use up the limit of a portal that answers slowly, and gives the
+// first that was not admitted.
+func (p *probe) crowd(me *probe) *answer {
+	p.Helper()
+	first := me.once("GET", "/kubernetes-versions", "", nil)
+	if first.status != http.StatusOK && !first.overloaded() {
+		return first
+	}
+	if first.took < 100*time.Millisecond {
+		return nil
+	}
+	answers := make([]*answer, 2*p.tier.burst)
+	var group sync.WaitGroup
+	for i := range answers {
+		group.Go(func() { answers[i] = me.once("GET", "/kubernetes-versions", "", nil) })
+	}
+	group.Wait()
+	for _, a := range answers {
+		if a.status != http.StatusOK && !a.overloaded() {
+			return a
+		}
+	}
 	return nil
 }
 

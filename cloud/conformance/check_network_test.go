@@ -3,6 +3,7 @@
 package conformance
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 )
@@ -19,20 +20,20 @@ var networkChecks = []check{
 	{name: "endpoints/POST networks", run: func(p *probe) { p.newNetwork(p.wish.cidr) }},
 	{name: "status/201 carries the id", run: func(p *probe) {
 		p.mayCreate()
-		a := p.me().post("/networks", object("cidr", p.wish.cidr))
+		a := p.me().making("network", p.wish.cidr, p.me().start("POST", "/networks", object("cidr", p.wish.cidr)))
 		if a.status == http.StatusAccepted {
 			p.skip("this portal creates networks with 202, and nothing else answers 201")
 		}
-		a.createdID(a.want(http.StatusCreated).body)
+		a.createdID(a.want(http.StatusCreated).body, "network", "")
 	}},
 	{name: "networks/cidr is required", run: func(p *probe) {
 		p.mayCreate()
-		p.me().post("/networks", `{}`).refused("INVALID_PARAMETER")
+		p.me().making("network", "", p.me().post("/networks", `{}`)).refused("INVALID_PARAMETER")
 	}},
 	{name: "networks/cidr is in CIDR notation", run: func(p *probe) {
 		p.mayCreate()
 		for _, cidr := range []any{"", "10.1.0.0", "10.1.0.0/33", "ten", 10, nil} {
-			p.me().post("/networks", object("cidr", cidr)).refused("INVALID_PARAMETER")
+			p.me().making("network", fmt.Sprint(cidr), p.me().post("/networks", object("cidr", cidr))).refused("INVALID_PARAMETER")
 		}
 	}},
 }

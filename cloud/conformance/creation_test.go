@@ -3,12 +3,13 @@
 package conformance
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"slices"
-	"testing"
+	"strings"
 	"time"
 )
 
@@ -22,14 +23,20 @@ type creation struct {
 // ended is the last look at the job.
 func (c *creation) ended() *answer { return c.looks[len(c.looks)-1] }
 
-// shared is something that checks may look at and use, made when it is first needed.
+// shared is something that checks may look at and use, made when it is first needed. If that fails it is not tried again:
+// each try may leave something behind that costs money.
 func (p *probe) shared(kind string, create func() *creation) *creation {
 	p.Helper()
 	p.mayCreate()
-	if p.made[kind] == nil {
+	c, tried := p.made[kind]
+	if !tried {
+		p.made[kind] = nil
 		p.made[kind] = create()
+		c = p.made[kind]
 	}
-	c := p.made[kind]
+	if c == nil {
+		p.Fatalf("an earlier check could not make the %s that the checks share", kind)
+	}
 	c.accepted.TB = p.TB // its first check may be over
 	for _, look := range c.looks {
 		look.TB = p.TB
@@ -42,7 +49,8 @@ func (p *probe) vpc() *creation {
 	p.Helper()
 	return p.shared("vpc", func() *creation {
 		p.Helper()
-		c := p.me().follow(p.me().post("/vpcs", object("name", p.name())))
+		name := p.name()
+		c := p.me().follow(p.me().making("vpc", name, p.me().start("POST", "/vpcs", object("name", name))))
 		c.id = c.succeeded().text("result", "vpc", "id")
 		return c
 	})
@@ -58,21 +66,39 @@ func (p *probe) cluster() *creation {
 func (p *probe) newCluster(body parameters) *creation {
 	p.Helper()
 	p.mayCreate()
-	c := p.me().follow(p.me().post("/kubernetes-clusters", body.String()))
-	c.id = c.ended().createdID(c.succeeded().at("result"))
+	c := p.me().follow(p.postCluster(body))
+	c.id = c.ended().createdID(c.succeeded().at("result"), "cluster", body.name())
 	return c
+}
+
+// postCluster sends a create call with a version that the portal takes: what the states of versions mean is not shown,
+// so a version that is refused makes room for the next one.
+func (p *probe) postCluster(body parameters) *answer {
+	p.Helper()
+	for {
+		a := p.me().making("cluster", body.name(), p.me().start("POST", "/kubernetes-clusters", body.String()))
+		usable := p.usable()
+		refused := a.status >= 400 && a.at("error", "field") == "kubernetesVersionId"
+		if !refused || len(usable) < 2 || body["kubernetesVersionId"] != at(usable[0], "id") {
+			return a
+		}
+		p.version++
+		body = body.with("kubernetesVersionId", at(p.usable()[0], "id"))
+	}
 }
 
 // newNetwork makes a network, by 201 or by 202, which are both sensible.
 func (p *probe) newNetwork(cidr string) string {
 	p.Helper()
 	p.mayCreate()
-	a := p.me().post("/networks", object("cidr", cidr)).want(http.StatusOK, http.StatusCreated, http.StatusAccepted)
+	a := p.me().making("network", cidr, p.me().start("POST", "/networks", object("cidr", cidr))).want(http.StatusOK, http.StatusCreated, http.StatusAccepted)
 	if a.status != http.StatusAccepted {
-		return a.createdID(a.body)
+		p.note(silenceNetwork, "at once")
+		return a.createdID(a.body, "network", "")
 	}
+	p.note(silenceNetwork, "by a job")
 	ended := p.me().follow(a).succeeded()
-	return ended.createdID(ended.at("result"))
+	return ended.createdID(ended.at("result"), "network", "")
 }
 
 // follow polls the job of a 202 to its end.
@@ -126,7 +152,7 @@ func (body parameters) without(name string) parameters {
 	return out
 }
 
-// parameters are the documented minimum set, of the oldest version on offer.
+// parameters are the documented minimum set, of the oldest version that the portal takes.
 func (p *probe) parameters() parameters {
 	p.Helper()
 	p.mayCreate()
@@ -139,7 +165,7 @@ func (p *probe) parameters() parameters {
 	}
 	return parameters{
 		"name": p.name(), "description": "made by the conformance suite", "zoneId": p.wish.zone,
-		"kubernetesVersionId": at(p.versions()[0], "id"), "serviceOfferingId": p.wish.offering,
+		"kubernetesVersionId": at(p.usable()[0], "id"), "serviceOfferingId": p.wish.offering,
 		"size": 2, "controlNodes": 1, "vpcId": at(vpcs[0], "id"), "sshKeyPair": p.wish.sshKey,
 	}
 }
@@ -158,13 +184,36 @@ func (p *probe) versions() []any {
 	return list
 }
 
-// tidy deletes what the checks left at a real portal and can be deleted.
-func (s *site) tidy(t *testing.T) {
-	c := s.made["cluster"]
-	if c == nil {
-		return
-	}
-	var why string
-	p := &probe{TB: t, site: s, skipped: &why}
-	p.me().follow(p.me().delete("/kubernetes-clusters/" + c.id)).succeeded()
+// usable are the versions that are likely to be taken, the oldest first; those whose state sounds like the end come last.
+func (p *probe) usable() []any {
+	p.Helper()
+	list := p.versions()
+	slices.SortStableFunc(list, func(a, b any) int { return cmp.Compare(sounds(a), sounds(b)) })
+	return list[min(p.version, len(list)-1):]
 }
+
+// sounds is 1 for a version whose state reads like one that cannot be used any more.
+func sounds(version any) int {
+	state, _ := at(version, "state").(string)
+	for _, word := range []string{"disab", "deprec", "retire", "remov", "unsupp", "end"} {
+		if strings.HasPrefix(strings.ToLower(state), word) {
+			return 1
+		}
+	}
+	return 0
+}
+
+// later is the newest version beside the one that clusters are made of.
+func (p *probe) later() any {
+	p.Helper()
+	first := p.usable()[0]
+	list := slices.DeleteFunc(p.usable(), func(v any) bool {
+		return sounds(v) > sounds(first) || slices.Compare(numbers(v), numbers(first)) <= 0
+	})
+	if len(list) == 0 {
+		p.skip("the portal offers no newer version to upgrade to")
+	}
+	return list[len(list)-1]
+}
+
+func (body parameters) name() string { name, _ := body["name"].(string); return name }

@@ -13,7 +13,9 @@
 // # Against a portal
 //
 //	PORTAL_PASSWORD=… go test ./cloud/conformance -v -run TestPortal -timeout 2h -args \
-//	    -portal-url https://portal.example/api -email robot@portal.example -ca-file ca.pem
+//	    -portal-url https://portal.example/api -email robot@portal.example -ca-file ca.pem -report-markdown report.md
+//
+// or make conformance, which builds the same as a program.
 //
 // Secrets come from the environment, never from a flag: PORTAL_PASSWORD; PORTAL_TOTP_SEED, for a user with MFA; and
 // PORTAL_OTHER_PASSWORD, for -other-email, a user of another account. Only -create lets checks make VPCs, networks
@@ -26,5 +28,6 @@
 // The statements stand in statements*_test.go, in the specification's order; docs/conformance.md is made of them
 // (-run TestDoc -update). Checks stand in a file per topic. Checks talk raw HTTP through a probe (probe_test.go) and
 // share nothing with package cloud; only check_client_test.go, for what the specification says about clients, uses
-// the client. A site (site_test.go) is a portal under test, with its users and what may be done to it.
+// the client. What checks make is noted when the portal accepts it, and tidied up in any case (tidy_test.go); report_test.go
+// says what a failed check means for the provider. A site (site_test.go) is a portal under test, with its users and what may be done to it.
 package conformance

@@ -6,10 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 var update = flag.Bool("update", false, "write docs/conformance.md anew")
@@ -38,20 +41,27 @@ the suite in ` + "`cloud/conformance`" + `, or the reason why there is none.
 
     go test ./cloud/conformance -v -run TestPortal
 
-runs the checks against the emulator, in virtual time. Against a portal:
+runs the checks against the emulator, in virtual time. Against a portal, with a program that needs no Go:
 
+    make conformance                     # builds bin/portal-conformance
     export PORTAL_PASSWORD=...           # never a flag
-    go test ./cloud/conformance -v -run TestPortal -timeout 2h -args \
-        -portal-url https://portal.example/api -email robot@portal.example -ca-file ca.pem
+    bin/portal-conformance -test.run TestPortal -test.timeout 2h \
+        -portal-url https://portal.example/api -email robot@portal.example -ca-file ca.pem \
+        -report-markdown report.md -report-json report.json
+
+The report says whether the provider will work with the portal ("works", "needs a person", "will not work"), what failed
+and what that means, how the portal fills what the specification leaves open, and what was left behind.
 
 | Setting | Meaning |
 |---|---|
 | ` + "`PORTAL_PASSWORD`" + ` | password of the user; required |
 | ` + "`PORTAL_TOTP_SEED`" + ` | TOTP seed, if the user has MFA; more is checked then |
 | ` + "`-other-email`, `PORTAL_OTHER_PASSWORD`" + ` | a user of another account, whose ids must not be found |
-| ` + "`-create`" + ` | checks may make VPCs, networks and one cluster at a time; without it nothing is created. Clusters are deleted again; VPCs and networks stay, since no endpoint deletes them |
+| ` + "`-create`" + ` | checks may make VPCs, networks and one cluster at a time; without it nothing is created. Clusters are deleted again, also after failures and Ctrl-C; VPCs and networks stay, since no endpoint deletes them. The report lists what is left |
 | ` + "`-zone`, `-service-offering`, `-ssh-key-pair`, `-vpc`" + ` | parameters of that cluster; the name filter is checked with ` + "`-vpc`" + ` as well |
 | ` + "`-cidr`" + ` | of the networks; default 10.250.0.0/24 |
+| ` + "`-rate-limit`, `-rate-burst`, `-max-workers`" + ` | the account's tier; default 300, 50 and 50 |
+| ` + "`-report-markdown`, `-report-json`" + ` | files for the report |
 | ` + "`-exhaust`" + ` | checks may use up the account's rate limit for some seconds |
 
 What a check may not do at a portal, or has no user for, it skips with the reason. At the end the suite counts.
@@ -85,5 +95,31 @@ func table(sections []section) string {
 			fmt.Fprintf(&b, "| %s | %s | %s |\n", s.item, s.says, held)
 		}
 	}
+	silences(&b)
 	return b.String()
 }
+
+// silences is the table of what the specification leaves open.
+func silences(b *strings.Builder) {
+	b.WriteString(silencePreface)
+	for _, s := range cloud.Silences() {
+		shapes, tests := make([]string, len(s.Shapes)), make([]string, len(s.Shapes))
+		for i, shape := range s.Shapes {
+			shapes[i] = fmt.Sprintf("%s (`%s`)", shape.Name, shape.Example)
+			tests[i] = "`" + shape.Test + "`"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s |\n", s.Name, s.Where, strings.Join(shapes, "; "), s.Effect, s.Otherwise,
+			strings.Join(slices.Compact(slices.Sorted(slices.Values(tests))), ", "))
+	}
+}
+
+const silencePreface = `
+## Where the specification is silent
+
+The specification leaves these open ("not shown"). The provider accepts the shapes of this table, in all combinations:
+` + "`test/portals`" + ` lives at thousands of portals that combine them at random. For any other shape, the table says whether the
+provider still works. The suite reports which shape a portal uses.
+
+| Silence | Where | Shapes accepted | Any other shape | What happens then | Tests |
+|---|---|---|---|---|---|
+`

@@ -4,6 +4,8 @@ package conformance
 
 import (
 	"testing"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 // TestMapping: each row and rule of the specification has a statement, each statement a check or a reason, each check a
@@ -37,7 +39,16 @@ func TestMapping(t *testing.T) {
 			t.Errorf("%s has %d rows or rules, statements cover %d", section.title, section.items, len(items))
 		}
 	}
+	for _, s := range cloud.Silences() {
+		if !named["silence/"+s.Name] {
+			t.Errorf("no check finds out how a portal fills %q", s.Name)
+		}
+		mapped["silence/"+s.Name] = true
+	}
 	for name := range named {
+		if effectOf(name) == "" {
+			t.Errorf("what a failure of %q means for the provider is not said", name)
+		}
 		if !mapped[name] {
 			t.Errorf("check %q belongs to no statement", name)
 		}

@@ -54,9 +54,15 @@ func (p *probe) post(path, body string) *answer { p.Helper(); return p.do("POST"
 // else.
 func (p *probe) do(method, path, body string) *answer {
 	p.Helper()
-	for {
+	return p.until(method, path, body, func(a *answer) bool { return a.status == http.StatusTooManyRequests || a.overloaded() })
+}
+
+// until sends a request, and again as long as the answer asks for patience.
+func (p *probe) until(method, path, body string, again func(*answer) bool) *answer {
+	p.Helper()
+	for try := 0; ; try++ {
 		a := p.once(method, path, body, nil)
-		if a.status != http.StatusTooManyRequests {
+		if !again(a) || a.status != http.StatusTooManyRequests && try >= patience {
 			return a
 		}
 		seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
@@ -65,6 +71,30 @@ func (p *probe) do(method, path, body string) *answer {
 		}
 		time.Sleep(time.Duration(seconds) * time.Second)
 	}
+}
+
+// patience is how often a request is repeated that the portal cannot serve now.
+const patience = 30
+
+// overloaded: the platform is in maintenance or overloaded, which is over after a while.
+func (a *answer) overloaded() bool {
+	code, _ := a.at("error", "code").(string)
+	return a.status == http.StatusServiceUnavailable && !slices.Contains(listedCodes, code) && a.shape() == nil
+}
+
+// listedCodes are those of the specification.
+var listedCodes = []string{
+	"INVALID_PARAMETER", "INVALID_TOKEN", "MFA_REQUIRED", "RESOURCE_NOT_FOUND", "RESOURCE_BUSY", "QUOTA_EXCEEDED",
+	"INSUFFICIENT_CAPACITY", "RATE_LIMITED", "OPERATION_NOT_ALLOWED",
+}
+
+// start sends a request that starts an operation, and again as long as the resource is busy or the platform full.
+func (p *probe) start(method, path, body string) *answer {
+	p.Helper()
+	return p.until(method, path, body, func(a *answer) bool {
+		code := a.at("error", "code")
+		return a.status == http.StatusTooManyRequests || a.overloaded() || code == "RESOURCE_BUSY" || code == "INSUFFICIENT_CAPACITY"
+	})
 }
 
 // once sends a request with further headers, one time.
@@ -207,22 +237,56 @@ func (a *answer) records(key string) []any {
 	return list
 }
 
-// createdID is the id of a created record: on top, or in the one object that has one. Where it stands is not shown but
-// for a VPC.
-func (a *answer) createdID(value any) string {
+// createdID is the id of a created record of a kind, such as cluster. Where it stands is not shown but for a VPC: in the
+// record with the name that was asked for, under a key of the kind, on top, or in the only record there is.
+func (a *answer) createdID(value any, kind, name string) string {
 	a.Helper()
-	if id, ok := at(value, "id").(string); ok && id != "" {
-		return id
+	ids := candidates(value, kind, name)
+	if len(ids) != 1 {
+		a.Fatalf("%s: %d ids of a created %s: %s", a.what, len(ids), kind, a.shown())
 	}
-	var found []string
-	object, _ := value.(map[string]any)
-	for _, nested := range object {
-		if id, ok := at(nested, "id").(string); ok && id != "" {
-			found = append(found, id)
+	return ids[0]
+}
+
+// candidates are the ids that may be those of a created record; a clear answer has one.
+func candidates(value any, kind, name string) []string {
+	var named, keyed, onTop, all []string
+	walk(value, "", 0, func(record map[string]any, key string, depth int) {
+		id, ok := record["id"].(string)
+		if !ok || id == "" {
+			return
+		}
+		all = append(all, id)
+		if depth == 0 {
+			onTop = append(onTop, id)
+		}
+		if name != "" && record["name"] == name {
+			named = append(named, id)
+		}
+		if strings.HasSuffix(strings.ToLower(key), kind) {
+			keyed = append(keyed, id)
+		}
+	})
+	for _, ids := range [][]string{named, keyed, onTop, all} {
+		slices.Sort(ids)
+		if ids = slices.Compact(ids); len(ids) > 0 {
+			return ids
 		}
 	}
-	if len(found) != 1 {
-		a.Fatalf("%s: %d ids of a created record: %s", a.what, len(found), a.shown())
+	return nil
+}
+
+// walk visits the objects in a value, with the key that each stands under.
+func walk(value any, key string, depth int, visit func(record map[string]any, key string, depth int)) {
+	switch value := value.(type) {
+	case []any:
+		for _, inner := range value {
+			walk(inner, key, depth+1, visit)
+		}
+	case map[string]any:
+		visit(value, key, depth)
+		for name, inner := range value {
+			walk(inner, name, depth+1, visit)
+		}
 	}
-	return found[0]
 }

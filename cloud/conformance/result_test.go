@@ -13,6 +13,7 @@ import (
 type result struct {
 	ended   map[string]outcome
 	skipped map[string]string // check → why
+	failed  map[string][]string
 }
 
 type outcome int
@@ -25,14 +26,16 @@ const (
 	skipped
 )
 
-func newResult() *result { return &result{ended: map[string]outcome{}, skipped: map[string]string{}} }
+func newResult() *result {
+	return &result{ended: map[string]outcome{}, skipped: map[string]string{}, failed: map[string][]string{}}
+}
 
-func (r *result) note(check string, fails bool, why string) {
+func (r *result) note(check string, fails bool, e *ended) {
 	switch {
 	case fails:
-		r.ended[check] = failed
-	case why != "":
-		r.ended[check], r.skipped[check] = skipped, why
+		r.ended[check], r.failed[check] = failed, e.failures
+	case e.skipped != "":
+		r.ended[check], r.skipped[check] = skipped, e.skipped
 	default:
 		r.ended[check] = passed
 	}

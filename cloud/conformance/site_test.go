@@ -3,11 +3,13 @@
 package conformance
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base32"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,12 +25,30 @@ type site struct {
 	wish  wish
 	poll  time.Duration // between two looks at a job
 
-	create  bool // checks may make things
-	exhaust bool // checks may use up the rate limit
-	virtual bool // time costs nothing
+	create     bool // checks may make things
+	exhaust    bool // checks may use up the rate limit
+	virtual    bool // time costs nothing
+	neighbours bool // others use the account
+	tier       tier
 
-	books *emulator.Portal // what the portal knows, and its faults; nil at a real portal
-	made  map[string]*creation
+	books   *emulator.Portal // what the portal knows, and its faults; nil at a real portal
+	options emulator.Options // of that portal
+	made    map[string]*creation
+	ledger  []*entry // what was made, to be tidied up
+	kit     clientKit
+	through func(http.RoundTripper) http.RoundTripper // what is between the client and a further portal; nil: nothing
+	shapes  map[string]string                         // silence → the shape that the portal has
+	version int                                       // of usable(): those before it were refused
+}
+
+// tier is what the account may do; the standard one unless flags say something else.
+type tier struct{ perMinute, burst, workers int }
+
+var standardTier = tier{perMinute: 300, burst: 50, workers: 50}
+
+// of the emulator's options.
+func (t tier) of(o emulator.Options) tier {
+	return tier{cmp.Or(o.RateLimit.PerMinute, t.perMinute), cmp.Or(o.RateLimit.Burst, t.burst), cmp.Or(o.MaxWorkers, t.workers)}
 }
 
 // role is what a check needs a user to be.
@@ -119,9 +139,11 @@ func emulated(t *testing.T, changes ...func(*emulator.Options)) *site {
 	p := newEmulator(t, options)
 	users[administrator] = users[anyone]
 	return &site{
-		base: p.URL(), via: p.Transport(), users: users, books: p, made: map[string]*creation{}, poll: 5 * time.Second,
-		create: true, exhaust: true, virtual: true,
-		wish: wish{zone: "zone-1", offering: "offering-1", sshKey: "key", vpc: "default", cidr: "10.1.0.0/24"},
+		base: p.URL(), via: p.Transport(), users: users, books: p, options: options, poll: 5 * time.Second,
+		made: map[string]*creation{}, shapes: map[string]string{},
+		kit: realKit(), create: true, exhaust: true, virtual: true, tier: standardTier.of(options),
+		neighbours: slices.ContainsFunc(options.Faults, func(f emulator.Fault) bool { return f.OthersPerMinute > 0 }),
+		wish:       wish{zone: "zone-1", offering: "offering-1", sshKey: "key", vpc: "default", cidr: "10.1.0.0/24"},
 	}
 }
 
@@ -136,9 +158,9 @@ func newEmulator(t testing.TB, options emulator.Options) *emulator.Portal {
 }
 
 // listening is an emulated site behind its TLS listener, where time is real.
-func listening(t *testing.T) *site {
+func listening(t *testing.T, changes ...func(*emulator.Options)) *site {
 	t.Helper()
-	s := emulated(t)
+	s := emulated(t, changes...)
 	if err := s.books.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -161,8 +183,9 @@ func described(t *testing.T) *site {
 		t.Fatal("a portal needs -email, and the password in PORTAL_PASSWORD")
 	}
 	s := &site{
-		base: *portalURL, via: network(t, ca), users: map[role]*user{anyone: main}, made: map[string]*creation{},
-		poll: 5 * time.Second, create: *create, exhaust: *exhaust,
+		base: strings.TrimRight(*portalURL, "/"), via: network(t, ca), users: map[role]*user{anyone: main}, made: map[string]*creation{},
+		shapes: map[string]string{}, poll: 5 * time.Second, create: *create, exhaust: *exhaust, neighbours: true,
+		tier: tier{perMinute: *rateLimit, burst: *rateBurst, workers: *maxWorkers},
 		wish: wish{zone: *zone, offering: *offering, sshKey: *sshKey, vpc: *vpcName, cidr: *cidr},
 	}
 	if *otherEmail != "" {

@@ -4,9 +4,18 @@ package conformance
 
 import (
 	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
 var (
@@ -20,6 +29,11 @@ var (
 	offering   = flag.String("service-offering", "", "serviceOfferingId of clusters that checks make")
 	sshKey     = flag.String("ssh-key-pair", "", "sshKeyPair of clusters that checks make")
 	vpcName    = flag.String("vpc", "", "name of a VPC, for the name filter and for clusters that checks make")
+	rateLimit  = flag.Int("rate-limit", 300, "requests per minute of the account's tier")
+	rateBurst  = flag.Int("rate-burst", 50, "requests at once of the account's tier")
+	maxWorkers = flag.Int("max-workers", 50, "workers that a cluster of the account may have")
+	reportJSON = flag.String("report-json", "", "write what was found to this file, as JSON")
+	reportMD   = flag.String("report-markdown", "", "write what was found to this file, as Markdown")
 	cidr       = flag.String("cidr", "10.250.0.0/24", "cidr of networks that checks make")
 )
 
@@ -34,49 +48,120 @@ type check struct {
 // checks in the order in which they run at a real portal: what is made is shared, and deleted by the last ones.
 func checks() []check {
 	return slices.Concat(serviceChecks, loginChecks, tokenChecks, resetChecks, networkChecks, createChecks, jobChecks,
-		errorChecks, refusalChecks, clusterChecks, endChecks, limitChecks, clientChecks)
+		errorChecks, refusalChecks, clusterChecks, silenceChecks, endChecks, limitChecks, clientChecks)
 }
 
 // TestPortal runs all checks, at the emulator or at the portal that -portal-url names, and counts.
 func TestPortal(t *testing.T) {
 	if *portalURL == "" {
-		runAll(t, atEmulators)
+		runAll(t, newResult(), atEmulators)
 		return
 	}
 	s := described(t)
 	s.acquaint(t)
-	defer s.tidy(t) // not a Cleanup: the context of the test has ended by then
-	runAll(t, atSite(s))
+	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var r *result
+	defer func() { // not a Cleanup: the context of the test has ended by then
+		left := s.tidy(t)
+		writeReports(t, newReport(*portalURL, r, s.shapes, left))
+	}()
+	r = newResult()
+	runAll(t, r, func(t *testing.T, c check, e *ended) {
+		if interrupted.Err() != nil {
+			e.skipped = "interrupted"
+			return
+		}
+		atSite(s)(t, c, e)
+	})
 }
 
-// place runs one check somewhere, and tells why it did not run to its end.
-type place func(t *testing.T, c check, skipped *string)
+// place runs one check somewhere, and tells how it ended.
+type place func(t *testing.T, c check, e *ended)
+
+// ended is how a check ended.
+type ended struct {
+	skipped  string            // why it did not run to its end
+	failures []string          // what it complained about
+	shapes   map[string]string // silence → shape that it found
+	left     []string          // what is left of what it made
+}
 
 // atEmulators gives each check an emulator of its own.
-func atEmulators(t *testing.T, c check, skipped *string) {
-	if c.network {
-		c.run(&probe{TB: t, site: listening(t), skipped: skipped})
+func atEmulators(t *testing.T, c check, e *ended) { atEmulatorsLike(nil)(t, c, e) }
+
+// atEmulatorsLike gives each check an emulator of its own with changed options. What is left in its books is a failure.
+// Checks of the client are not about the portal, so they get one that is as usual.
+func atEmulatorsLike(change func(*emulator.Options)) place {
+	var changes []func(*emulator.Options)
+	if change != nil {
+		changes = append(changes, change)
 	}
-	synctest.Test(t, func(t *testing.T) { c.run(&probe{TB: t, site: emulated(t), skipped: skipped}) })
+	return func(t *testing.T, c check, e *ended) {
+		if strings.HasPrefix(c.name, "client/") {
+			changes = nil
+		}
+		if c.network {
+			c.run(&probe{TB: &told{TB: t, to: e}, site: listening(t, changes...), skipped: &e.skipped})
+		}
+		synctest.Test(t, func(t *testing.T) {
+			s := emulated(t, changes...)
+			done := make(chan struct{})
+			go func() { // a check that ends early must not keep us from tidying up
+				defer close(done)
+				c.run(&probe{TB: &told{TB: t, to: e}, site: s, skipped: &e.skipped})
+			}()
+			<-done
+			s.books.ClearFaults()
+			time.Sleep(time.Hour) // jobs end
+			e.left, e.shapes = s.tidy(t), s.shapes
+			for _, cluster := range s.books.Clusters() {
+				if cluster.State != emulator.ClusterFailed {
+					t.Errorf("cluster %s is left, and the suite says %q", cluster.Name, e.left)
+				}
+			}
+		})
+	}
+}
+
+// told passes on failures, and keeps their words for the report. FailNow ends the goroutine of the check only.
+type told struct {
+	testing.TB
+	to *ended
+}
+
+func (d *told) Error(args ...any)            { d.Errorf("%s", fmt.Sprint(args...)) }
+func (d *told) Fatal(args ...any)            { d.Error(args...); runtime.Goexit() }
+func (d *told) Fatalf(f string, args ...any) { d.Errorf(f, args...); runtime.Goexit() }
+func (d *told) SkipNow()                     { runtime.Goexit() }
+func (d *told) Errorf(f string, args ...any) {
+	d.Helper()
+	d.to.failures = append(d.to.failures, fmt.Sprintf(f, args...))
+	d.TB.Errorf(f, args...)
 }
 
 // atSite runs all checks at one portal.
 func atSite(s *site) place {
-	return func(t *testing.T, c check, skipped *string) { c.run(&probe{TB: t, site: s, skipped: skipped}) }
+	return func(t *testing.T, c check, e *ended) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			c.run(&probe{TB: &told{TB: t, to: e}, site: s, skipped: &e.skipped})
+		}()
+		<-done
+	}
 }
 
-func runAll(t *testing.T, at place) *result {
-	r := newResult()
+func runAll(t *testing.T, r *result, at place) {
 	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
-			var skipped string
-			t.Cleanup(func() { r.note(c.name, t.Failed(), skipped) })
-			at(t, c, &skipped)
-			if skipped != "" {
-				t.Skip(skipped)
+			e := &ended{}
+			t.Cleanup(func() { r.note(c.name, t.Failed(), e) })
+			at(t, c, e)
+			if e.skipped != "" {
+				t.Skip(e.skipped)
 			}
 		})
 	}
 	t.Log(r)
-	return r
 }

@@ -3,7 +3,6 @@
 package emulator
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -40,6 +39,7 @@ type answer struct {
 	header    http.Header
 	code      string        // of an error
 	violation string        // how the request broke the specification
+	page      bool          // it is sent as HTML instead
 	cut       bool          // the connection ends instead
 	retryIn   time.Duration // what a fault says of Retry-After
 }
@@ -189,7 +189,15 @@ func (c *call) shownPath() string {
 
 // write sends an answer as it is.
 func (c *call) write(w http.ResponseWriter, a answer) {
-	payload, err := json.Marshal(a.body)
+	if a.page {
+		c.writeBytes(w, a, []byte(htmlPage), "text/html; charset=utf-8")
+		return
+	}
+	if a.status == http.StatusNoContent {
+		c.writeBytes(w, a, nil, "application/json")
+		return
+	}
+	payload, err := c.encode(a)
 	if err != nil {
 		panic(fmt.Sprintf("answer of %s %s: %v", c.request.Method, c.shownPath(), err))
 	}

@@ -53,7 +53,7 @@ func (p *Portal) listInstances(c *call) (answer, *refusal) {
 			out = append(out, i)
 		}
 	}
-	return answer{status: http.StatusOK, body: p.opts.Shapes.list("instances", out)}, nil
+	return answer{status: http.StatusOK, body: p.opts.Shapes.instances(out)}, nil
 }
 
 // getInstance answers GET /instances/{instance_id}.

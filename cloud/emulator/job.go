@@ -178,10 +178,8 @@ func (p *Portal) getJob(c *call) (answer, *refusal) {
 	switch {
 	case j.Status == JobSucceeded:
 		out.Result = j.result
-	case j.Status == JobFailed && p.opts.Shapes.JobError == JobErrorString:
-		out.Error = j.err.Error()
 	case j.Status == JobFailed:
-		out.Error = j.err
+		out.Error = p.opts.Shapes.jobError(j.err)
 	}
 	return answer{status: http.StatusOK, body: out}, nil
 }

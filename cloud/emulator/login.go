@@ -110,7 +110,7 @@ func (p *Portal) login(c *call) (answer, *refusal) {
 	defer p.mu.Unlock()
 	u := p.users[strings.ToLower(body.Email)]
 	if u == nil || subtle.ConstantTimeCompare([]byte(u.Password), []byte(body.Password)) != 1 {
-		return answer{}, refuse(CodeInvalidCredentials, "e-mail or password is wrong")
+		return answer{}, refuse(p.opts.Shapes.CredentialsCode, "e-mail or password is wrong")
 	}
 	c.session = p.openSession(u, u.mfa, c.now())
 	var out loginAnswer

@@ -26,7 +26,7 @@ func (p *Portal) sendOTP(c *call) (answer, *refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c.session.otpSent = true
-	return answer{status: http.StatusOK, body: struct{}{}}, nil
+	return answer{status: p.opts.Shapes.SendOTPStatus, body: struct{}{}}, nil
 }
 
 type otpBody struct {
@@ -52,7 +52,7 @@ func (p *Portal) verifyOTP(c *call) (answer, *refusal) {
 	}
 	s.revoked = true // it has served its purpose
 	c.session = p.openSession(s.user, false, c.now())
-	return answer{status: http.StatusOK, body: map[string]string{p.opts.Shapes.OTPTokenField: p.sign(c.session)}}, nil
+	return answer{status: http.StatusOK, body: p.opts.Shapes.verified(p.sign(c.session))}, nil
 }
 
 // accept checks a one-time code; each step's code counts once.

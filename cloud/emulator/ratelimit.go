@@ -92,7 +92,7 @@ func (c *call) limitHeaders(a answer, l limits) http.Header {
 	if limited || !shapes.QuietLimits {
 		h.Set("X-RateLimit-Limit", strconv.Itoa(l.perMinute))
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(l.remaining))
-		h.Set("X-RateLimit-Reset", strconv.FormatInt(ceilSeconds(c.now().Add(l.resetIn)), 10))
+		h.Set("X-RateLimit-Reset", strconv.FormatInt(shapes.reset(c.now(), l.resetIn), 10))
 	}
 	retryIn := max(l.retryIn, a.retryIn)
 	if !limited && retryIn == 0 {
@@ -105,6 +105,14 @@ func (c *call) limitHeaders(a answer, l limits) http.Header {
 	seconds := max((retryIn+time.Second-1)/time.Second, 1)
 	h.Set("Retry-After", strconv.Itoa(int(seconds)))
 	return h
+}
+
+// reset is what X-RateLimit-Reset says.
+func (s *Shapes) reset(now time.Time, fullIn time.Duration) int64 {
+	if window := int64(s.ResetSeconds); window > 0 {
+		return (now.Unix()/window + 1) * window
+	}
+	return ceilSeconds(now.Add(fullIn))
 }
 
 // ceilSeconds is a time as a Unix timestamp that is not before it.

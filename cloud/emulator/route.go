@@ -53,9 +53,8 @@ func (p *Portal) endpoints() []route {
 		{method: http.MethodGet, pattern: "/instances/{instance_id}", access: full, serve: p.getInstance},
 		{method: http.MethodDelete, pattern: "/volumes/{volume_id}", access: full, serve: p.deleteVolume},
 	}
-	if p.opts.ListClusters {
-		routes = append(routes, route{method: http.MethodGet, pattern: "/kubernetes-clusters", access: full,
-			query: []string{"name"}, serve: p.listClusters})
+	if lookup, answered := p.lookupRoute(); answered {
+		routes = append(routes, lookup)
 	}
 	return routes
 }

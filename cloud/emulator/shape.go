@@ -5,25 +5,42 @@ package emulator
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
 // Shapes chooses among the answers that the specification allows where it says "not shown". The zero value is the
-// default of each field. A client has to understand all of them.
+// default of each field. A client has to understand all of them, and all combinations.
 type Shapes struct {
 	// OTPTokenField names the field of verify-otp that carries the token. Default: "token".
 	OTPTokenField string `json:"otpTokenField,omitempty"`
-	// CreatedID is where an answer or job result carries a created record: IDNested (default) under the name of its
-	// kind, as the specification documents for a VPC, or IDFlat on top. A VPC is always nested.
+	// OTPTokenIn names an object around that field. Default: none.
+	OTPTokenIn string `json:"otpTokenIn,omitempty"`
+	// SendOTPStatus is 200 (default) with an empty object, 202 likewise, or 204.
+	SendOTPStatus int `json:"sendOTPStatus,omitempty"`
+	// CredentialsCode refuses a wrong e-mail or password. Default: INVALID_CREDENTIALS.
+	CredentialsCode string `json:"credentialsCode,omitempty"`
+	// CreatedID is where an answer or job result carries a created record. A VPC is always nested, as documented.
 	CreatedID IDPlace `json:"createdID,omitempty"`
 	// NetworkStatus of POST /networks: 201 (default) with the record, 200 likewise, or 202 with a job.
 	NetworkStatus int `json:"networkStatus,omitempty"`
-	// JobError is a failed job's error: an object with code and message (default), or a string.
+	// VolumeStatus of DELETE /volumes/{volume_id}: 200 (default) or 204 when it is done, or 202 with a job.
+	VolumeStatus int `json:"volumeStatus,omitempty"`
+	// JobError is the form of a failed job's error. Default: JobErrorObject.
 	JobError JobErrorShape `json:"jobError,omitempty"`
-	// BareLists answers lists as arrays instead of an object with the array under its key.
+	// BareLists answers all lists as arrays, also those whose key is documented: no legal portal does that.
 	BareLists bool `json:"bareLists,omitempty"`
+	// InstancesKey is the key of the list of instances, whose form is not shown; "-" is a bare list. Default: instances.
+	InstancesKey string `json:"instancesKey,omitempty"`
 	// CodeStatus pairs error codes with other HTTP statuses than DefaultStatus does.
 	CodeStatus map[string]int `json:"codeStatus,omitempty"`
+	// LookupStatus answers GET /kubernetes-clusters, which the specification does not know: 200, with something that is
+	// no list, or a refusal. Default: 405, as for any unknown method.
+	LookupStatus int `json:"lookupStatus,omitempty"`
+	// LookupPage makes that answer a page instead of JSON.
+	LookupPage bool `json:"lookupPage,omitempty"`
+	// ExtraFields adds members that the specification does not name to every object that is an answer.
+	ExtraFields bool `json:"extraFields,omitempty"`
 	// BareVersions lists versions without the leading v.
 	BareVersions bool `json:"bareVersions,omitempty"`
 	// VersionBuild is appended to listed versions as build metadata: "portal.1" makes v1.36.3+portal.1.
@@ -34,6 +51,9 @@ type Shapes struct {
 	RetryAfterDate bool `json:"retryAfterDate,omitempty"`
 	// QuietLimits sends the X-RateLimit headers with a 429 only, where the specification documents them.
 	QuietLimits bool `json:"quietLimits,omitempty"`
+	// ResetSeconds has X-RateLimit-Reset name the end of a fixed window of that many seconds, whatever is left in it.
+	// Default: the time at which the whole burst is available again.
+	ResetSeconds int `json:"resetSeconds,omitempty"`
 }
 
 // IDPlace is where an answer carries a created record.
@@ -41,8 +61,10 @@ type IDPlace string
 
 // The places of a created record.
 const (
-	IDNested IDPlace = "nested" // {"network": {"id": …}}
+	IDNested IDPlace = "nested" // {"network": {"id": …}}; the default
 	IDFlat   IDPlace = "flat"   // {"id": …}
+	IDBeside IDPlace = "beside" // {"network": {"id": …}, "owner": {"id": …}}
+	IDDeep   IDPlace = "deep"   // {"resource": {"network": {"id": …}, "owner": {"id": …}}}
 )
 
 // JobErrorShape is the form of a failed job's error.
@@ -52,36 +74,62 @@ type JobErrorShape string
 const (
 	JobErrorObject JobErrorShape = "object" // {"code": …, "message": …}
 	JobErrorString JobErrorShape = "string" // "CODE: message"
+	JobErrorWhole  JobErrorShape = "whole"  // {"error": {"code": …, "message": …}}, as in a refusal
+)
+
+var (
+	idPlaces       = []IDPlace{IDNested, IDFlat, IDBeside, IDDeep}
+	jobErrorShapes = []JobErrorShape{JobErrorObject, JobErrorString, JobErrorWhole}
 )
 
 func (s *Shapes) setDefaults() {
 	orElse(&s.OTPTokenField, "token")
+	orElse(&s.SendOTPStatus, http.StatusOK)
+	orElse(&s.CredentialsCode, CodeInvalidCredentials)
 	orElse(&s.CreatedID, IDNested)
 	orElse(&s.NetworkStatus, http.StatusCreated)
+	orElse(&s.VolumeStatus, http.StatusOK)
 	orElse(&s.JobError, JobErrorObject)
+	orElse(&s.InstancesKey, "instances")
 }
 
 func (s *Shapes) validate() error {
-	switch {
-	case s.CreatedID != IDNested && s.CreatedID != IDFlat:
-		return fmt.Errorf("shape createdID %q: want %q or %q", s.CreatedID, IDNested, IDFlat)
-	case s.JobError != JobErrorObject && s.JobError != JobErrorString:
-		return fmt.Errorf("shape jobError %q: want %q or %q", s.JobError, JobErrorObject, JobErrorString)
-	case s.NetworkStatus < 200 || s.NetworkStatus > 202:
-		return fmt.Errorf("shape networkStatus %d: want 200, 201 or 202", s.NetworkStatus)
+	for name, problem := range map[string]bool{
+		fmt.Sprintf("createdID %q: want one of %q", s.CreatedID, idPlaces):            !slices.Contains(idPlaces, s.CreatedID),
+		fmt.Sprintf("jobError %q: want one of %q", s.JobError, jobErrorShapes):        !slices.Contains(jobErrorShapes, s.JobError),
+		fmt.Sprintf("networkStatus %d: want 200, 201 or 202", s.NetworkStatus):        !slices.Contains([]int{200, 201, 202}, s.NetworkStatus),
+		fmt.Sprintf("volumeStatus %d: want 200, 202 or 204", s.VolumeStatus):          !slices.Contains([]int{200, 202, 204}, s.VolumeStatus),
+		fmt.Sprintf("sendOTPStatus %d: want 200, 202 or 204", s.SendOTPStatus):        !slices.Contains([]int{200, 202, 204}, s.SendOTPStatus),
+		fmt.Sprintf("lookupStatus %d: want 200 or an error's", s.LookupStatus):        s.LookupStatus != 0 && s.LookupStatus != 200 && !isErrorStatus(s.LookupStatus),
+		fmt.Sprintf("resetSeconds %d: want a positive number", s.ResetSeconds):        s.ResetSeconds < 0,
+		fmt.Sprintf("lookupPage needs lookupStatus, which is %d", s.LookupStatus):     s.LookupPage && s.LookupStatus == 0,
+		fmt.Sprintf("otpTokenIn %q must not be the field itself", s.OTPTokenIn):       s.OTPTokenIn == s.OTPTokenField,
+		fmt.Sprintf("credentialsCode %q: want a word in capitals", s.CredentialsCode): strings.ToUpper(s.CredentialsCode) != s.CredentialsCode,
+	} {
+		if problem {
+			return fmt.Errorf("shape %s", name)
+		}
 	}
 	for code, status := range s.CodeStatus {
-		if status < 400 || status > 599 {
+		if !isErrorStatus(status) {
 			return fmt.Errorf("shape codeStatus %s: %d is not an error status", code, status)
 		}
 	}
 	return nil
 }
 
+func isErrorStatus(status int) bool { return status >= 400 && status <= 599 }
+
 // created wraps a created record of a kind.
 func (s *Shapes) created(kind string, record any) any {
-	if s.CreatedID == IDFlat {
+	owner := map[string]string{"id": "owner-1"}
+	switch s.CreatedID {
+	case IDFlat:
 		return record
+	case IDBeside:
+		return map[string]any{kind: record, "owner": owner}
+	case IDDeep:
+		return map[string]any{"resource": map[string]any{kind: record, "owner": owner}}
 	}
 	return map[string]any{kind: record}
 }
@@ -92,6 +140,34 @@ func (s *Shapes) list(key string, records any) any {
 		return records
 	}
 	return map[string]any{key: records}
+}
+
+// instances wraps the list of instances.
+func (s *Shapes) instances(records any) any {
+	if s.InstancesKey == "-" {
+		return records
+	}
+	return s.list(s.InstancesKey, records)
+}
+
+// verified wraps the full-access token that a one-time code is exchanged for.
+func (s *Shapes) verified(token string) any {
+	inner := map[string]any{s.OTPTokenField: token}
+	if s.OTPTokenIn == "" {
+		return inner
+	}
+	return map[string]any{s.OTPTokenIn: inner}
+}
+
+// jobError gives a failed job's error its form.
+func (s *Shapes) jobError(e *jobError) any {
+	switch s.JobError {
+	case JobErrorString:
+		return e.Error()
+	case JobErrorWhole:
+		return map[string]any{"error": e}
+	}
+	return e
 }
 
 // semanticVersion is a version as the list shows it; v1.36.3 inside.

@@ -3,6 +3,7 @@
 package emulator_test
 
 import (
+	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -45,6 +46,37 @@ func TestShapes(t *testing.T) {
 			inject(c.t, c.p, emulator.Fault{Job: emulator.JobFails, JobCode: "C", JobMessage: "m"})
 			c.wait(c.post("/vpcs", `{"name":"v"}`).want(202).text("jobId")).has("C: m", "error")
 		}},
+		"job error, whole": {emulator.Shapes{JobError: emulator.JobErrorWhole}, func(c *caller) {
+			inject(c.t, c.p, emulator.Fault{Job: emulator.JobFails, JobCode: "C", JobMessage: "m"})
+			c.wait(c.post("/vpcs", `{"name":"v"}`).want(202).text("jobId")).has("C", "error", "error", "code")
+		}},
+		"ids beside others": {emulator.Shapes{CreatedID: emulator.IDBeside}, func(c *caller) {
+			c.post("/networks", network).want(201).has("owner-1", "owner", "id").text("network", "id")
+		}},
+		"ids deeper": {emulator.Shapes{CreatedID: emulator.IDDeep}, func(c *caller) {
+			c.post("/networks", network).want(201).text("resource", "network", "id")
+		}},
+		"volume at once": {emulator.Shapes{VolumeStatus: 204}, func(c *caller) { c.delete("/volumes/" + c.p.AddVolume(emulator.Volume{})).want(204) }},
+		"volume by job": {emulator.Shapes{VolumeStatus: 202}, func(c *caller) {
+			id := c.p.AddVolume(emulator.Volume{})
+			c.wait(c.delete("/volumes/"+id).want(202).text("jobId")).has("succeeded", "status")
+			if left := len(c.p.Volumes()); left != 0 {
+				c.t.Errorf("%d volumes are left", left)
+			}
+		}},
+		"lookup refused": {emulator.Shapes{LookupStatus: 401}, func(c *caller) {
+			c.get("/kubernetes-clusters?name=n").refused(401, emulator.CodeInvalidToken)
+			c.get("/vpcs").want(200)
+		}},
+		"lookup with something else": {emulator.Shapes{LookupStatus: 200}, func(c *caller) {
+			c.get("/kubernetes-clusters?name=n").want(200).has("welcome", "message")
+		}},
+		"extra fields": {emulator.Shapes{ExtraFields: true}, func(c *caller) { c.get("/vpcs").want(200).text("links", "self") }},
+		"reset of a window": {emulator.Shapes{ResetSeconds: 3600}, func(c *caller) {
+			if got := c.get("/vpcs").header.Get("X-RateLimit-Reset"); got != fmt.Sprint(time.Now().Add(time.Hour).Unix()) {
+				c.t.Errorf("the window ends at %s", got)
+			}
+		}},
 		"codes": {emulator.Shapes{CodeStatus: map[string]int{emulator.CodeResourceNotFound: 422, emulator.CodeInvalidParameter: 409}}, func(c *caller) {
 			c.get("/jobs/none").refused(422, emulator.CodeResourceNotFound)
 			c.post("/networks", `{"cidr":"x"}`).refused(409, emulator.CodeInvalidParameter)
@@ -59,10 +91,10 @@ func TestShapes(t *testing.T) {
 // TestOTPTokenField is where the specification does not show the name.
 func TestOTPTokenField(t *testing.T) {
 	opts := mfaOptions()
-	opts.Shapes.OTPTokenField = "accessToken"
+	opts.Shapes.OTPTokenField, opts.Shapes.OTPTokenIn, opts.Shapes.SendOTPStatus = "accessToken", "session", 204
 	bubble(t, opts, func(t *testing.T, _ *emulator.Portal, c *caller) {
-		c.post("/mfa/send-otp", "").want(200)
-		c.token = c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("accessToken")
+		c.post("/mfa/send-otp", "").want(204)
+		c.token = c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("session", "accessToken")
 		c.get("/vpcs").want(200)
 	})
 }
@@ -70,7 +102,14 @@ func TestOTPTokenField(t *testing.T) {
 // TestOptionsThatCannotBe are refused at the start.
 func TestOptionsThatCannotBe(t *testing.T) {
 	for name, opts := range map[string]emulator.Options{
-		"created id":     {Shapes: emulator.Shapes{CreatedID: "deep"}},
+		"volume status":  {Shapes: emulator.Shapes{VolumeStatus: 201}},
+		"otp status":     {Shapes: emulator.Shapes{SendOTPStatus: 201}},
+		"otp field":      {Shapes: emulator.Shapes{OTPTokenIn: "token"}},
+		"lookup status":  {Shapes: emulator.Shapes{LookupStatus: 201}},
+		"lookup page":    {Shapes: emulator.Shapes{LookupPage: true}},
+		"reset":          {Shapes: emulator.Shapes{ResetSeconds: -1}},
+		"credentials":    {Shapes: emulator.Shapes{CredentialsCode: "wrong password"}},
+		"created id":     {Shapes: emulator.Shapes{CreatedID: "elsewhere"}},
 		"network status": {Shapes: emulator.Shapes{NetworkStatus: 204}},
 		"job error":      {Shapes: emulator.Shapes{JobError: "list"}},
 		"code status":    {Shapes: emulator.Shapes{CodeStatus: map[string]int{"X": 200}}},

@@ -15,6 +15,7 @@ type Version struct {
 	ID              string // default: made up
 	SemanticVersion string // such as v1.36.3
 	State           string // default: Enabled; the specification shows no values
+	Refused         bool   // it is listed, and nothing can be created with it or upgraded to it
 }
 
 // DefaultVersions are the last patch releases of three minors.
@@ -59,6 +60,9 @@ func (p *Portal) Versions() []Version { return slices.Clone(p.versions) }
 // versionByID finds what kubernetesVersionId names. Versions never change once the portal is there.
 func (p *Portal) versionByID(id string) (Version, *refusal) {
 	for _, v := range p.versions {
+		if v.ID == id && v.Refused {
+			return v, invalid("kubernetesVersionId", "Kubernetes version %s is %s", v.SemanticVersion, v.State).as(http.StatusUnprocessableEntity)
+		}
 		if v.ID == id {
 			return v, nil
 		}

@@ -3,9 +3,14 @@
 package emulator
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"time"
 )
+
+// JobDeleteVolume deletes a volume, where the shapes make that a job (Shapes.VolumeStatus).
+const JobDeleteVolume JobKind = "delete volume"
 
 // Volume is a disk. It outlives the cluster that it is attached to.
 type Volume struct {
@@ -55,7 +60,17 @@ func (p *Portal) deleteVolume(c *call) (answer, *refusal) {
 	if user := p.volumes[i].ClusterID; user != "" {
 		return answer{}, refuse(CodeOperationNotAllowed, "volume %s is attached to cluster %s", id, user)
 	}
+	v := p.volumes[i]
+	if p.opts.Shapes.VolumeStatus == http.StatusAccepted {
+		return p.startJob(c, order{kind: JobDeleteVolume, work: func(context.Context, time.Duration) (any, error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.volumes = slices.DeleteFunc(p.volumes, func(other *Volume) bool { return other == v })
+			p.record(Entry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
+			return struct{}{}, nil
+		}}), nil
+	}
 	p.volumes = slices.Delete(p.volumes, i, i+1)
 	c.note(Entry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
-	return answer{status: http.StatusOK, body: struct{}{}}, nil
+	return answer{status: p.opts.Shapes.VolumeStatus, body: struct{}{}}, nil
 }

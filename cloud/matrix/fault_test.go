@@ -13,8 +13,7 @@ import (
 )
 
 // refusals is what the client makes of a refusal with a code that the specification lists, by group of methods. The
-// code decides, whatever the status: "refusal" stands for 400 401 403 404 409 422 429 and 503. With 500 or 502 nobody
-// knows whether a change was carried out.
+// code decides, whatever the status: "refusal" stands for 400 401 403 404 409 422 429 500 502 and 503.
 //
 //	read    VPCs, KubernetesVersions, FindClusters, Kubeconfig, Job, Instances, Instance
 //	change  CreateVPC, CreateNetwork, CreateCluster, ScaleCluster, UpgradeCluster, DeleteCluster
@@ -24,49 +23,40 @@ import (
 //	verify  POST /mfa/verify-otp, likewise
 //	send    POST /mfa/send-otp, likewise; its success needs no body
 //
-// FindClusters calls an endpoint that portals need not have: there 404, whatever the code, and "not found" are
-// "unsupported". A code about the token makes the client log in and try once more; these faults strike that as well.
+// FindClusters calls an endpoint that portals need not have: there every answer but a list, and but a refusal by the
+// rate limit, is "unsupported". A code about the token makes the client log in and try once more; these faults strike that as well.
 const refusals = `
                                  read          change        quiet         open          login         verify        send
 INVALID_PARAMETER refusal        invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
-INVALID_PARAMETER 500            invalid       unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
 INVALID_TOKEN refusal            unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
 INVALID_TOKEN 429                rate-limited  rate-limited  rate-limited  unauthorized  unauthorized  unauthorized  unauthorized
-INVALID_TOKEN 500                unauthorized  unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
 MFA_REQUIRED refusal             unauthorized  unauthorized  unauthorized  mfa-required  mfa-required  mfa-required  mfa-required
 MFA_REQUIRED 429                 rate-limited  rate-limited  rate-limited  mfa-required  mfa-required  mfa-required  mfa-required
-MFA_REQUIRED 500                 unauthorized  unknown       unknown       unknown       mfa-required  mfa-required  mfa-required
-RESOURCE_NOT_FOUND refusal       not-found     not-found     not-found     not-found     unauthorized  unauthorized  unauthorized
-RESOURCE_NOT_FOUND 500           not-found     unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
+RESOURCE_NOT_FOUND refusal       not-found     not-found     not-found     not-found     not-portal    not-portal    not-portal
 RESOURCE_BUSY refusal            busy          busy          busy          busy          unavailable   unavailable   unavailable
-RESOURCE_BUSY 500                busy          unknown       unknown       unknown       unavailable   unavailable   unavailable
 QUOTA_EXCEEDED refusal           quota         quota         quota         quota         unauthorized  unauthorized  unauthorized
-QUOTA_EXCEEDED 500               quota         unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
 INSUFFICIENT_CAPACITY refusal    capacity      capacity      capacity      capacity      unavailable   unavailable   unavailable
-INSUFFICIENT_CAPACITY 500        capacity      unknown       unknown       unknown       unavailable   unavailable   unavailable
 RATE_LIMITED refusal             rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
-RATE_LIMITED 500                 rate-limited  unknown       unknown       unknown       rate-limited  rate-limited  rate-limited
 OPERATION_NOT_ALLOWED refusal    not-allowed   not-allowed   not-allowed   not-allowed   unauthorized  unauthorized  unauthorized
-OPERATION_NOT_ALLOWED 500        not-allowed   unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
 `
 
 // statuses: with a code that the specification does not list, the status decides.
 const statuses = `
                                  read          change        quiet         open          login         verify        send
-302                              invalid       unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
+302                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
 400                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
 402                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 403                              forbidden     forbidden     forbidden     forbidden     unauthorized  unauthorized  unauthorized
-404                              not-found     not-found     not-found     not-found     unauthorized  unauthorized  unauthorized
-405                              unsupported   unsupported   unsupported   unsupported   unauthorized  unauthorized  unauthorized
+404                              not-found     not-found     not-found     not-found     not-portal    not-portal    not-portal
+405                              unsupported   unsupported   unsupported   unsupported   not-portal    not-portal    not-portal
 408                              unavailable   unavailable   unavailable   unavailable   unavailable   unavailable   unavailable
 409                              not-allowed   not-allowed   not-allowed   not-allowed   unauthorized  unauthorized  unauthorized
 418                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 422                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
 429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
 500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
-501                              unsupported   unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
+501                              unsupported   unknown       unknown       unknown       not-portal    not-portal    not-portal
 502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 503                              unavailable   unavailable   unavailable   unavailable   unavailable   unavailable   unavailable
 504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
@@ -76,12 +66,12 @@ const statuses = `
 // status still decides, but only 401 and 429 say that a change was not carried out: a proxy sends the rest as well.
 const pages = `
                                  read          change        quiet         open          login         verify        send
-400                              invalid       unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
+400                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
 401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
-403                              forbidden     unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
-404                              not-found     unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
-409                              not-allowed   unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
-422                              invalid       unknown       unknown       unknown       unauthorized  unauthorized  unauthorized
+403                              forbidden     unknown       unknown       unknown       not-portal    not-portal    not-portal
+404                              not-found     unknown       unknown       unknown       not-portal    not-portal    not-portal
+409                              not-allowed   unknown       unknown       unknown       not-portal    not-portal    not-portal
+422                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
 429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
 500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
@@ -98,9 +88,9 @@ too late, after the work         unavailable   unknown       unknown       unkno
 cut before the work              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 cut after the work               unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 500 after the work               unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
-success as a page                unavailable   unknown       ok            ok            unauthorized  unauthorized  ok
-success, truncated               unavailable   unknown       ok            ok            unauthorized  unauthorized  ok
-success, empty                   unavailable   unknown       ok            ok            unauthorized  unauthorized  ok
+success as a page                unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, truncated               unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, empty                   unavailable   unknown       ok            ok            not-portal    not-portal    ok
 success, interrupted             unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 token revoked once               ok            ok            ok            ok            ok            unauthorized  unauthorized
 token revoked every time         unauthorized  unauthorized  unauthorized  ok            ok            unauthorized  unauthorized
@@ -189,7 +179,7 @@ func allRows(t *testing.T) []row {
 // refusal with a listed code, for each of the statuses that a row stands for.
 func refusal(name string) (faults []emulator.Fault) {
 	code, with, _ := strings.Cut(name, " ")
-	paired := map[string][]int{"refusal": {400, 401, 403, 404, 409, 422, 429, 503}, "429": {429}, "500": {500, 502}}[with]
+	paired := map[string][]int{"refusal": {400, 401, 403, 404, 409, 422, 429, 500, 502, 503}, "429": {429}}[with]
 	for _, status := range paired {
 		if with == "refusal" && status == 429 && (code == emulator.CodeInvalidToken || code == emulator.CodeMFARequired) {
 			continue // has a row of its own: the gate closes before the second try

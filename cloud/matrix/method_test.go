@@ -16,7 +16,7 @@ type method struct {
 	verb   string
 	path   string // of its endpoint
 	call   func(context.Context, *scene) error
-	absent string // class when the portal does not have the endpoint; "": not-found
+	absent string // class of every answer that is not understood; "": as the table says
 	ahead  string // class when the portal's clock is ahead; "": as the table says
 }
 
@@ -85,6 +85,10 @@ var methods = []method{
 	}},
 
 	{name: "UserID: login", group: "login", verb: "POST", path: "/login", call: userID},
+	{name: "Login", group: "login", verb: "POST", path: "/login", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.Login(ctx)
+		return err
+	}},
 	{name: "UserID: send-otp", group: "send", verb: "POST", path: "/mfa/send-otp", call: userID},
 	{name: "UserID: verify-otp", group: "verify", verb: "POST", path: "/mfa/verify-otp", call: userID},
 }
@@ -145,5 +149,6 @@ var classes = []struct {
 	{"rate-limited", cloud.IsRateLimited},
 	{"unavailable", cloud.IsUnavailable},
 	{"unsupported", cloud.IsUnsupported},
+	{"not-portal", cloud.IsNotPortal},
 	{"unknown", cloud.IsUnknownOutcome},
 }

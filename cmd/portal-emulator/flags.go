@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 )
 
 // Secrets come from files or from these variables, never from flags, which every process on the machine can read.
@@ -33,14 +34,18 @@ type flags struct {
 	durations                   map[string]string
 	victimOrder, upgradeStyle   string
 	faultsFile, shapesFile      string
+	profile                     string
 	journal                     string
 	passwordGiven               bool
 
 	base emulator.Options // what flags set directly
+	set  *pflag.FlagSet
 }
 
 func (f *flags) bind(set *pflag.FlagSet) {
 	o := &f.base
+	f.set = set
+	set.StringVar(&f.profile, "profile", "", "a portal as data: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
 	set.StringVar(&f.listen, "listen", "127.0.0.1:8443", "address of the API, TLS only; port 0 takes a free one")
 	set.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8444", "loopback address of the admin listener, plain HTTP; empty turns it off")
 	set.StringVar(&f.caFile, "ca-file", "", "write the CA certificate that clients have to trust to this `file`")
@@ -87,17 +92,22 @@ func defaultVersions() (names []string) {
 
 // options are what the flags and the files they name ask for.
 func (f *flags) options() (emulator.Options, error) {
-	opts := f.base
-	opts.VictimOrder = emulator.VictimOrder(f.victimOrder)
-	opts.UpgradeStyle = emulator.UpgradeStyle(f.upgradeStyle)
-	for _, v := range f.versions {
-		opts.Versions = append(opts.Versions, emulator.Version{SemanticVersion: v})
+	if err := f.applyProfile(); err != nil {
+		return f.base, err
 	}
+	opts := f.base
+	f.setChoices(&opts)
 	if err := f.readUsers(&opts); err != nil {
 		return opts, err
 	}
+	if len(f.vpcs) > 0 {
+		opts.VPCs = nil
+	}
 	for _, name := range f.vpcs {
-		opts.VPCs = append(opts.VPCs, emulator.VPC{Name: name, Account: opts.Users[0].Account})
+		opts.VPCs = append(opts.VPCs, emulator.VPC{Name: name})
+	}
+	for i := range opts.VPCs {
+		opts.VPCs[i].Account = opts.Users[0].Account
 	}
 	if err := setDurations(&opts.Durations, f.durations); err != nil {
 		return opts, err
@@ -107,21 +117,72 @@ func (f *flags) options() (emulator.Options, error) {
 			return opts, err
 		}
 	}
+	return opts, f.readFaults(&opts)
+}
+
+// setChoices sets what is a flag of another type than the option, unless a profile has set it.
+func (f *flags) setChoices(opts *emulator.Options) {
+	if opts.VictimOrder == "" || f.set.Changed("victim-order") {
+		opts.VictimOrder = emulator.VictimOrder(f.victimOrder)
+	}
+	if opts.UpgradeStyle == "" || f.set.Changed("upgrade-style") {
+		opts.UpgradeStyle = emulator.UpgradeStyle(f.upgradeStyle)
+	}
+	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
+		opts.Versions = nil
+		for _, v := range f.versions {
+			opts.Versions = append(opts.Versions, emulator.Version{SemanticVersion: v})
+		}
+	}
+}
+
+// readFaults arms what the faults file says, beside the faults of the profile.
+func (f *flags) readFaults(opts *emulator.Options) error {
 	if f.faultsFile == "" {
-		return opts, nil
+		return nil
 	}
 	content, err := os.ReadFile(f.faultsFile)
 	if err != nil {
-		return opts, err
+		return err
 	}
+	var faults []emulator.Fault
 	content, err = yaml.YAMLToJSONStrict(content)
 	if err == nil {
-		opts.Faults, err = emulator.ParseFaults(content)
+		faults, err = emulator.ParseFaults(content)
 	}
 	if err != nil {
-		return opts, fmt.Errorf("%s: %w", f.faultsFile, err)
+		return fmt.Errorf("%s: %w", f.faultsFile, err)
 	}
-	return opts, nil
+	opts.Faults = append(opts.Faults, faults...)
+	return nil
+}
+
+// applyProfile sets what the profile says, and then again what the command line says.
+func (f *flags) applyProfile() error {
+	if f.profile == "" {
+		return nil
+	}
+	p, err := profile.Load(f.profile)
+	if err != nil {
+		return err
+	}
+	given := map[string]string{}
+	f.set.Visit(func(flag *pflag.Flag) { given[flag.Name] = flag.Value.String() })
+	p.Apply(&f.base)
+	for _, name := range direct {
+		if value, changed := given[name]; changed {
+			if err := f.set.Set(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// direct are the flags that set options which a profile sets as well.
+var direct = []string{
+	"base-path", "provider-ids", "reuse-node-names", "min-workers", "max-workers", "max-clusters", "volumes-per-cluster", "rate-limit",
+	"rate-burst", "token-lifetime", "clock-skew", "list-clusters",
 }
 
 // userEntry is a user in the users file.

@@ -17,6 +17,10 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
 // output is what the command writes while it runs.
@@ -217,6 +221,39 @@ func TestWrongFlags(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out.String(), "canary") {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// TestProfile: a profile is the base, and what the command line says wins over it.
+func TestProfile(t *testing.T) {
+	options := func(args ...string) (emulator.Options, error) {
+		var f flags
+		set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		f.bind(set)
+		if err := set.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		return f.options()
+	}
+	o, err := options("--profile", "quirky", "--base-path", "/other", "--upgrade-style", "replace", "--job-duration", "create=7s", "--vpc", "mine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.BasePath != "/other" || o.UpgradeStyle != emulator.UpgradeReplace || o.Durations.Create != 7*time.Second || o.VPCs[0].Name != "mine" {
+		t.Errorf("the command line does not win: %+v", o)
+	}
+	if o.Shapes.CreatedID != emulator.IDDeep || o.VictimOrder != emulator.VictimsRandom || len(o.Versions) != 4 || !o.ProviderIDs {
+		t.Errorf("the profile is not applied: %+v", o)
+	}
+	if o, err = options("--profile", "small-tier", "--rate-limit", "90"); err != nil || o.RateLimit != (emulator.RateLimit{PerMinute: 90, Burst: 10}) {
+		t.Errorf("%+v, %v", o.RateLimit, err)
+	}
+	faults := write(t, "faults.yaml", "- {path: /login, status: 503}")
+	if o, err = options("--profile", "slow", "--faults", faults); err != nil || len(o.Faults) != 2 {
+		t.Errorf("%+v, %v", o.Faults, err)
+	}
+	if _, err = options("--profile", "strange"); err == nil {
+		t.Error("an unknown profile is accepted")
 	}
 }
 

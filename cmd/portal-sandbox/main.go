@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/go-logr/logr"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox/demo"
 )
@@ -48,6 +50,7 @@ type flags struct {
 	jobDuration time.Duration
 	victimOrder string
 	upgrade     string
+	profile     string
 }
 
 func command() *cobra.Command {
@@ -64,36 +67,56 @@ func command() *cobra.Command {
 		Short: "Take a cluster through its life in a sandbox: create, scale, upgrade, roll out, delete a Machine, delete",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !cmd.Flags().Changed(victimOrder) {
+			if f.victimOrder == "" {
 				f.victimOrder = string(emulator.VictimsRandom) // a portal may remove any
 			}
-			return demo.Run(cmd.Context(), f.options(), cmd.OutOrStdout())
+			options, err := f.options()
+			if err != nil {
+				return err
+			}
+			return demo.Run(cmd.Context(), options, cmd.OutOrStdout())
 		},
 	})
 	set := root.PersistentFlags()
 	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which then stay (default a temporary one)")
 	set.StringVar(&f.sandbox.PortalAddress, "portal-listen", "", "address of the portal, TLS only (default a free port of 127.0.0.1)")
 	set.DurationVar(&f.jobDuration, "job-duration", 0, "how long the portal's create, scale, upgrade and delete jobs take at least (default 5 to 10 s)")
-	set.StringVar(&f.victimOrder, victimOrder, string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random (random in the demo)")
+	set.StringVar(&f.profile, "profile", "", "the portal as data: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
+	set.StringVar(&f.victimOrder, victimOrder, "", "workers that a scale-down removes first: newest, oldest or random (default random in the demo, else the profile's or newest)")
 	set.Int64Var(&f.sandbox.Portal.Seed, "seed", 0, "seed of what the portal does at random, such as whom to remove (default a new one, printed)")
-	set.StringVar(&f.upgrade, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
+	set.StringVar(&f.upgrade, "upgrade-style", "", "what an upgrade does to each node: in-place, recreate, replace or surge (default the profile's, or in-place)")
 	set.BoolVar(&f.sandbox.Portal.ProviderIDs, "provider-ids", false, "give nodes a providerID")
 	set.StringSliceVar(&f.sandbox.ManagerArgs, "manager-arg", nil, "further flag of the provider's manager, such as -v=4 (repeatable)")
 	return root
 }
 
-func (f *flags) options() sandbox.Options {
+func (f *flags) options() (sandbox.Options, error) {
 	options := f.sandbox
-	options.Portal.VictimOrder = emulator.VictimOrder(f.victimOrder)
-	options.Portal.UpgradeStyle = emulator.UpgradeStyle(f.upgrade)
+	if f.profile != "" {
+		p, err := profile.Load(f.profile)
+		if err != nil {
+			return options, err
+		}
+		p.Apply(&options.Portal)
+		options.Portal.ProviderIDs = options.Portal.ProviderIDs || f.sandbox.Portal.ProviderIDs
+	}
+	if f.victimOrder != "" {
+		options.Portal.VictimOrder = emulator.VictimOrder(f.victimOrder)
+	}
+	if f.upgrade != "" {
+		options.Portal.UpgradeStyle = emulator.UpgradeStyle(f.upgrade)
+	}
 	if d := f.jobDuration; d != 0 {
 		options.Portal.Durations = emulator.Durations{Create: d, Scale: d, Upgrade: d, Delete: d}
 	}
-	return options
+	return options, nil
 }
 
 func (f *flags) stayUp(cmd *cobra.Command) error {
-	options := f.options()
+	options, err := f.options()
+	if err != nil {
+		return err
+	}
 	options.Out = cmd.OutOrStdout()
 	s, err := sandbox.Start(cmd.Context(), options)
 	if err != nil {

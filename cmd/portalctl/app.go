@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell of every request to the portal")
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	root.AddCommand(
-		a.loginCommand(), a.identityCommand(), a.passwordCommand(), a.mfaCommand(),
+		a.loginCommand(), a.doctorCommand(), a.identityCommand(), a.passwordCommand(), a.mfaCommand(),
 		a.versionsCommand(), a.vpcsCommand(), a.networksCommand(), a.clustersCommand(),
 		a.jobsCommand(), a.instancesCommand(), a.volumesCommand(), a.versionCommand(),
 	)

@@ -53,7 +53,7 @@ func (a *app) clustersCreate() *cobra.Command {
 	f.StringVar(&r.ServiceOfferingID, "service-offering-id", "", "service offering of the nodes (serviceOfferingId)")
 	f.IntVar(&r.Size, "size", 0, "number of worker nodes")
 	f.IntVar(&r.ControlNodes, "control-nodes", 3, "number of control nodes; 3 for high availability (controlNodes)")
-	f.StringVar(&r.VPCID, "vpc-id", "", "VPC that holds the network; 'portalctl vpcs' lists them (vpcId)")
+	f.StringVar(&r.VPCID, "vpc-id", "", "VPC that holds the network; 'portalctl vpcs list' lists them (vpcId)")
 	f.StringVar(&r.NetworkID, "network-id", "", "network or tier for the nodes; 'portalctl networks create' makes one (networkId)")
 	f.StringVar(&r.SSHKeyPair, "ssh-key-pair", "", "name of an SSH key pair (sshKeyPair)")
 	choice.bind(cmd)
@@ -70,12 +70,12 @@ func (a *app) createCluster(ctx context.Context, client *cloud.Client, r cloud.C
 	}
 	began := time.Now()
 	return a.operate(ctx, client, operation{
-		kind:    "create",
-		what:    "create of cluster " + r.Name,
-		call:    func(ctx context.Context) (cloud.Job, error) { return client.CreateCluster(ctx, r) },
-		lost:    func(ctx context.Context) string { return lostCluster(ctx, client, r.Name, began) },
-		needsID: true,
-		undone:  fmt.Sprintf("A record of cluster %s may remain at the portal: before you create it again, look for it there", r.Name),
+		kind:  "create",
+		what:  "create of cluster " + r.Name,
+		call:  func(ctx context.Context) (cloud.Job, error) { return client.CreateCluster(ctx, r) },
+		lost:  func(ctx context.Context) string { return lostCluster(ctx, client, r.Name, began) },
+		makes: cloud.KindCluster, name: r.Name,
+		undone: fmt.Sprintf("A record of cluster %s may remain at the portal: before you create it again, look for it there", r.Name),
 	}, w)
 }
 

@@ -110,7 +110,7 @@ func (a *app) open(ctx context.Context, config cloud.Config) (*cloud.Client, err
 		return client, nil
 	}
 	client.Close()
-	if !isCodeRefused(err) {
+	if !cloud.IsCodeRefused(err) {
 		return nil, err
 	}
 	next := time.Now().Truncate(otpStep).Add(otpStep)

@@ -160,6 +160,17 @@ func (r *result) says(words ...string) *result {
 	return r
 }
 
+// saysNot checks what people are not told.
+func (r *result) saysNot(words ...string) *result {
+	r.t.Helper()
+	for _, word := range words {
+		if strings.Contains(r.err, word) {
+			r.t.Errorf("portalctl %q says %q:\n%s", r.args, word, r.err)
+		}
+	}
+	return r
+}
+
 // shows checks standard output.
 func (r *result) shows(words ...string) *result {
 	r.t.Helper()

@@ -83,10 +83,14 @@ var rules = []struct {
 }{
 	{cloud.IsUnknownOutcome, exitUnknown, "look whether it has happened before you run the command again"},
 	{isInterrupted, exitInterrupted, ""},
-	{isConfiguration, exitUsage, "correct --url, --email, --ca-file, or the password or seed in the environment"},
+	{isConfiguration, exitUsage, ""}, // the error names the setting
 	{isUnsent, exitUsage, ""},
-	{isNoPortal, exitUnreachable, "compare --url: what answers there has no login as the portal has it; a path may be missing"},
-	{isCodeRefused, exitCredentials, "a one-time code counts once and for half a minute: wait for the next one; if it is " +
+	{isUnreadableToken, exitUnreachable, "the portal answers the one-time code in a form that this program does not know: " +
+		"report it, with the output of 'portalctl doctor'"},
+	{cloud.IsNotPortal, exitUnreachable, "compare --url: what answers there has no login as the portal has it; a path may be missing"},
+	{cloud.IsTokenRefused, exitCredentials, "the login works, and the portal refuses the token that it has just issued: tell the portal's " +
+		"support"},
+	{cloud.IsCodeRefused, exitCredentials, "a one-time code counts once and for half a minute: wait for the next one; if it is " +
 		"refused again, compare the seed, and this machine's clock"},
 	{cloud.IsMFARequired, exitCredentials, "set PORTAL_TOTP_SEED, run the command at a terminal to be asked for the code, or " +
 		"use a portal user without MFA"},
@@ -102,7 +106,10 @@ var rules = []struct {
 	{cloud.IsNotAllowed, exitRefused, "its state forbids that now"},
 	{cloud.IsUnsupported, exitRefused, "this portal does not have the endpoint"},
 	{cloud.IsInvalid, exitRefused, ""},
-	{isSilent, exitUnreachable, "compare --url and, if the certificate is the trouble, --ca-file; then try again"},
+	{cloud.IsProxyCredentials, exitUnreachable, "the proxy between this machine and the portal asks for credentials: give them in HTTPS_PROXY, " +
+		"or except the portal with NO_PROXY"},
+	{cloud.IsUntrusted, exitUnreachable, "give the PEM file of the portal's authority with --ca-file or " + caFileVariable},
+	{isSilent, exitUnreachable, "compare --url, and try again"},
 	{cloud.IsUnavailable, exitUnreachable, "try again; if it lasts, give the portal's support the time and the request id"},
 }
 
@@ -128,18 +135,30 @@ func isUnsent(err error) bool {
 	return cloud.IsInvalid(err) && errors.As(err, &e) && e.Endpoint == "" && e.Status == 0
 }
 
+// settings are where a user of this program sets what the client's configuration holds.
+var settings = map[string]string{
+	"baseURL": "--url", "email": "--email", "password": "the password", "caBundle": "--ca-file", "totpSeed": seedVariable,
+}
+
+// named is the error in the words of the command line.
+func named(err error) error {
+	var e *cloud.Error
+	if isConfiguration(err) && errors.As(err, &e) {
+		return fmt.Errorf("%s %s", settings[e.Field], e.Message)
+	}
+	return err
+}
+
 // isConfiguration: refused by the client for what it was made with.
 func isConfiguration(err error) bool {
 	var e *cloud.Error
-	return isUnsent(err) && errors.As(err, &e) &&
-		slices.Contains([]string{"baseURL", "email", "password", "caBundle", "totpSeed"}, e.Field)
+	return isUnsent(err) && errors.As(err, &e) && settings[e.Field] != ""
 }
 
-// isNoPortal: the login was answered, but neither with a token nor with a refusal of what was sent.
-func isNoPortal(err error) bool {
+// isUnreadableToken: the portal took the one-time code, and its answer has no token that the client can find.
+func isUnreadableToken(err error) bool {
 	var e *cloud.Error
-	return cloud.IsUnauthorized(err) && errors.As(err, &e) && e.Endpoint == "POST /login" && e.Status != 0 &&
-		!slices.Contains([]int{400, 401, 403, 422}, e.Status)
+	return cloud.IsNotPortal(err) && errors.As(err, &e) && strings.Contains(e.Endpoint, "/mfa/") && e.Status < 300
 }
 
 // isSilent: there was no answer at all.
@@ -148,18 +167,13 @@ func isSilent(err error) bool {
 	return cloud.IsUnavailable(err) && errors.As(err, &e) && e.Status == 0
 }
 
-func isCodeRefused(err error) bool {
-	var e *cloud.Error
-	return cloud.IsUnauthorized(err) && errors.As(err, &e) && strings.Contains(e.Endpoint, "/mfa/")
-}
-
 // report tells what failed and what to do, and gives the exit code.
 func (a *app) report(err error) exitCode {
 	code, advice := explain(err)
 	if code == exitInterrupted && isInterrupted(err) {
 		err = errors.New("interrupted; nothing was changed") // what changes something is not called off
 	}
-	a.say("Error: %v", err)
+	a.say("Error: %v", named(err))
 	var e *cloud.Error
 	if errors.As(err, &e) && e.RequestID != "" {
 		a.say("Request id, for the portal's support: %s", e.RequestID)

@@ -39,7 +39,7 @@ func TestExitCodes(t *testing.T) {
 			at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 				test.fault.Path = "/vpcs"
 				d.inject(test.fault)
-				d.run("vpcs", "-v").exits(test.code).says(test.says, "Error: GET /vpcs")
+				d.run("vpcs", "list", "-v").exits(test.code).says(test.says, "Error: GET /vpcs")
 			})
 		})
 	}
@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 func TestRateLimitIsWaitedFor(t *testing.T) {
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/vpcs", Code: "RATE_LIMITED", RetryAfter: 9 * time.Second, Count: 1})
-		d.run("vpcs", "-v").exits(exitOK).says("429 RATE_LIMITED", "after waiting")
+		d.run("vpcs", "list", "-v").exits(exitOK).says("429 RATE_LIMITED", "after waiting")
 	})
 }
 

@@ -75,7 +75,7 @@ func TestIdentityRefusesWhatCannotBe(t *testing.T) {
 		if err := os.WriteFile(ca, []byte("no certificate"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		d.with(caFileVariable, ca).run("identity").exits(exitUsage).says("caBundle")
+		d.with(caFileVariable, ca).run("identity").exits(exitUsage).says("--ca-file")
 		d.with(urlVariable, "http://portal.example").run("identity").exits(exitUsage).says("https")
 		d.with(seedVariable, "canary!").run("identity").exits(exitUsage)
 	})

@@ -98,6 +98,11 @@ func recordOf(job cloud.Job) jobRecord {
 
 func (a *app) printJob(job cloud.Job) error {
 	id, _ := job.ResultID()
+	return a.printResult(job, id)
+}
+
+// printResult prints a job whose created resource is known.
+func (a *app) printResult(job cloud.Job, id string) error {
 	trouble := ""
 	if job.Error != nil {
 		trouble = job.Error.Error()

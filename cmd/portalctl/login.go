@@ -22,57 +22,75 @@ role, MFA and the token's life. The token is neither shown nor kept.`,
 	}
 }
 
+// login asks the client what the provider asks it, over the same connection.
 func (a *app) login(ctx context.Context) error {
 	config, err := a.credentials(ctx)
 	if err != nil {
 		return err
 	}
-	watch := newWitness(a.transport, config.CABundle)
-	config.Transport = watch
 	client, err := a.open(ctx, config)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	if _, err := client.UserID(ctx); err != nil {
+	login, err := client.Login(ctx)
+	if err != nil {
 		return err
 	}
 	// Any request shows whether the token is taken. A role that may not list versions has a good token all the same.
 	if _, err := client.KubernetesVersions(ctx); err != nil && !cloud.IsForbidden(err) {
 		return err
 	}
-	return a.printLogin(config, watch)
+	return a.printLogin(config, login)
 }
 
-func (a *app) printLogin(config cloud.Config, watch *witness) error {
-	watch.mu.Lock()
-	defer watch.mu.Unlock()
-	value := struct {
-		loginRecord
-		TokenExpires *time.Time `json:"tokenExpires,omitempty"` // the portal's clock
-	}{loginRecord: watch.login}
-	life := "not told; 8h by the portal's specification"
-	if !watch.expires.IsZero() {
-		utc := watch.expires.UTC()
+// loginRecord is what a login gives (specification, "Login result"), but for the token.
+type loginRecord struct {
+	User         userRecord `json:"user"`
+	MFARequired  bool       `json:"mfaRequired"`
+	TokenExpires *time.Time `json:"tokenExpires,omitempty"` // the portal's clock
+}
+
+type userRecord struct {
+	ID    string `json:"id"`
+	Email string `json:"email"`
+	Role  string `json:"role"`
+}
+
+func (a *app) printLogin(config cloud.Config, login cloud.Login) error {
+	value := loginRecord{User: userRecord{login.UserID, login.Email, login.Role}, MFARequired: login.MFARequired}
+	if !login.Expires.IsZero() {
+		utc := login.Expires.UTC()
 		value.TokenExpires = &utc
-		life = "until " + utc.Format(time.RFC3339)
-		if !watch.issued.IsZero() {
-			life = "for " + watch.expires.Sub(watch.issued).String() + ", " + life
-		}
-	}
-	mfa := "off"
-	switch {
-	case value.MFARequired && config.TOTPSeed != "":
-		mfa = "on; the code was made from " + seedVariable
-	case value.MFARequired:
-		mfa = "on; the provider needs the seed (" + seedVariable + "), since nobody can type its codes"
 	}
 	return a.print(value, table{rows: [][]string{
 		{"Portal", config.BaseURL},
 		{"E-mail", value.User.Email},
 		{"User id", value.User.ID},
 		{"Role", value.User.Role},
-		{"MFA", mfa},
-		{"Token", "accepted, valid " + life},
+		{"MFA", mfaState(config, login)},
+		{"Token", "accepted, valid " + tokenLife(login)},
 	}})
+}
+
+func mfaState(config cloud.Config, login cloud.Login) string {
+	switch {
+	case !login.MFARequired:
+		return "off"
+	case config.TOTPSeed != "":
+		return "on; the code was made from " + seedVariable
+	}
+	return "on; the provider needs the seed (" + seedVariable + "), since nobody can type its codes"
+}
+
+// tokenLife says how long the token lives, by the portal's clock.
+func tokenLife(login cloud.Login) string {
+	if login.Expires.IsZero() {
+		return "not told; 8h by the portal's specification"
+	}
+	life := "until " + login.Expires.UTC().Format(time.RFC3339)
+	if !login.Issued.IsZero() {
+		life = "for " + login.Expires.Sub(login.Issued).String() + ", " + life
+	}
+	return life
 }

@@ -100,7 +100,7 @@ func TestLoginFailures(t *testing.T) {
 		d.with(urlVariable, "http://portal.example").run("login").exits(exitUsage).says("https://")
 		d.with(urlVariable, "https://portal.example/api/v9").run("login").exits(exitUnreachable).says("compare --url")
 		d.with(caFileVariable, filepath.Join(t.TempDir(), "none")).run("login").exits(exitUsage).says("CA file")
-		d.with(seedVariable, "canary-not-base32!").run("login").exits(exitUsage).says("totpSeed")
+		d.with(seedVariable, "canary-not-base32!").run("login").exits(exitUsage).says(seedVariable + " is not base32")
 		if n := d.calls("POST", "/login"); n != 1 {
 			t.Errorf("%d logins reached the portal, want 1", n)
 		}
@@ -108,6 +108,22 @@ func TestLoginFailures(t *testing.T) {
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/login", Body: emulator.BodyHTML})
 		d.run("login").exits(exitUnreachable).says("compare --url")
+	})
+	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/login", Status: 407, Body: emulator.BodyHTML})
+		d.run("login").exits(exitUnreachable).says("the proxy asks for credentials", "HTTPS_PROXY").saysNot("--url")
+	})
+	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
+		d.with(passwordVariable, "wrong").run("login").exits(exitCredentials).says("INVALID_CREDENTIALS").saysNot("redacted", "e-mail or")
+		ca := filepath.Join(t.TempDir(), "ca.crt")
+		if err := os.WriteFile(ca, []byte("no PEM"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d.with(caFileVariable, ca).run("login").exits(exitUsage).says("--ca-file holds no PEM certificate").saysNot("caBundle")
+	})
+	at(t, mfaUser(), func(_ *testing.T, d *desk) {
+		d.inject(emulator.Fault{Path: "/mfa/verify-otp", Body: emulator.BodyEmpty})
+		d.with(seedVariable, canarySeed).run("login").exits(exitUnreachable).says("report it").saysNot("clock", "seed", "--url")
 	})
 }
 
@@ -131,7 +147,7 @@ func TestTrust(t *testing.T) {
 	}
 	run(ca, "login").exits(exitOK).shows("Administrator", "valid for 8h0m0s")
 	run(ca, "versions").exits(exitOK).shows("v1.36.3")
-	run("", "login").exits(exitUnreachable).says("trusted authority", "--ca-file")
+	run("", "login").exits(exitUnreachable).says("trusted authority", "--ca-file").saysNot("caBundle")
 	d.portal.Close()
 	run(ca, "versions").exits(exitUnreachable).says("refused the connection")
 }

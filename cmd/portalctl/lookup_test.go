@@ -18,19 +18,19 @@ import (
 func TestLists(t *testing.T) {
 	vpcs := []emulator.VPC{{ID: "vpc-1", Name: "default"}, {ID: "vpc-2", Name: "prod\x1b[2Juction", CIDR: "10.0.0.0/8"}}
 	at(t, emulator.Options{VPCs: vpcs}, func(t *testing.T, d *desk) {
-		d.run("vpcs").exits(exitOK).shows("ID      NAME            CIDR\n", "vpc-1   default         -\n", "vpc-2   prod[2Juction   10.0.0.0/8\n")
+		d.run("vpcs", "list").exits(exitOK).shows("ID      NAME            CIDR\n", "vpc-1   default         -\n", "vpc-2   prod[2Juction   10.0.0.0/8\n")
 		type list struct {
 			VPCs []struct{ ID, Name, CIDR string }
 		}
 		want := list{VPCs: []struct{ ID, Name, CIDR string }{{"vpc-1", "default", ""}}}
-		if diff := cmp.Diff(want, decode[list](d.run("vpcs", "--name", "default", "-o", "json").exits(exitOK))); diff != "" {
+		if diff := cmp.Diff(want, decode[list](d.run("vpcs", "list", "--name", "default", "-o", "json").exits(exitOK))); diff != "" {
 			t.Error(diff)
 		}
 		var got list
-		if err := yaml.Unmarshal([]byte(d.run("vpcs", "--name=default", "-oyaml").exits(exitOK).out), &got); err != nil || !cmp.Equal(got, want) {
+		if err := yaml.Unmarshal([]byte(d.run("vpcs", "list", "--name=default", "-oyaml").exits(exitOK).out), &got); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("YAML: %+v, %v", got, err)
 		}
-		if out := d.run("vpcs", "--name", "none", "-o", "json").exits(exitOK).out; strings.Join(strings.Fields(out), "") != `{"vpcs":[]}` {
+		if out := d.run("vpcs", "list", "--name", "none", "-o", "json").exits(exitOK).out; strings.Join(strings.Fields(out), "") != `{"vpcs":[]}` {
 			t.Errorf("no VPCs: %s", out)
 		}
 		versions := decode[struct{ Versions []map[string]string }](d.run("versions", "-o", "json").exits(exitOK)).Versions
@@ -91,7 +91,7 @@ func TestPickVersion(t *testing.T) {
 func TestUsage(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		for _, line := range []string{
-			"bogus", "clusters", "clusters bogus", "vpcs bogus", "login now", "vpcs -o xml", "vpcs --no-such", "jobs get", "jobs get a b",
+			"bogus", "clusters", "clusters bogus", "vpcs bogus", "login now", "vpcs", "vpcs list -o xml", "vpcs list --no-such", "jobs get", "jobs get a b",
 			"clusters create --name a", "clusters scale id", "clusters scale id --size many", "clusters scale id --size -1",
 			"clusters upgrade id", "clusters upgrade id --version v1.36.3 --kubernetes-version-id x", "networks create",
 			"networks create --cidr 10.1.0.0", "vpcs create", "clusters delete id", "volumes delete id", "mfa disable portal",
@@ -135,7 +135,7 @@ func TestHelpAndCompletion(t *testing.T) {
 			d.run("completion", shell).exits(exitOK).shows("portalctl")
 		}
 		d.run("__complete", "clusters", "").exits(exitOK).shows("upgrade", "scale")
-		d.run("__complete", "vpcs", "-o", "").exits(exitOK).shows("yaml")
+		d.run("__complete", "vpcs", "list", "-o", "").exits(exitOK).shows("yaml")
 		d.run("version", "-o", "json").exits(exitOK).shows(`"version"`, "linux")
 	})
 }

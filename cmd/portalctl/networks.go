@@ -59,10 +59,10 @@ func (a *app) createNetwork(ctx context.Context, client *cloud.Client, request c
 	look := "look at the portal for a network with " + request.CIDR + " and use its id; the API cannot list networks. Running the " +
 		"command again may make a second one"
 	return a.operate(ctx, client, operation{
-		kind:    "network",
-		what:    "create of network " + request.CIDR,
-		call:    create,
-		lost:    func(context.Context) string { return look },
-		needsID: true,
+		kind:  "network",
+		what:  "create of network " + request.CIDR,
+		call:  create,
+		lost:  func(context.Context) string { return look },
+		makes: cloud.KindNetwork,
 	}, w)
 }

@@ -22,8 +22,9 @@ type operation struct {
 	call func(context.Context) (cloud.Job, error)
 	// lost is the advice when the outcome is not known. The operation may be slow about it: ask the portal, say.
 	lost func(context.Context) string
-	// needsID: a job that has succeeded without naming what it made leaves the outcome unknown.
-	needsID bool
+	// makes is what the operation creates; a job that has succeeded without its id leaves the outcome unknown.
+	makes cloud.Kind
+	name  string // that it is created with; "" if it has none
 	// undone is the advice to add when the job has failed.
 	undone string
 }
@@ -60,10 +61,11 @@ func (a *app) operate(ctx context.Context, client *cloud.Client, o operation, w 
 	if err := failed(job); err != nil {
 		return errors.Join(a.printJob(job), o.explained(ctx, err))
 	}
-	if _, ok := job.ResultID(); o.needsID && !ok {
+	id, ok := job.CreatedID(o.makes, o.name)
+	if o.makes != "" && !ok {
 		return o.explained(ctx, fmt.Errorf("job %s has succeeded, %w", job.ID, errNoID))
 	}
-	return a.printJob(job)
+	return a.printResult(job, id)
 }
 
 var errNoID = errors.New("but its result names no id")

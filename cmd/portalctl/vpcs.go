@@ -14,10 +14,14 @@ import (
 )
 
 func (a *app) vpcsCommand() *cobra.Command {
+	return group("vpcs", "Virtual private clouds", a.vpcsList(), a.vpcsCreate())
+}
+
+func (a *app) vpcsList() *cobra.Command {
 	var name string
 	cmd := &cobra.Command{
-		Use:   "vpcs",
-		Short: "List virtual private clouds, or create one",
+		Use:   "list",
+		Short: "List the VPCs of the account",
 		Args:  cobra.NoArgs,
 		RunE: a.runs(func(ctx context.Context, _ []string) error {
 			client, err := a.connect(ctx)
@@ -33,7 +37,6 @@ func (a *app) vpcsCommand() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "only those of this name")
-	cmd.AddCommand(a.vpcsCreate())
 	return cmd
 }
 
@@ -82,14 +85,14 @@ func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud
 	if len(there) > 0 {
 		return a.reuseVPC(request.Name, there)
 	}
-	look := "find out whether it is there now: portalctl vpcs --name '" + request.Name + "'. If it does not appear within some " +
+	look := "find out whether it is there now: portalctl vpcs list --name '" + request.Name + "'. If it does not appear within some " +
 		"minutes, run the command again"
 	return a.operate(ctx, client, operation{
-		kind:    "vpc",
-		what:    "create of VPC " + request.Name,
-		call:    func(ctx context.Context) (cloud.Job, error) { return client.CreateVPC(ctx, request) },
-		lost:    func(context.Context) string { return look },
-		needsID: true,
+		kind:  "vpc",
+		what:  "create of VPC " + request.Name,
+		call:  func(ctx context.Context) (cloud.Job, error) { return client.CreateVPC(ctx, request) },
+		lost:  func(context.Context) string { return look },
+		makes: cloud.KindVPC, name: request.Name,
 	}, w)
 }
 

@@ -175,7 +175,7 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 // follow looks at the job.
 func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	job, gone, o := m.look(ctx, op)
-	id, named := job.ResultID()
+	id, named := job.CreatedID(cloud.Kind(creations[op.Type].noun), op.Target)
 	switch {
 	case gone && m.Stranger(ctx):
 		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+

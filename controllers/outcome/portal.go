@@ -35,8 +35,14 @@ func classify(err error) Outcome {
 		return WaitFor(busyRetry, infrav1.PortalBusyReason, "another operation holds the portal cluster; waiting for it")
 	case cloud.IsMFARequired(err):
 		return is(infrav1.MFARequiredReason, "add key totpSeed to the identity Secret, or use a portal user without MFA")
+	case cloud.IsCodeRefused(err):
+		return is(infrav1.UnauthorizedReason, "check key totpSeed of the identity Secret, and the clocks of the manager and the portal")
+	case cloud.IsTokenRefused(err):
+		return is(infrav1.UnauthorizedReason, "report this to the portal's support: it refuses the token that it has just issued")
 	case cloud.IsUnauthorized(err):
 		return is(infrav1.UnauthorizedReason, "correct email and password in the identity Secret")
+	case cloud.IsNotPortal(err):
+		return is(infrav1.IdentityInvalidReason, "check baseURL in the identity Secret: what answers there does not speak the portal's API")
 	case cloud.IsForbidden(err):
 		return is(infrav1.ForbiddenReason, "give the portal user the right to do this, or use another user in the identity Secret")
 	case cloud.IsQuota(err):
@@ -47,6 +53,8 @@ func classify(err error) Outcome {
 		return is(infrav1.NotFoundReason, "check the identifier, and that it belongs to the account of the identity Secret")
 	case cloud.IsInvalid(err), cloud.IsNotAllowed(err):
 		return is(infrav1.RefusedReason, "change what the portal refuses")
+	case cloud.IsUntrusted(err):
+		return WaitFor(firstRetry, infrav1.PortalUnavailableReason, "%v; correct caBundle in the identity Secret", err)
 	case cloud.IsUnavailable(err):
 		return WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached or does not serve; trying again: %v", err)
 	}

@@ -94,7 +94,7 @@ func newPods(t *testing.T) *pods {
 	p := &pods{}
 	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*corev1.PodList) //nolint:errcheck // nothing else is listed
+			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*metav1.PartialObjectMetadataList) //nolint:errcheck // nothing else is listed
 			from, _ := strconv.Atoi(options.Continue)
 			if from == 0 {
 				p.looks++
@@ -103,11 +103,23 @@ func newPods(t *testing.T) *pods {
 				return p.err
 			}
 			to := min(from+1, len(p.all))
-			pods.Items, pods.Continue = p.all[from:to], ""
+			pods.Items, pods.Continue = nil, ""
+			for _, pod := range p.all[from:to] {
+				pods.Items = append(pods.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
+			}
 			if to < len(p.all) {
 				pods.Continue = strconv.Itoa(to)
 			}
 			return nil
+		},
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			for _, pod := range p.all {
+				if pod.Name == key.Name && pod.Annotations != nil {
+					pod.DeepCopyInto(obj.(*corev1.Pod)) //nolint:errcheck // nothing else is read
+					return nil
+				}
+			}
+			return fmt.Errorf("Pod %s is read, which may be evicted", key.Name)
 		},
 	})
 	return p

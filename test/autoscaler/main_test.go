@@ -26,8 +26,8 @@ const (
 	// in bin/.
 	binaryVariable = "CLUSTER_AUTOSCALER"
 
-	missing = "no cluster-autoscaler: build it from github.com/kubernetes/autoscaler, as docs/testing.md says, " +
-		"into bin/cluster-autoscaler, or set " + binaryVariable + " to its path"
+	missing = "no cluster-autoscaler: docs/testing.md says how to get it; put it at bin/cluster-autoscaler," +
+		" or set " + binaryVariable + " to its path"
 )
 
 var (

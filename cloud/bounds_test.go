@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWaitSeconds: past times mean now, nonsense means nothing, and an hour is the most.
+func TestWaitSeconds(t *testing.T) {
+	for _, test := range []struct {
+		seconds float64
+		want    time.Duration
+		says    bool
+	}{
+		{-1, 0, true}, {0, 0, true}, {1.5, 1500 * time.Millisecond, true}, {3599, 3599 * time.Second, true},
+		{3600, time.Hour, true}, {3601, time.Hour, true}, {math.NaN(), 0, false}, {math.Inf(1), time.Hour, true},
+	} {
+		if wait, says := waitSeconds(test.seconds); wait != test.want || says != test.says {
+			t.Errorf("%v s: %v, %v", test.seconds, wait, says)
+		}
+	}
+	for value, want := range map[string]bool{"0": true, "1": true, "-1": false, "": false, "many": false} {
+		if _, ok := headerNumber(http.Header{"X-Test": {value}}, "X-Test"); ok != want {
+			t.Errorf("%q is a number: %v", value, ok)
+		}
+	}
+}
+
+// TestBodyOfTheLargestSize is read; one byte more is too large.
+func TestBodyOfTheLargestSize(t *testing.T) {
+	for _, test := range []struct {
+		size  int
+		fails bool
+	}{{maxBody, false}, {maxBody + 1, true}} {
+		if _, err := readBounded(bytes.NewReader(make([]byte, test.size))); (err != nil) != test.fails {
+			t.Errorf("%d bytes: %v", test.size, err)
+		}
+	}
+	for status, ok := range map[int]bool{199: false, 200: true, 299: true, 300: false} {
+		if (&answer{status: status}).ok() != ok {
+			t.Errorf("status %d is a success: %v", status, !ok)
+		}
+	}
+}
+
+// TestWaitingClientGivesUp: a portal that refuses for ever is asked five times more.
+func TestWaitingClientGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-versions": always(429, ``)})
+		config := testConfig(portal)
+		config.Wait = true
+		if err := look(t, newClient(t, config)); !IsRateLimited(err) || portal.calls["/kubernetes-versions"] != 1+maxWaitedReplays {
+			t.Errorf("asked %d times: %v", portal.calls["/kubernetes-versions"], err)
+		}
+	})
+}
+
+// TestErrorsBeforeTheWireNameTheCall as well.
+func TestErrorsBeforeTheWireNameTheCall(t *testing.T) {
+	config := testConfig(newByPath(nil))
+	config.Governor = NewGovernor(GovernorOptions{Limit: 1, Burst: 1})
+	c := newClient(t, config)
+	_ = look(t, c)
+	if err := look(t, c); !IsRateLimited(err) || !strings.HasPrefix(err.Error(), "GET /kubernetes-versions: ") {
+		t.Error(err)
+	}
+}
+
+// TestUserAgent is ours unless the configuration says something else.
+func TestUserAgent(t *testing.T) {
+	for given, want := range map[string]string{"": defaultUserAgent, "mine/1": "mine/1"} {
+		seen := ""
+		config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
+			"/kubernetes-versions": func(r *http.Request) *http.Response { seen = r.UserAgent(); return respond(200, `{"versions":[]}`) },
+		}))
+		config.UserAgent = given
+		if err := look(t, newClient(t, config)); err != nil || seen != want {
+			t.Errorf("%q, want %q: %v", seen, want, err)
+		}
+	}
+}
+
+// TestTokenIsCheckedByADocumentedRead: when the undocumented question is refused like a token, the answer to a documented
+// one decides; and only then is there one.
+func TestTokenIsCheckedByADocumentedRead(t *testing.T) {
+	for _, test := range []struct {
+		question, read *http.Response
+		want           string
+		reads          int
+	}{
+		{respond(401, ``), respond(200, `{"versions":[]}`), "unsupported", 1},
+		{respond(403, `{"error":{"code":"MFA_REQUIRED"}}`), respond(403, `{"error":{"code":"FORBIDDEN"}}`), "unsupported", 1},
+		{respond(401, ``), respond(503, ``), "unavailable", 1},
+		{respond(401, ``), respond(429, ``), "rate limited", 1},
+		{respond(404, ``), respond(503, ``), "unsupported", 0},
+	} {
+		portal := newByPath(nil)
+		portal.serve = map[string]func(*http.Request) *http.Response{
+			"/kubernetes-clusters": func(*http.Request) *http.Response { return test.question },
+			"/kubernetes-versions": func(*http.Request) *http.Response { return test.read },
+		}
+		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
+		if got := which(t, err); got != test.want || portal.calls["/kubernetes-versions"] != test.reads {
+			t.Errorf("question %d, read %d: %q after %d reads, want %q", test.question.StatusCode, test.read.StatusCode, got,
+				portal.calls["/kubernetes-versions"], test.want)
+		}
+	}
+}
+
+// TestLoginBehindTheQuestion: a refusal of the login that the question needs is none of the question.
+func TestLoginBehindTheQuestion(t *testing.T) {
+	for login, want := range map[string]*http.Response{
+		"not portal": respond(200, `<html>`), "mfa": respond(403, `{"error":{"code":"MFA_REQUIRED"}}`), "unauthorized": respond(401, ``),
+	} {
+		first := true
+		portal := newByPath(nil)
+		portal.serve = map[string]func(*http.Request) *http.Response{
+			"/kubernetes-clusters": always(401, `{"error":{"code":"INVALID_TOKEN"}}`),
+			"/kubernetes-versions": always(401, `{"error":{"code":"INVALID_TOKEN"}}`),
+			"/login": func(*http.Request) *http.Response {
+				if first {
+					first = false
+					return respond(200, `{"token":"t","user":{"id":"u"}}`)
+				}
+				return want
+			},
+		}
+		_, err := newClient(t, testConfig(portal)).FindClusters(t.Context(), "n")
+		if got := which(t, err); got != login {
+			t.Errorf("%q, want %q: %v", got, login, err)
+		}
+	}
+}
+
+// TestFailedJobKeepsWhatItSays: a code without words, and words without a code.
+func TestFailedJobKeepsWhatItSays(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"status":"failed","error":{"code":"X"}}`:    "X",
+		`{"status":"failed","error":{"message":"m"}}`: "m",
+		`{"status":"failed","error":{}}`:              "the portal gave no reason",
+		`{"status":"failed"}`:                         "the portal gave no reason",
+	} {
+		job, ok := parseJob([]byte(body), nil)
+		if !ok || job.Error.Error() != want {
+			t.Errorf("%s: %v, want %q", body, job.Error, want)
+		}
+	}
+}
+
+// TestRefusedCodesPause: three in a row are free, then the pauses double up to their most.
+func TestRefusedCodesPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &secondFactor{}
+		for i, want := range []time.Duration{0, 0, 5, 10, 20, 40, 40, 40} {
+			err := f.count(&Error{Endpoint: routeVerifyOTP.String(), kind: kindUnauthorized})
+			var pause time.Duration
+			if at, ok := RetryAt(err); ok {
+				pause = time.Until(at)
+			}
+			if pause != want*time.Minute {
+				t.Errorf("refusal %d: pause of %v, want %v", i+1, pause, want*time.Minute)
+			}
+		}
+		if err := f.count(nil); err != nil || f.refusals != 0 {
+			t.Errorf("%d refusals after a success: %v", f.refusals, err)
+		}
+	})
+}
+
+// TestNoCodeIsSent that a person did not give: with an error, or empty.
+func TestNoCodeIsSent(t *testing.T) {
+	for _, given := range []struct {
+		code string
+		err  error
+	}{{"", nil}, {"123456", errors.New("closed")}} {
+		portal := newByPath(map[string]func(*http.Request) *http.Response{
+			"/login": always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`),
+		})
+		config := testConfig(portal)
+		config.OTP = func(context.Context) (string, error) { return given.code, given.err }
+		if err := look(t, newClient(t, config)); !IsMFARequired(err) || portal.calls["/mfa/verify-otp"] != 0 {
+			t.Errorf("%+v: %v", given, err)
+		}
+	}
+}
+
+// TestFlightThatComesTooLate finds what the one before it got: a caller may have looked before that one ended.
+func TestFlightThatComesTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		portal := newByPath(nil)
+		s := newClient(t, testConfig(portal)).session
+		s.current = schedule("token-0", Login{UserID: "u"}, time.Now())
+		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-0" || portal.calls["/login"] != 0 {
+			t.Errorf("%v, %v after %d logins", g, err, portal.calls["/login"])
+		}
+		time.Sleep(7*time.Hour + time.Minute) // due
+		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-1" {
+			t.Errorf("%v, %v", g, err)
+		}
+		s.refusal, s.until = &Error{kind: kindUnauthorized}, time.Now().Add(time.Minute)
+		if g, err := s.login(t.Context()); g != nil || !IsUnauthorized(err) || portal.calls["/login"] != 1 {
+			t.Errorf("%v, %v after %d logins", g, err, portal.calls["/login"])
+		}
+	})
+}
+
+// TestCreatedIDByKind: what is asked for decides which record it is.
+func TestCreatedIDByKind(t *testing.T) {
+	for _, test := range []struct {
+		body string
+		kind Kind
+		name string
+		want string
+	}{
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, KindNetwork, "", "n"},
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, KindCluster, "", "c"},
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, KindVPC, "", ""},
+		{`{"cluster":{"id":"c"},"network":{"id":"n"}}`, "", "", ""},
+		{`{"network":{"id":"n"}}`, KindCluster, "", ""},
+		{`{"network":{"id":"n"}}`, "", "", "n"},
+		{`{"record":{"id":"r"}}`, KindCluster, "", "r"},
+		{`{"record":{"id":"r"},"network":{"id":"n"}}`, KindCluster, "", "r"},
+		{`{"a":{"id":"1","name":""},"b":{"id":"2"}}`, KindCluster, "", ""},
+		{`{"cluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"mine"}}`, KindCluster, "mine", "c"},
+		{`{"cluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"mine"}}`, KindNetwork, "mine", "n"},
+		{`{"a":{"id":"1","name":"mine"},"cluster":{"id":"c","name":"another"}}`, KindCluster, "mine", "1"},
+		{`{"id":"top","cluster":{"id":"c"}}`, KindCluster, "", "c"},
+		{`{"id":"top","network":{"id":"n"}}`, KindCluster, "", "top"},
+		{`{"a":{"b":{"c":{"d":{"id":"deep"}}}}}`, KindCluster, "", "deep"},
+		{`{"a":{"b":{"c":{"d":{"e":{"id":"too deep"}}}}}}`, KindCluster, "", ""},
+		{`{"a":{"id":"1","owner":{"id":"2"}}}`, KindCluster, "", "1"},
+		{`{"a":{"owner":{"id":"2"}},"b":{"id":"1"}}`, KindCluster, "", "1"},
+		{`{"a":[{"id":"2"}],"b":{"id":"1"}}`, KindCluster, "", "1"},
+	} {
+		if id, _ := (Job{Result: []byte(test.body)}).CreatedID(test.kind, test.name); id != test.want {
+			t.Errorf("%s as %s %q: %q, want %q", test.body, test.kind, test.name, id, test.want)
+		}
+	}
+}
+
+// TestTokenAtTheTop goes before one that is nested, whatever their order.
+func TestTokenAtTheTop(t *testing.T) {
+	for _, body := range []string{`{"a":{"token":"deep"},"token":"top"}`, `{"token":"top","z":{"token":"deep"}}`, `{"a":[{"token":"deep"}],"token":"top"}`} {
+		for range 20 { // the order of keys is random
+			if token, shape := tokenIn([]byte(body), ""); token != "top" || shape != TokenUsualName {
+				t.Fatalf("%s: %q, %s", body, token, shape)
+			}
+		}
+	}
+	for token, usable := range map[string]bool{"a~b": true, "a!b": true, "a b": false, "a\x7fb": false, "": false} {
+		if usableToken(token) != usable {
+			t.Errorf("token %q is usable: %v", token, !usable)
+		}
+	}
+}
+
+// TestTextOfTheLargestLength is shown as it is, and a token that lives no time at all counts as one that does not tell.
+func TestTextOfTheLargestLength(t *testing.T) {
+	for length, want := range map[int]int{127: 127, 128: 128, 129: 128} {
+		if got := len([]rune(clean(strings.Repeat("x", length), 128, nil))); got != want {
+			t.Errorf("%d characters become %d", length, got)
+		}
+	}
+	now := time.Now()
+	for life, want := range map[time.Duration]time.Duration{
+		-time.Second: tokenLifetime, 0: tokenLifetime, time.Second: time.Second, tokenLifetime: tokenLifetime, 9 * time.Hour: tokenLifetime,
+	} {
+		if got := lifetime(Login{Issued: now, Expires: now.Add(life)}, now); got != want {
+			t.Errorf("a life of %v counts as %v", life, got)
+		}
+	}
+}

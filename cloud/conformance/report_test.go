@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+)
+
+// report is what the operator of a portal reads: whether the provider will work, and what to tell its authors if not.
+type report struct {
+	Portal   string          `json:"portal"`
+	Verdict  cloud.Effect    `json:"verdict"`
+	Summary  string          `json:"summary"`
+	Failed   []checkReport   `json:"failed"`
+	Skipped  []checkReport   `json:"skipped"`
+	Passed   []string        `json:"passed"`
+	Silences []silenceReport `json:"silences"`
+	Left     []string        `json:"left"`
+}
+
+type checkReport struct {
+	Check   string       `json:"check"`
+	Says    []string     `json:"says,omitempty"` // statements of the specification
+	Details []string     `json:"details,omitempty"`
+	Effect  cloud.Effect `json:"effect,omitempty"`
+}
+
+type silenceReport struct {
+	Silence string `json:"silence"`
+	Where   string `json:"where"`
+	Shape   string `json:"shape"` // "" if it was not found out
+}
+
+// effects say what a failed check means for the provider; the first prefix counts. Most of them mean nothing: the
+// provider does not depend on what they check.
+var effects = []struct {
+	prefix string
+	effect cloud.Effect
+}{
+	{"endpoints/POST reset-password", cloud.Works}, {"endpoints/POST admin", cloud.Works}, {"endpoints/DELETE volumes", cloud.Works},
+	{"endpoints/GET instances", cloud.Works}, {"endpoints/POST networks", cloud.NeedsPerson}, {"endpoints/POST vpcs", cloud.Works},
+	{"endpoints/", cloud.Fails},
+	{"service/plain HTTP", cloud.Works}, {"service/", cloud.Fails},
+	{"status/200", cloud.Fails}, {"status/201", cloud.NeedsPerson}, {"status/", cloud.NeedsPerson},
+	{"versions/each has a state", cloud.Works}, {"versions/each is 1.27", cloud.Works}, {"versions/", cloud.Fails},
+	{"vpcs/filter by name", cloud.NeedsPerson}, {"networks/", cloud.NeedsPerson},
+	{"login/user.email", cloud.Works}, {"login/user.role", cloud.Works}, {"login/", cloud.Fails},
+	{"authentication/a token lives", cloud.Works}, {"authentication/a pre-MFA token opens", cloud.Works},
+	{"authentication/MFA with a wrong code", cloud.Works}, {"authentication/every protected", cloud.Works}, {"authentication/", cloud.Fails},
+	{"create/without networkId", cloud.NeedsPerson}, {"create/size workers", cloud.Fails}, {"create/", cloud.Works},
+	{"clusters/40 workers", cloud.Works}, {"clusters/delete leaves", cloud.Works}, {"clusters/upgrade is rolling", cloud.Works}, {"clusters/", cloud.Fails},
+	{"jobs/202 comes before", cloud.Works}, {"jobs/always asynchronous", cloud.NeedsPerson}, {"jobs/error of", cloud.Works},
+	{"jobs/202 carries", cloud.NeedsPerson}, {"jobs/", cloud.Fails},
+	{"states/a busy cluster", cloud.Fails}, {"states/", cloud.Works},
+	{"errors/requestId", cloud.Works}, {"errors/INVALID_TOKEN for a wrongly", cloud.Works}, {"errors/field", cloud.Works},
+	{"errors/INVALID_TOKEN", cloud.NeedsPerson}, {"errors/", cloud.NeedsPerson},
+	{"limits/50 workers", cloud.Works}, {"limits/429 with", cloud.NeedsPerson}, {"limits/", cloud.Works},
+	{"client/", cloud.Fails},
+}
+
+// effectOf is what a failed check means.
+func effectOf(check string) cloud.Effect {
+	if name, ok := strings.CutPrefix(check, "silence/"); ok {
+		for _, s := range cloud.Silences() {
+			if s.Name == name {
+				return s.Effect
+			}
+		}
+	}
+	for _, e := range effects {
+		if strings.HasPrefix(check, e.prefix) {
+			return e.effect
+		}
+	}
+	return ""
+}
+
+// worse orders effects.
+var worse = []cloud.Effect{cloud.Works, cloud.NeedsPerson, cloud.Fails}
+
+func newReport(portal string, r *result, shapes map[string]string, left []string) *report {
+	out := &report{Portal: portal, Verdict: cloud.Works, Left: left}
+	if r == nil {
+		r = newResult()
+	}
+	says := statementsOf()
+	for _, c := range checks() {
+		line := checkReport{Check: c.name, Says: says[c.name]}
+		switch r.ended[c.name] {
+		case failed:
+			line.Effect, line.Details = effectOf(c.name), r.failed[c.name]
+			out.Failed = append(out.Failed, line)
+			if slices.Index(worse, line.Effect) > slices.Index(worse, out.Verdict) {
+				out.Verdict = line.Effect
+			}
+		case skipped:
+			line.Details = []string{r.skipped[c.name]}
+			out.Skipped = append(out.Skipped, line)
+		case passed:
+			out.Passed = append(out.Passed, c.name)
+		}
+	}
+	for _, s := range cloud.Silences() {
+		out.Silences = append(out.Silences, silenceReport{Silence: s.Name, Where: s.Where, Shape: shapes[s.Name]})
+	}
+	out.Summary = summaries[out.Verdict]
+	if len(out.Passed) == 0 {
+		out.Summary = "No check has passed: nothing is known about this portal."
+	}
+	return out
+}
+
+var summaries = map[cloud.Effect]string{
+	cloud.Works:       "As far as it was checked, the provider works with this portal.",
+	cloud.NeedsPerson: "The provider works with this portal, but some events will need a person. The failed checks say which.",
+	cloud.Fails:       "The provider will not work with this portal. Send this report to its authors, or correct what failed.",
+}
+
+func statementsOf() map[string][]string {
+	out := map[string][]string{}
+	for _, section := range specification() {
+		for _, s := range section.statements {
+			if s.check != "" {
+				out[s.check] = append(out[s.check], section.title+": "+s.says)
+			}
+		}
+	}
+	return out
+}
+
+// markdown is the report for people.
+func (r *report) markdown() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Conformance of %s\n\n**%s** %d checks passed, %d failed, %d were skipped.\n", r.Portal, r.Summary, len(r.Passed), len(r.Failed), len(r.Skipped))
+	if len(r.Failed) > 0 {
+		b.WriteString("\n## Failed\n\n| Check | The provider | What the specification says | What was seen |\n|---|---|---|---|\n")
+		for _, c := range r.Failed {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Check, c.Effect, cell(c.Says), cell(c.Details))
+		}
+	}
+	b.WriteString("\n## How this portal fills what the specification leaves open\n\n| Silence | Shape | Where |\n|---|---|---|\n")
+	for _, s := range r.Silences {
+		shape := s.Shape
+		if shape == "" {
+			shape = "not found out"
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Silence, cell([]string{shape}), s.Where)
+	}
+	if len(r.Left) > 0 {
+		b.WriteString("\n## Left behind\n\n")
+		for _, what := range r.Left {
+			fmt.Fprintf(&b, "- %s\n", what)
+		}
+	}
+	if len(r.Skipped) > 0 {
+		b.WriteString("\n## Skipped\n\n| Check | Why |\n|---|---|\n")
+		for _, c := range r.Skipped {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Check, cell(c.Details))
+		}
+	}
+	return b.String()
+}
+
+// cell is text that does not end a cell of a table.
+func cell(texts []string) string {
+	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(strings.Join(texts, "; "))
+}
+
+// writeReports writes the files that flags ask for.
+func writeReports(t *testing.T, r *report) {
+	t.Helper()
+	content, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{*reportJSON: content, *reportMD: []byte(r.markdown())} {
+		if file == "" {
+			continue
+		}
+		if err := os.WriteFile(file, content, 0o644); err != nil { //nolint:gosec // it holds no secret
+			t.Error(err)
+		}
+	}
+	t.Log(r.Summary)
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestTidy: whatever becomes of the checks that make clusters, the clusters are gone in the end, or the report says what a
+// person has to delete. A creation that went wrong is not tried again.
+func TestTidy(t *testing.T) {
+	twoIDs := func(x *exchange) {
+		if result, ok := x.object()["result"].(map[string]any); ok {
+			id := at(result, "kubernetesCluster", "id")
+			x.object()["result"] = map[string]any{"a": map[string]any{"id": id}, "b": map[string]any{"id": "other"}}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*emulator.Options)
+		tell   func(*exchange)
+		told   bool // the report says that something is left
+	}{
+		"as it should be": {},
+		"no id, and the portal lists clusters": {change: func(o *emulator.Options) {
+			o.ListClusters = true
+			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobWithoutID}}
+		}},
+		"no id": {told: true, change: func(o *emulator.Options) {
+			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobWithoutID}}
+		}},
+		"two ids": {tell: onSuccess("GET", "/jobs/", twoIDs)},
+		"creations fail half way": {change: func(o *emulator.Options) {
+			o.ListClusters = true
+			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFailsLate}}
+		}},
+		"deletion is refused": {told: true, change: func(o *emulator.Options) {
+			o.Faults = []emulator.Fault{{Method: "DELETE", Path: "/kubernetes-clusters/*", Code: emulator.CodeOperationNotAllowed}}
+		}},
+		"deletion is busy for a while": {change: func(o *emulator.Options) {
+			o.Faults = []emulator.Fault{{Method: "DELETE", Path: "/kubernetes-clusters/*", Code: emulator.CodeResourceBusy, Count: 10}}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := emulated(t, func(o *emulator.Options) {
+					if test.change != nil {
+						test.change(o)
+					}
+				})
+				if test.tell != nil {
+					s.via = &spoiled{next: s.via, base: s.base, b: &broken{tell: test.tell}, seen: &memory{answers: map[string]exchange{}}}
+				}
+				for _, c := range checks() {
+					if strings.HasPrefix(c.name, "jobs/") || strings.HasPrefix(c.name, "endpoints/") {
+						s.quietly(t, c.run)
+					}
+				}
+				posted := 0
+				for _, e := range s.books.Journal() {
+					if e.Method == http.MethodPost && e.Route == "/kubernetes-clusters" && e.Status == http.StatusAccepted {
+						posted++
+					}
+				}
+				left := s.tidy(t)
+				told := strings.Contains(strings.Join(left, "\n"), "cluster conformance-")
+				if clusters := s.books.Clusters(); (len(clusters) > 0) != test.told || told != test.told {
+					t.Errorf("%d clusters are left, and the suite says %q", len(clusters), left)
+				}
+				if name != "as it should be" && name != "deletion is busy for a while" && posted > 2 {
+					t.Errorf("%d creations", posted)
+				}
+				time.Sleep(time.Hour) // jobs end
+			})
+		})
+	}
+}

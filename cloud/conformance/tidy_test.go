@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conformance
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// entry is something that a check asked for and the portal accepted.
+type entry struct {
+	kind, name string
+	accepted   *answer
+}
+
+func (e *entry) String() string {
+	what := e.kind + " " + e.name
+	if job, ok := e.accepted.at("jobId").(string); ok {
+		what += " (job " + job + ")"
+	}
+	return what
+}
+
+// making notes what an accepted request makes, so that it is tidied up whatever becomes of the check.
+func (p *probe) making(kind, name string, a *answer) *answer {
+	if a.status < 300 {
+		p.ledger = append(p.ledger, &entry{kind: kind, name: name, accepted: a})
+	}
+	return a
+}
+
+// tidy deletes the clusters that checks made, whether the checks passed or not, and returns what is left: what no endpoint
+// deletes, and what could not be found or deleted.
+func (s *site) tidy(t testing.TB) (left []string) {
+	t.Helper()
+	for _, e := range s.ledger {
+		switch e.kind {
+		case "cluster":
+			if problem := s.remove(t, e); problem != "" {
+				left = append(left, e.String()+": "+problem)
+			}
+		default:
+			if ids := s.madeIDs(t, e); len(ids) > 0 {
+				left = append(left, fmt.Sprintf("%s, id %s: no endpoint deletes it", e, strings.Join(ids, " or ")))
+			}
+		}
+	}
+	s.ledger = nil
+	delete(s.made, "cluster")
+	return left
+}
+
+// remove deletes the cluster of an entry by every id that may be its own: what has another kind of id is not found. It
+// returns what a person has to do if that fails.
+func (s *site) remove(t testing.TB, e *entry) string {
+	ids := s.madeIDs(t, e)
+	ids = append(ids, s.lookUp(t, e.name)...)
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	if len(ids) == 0 {
+		return s.unnamed(t, e)
+	}
+	gone, problem := false, ""
+	for _, id := range ids {
+		s.quietly(t, func(p *probe) {
+			a := p.me().start("DELETE", "/kubernetes-clusters/"+url.PathEscape(id), "")
+			switch {
+			case a.status == http.StatusNotFound || a.at("error", "code") == "RESOURCE_NOT_FOUND":
+				gone = true
+			case a.status < 300:
+				p.me().follow(a).succeeded()
+				gone = true
+			default:
+				problem = fmt.Sprintf("DELETE of %s is answered with status %d", id, a.status)
+			}
+		})
+	}
+	switch {
+	case gone:
+		return ""
+	case problem != "":
+		return problem + ": delete it at the portal"
+	}
+	return "its deletion could not be followed to its end: look for it at the portal"
+}
+
+// unnamed is about a creation that named no id.
+func (s *site) unnamed(t testing.TB, e *entry) string {
+	failed := false
+	s.quietly(t, func(p *probe) { failed = p.me().follow(e.accepted).ended().at("status") == "failed" })
+	if failed {
+		return "its creation has failed: a record may remain at the portal"
+	}
+	return "the portal did not tell its id: look for it at the portal and delete it"
+}
+
+// madeIDs are all ids in the answer to a creation, or in the result of its job.
+func (s *site) madeIDs(t testing.TB, e *entry) (ids []string) {
+	value := e.accepted.body
+	if _, ok := e.accepted.at("jobId").(string); ok {
+		value = nil
+		s.quietly(t, func(p *probe) { value = p.me().follow(e.accepted).ended().at("result") })
+	}
+	if found := candidates(value, e.kind, e.name); len(found) == 1 {
+		return found
+	}
+	walk(value, "", 0, func(record map[string]any, _ string, _ int) {
+		if id, ok := record["id"].(string); ok && id != "" {
+			ids = append(ids, id)
+		}
+	})
+	return ids
+}
+
+// lookUp asks the portal for clusters of a name, in case it answers that.
+func (s *site) lookUp(t testing.TB, name string) (ids []string) {
+	if name == "" {
+		return nil
+	}
+	s.quietly(t, func(p *probe) {
+		a := p.me().get("/kubernetes-clusters?name=" + url.QueryEscape(name))
+		if a.status != http.StatusOK {
+			return
+		}
+		walk(a.body, "", 0, func(record map[string]any, _ string, _ int) {
+			if id, ok := record["id"].(string); ok && record["name"] == name {
+				ids = append(ids, id)
+			}
+		})
+	})
+	return ids
+}
+
+// quietly does something that may fail without failing the test: what cannot be tidied up is told in the report.
+func (s *site) quietly(t testing.TB, do func(*probe)) {
+	done := make(chan struct{})
+	r := &recorder{TB: t}
+	go func() {
+		defer close(done)
+		var why string
+		p := &probe{TB: r, site: s, skipped: &why}
+		do(p)
+	}()
+	<-done
+}
+
+// recorder is a test that is told of failures and does not fail.
+type recorder struct {
+	testing.TB
+	failures []string
+}
+
+func (r *recorder) Error(args ...any) { r.failures = append(r.failures, fmt.Sprint(args...)) }
+func (r *recorder) Errorf(f string, args ...any) {
+	r.failures = append(r.failures, fmt.Sprintf(f, args...))
+}
+func (r *recorder) Fatal(args ...any)            { r.Error(args...); runtime.Goexit() }
+func (r *recorder) Fatalf(f string, args ...any) { r.Errorf(f, args...); runtime.Goexit() }
+func (r *recorder) SkipNow()                     { runtime.Goexit() }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package emulator
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+)
+
+// lookupRoute is GET /kubernetes-clusters, which the specification does not know. A portal may list clusters there, or
+// answer anything at all.
+func (p *Portal) lookupRoute() (route, bool) {
+	r := route{method: http.MethodGet, pattern: "/kubernetes-clusters", access: full, query: []string{"name"}, serve: p.listClusters}
+	if p.opts.Shapes.LookupStatus != 0 {
+		r.serve = p.answerLookup
+	}
+	return r, p.opts.ListClusters || p.opts.Shapes.LookupStatus != 0
+}
+
+// answerLookup answers with whatever Shapes.LookupStatus says, but never with a list.
+func (p *Portal) answerLookup(c *call) (answer, *refusal) {
+	status := p.opts.Shapes.LookupStatus
+	if status == http.StatusOK {
+		return answer{status: status, body: map[string]string{"message": "welcome"}, page: p.opts.Shapes.LookupPage}, nil
+	}
+	refused := refuse(defaultCode(status), "the portal has no such endpoint").as(status)
+	a := refused.answer(&Shapes{}, c.id) // a pairing of codes and statuses does not apply to it
+	a.page = p.opts.Shapes.LookupPage
+	return a, nil
+}
+
+// encode writes an answer's body as JSON, with members that nobody asked for if the shapes say so.
+func (c *call) encode(a answer) ([]byte, error) {
+	payload, err := json.Marshal(a.body)
+	if err != nil || !c.portal.opts.Shapes.ExtraFields {
+		return payload, err
+	}
+	object := map[string]json.RawMessage{}
+	if !bytes.HasPrefix(payload, []byte("{")) { // a list stays as it is
+		return payload, nil
+	}
+	if err := json.Unmarshal(payload, &object); err != nil {
+		return nil, err
+	}
+	object["apiRevision"] = json.RawMessage(`7`)
+	object["links"] = json.RawMessage(`{"self":"/here","documentation":"https://portal.example/docs"}`)
+	return json.Marshal(object)
+}

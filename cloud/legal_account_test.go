@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// X-RateLimit-Reset says when the rate limit's window ends, which is nothing to a resource that is busy.
+func TestResetIsOfTheRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range []struct {
+			status int
+			body   string
+			named  bool
+		}{
+			{409, `{"error":{"code":"RESOURCE_BUSY","message":"m","requestId":"r"}}`, false},
+			{503, `{"error":{"code":"INSUFFICIENT_CAPACITY","message":"m","requestId":"r"}}`, false},
+			{503, ``, false},
+			{429, ``, true},
+			{403, `{"error":{"code":"RATE_LIMITED","message":"m","requestId":"r"}}`, true},
+		} {
+			c := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
+				"/vpcs": func(*http.Request) *http.Response {
+					resp := respond(test.status, test.body)
+					resp.Header.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(time.Hour).Unix()))
+					return resp
+				},
+			})))
+			_, err := c.VPCs(t.Context(), "")
+			if at, ok := RetryAt(err); ok != test.named || ok && time.Until(at) < 59*time.Minute {
+				t.Errorf("%d %s: come back at %v, %v", test.status, test.body, at, ok)
+			}
+		}
+	})
+}
+
+// A listed code in the documented shape decides, whatever its status: nothing was done.
+func TestListedCodeWithServerError(t *testing.T) {
+	for code := range kindOfCode {
+		for _, status := range []int{302, 400, 500, 502, 504} {
+			portal := newByPath(map[string]func(*http.Request) *http.Response{
+				"/kubernetes-clusters": always(status, fmt.Sprintf(`{"error":{"code":%q,"message":"m","requestId":"r"}}`, code)),
+			})
+			_, err := newClient(t, testConfig(portal)).CreateCluster(t.Context(), CreateClusterRequest{Name: "n"})
+			if err == nil || IsUnknownOutcome(err) {
+				t.Errorf("%s with status %d: %v", code, status, err)
+			}
+		}
+	}
+	for _, body := range []string{`{"error":{"code":"BROKEN","message":"m","requestId":"r"}}`, `{"error":"RESOURCE_BUSY"}`, `RESOURCE_BUSY`} {
+		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-clusters": always(500, body)})
+		_, err := newClient(t, testConfig(portal)).CreateCluster(t.Context(), CreateClusterRequest{Name: "n"})
+		if !IsUnknownOutcome(err) || portal.calls["/kubernetes-clusters"] != 1 {
+			t.Errorf("%s: sent %d times: %v", body, portal.calls["/kubernetes-clusters"], err)
+		}
+	}
+}
+
+// limited is an account with a tier of its own, that sends the documented headers with a 429 only.
+type limited struct {
+	perMinute, burst, tokens float64
+	at                       time.Time
+	requests, refused        int
+}
+
+func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	now := time.Now()
+	l.tokens = min(l.burst, l.tokens+now.Sub(l.at).Minutes()*l.perMinute)
+	l.at = now
+	l.requests++
+	if l.tokens < 1 {
+		l.refused++
+		w := httptest.NewRecorder()
+		w.Header().Set("X-RateLimit-Limit", fmt.Sprint(l.perMinute))
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(429)
+		_, _ = io.WriteString(w, `{"error":{"code":"RATE_LIMITED","message":"m","requestId":"r"}}`)
+		return w.Result(), nil
+	}
+	l.tokens--
+	if r.URL.Path == "/login" {
+		return respond(200, `{"token":"t","user":{"id":"u"}}`), nil
+	}
+	return respond(200, `{"versions":[]}`), nil
+}
+
+// A tier that only a 429 names is learned, at the price of very few refusals, and a standard account costs no more.
+func TestTierLearnedFromRefusalsOnly(t *testing.T) {
+	for _, test := range []struct {
+		perMinute float64
+		within    time.Duration // in which 3,000 requests are done
+	}{{300, 10*time.Minute + 5*time.Second}, {600, 6 * time.Minute}, {3000, 2*time.Minute + 30*time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			portal := &limited{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
+			config := testConfig(portal)
+			config.Wait = true
+			c := newClient(t, config)
+			start := time.Now()
+			for range 3000 {
+				if err := look(t, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(start); took > test.within || portal.refused > 5 {
+				t.Errorf("%v per minute: %v, %d of %d requests refused", test.perMinute, took, portal.refused, portal.requests)
+			}
+		})
+	}
+}
+
+// When this machine's clock is set back, a second factor is no later than the next code.
+func TestClockSetBack(t *testing.T) {
+	f := &secondFactor{seed: conceal(testSeed)}
+	now := time.Now()
+	f.used = step(now)
+	if err := f.ready(now); !IsRateLimited(err) {
+		t.Errorf("the same code twice: %v", err)
+	}
+	if err := f.ready(now.Add(-time.Hour)); err != nil {
+		t.Errorf("after the clock was set back: %v", err)
+	}
+}
+
+// An observer that panics takes nothing with it: mutations go on.
+func TestObserverPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := testConfig(newByPath(nil))
+		config.Observe = func(c Call) {
+			if c.Class == Mutation {
+				panic("observer")
+			}
+		}
+		c := newClient(t, config)
+		for range 10 {
+			func() {
+				defer func() { _ = recover() }()
+				ticket, err := c.Reserve("flow", Mutation)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = c.ScaleCluster(WithTicket(t.Context(), ticket), "c", 3)
+			}()
+		}
+		if s := c.Governor().Stats(); s.Open != 0 || s.InFlight != 0 {
+			t.Errorf("%d mutations are open, %d requests in flight", s.Open, s.InFlight)
+		}
+	})
+}
+
+// A password that is a word of the message is not told by what is missing from it.
+func TestPasswordIsAWordOfTheMessage(t *testing.T) {
+	config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
+		"/login": always(401, `{"error":{"code":"INVALID_CREDENTIALS","message":"e-mail or password is wrong","requestId":"r"}}`)}))
+	config.Password = "wrong"
+	err := look(t, newClient(t, config))
+	if !IsUnauthorized(err) || strings.Contains(err.Error(), "e-mail or password") || strings.Contains(err.Error(), "wrong") {
+		t.Error(err)
+	}
+	config.Password = "LIMIT"
+	config.Transport = newByPath(map[string]func(*http.Request) *http.Response{
+		"/login": always(429, `{"error":{"code":"RATE_LIMITED","message":"m","requestId":"r"}}`)})
+	if err := look(t, newClient(t, config)); !IsRateLimited(err) || !strings.Contains(err.Error(), "RATE_LIMITED") {
+		t.Error(err)
+	}
+}
+
+// A proxy that asks for credentials has passed nothing on.
+func TestProxyAsksForCredentials(t *testing.T) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
+	defer proxy.Close()
+	passing := newByPath(map[string]func(*http.Request) *http.Response{"/login": always(407, ``)})
+	connecting := newTransport(nil, false)
+	connecting.Proxy = http.ProxyURL(mustURL(t, proxy.URL)) // as HTTPS_PROXY, which is read once per process
+	for _, transport := range []http.RoundTripper{passing, connecting} {
+		err := look(t, newClient(t, testConfig(transport)))
+		if !IsUnavailable(err) || !strings.Contains(err.Error(), proxyReason) {
+			t.Error(err)
+		}
+	}
+	refusing := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-clusters": always(407, ``)})
+	if _, err := newClient(t, testConfig(refusing)).CreateCluster(t.Context(), CreateClusterRequest{}); !IsUnavailable(err) {
+		t.Errorf("a create that the proxy refused: %v", err)
+	}
+}
+
+func mustURL(t *testing.T, raw string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// The created id is that of the object with the name that was asked for, however much stands beside it.
+func TestCreatedIDBesideOthers(t *testing.T) {
+	for _, body := range []string{
+		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`,
+		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n","name":"its network"}}`,
+		`{"resource":{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}}`,
+		`{"id":"operation","kubernetesCluster":{"id":"c","name":"mine"}}`,
+		`{"resources":[{"id":"n"},{"id":"c","name":"mine"}]}`,
+		`{"kubernetesCluster":{"id":"c"},"network":{"id":"n"}}`,
+		`{"data":{"cluster":{"id":"c"},"vpc":{"id":"v"}}}`,
+		`{"id":"c"}`, `{"kubernetesCluster":{"id":"c"}}`, `{"id":7}`,
+	} {
+		want := "c"
+		if strings.Contains(body, "7") {
+			want = "7"
+		}
+		if id, ok := (Job{Result: []byte(body)}).CreatedID(KindCluster, "mine"); !ok || id != want {
+			t.Errorf("%s: %q, %v", body, id, ok)
+		}
+	}
+	for _, body := range []string{
+		``, `{}`, `[]`, `{"a":{"id":"1"},"b":{"id":"2"}}`, `{"a":{"id":"1","name":"mine"},"b":{"id":"2","name":"mine"}}`,
+		`{"cluster":{"id":"1"},"kubernetesCluster":{"id":"2"}}`, `{"clusterId":"c"}`,
+	} {
+		if id, ok := (Job{Result: []byte(body)}).CreatedID(KindCluster, "mine"); ok {
+			t.Errorf("%s: %q", body, id)
+		}
+	}
+}

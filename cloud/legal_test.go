@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// token makes a string that has the shape of a JWT.
+func testJWT(t *testing.T, subject string) string {
+	t.Helper()
+	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{Subject: subject}).SignedString([]byte("portal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signed
+}
+
+// byPath answers each path with a function; /login succeeds unless a function is given for it.
+type byPath struct {
+	calls map[string]int
+	serve map[string]func(*http.Request) *http.Response
+}
+
+func newByPath(serve map[string]func(*http.Request) *http.Response) *byPath {
+	return &byPath{calls: map[string]int{}, serve: serve}
+}
+
+func (p *byPath) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.calls[r.URL.Path]++
+	if serve := p.serve[r.URL.Path]; serve != nil {
+		return serve(r), nil
+	}
+	if r.URL.Path == "/login" {
+		return respond(200, fmt.Sprintf(`{"token":"token-%d","user":{"id":"user-1"},"mfaRequired":false}`, p.calls["/login"])), nil
+	}
+	return respond(200, `{"versions":[],"kubernetesClusters":[]}`), nil
+}
+
+func always(status int, body string) func(*http.Request) *http.Response {
+	return func(*http.Request) *http.Response { return respond(status, body) }
+}
+
+// A question that the specification does not know does no harm: whatever the portal answers but a list of clusters means
+// that it does not answer the question.
+func TestUndocumentedQuestion(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+	}{
+		{200, `<html>`}, {200, `{}`}, {200, `{"kubernetesClusters":{}}`}, {200, `{"kubernetesClusters":[{"name":"n"}]}`}, {204, ``}, {302, ``},
+		{400, `{"error":{"code":"INVALID_PARAMETER","message":"unknown parameter name","requestId":"r"}}`}, {400, ``},
+		{401, `{"error":{"code":"INVALID_TOKEN","message":"m","requestId":"r"}}`}, {401, ``},
+		{403, `{"error":{"code":"MFA_REQUIRED","message":"m","requestId":"r"}}`},
+		{403, `{"error":{"code":"FORBIDDEN","message":"m","requestId":"r"}}`}, {403, ``},
+		{404, `{"error":{"code":"RESOURCE_NOT_FOUND","message":"m","requestId":"r"}}`}, {405, ``}, {409, ``}, {418, ``},
+		{422, `{"error":{"code":"OPERATION_NOT_ALLOWED","message":"m","requestId":"r"}}`},
+		{500, `{"error":{"code":"INTERNAL_ERROR","message":"m","requestId":"r"}}`}, {500, ``}, {501, ``}, {502, ``}, {503, ``}, {504, ``},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-clusters": always(test.status, test.body)})
+			c := newClient(t, testConfig(portal))
+			for range 3 {
+				if _, err := c.FindClusters(t.Context(), "n"); !IsUnsupported(err) {
+					t.Errorf("%d %s: %v", test.status, test.body, err)
+				}
+			}
+			if err := look(t, c); err != nil {
+				t.Errorf("%d %s: afterwards a documented call fails: %v", test.status, test.body, err)
+			}
+			if portal.calls["/login"] != 1 {
+				t.Errorf("%d %s: %d logins", test.status, test.body, portal.calls["/login"])
+			}
+		})
+	}
+}
+
+// A token that is refused elsewhere too is replaced, and the question is asked with the new one.
+func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		asked := 0
+		c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := d.RoundTrip(r)
+			if r.URL.Path == "/kubernetes-clusters" && resp.StatusCode == 200 {
+				asked++
+				return respond(200, `{"kubernetesClusters":[{"id":"c","name":"n"}]}`), nil
+			}
+			return resp, err
+		})))
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.revokeAll()
+		found, err := c.FindClusters(t.Context(), "n")
+		if err != nil || len(found) != 1 || asked != 1 || len(d.logins) != 2 {
+			t.Errorf("%v, %v: asked %d times after %d logins", found, err, asked, len(d.logins))
+		}
+		d.revokeAll()
+		d.password = "another"
+		if _, err := c.FindClusters(t.Context(), "n"); !IsUnauthorized(err) {
+			t.Errorf("with a password that is no longer good: %v", err)
+		}
+	})
+}
+
+// The rate limit is the account's, whatever the question; and without any answer nothing is known about the question.
+func TestUndocumentedQuestionUnanswered(t *testing.T) {
+	limited := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
+		"/kubernetes-clusters": always(429, `{"error":{"code":"RATE_LIMITED"}}`)})))
+	if _, err := limited.FindClusters(t.Context(), "n"); !IsRateLimited(err) {
+		t.Error(err)
+	}
+	cut := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path == "/login" {
+			return respond(200, `{"token":"t","user":{"id":"u"}}`), nil
+		}
+		return nil, io.ErrUnexpectedEOF
+	})))
+	if _, err := cut.FindClusters(t.Context(), "n"); !IsUnavailable(err) {
+		t.Error(err)
+	}
+}
+
+// The token of verify-otp is the one JWT of the answer, whatever its field is called.
+func TestTokenUnderAnyName(t *testing.T) {
+	full, other := testJWT(t, "full"), testJWT(t, "other")
+	for _, answer := range []string{
+		`{"authToken":%q}`, `{"sessionToken":%q,"expiresIn":28800}`, `{"data":{"session":{"bearer":%q}}}`, `[{"x":%q}]`, `%q`,
+		`{"token":"opaque","authToken":%q}`, `{"authToken":%q,"echo":"` + "PRE" + `"}`, `{"a":%[1]q,"b":%[1]q}`,
+		`{"token":%q,"refreshToken":"` + other + `"}`,
+	} {
+		body := strings.ReplaceAll(fmt.Sprintf(answer, full), "PRE", testJWT(t, "pre"))
+		c := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
+			"/login":          always(200, fmt.Sprintf(`{"token":%q,"user":{"id":"u"},"mfaRequired":true}`, testJWT(t, "pre"))),
+			"/mfa/verify-otp": always(200, body),
+			"/kubernetes-versions": func(r *http.Request) *http.Response {
+				if r.Header.Get("Authorization") != "Bearer "+full {
+					return respond(401, `{"error":{"code":"INVALID_TOKEN"}}`)
+				}
+				return respond(200, `{"versions":[]}`)
+			},
+		})))
+		c.session.entrance.factor.seed = conceal(testSeed)
+		if err := look(t, c); err != nil {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+}
+
+// An answer to verify-otp without a token says nothing about the code or the credentials.
+func TestVerifyWithoutToken(t *testing.T) {
+	for _, body := range []string{`{}`, `<html>`, ``, `{"a":"` + testJWT(t, "a") + `","b":"` + testJWT(t, "b") + `"}`} {
+		config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
+			"/login":          always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`),
+			"/mfa/verify-otp": always(200, body),
+		}))
+		config.TOTPSeed = testSeed
+		if err := look(t, newClient(t, config)); !IsNotPortal(err) {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
+// What answers the login like no portal is not taken for wrong credentials, nor backed off from as such.
+func TestLoginAnsweredByNoPortal(t *testing.T) {
+	for _, test := range []struct {
+		status int
+		body   string
+	}{
+		{200, `<html>`}, {200, ``}, {200, `{}`}, {200, `{"token":""}`}, {201, `[]`}, {204, ``}, {301, ``}, {302, `<html>`}, {307, ``}, {404, ``},
+		{404, `{"error":{"code":"RESOURCE_NOT_FOUND","message":"no such endpoint","requestId":"r"}}`}, {405, ``}, {400, `<html>`}, {410, ``},
+		{405, `{"error":{"code":"OPERATION_NOT_ALLOWED","message":"m","requestId":"r"}}`}, {501, ``},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			healed := false
+			portal := newByPath(nil)
+			portal.serve = map[string]func(*http.Request) *http.Response{"/login": func(*http.Request) *http.Response {
+				if healed {
+					return respond(200, `{"token":"t","user":{"id":"u"}}`)
+				}
+				return respond(test.status, test.body)
+			}}
+			c := newClient(t, testConfig(portal))
+			for range 10 {
+				if err := look(t, c); !IsNotPortal(err) {
+					t.Errorf("%d %s: %v", test.status, test.body, err)
+				}
+				time.Sleep(30 * time.Second)
+			}
+			healed = true
+			time.Sleep(refusalBackoff + time.Second) // it never gets longer
+			if err := look(t, c); err != nil {
+				t.Errorf("%d %s: the client backs off: %v", test.status, test.body, err)
+			}
+		})
+	}
+}

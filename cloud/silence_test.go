@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestSilences: every silence says what it means, every shape has an example and a test that is there, and every name
+// that the client reports is in the table.
+func TestSilences(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range Silences() {
+		if s.Name == "" || s.Where == "" || len(s.Shapes) == 0 || !slices.Contains([]Effect{Works, NeedsPerson, Fails}, s.Effect) {
+			t.Errorf("%q is incomplete: %+v", s.Name, s)
+		}
+		if seen[s.Name] {
+			t.Errorf("%q is there twice", s.Name)
+		}
+		seen[s.Name] = true
+		for _, shape := range s.Shapes {
+			if seen[s.Name+"/"+shape.Name] || shape.Name == "" || shape.Example == "" {
+				t.Errorf("%s: shape %q is there twice, or has no example", s.Name, shape.Name)
+			}
+			seen[s.Name+"/"+shape.Name] = true
+			if folder, name, _ := strings.Cut(shape.Test, ": "); !hasTest(t, filepath.Join("..", folder), name) {
+				t.Errorf("%s: %s: there is no test %s", s.Name, shape.Name, shape.Test)
+			}
+		}
+	}
+	for _, o := range observations {
+		if !seen[o.silence+"/"+o.shape] {
+			t.Errorf("%s: %s is reported and not in the table", o.silence, o.shape)
+		}
+	}
+}
+
+// hasTest reports whether a folder has a test function of that name.
+func hasTest(t *testing.T, folder, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), "\nfunc "+name+"(t *testing.T) {") {
+			return true
+		}
+	}
+	return false
+}
+
+// observations are answers, and the shape that the client reports of each.
+var observations = []struct {
+	path, body, silence, shape string
+}{
+	{"/instances", `{"instances":[{"id":"1"}]}`, SilenceList, ListKeyed},
+	{"/instances", `{"instances":null}`, SilenceList, ListKeyed},
+	{"/instances", `[{"id":"1"}]`, SilenceList, ListBare},
+	{"/instances", `{"items":[{"id":"1"}],"count":1}`, SilenceList, ListOtherKey},
+	{"/mfa/verify-otp", `{"token":"t"}`, SilenceOTPToken, TokenUsualName},
+	{"/mfa/verify-otp", `{"bearer":"` + sample + `"}`, SilenceOTPToken, TokenOtherName},
+	{"/mfa/verify-otp", `{"data":{"bearer":"` + sample + `"}}`, SilenceOTPToken, TokenNested},
+	{"/jobs/j", `{"status":"succeeded","result":{"id":"c"}}`, SilenceCreatedID, CreatedOnTop},
+	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"}}}`, SilenceCreatedID, CreatedNested},
+	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"},"network":{"id":"n"}}}`, SilenceCreatedID, CreatedBeside},
+	{"/jobs/j", `{"status":"succeeded","result":{"resource":{"cluster":{"id":"c"}}}}`, SilenceCreatedID, CreatedDeeper},
+	{"/jobs/j", `{"status":"failed","error":{"code":"X"}}`, SilenceJobError, JobErrorObject},
+	{"/jobs/j", `{"status":"failed","error":{"error":{"code":"X"}}}`, SilenceJobError, JobErrorWhole},
+	{"/jobs/j", `{"status":"failed","error":"X: y"}`, SilenceJobError, JobErrorString},
+	{"/networks", `{"id":"n"}`, SilenceNetwork, NetworkAtOnce},
+	{"/networks", `{"jobId":"j"}`, SilenceNetwork, NetworkByJob},
+	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, SilenceFind, FindListed},
+	{"/kubernetes-clusters", `{}`, SilenceFind, FindUnknown},
+}
+
+// sample has the shape of a JWT.
+const sample = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.c2lnbmF0dXJl"
+
+// TestObservedShapes: the client understands each answer and reports its shape, once.
+func TestObservedShapes(t *testing.T) {
+	for _, o := range observations {
+		portal := newByPath(map[string]func(*http.Request) *http.Response{o.path: always(200, o.body)})
+		if o.silence == SilenceOTPToken {
+			portal.serve["/login"] = always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`)
+		}
+		var seen []string
+		config := testConfig(portal)
+		config.TOTPSeed = testSeed
+		config.ObserveShape = func(silence, shape string) {
+			if silence == o.silence {
+				seen = append(seen, shape)
+			}
+		}
+		c := newClient(t, config)
+		var err error
+		switch o.path {
+		case "/instances":
+			_, err = c.Instances(t.Context())
+		case "/mfa/verify-otp":
+			_, err = c.UserID(t.Context())
+		case "/jobs/j":
+			_, err = c.Job(t.Context(), "j")
+		case "/networks":
+			_, err = c.CreateNetwork(t.Context(), CreateNetworkRequest{CIDR: "10.0.0.0/24"})
+		case "/kubernetes-clusters":
+			if _, err = c.FindClusters(t.Context(), "n"); IsUnsupported(err) {
+				err = nil
+			}
+		}
+		if err != nil || fmt.Sprint(seen) != "["+o.shape+"]" {
+			t.Errorf("%s %s: %q, want %q: %v", o.path, o.body, seen, o.shape, err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTransportsAreBounded: the timeouts of the specification, a proxy where the environment names one, and no header
+// without end. A handshake that never ends would take ten seconds of every run to show.
+func TestTransportsAreBounded(t *testing.T) {
+	for _, mutations := range []bool{false, true} {
+		transport := newTransport(nil, mutations)
+		if transport.TLSHandshakeTimeout != connectTimeout || transport.TLSClientConfig.MinVersion == 0 {
+			t.Errorf("the handshake may take %s", transport.TLSHandshakeTimeout)
+		}
+		if transport.DisableKeepAlives != mutations || transport.Protocols.HTTP2() || !transport.Protocols.HTTP1() {
+			t.Errorf("mutations: %t, keep-alives are off: %t, %v", mutations, transport.DisableKeepAlives, transport.Protocols)
+		}
+		if transport.IdleConnTimeout != 30*time.Second {
+			t.Errorf("idle connections stay for %s", transport.IdleConnTimeout)
+		}
+		if transport.Proxy == nil {
+			t.Error("the environment's proxy is not used")
+		}
+	}
+}
+
+// TestHeadersAreBounded: a portal cannot fill this machine's memory with a header.
+func TestHeadersAreBounded(t *testing.T) {
+	size := 0
+	portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("X-Long", strings.Repeat("x", size))
+		_, _ = w.Write([]byte(`{"versions":[]}`))
+	})
+	for kilobytes, fails := range map[int]bool{32: false, 100: true} {
+		size = kilobytes << 10
+		if _, err := portal.client(t).KubernetesVersions(t.Context()); (err != nil) != fails {
+			t.Errorf("a header of %d KB: %v", kilobytes, err)
+		}
+	}
+}
+
+// TestProxyOfTheEnvironment: the function reads HTTPS_PROXY and its kin.
+func TestProxyOfTheEnvironment(t *testing.T) {
+	transport := newTransport(nil, true)
+	r := &http.Request{URL: &url.URL{Scheme: "https", Host: "localhost"}}
+	if proxy, err := transport.Proxy(r); err != nil || proxy != nil { // never for this machine
+		t.Errorf("%v, %v", proxy, err)
+	}
+}
+
+// TestLateRefusalOfAnOldToken: a call that was sent with the old token, and refused after another call has got a new one,
+// does not make the client drop the new one.
+func TestLateRefusalOfAnOldToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		slow := roundTrip(func(r *http.Request) (*http.Response, error) {
+			resp, err := d.RoundTrip(r)
+			if r.URL.Path == "/jobs/slow" {
+				time.Sleep(10 * time.Second) // after the portal has refused the token
+			}
+			return resp, err
+		})
+		c := newClient(t, testConfig(slow))
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.revokeAll()
+		done := make(chan struct{})
+		go func() { _, _ = c.Job(t.Context(), "slow"); close(done) }()
+		time.Sleep(time.Second)
+		if err := look(t, c); err != nil { // logs in again
+			t.Fatal(err)
+		}
+		<-done
+		if err := look(t, c); err != nil || len(d.logins) != 2 {
+			t.Errorf("%d logins, want 2: %v", len(d.logins), err)
+		}
+	})
+}
+
+// TestRequestsOnTheWayAreSubtracted: what remains will be used by requests that have been sent already.
+func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
+	b := newBucket(standardLimit, standardBurst, time.Now())
+	b.follow(20, 4)
+	if want := 20 - 4 - b.margin(); b.level != want {
+		t.Errorf("%v tokens, want %v", b.level, want)
+	}
+	b.follow(49, 0)
+	if want := 20 - 4 - b.margin(); b.level != want {
+		t.Errorf("an answer gives tokens: %v, want %v", b.level, want)
+	}
+	b.follow(0, 1000)
+	if b.level != -b.burst {
+		t.Errorf("%v tokens, want %v", b.level, -b.burst)
+	}
+}
+
+// TestGateCountsStrikes: 429s in a row double the pause, those that answer requests sent before do not, and after a
+// success it begins anew.
+func TestGateCountsStrikes(t *testing.T) {
+	now := time.Now()
+	g := gate{rand: seeded(1)}
+	for strike, least := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		if news := g.shut(now, now, 0); !news || g.strikes != strike+1 {
+			t.Errorf("strike %d: news %t, %d strikes", strike, news, g.strikes)
+		}
+		if closed := g.until.Sub(now); closed < least || closed > least+least/4 {
+			t.Errorf("strike %d closes for %v", strike, closed)
+		}
+		if news := g.shut(now.Add(-time.Second), now, 0); news || g.strikes != strike+1 {
+			t.Errorf("strike %d: an old request is news", strike)
+		}
+		now = g.until.Add(time.Second)
+	}
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portals
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// condition is what the provider would show of an error; without a reason it shows nothing and comes back later.
+type condition struct {
+	reason, message string
+	after           time.Duration
+}
+
+func conditionOf(err error) condition {
+	o := outcome.From(err)
+	return condition{o.Reason, o.Message, o.After}
+}
+
+// remembered is how long after a refused login the client may repeat the refusal without asking the portal.
+const remembered = 45 * time.Minute
+
+// judge compares what the provider shows with what was injected.
+type judge struct {
+	portal *emulator.Portal
+	hits   map[string]int       // of each fault, at the last look
+	struck map[string]time.Time // causes of logins: when they last struck
+	fails  []string
+}
+
+func newJudge(p *emulator.Portal) *judge {
+	return &judge{portal: p, hits: map[string]int{}, struck: map[string]time.Time{}}
+}
+
+// causes are those that struck since the last look, and those of logins that the client may still remember.
+func (j *judge) causes() []*cause {
+	var found []*cause
+	for _, f := range j.portal.Faults() {
+		if f.Hits == j.hits[f.Fault.ID] {
+			continue
+		}
+		j.hits[f.Fault.ID] = f.Hits
+		found = append(found, causeOf(f.Fault.ID))
+		if f.Fault.Path == "/login" || strings.HasPrefix(f.Fault.Path, "/mfa/") {
+			j.struck[f.Fault.ID] = time.Now()
+		}
+	}
+	for name, at := range j.struck {
+		if time.Since(at) < remembered {
+			found = append(found, causeOf(name))
+		}
+	}
+	return found
+}
+
+// blame are the words with which a message names a cause; no message may use those of another one.
+var blame = map[string]string{
+	"email and password": "credentials", "totpSeed": "one-time code", "baseURL": "another server", "caBundle": "", "clock": "one-time code",
+	"cut off": "lost answer to a change", "the right to do this": "forbidden", "identifier": "job forgotten", "just issued": "token revoked",
+}
+
+// judge looks at one error. Legal are conditions that the portal's state explains without any fault.
+func (j *judge) judge(err error, legal ...string) condition {
+	shown := conditionOf(err)
+	struck := j.causes()
+	if spoiled(err, struck) {
+		return shown
+	}
+	names := func(c *cause) bool { return slices.Contains(c.shown, shown.reason) }
+	if shown.reason != "" && !slices.ContainsFunc(struck, names) && !slices.Contains(legal, shown.reason) {
+		j.fails = append(j.fails, fmt.Sprintf("%s: %s, but what struck is %s", shown.reason, shown.message, list(struck)))
+	}
+	for words, name := range blame {
+		is := func(c *cause) bool { return c.name == name }
+		if strings.Contains(shown.message, words) && !slices.ContainsFunc(struck, is) && !(words == "identifier" && len(legal) > 0) {
+			j.fails = append(j.fails, fmt.Sprintf("%q is blamed: %s, but what struck is %s", words, shown.message, list(struck)))
+		}
+	}
+	if shown.after > 5*time.Minute && shown.reason != "" && shown.reason != infrav1.UnauthorizedReason {
+		j.fails = append(j.fails, fmt.Sprintf("%s: %s: waits for %s", shown.reason, shown.message, shown.after))
+	}
+	if strings.Contains(shown.message, password) || strings.Contains(shown.message, seed) {
+		j.fails = append(j.fails, "a secret is shown")
+	}
+	return shown
+}
+
+// spoiled reports whether a fault took the body of a refusal: what is left of it is a status.
+func spoiled(err error, struck []*cause) bool {
+	var e *cloud.Error
+	return errors.As(err, &e) && e.Code == "" && e.Status >= 400 && e.Status < 500 &&
+		slices.ContainsFunc(struck, func(c *cause) bool { return strings.HasPrefix(c.name, "lost answer") })
+}
+
+func list(struck []*cause) string {
+	var names []string
+	for _, c := range struck {
+		names = append(names, c.name)
+	}
+	return fmt.Sprintf("%q", slices.Compact(slices.Sorted(slices.Values(names))))
+}
+
+// duplicates are the names of which the portal had two clusters at one time.
+func duplicates(p *emulator.Portal) (names []string) {
+	named, alive := map[string]string{}, map[string]int{}
+	for _, e := range p.Journal() {
+		switch {
+		case e.Object == "cluster" && e.To == string(emulator.ClusterCreating):
+			name, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, "name="), " ")
+			named[e.ID] = name
+			if alive[name]++; alive[name] > 1 {
+				names = append(names, name)
+			}
+		case e.Object == "cluster" && e.To == "deleted":
+			alive[named[e.ID]]--
+		}
+	}
+	return names
+}
+
+// unknown reports whether only a person, or the portal's own lookup, can tell what became of a change.
+func unknown(err error) bool {
+	return cloud.IsUnknownOutcome(err) && conditionOf(err).reason == infrav1.OutcomeUnknownReason
+}
+
+// judgeJob looks at the reason of a failed job. A code that nobody knows has no condition of its own.
+func (j *judge) judgeJob(job cloud.Job) {
+	shown := conditionOf(job.Error)
+	if strings.Contains(job.Error.Message, "as injected") && slices.ContainsFunc(causes, func(c cause) bool {
+		return strings.HasPrefix(c.name, "job ") && slices.Contains(c.shown, shown.reason)
+	}) {
+		return
+	}
+	j.fails = append(j.fails, fmt.Sprintf("a job has failed with %v: %s, %s", job.Error, shown.reason, shown.message))
+}
