@@ -94,7 +94,7 @@ func newPods(t *testing.T) *pods {
 	p := &pods{}
 	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*metav1.PartialObjectMetadataList) //nolint:errcheck // nothing else is listed
+			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*metav1.PartialObjectMetadataList)
 			from, _ := strconv.Atoi(options.Continue)
 			if from == 0 {
 				p.looks++
@@ -115,7 +115,7 @@ func newPods(t *testing.T) *pods {
 		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
 			for _, pod := range p.all {
 				if pod.Name == key.Name && pod.Annotations != nil {
-					pod.DeepCopyInto(obj.(*corev1.Pod)) //nolint:errcheck // nothing else is read
+					pod.DeepCopyInto(obj.(*corev1.Pod))
 					return nil
 				}
 			}
