@@ -128,8 +128,9 @@ func TestNoteOrder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.learned, stored.RemovalOrder); diff != "" || s.removedFrom() != nil {
-				t.Errorf("compared again with %v; record: %s", s.removedFrom(), diff)
+			before, _ := s.nodesBefore()
+			if diff := cmp.Diff(test.learned, stored.RemovalOrder); diff != "" || before != nil {
+				t.Errorf("compared again with %v; record: %s", before, diff)
 			}
 			if got := r.orderOf("b", test.portal); got != test.shared {
 				t.Errorf("another namespace expects %s, want %s", got, test.shared)
@@ -152,8 +153,9 @@ func TestNoteOrder(t *testing.T) {
 func TestNoteOrderNotObserved(t *testing.T) {
 	r, s := &Reconciler{}, at("a", "one", oneSite) // a write would panic: there is no client
 	s.plan.Learned = claims.Learned{Order: claims.Oldest, Odds: 20}
-	if err := r.noteOrder(t.Context(), s); err != nil || s.removedFrom() == nil {
-		t.Errorf("%v, %v", err, s.removedFrom())
+	err := r.noteOrder(t.Context(), s)
+	if before, _ := s.nodesBefore(); err != nil || before == nil {
+		t.Errorf("%v, %v", err, before)
 	}
 	if got := r.orderOf("b", oneSite); got != claims.Newest {
 		t.Errorf("another namespace expects %s", got)

@@ -114,7 +114,7 @@ func TestNodeViews(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			s := passed(func(s *scope) {
 				s.nodes, s.pinned = []corev1.Node{*test.node}, map[string]bool{"w": test.pinned, "another": true}
-				s.desired.checks.nodes = broken
+				s.checks.nodes = broken
 			})
 			if diff := cmp.Diff([]claims.Node{test.want}, s.nodeViews()); diff != "" {
 				t.Error(diff)
@@ -203,7 +203,7 @@ func TestMachineViews(t *testing.T) {
 	s := passed(func(s *scope) {
 		s.record.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small"}
 		s.desired.machines = []clusterv1.Machine{machine("m1", "c1", false), machine("m2", "c2", false), machine("m3", "c3", false), machine("m4", "c4", true)}
-		s.desired.checks.machines = []clusterv1.UnhealthyMachineCondition{{Type: "Licensed", Status: metav1.ConditionFalse}}
+		s.checks.machines = []clusterv1.UnhealthyMachineCondition{{Type: "Licensed", Status: metav1.ConditionFalse}}
 		s.desired.machines[0].Status.Conditions = []metav1.Condition{{Type: "Licensed", Status: metav1.ConditionFalse}}
 	})
 	all := []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")}
