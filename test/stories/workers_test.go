@@ -298,7 +298,7 @@ func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	s.create(newTemplate(metav1.ObjectMeta{Namespace: s.namespace, Name: "large"}, "large"))
 	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "large" })
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("revert the templates")))
+		HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("Revert the template")))
 	s.Consistently(func() []string { return uids(s.nodes()) }, 5*time.Second).Should(ConsistOf(before))
 	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = name })
 	s.settled(2)
@@ -336,7 +336,7 @@ func TestAutoscaler(t *testing.T) {
 	s.scale(0)
 	s.Eventually(s.machines).Should(BeEmpty())
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
-		And(HavePrefix("True"), ContainSubstring("one worker stays, which no Machine holds: the portal refuses a cluster without workers")))
+		And(HavePrefix("True"), ContainSubstring("one worker stays without a Machine: the portal refuses a cluster without workers")))
 	s.sameNodes()
 	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
 	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "which the autoscaler scales up from zero by")
