@@ -94,7 +94,7 @@ func newPods(t *testing.T) *pods {
 	p := &pods{}
 	p.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
 		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*corev1.PodList) //nolint:errcheck // nothing else is listed
+			options, pods := (&client.ListOptions{}).ApplyOptions(opts), list.(*corev1.PodList)
 			from, _ := strconv.Atoi(options.Continue)
 			if from == 0 {
 				p.looks++
