@@ -3,6 +3,7 @@
 package drain
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
 	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // apiServer is a workload cluster with a DaemonSet. It answers evictions, and records them.
@@ -248,6 +251,20 @@ func TestStepWithoutPods(t *testing.T) {
 	})
 	if _, err := step(t.Context(), s, "n1"); err == nil || len(s.evicted) > 0 {
 		t.Errorf("a DaemonSet that cannot be read: %v, evicted %v", err, s.evicted)
+	}
+}
+
+// TestStepWithoutConnection checks that a cluster which cannot be reached is an error, and which cluster is asked for.
+func TestStepWithoutConnection(t *testing.T) {
+	away, key := errors.New("not connected"), client.ObjectKey{Namespace: "default", Name: "prod"}
+	drainer := Drainer{Config: func(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
+		if cluster != key {
+			t.Errorf("asks for %s", cluster)
+		}
+		return nil, away
+	}}
+	if _, err := drainer.Step(t.Context(), key, "n1"); !errors.Is(err, away) {
+		t.Errorf("got %v", err)
 	}
 }
 

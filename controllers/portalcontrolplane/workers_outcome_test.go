@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// settled is a scope of three workers that Machines hold one to one.
+func settled(s *scope) { s.desired.sum, s.plan.Free = 3, 0 }
+
+// TestWorkersMessages checks the branches that TestWorkersOutcome leaves out, and that messages name what a reader looks for.
+func TestWorkersMessages(t *testing.T) {
+	upgrade := inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0", JobID: "job-1"})
+	tests := map[string]struct {
+		changes []func(*scope)
+		kind    outcome.Kind
+		reason  string
+		names   []string // in the message, in this order
+		hides   []string
+	}{
+		"a scale runs": {[]func(*scope){settled, inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "5", JobID: "job-1"})},
+			outcome.Wait, infrav1.ScalingUpReason, []string{"from 3 to 5", "job-1"}, nil},
+		"a scale down runs, and Machines drain": {[]func(*scope){settled, inFlight(operation.Operation{Type: operation.Scale, From: 5, Target: "3", JobID: "job-1"}), machinesDrain("m1")},
+			outcome.Wait, infrav1.ScalingDownReason, []string{"from 5 to 3", "job-1"}, []string{"m1"}},
+		"Machines drain": {[]func(*scope){machinesDrain("m2", "m1")}, outcome.Wait, infrav1.DrainingReason, []string{"2", "m1, m2"}, nil},
+		"Machines and nodes drain": {[]func(*scope){machinesDrain("m1"), nodesDrain("n1")}, outcome.Wait, infrav1.DrainingReason,
+			[]string{"m1"}, []string{"n1"}},
+		"nodes drain": {[]func(*scope){nodesDrain("n2", "n1")}, outcome.Wait, infrav1.DrainingReason, []string{"2", "n1, n2"}, nil},
+		"nodes drain, and a Pod is held": {[]func(*scope){nodesDrain("n2", "n1"), func(s *scope) {
+			s.drains = map[string]drain.Progress{"n2": {Left: 7, Blocked: []string{"default/db"}}, "n9": {Left: 99}}
+		}}, outcome.Wait, infrav1.DrainingReason, []string{"n1", "n2", "7 Pods", "default/db"}, []string{"99"}},
+		"nodes drain while something else runs": {[]func(*scope){nodesDrain("n1"), upgrade}, outcome.Wait, infrav1.DrainingReason, []string{"n1"}, []string{"v1.37.0"}},
+		"an upgrade runs, and a Machine has no node": {[]func(*scope){settled, upgrade, func(s *scope) { s.plan.Unbound = 1 }},
+			outcome.Wait, infrav1.WaitingForOperationReason, []string{"upgrade to v1.37.0"}, nil},
+		"an upgrade runs, and a node is away": {[]func(*scope){settled, upgrade, func(s *scope) { s.plan.Present = s.plan.Present[:2] }},
+			outcome.Wait, infrav1.WaitingForOperationReason, []string{"upgrade to v1.37.0"}, nil},
+		"an upgrade runs, and all is well":         {[]func(*scope){settled, upgrade}, outcome.Done, infrav1.WorkersReadyReason, nil, []string{"v1.37.0"}},
+		"an upgrade runs, and a node is not Ready": {[]func(*scope){settled, upgrade, notReadyNodes("n1")}, outcome.Done, infrav1.WorkersReadyReason, nil, []string{"n1"}},
+		"a template that the portal cannot honour": {[]func(*scope){settled, mismatched("m2", "m1")}, outcome.Stalled, infrav1.TemplateNotHonouredReason,
+			[]string{"m1, m2", "small", "ops", "Revert"}, nil},
+		"that and everything else": {[]func(*scope){mismatched("m1"), notReadyNodes("n1"), func(s *scope) { s.desired.sum, s.plan.Unbound = 5, 2 }},
+			outcome.Stalled, infrav1.TemplateNotHonouredReason, []string{"m1"}, []string{"n1"}},
+		"nodes are missing":                {[]func(*scope){func(s *scope) { s.desired.sum, s.plan.Unbound = 5, 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"3 of 5"}, nil},
+		"no node is Ready for Machines":    {[]func(*scope){settled, func(s *scope) { s.plan.Unbound = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"2 Machines"}, nil},
+		"the portal insists on one worker": {[]func(*scope){insists}, outcome.Done, infrav1.WorkersReadyReason, []string{"refuses"}, nil},
+		"an adopted cluster has too many": {[]func(*scope){func(s *scope) { s.record.Size = operation.SizeUnknown }}, outcome.Wait, infrav1.NodesUnclaimedReason,
+			[]string{"1 of 3", "adopted", "replicas"}, nil},
+		"a node has no Machine yet": {[]func(*scope){func(*scope) {}}, outcome.Wait, infrav1.NodesUnclaimedReason, []string{"1 of 3"}, []string{"adopted"}},
+		"nodes are not Ready":       {[]func(*scope){settled, notReadyNodes("n2", "n1")}, outcome.Wait, infrav1.NodesNotReadyReason, []string{"n1, n2", "portal"}, nil},
+		"drained nodes wait": {[]func(*scope){settled, func(s *scope) { s.desired.sum, s.plan.Drained = 1, []string{"n3", "n2"} }},
+			outcome.Wait, infrav1.ScalingDownReason, []string{"n2, n3"}, nil},
+		"core has yet to delete": {[]func(*scope){settled, func(s *scope) { s.desired.sum = 1 }}, outcome.Wait, infrav1.ScalingDownReason, []string{"3", "1", "core"}, nil},
+		"ready":                  {[]func(*scope){settled}, outcome.Done, infrav1.WorkersReadyReason, nil, nil},
+		"ready, autoscaled":      {[]func(*scope){settled, scaledBy("")}, outcome.Done, infrav1.WorkersReadyReason, nil, []string{"autoscaler"}},
+		"ready, autoscaled, no order": {[]func(*scope){settled, scaledBy("Random")}, outcome.Done, infrav1.WorkersReadyReason,
+			[]string{"autoscaler", "spec.removalOrder"}, nil},
+		"ready, autoscaled, no order found": {[]func(*scope){settled, scaledBy(""), func(s *scope) { s.record.RemovalOrder.Order = claims.Random }}, outcome.Done, infrav1.WorkersReadyReason,
+			[]string{"autoscaler", "spec.removalOrder"}, nil},
+		"ready, no order, not autoscaled": {[]func(*scope){settled, func(s *scope) { s.controlPlane.Spec.RemovalOrder = "Random" }}, outcome.Done, infrav1.WorkersReadyReason,
+			nil, []string{"autoscaler"}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			s := passed(test.changes...)
+			o := s.workersOutcome()
+			if o.Kind != test.kind || o.Reason != test.reason || o.After != 0 {
+				t.Errorf("%+v, want kind %d and %s", o, test.kind, test.reason)
+			}
+			rest, found := o.Message, false
+			for _, name := range test.names {
+				if _, rest, found = strings.Cut(rest, name); !found {
+					t.Errorf("%q does not name %q after %v", o.Message, name, test.names)
+				}
+			}
+			if i := slices.IndexFunc(test.hides, func(name string) bool { return strings.Contains(o.Message, name) }); i >= 0 {
+				t.Errorf("%q names %q", o.Message, test.hides[i])
+			}
+			slices.Reverse(s.plan.Draining)
+			slices.Reverse(s.plan.DrainingNodes)
+			slices.Reverse(s.plan.Mismatched)
+			slices.Reverse(s.plan.NotReady)
+			slices.Reverse(s.plan.Drained)
+			if again := s.workersOutcome(); again != o {
+				t.Errorf("the message depends on the order: %q, %q", o.Message, again.Message)
+			}
+		})
+	}
+}
+
+func machinesDrain(names ...string) func(*scope) { return func(s *scope) { s.plan.Draining = names } }
+func nodesDrain(names ...string) func(*scope) {
+	return func(s *scope) { s.plan.DrainingNodes = names }
+}
+func notReadyNodes(names ...string) func(*scope) { return func(s *scope) { s.plan.NotReady = names } }
+
+func mismatched(names ...string) func(*scope) {
+	return func(s *scope) {
+		s.plan.Mismatched, s.record.Workers = names, &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	}
+}
+
+// insists is a portal that has refused a cluster without workers.
+func insists(s *scope) {
+	s.desired.sum, s.desired.stays, s.plan.Free, s.plan.Present = 1, 1, 1, s.plan.Present[:1]
+}
+
+// scaledBy lets the cluster autoscaler scale, at a portal whose order the user states.
+func scaledBy(order infrav1.RemovalOrder) func(*scope) {
+	return func(s *scope) { s.desired.autoscaled, s.controlPlane.Spec.RemovalOrder = true, order }
+}
+
+// TestLostScaleOutcome checks what WorkersReady says while the answer to a scale is lost: it looks again when the request may be sent again,
+// and the message does not change until then.
+func TestLostScaleOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := operation.Operation{Type: operation.Scale, From: 3, Target: "5", Unknown: "cut off at 10:00", Time: metav1.Now()}
+		s := passed(settled, machinesDrain("m1"), inFlight(lost))
+		first := s.workersOutcome()
+		if first.Kind != outcome.Wait || first.Reason != infrav1.AnswerLostReason || first.After != s.op.Pause() || first.After == 0 {
+			t.Errorf("%+v", first)
+		}
+		for _, word := range []string{"from 3 to 5", "3 worker nodes"} {
+			if !strings.Contains(first.Message, word) {
+				t.Errorf("%q does not name %q", first.Message, word)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if later := s.workersOutcome(); later.Message != first.Message || later.After != first.After-10*time.Second {
+			t.Errorf("10 s later: %+v, first %+v", later, first)
+		}
+		s.plan.Present = s.plan.Present[:2]
+		if later := s.workersOutcome(); later.Message == first.Message {
+			t.Errorf("a node less: %+v", later)
+		}
+	})
+}
