@@ -46,6 +46,8 @@
 //
 // What is known of the number of workers (View.Size) may be uncertain, after a request that failed half way. Then no request is
 // made that could remove a node which is not drained, whether the portal runs all of the Nodes that are seen or only those that are Ready.
+// One case is presumed, since nothing would be asked for any more otherwise: a Node that no Machine holds and that is not Ready for long is
+// gone. If the portal still runs it, it may remove another node in its place.
 //
 // Why hooks, and not a finalizer on the PortalMachine: core works on the Machine that it read at the beginning of its pass, so what is
 // ordered on the Machine is ordered for core; and a PortalMachine that is being deleted does not hand its providerID on any more.

@@ -213,13 +213,13 @@ func (p *planner) drainFree() {
 	}
 }
 
-// removable reports whether the portal may remove the node without harm: it is drained; or it has no Machine and is not Ready for
-// so long that Kubernetes has evicted its Pods.
+// removable reports whether the portal may remove the node without harm: it is drained; or it has no Machine, is cordoned, and is
+// not Ready for so long that Kubernetes has evicted its Pods.
 func (p *planner) removable(n *place) bool {
 	if n.drained() {
 		return true
 	}
-	return !n.Ready && n.free() && p.long(n.Node)
+	return !n.Ready && n.Cordoned && n.free() && p.long(n.Node)
 }
 
 // evictAgain is how long after a step of the provider's own drain the next one follows: Pods are not watched.

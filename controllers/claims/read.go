@@ -113,8 +113,8 @@ func read(v View) *planner {
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
 // portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
 // are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count. If the size is uncertain,
-// those are gone that no Machine holds and that are not Ready for long. A drained one may still have to go: it counts for longer,
-// unless more workers are desired than are Ready, or it was gone before the last scale.
+// those are gone that no Machine holds and that are not Ready for long. They count for longer as long as they may still have to go:
+// unless more workers are desired than are Ready, or they were gone before the last scale.
 func (p *planner) present() []Node {
 	held := map[string]bool{}
 	for _, m := range p.Machines {
@@ -140,10 +140,10 @@ func (p *planner) mayExist(n Node) bool {
 	if n.Ready || !p.long(n) {
 		return true
 	}
-	return n.drained() && p.Desired <= p.ready() && p.existedBefore(n) && !p.past(n.NotReadySince, goneTime)
+	return p.Desired <= p.ready() && p.existedBefore(n) && !p.past(n.NotReadySince, goneTime)
 }
 
-// goneTime is how long a drained Node may not be Ready before its machine counts as gone although the portal has not said so. A
+// goneTime is how long a Node may not be Ready before its machine counts as gone although the portal has not said so. A
 // portal that keeps failing would otherwise be asked for nothing any more. Half an hour is when its jobs count as stuck, too.
 const goneTime = 30 * time.Minute
 

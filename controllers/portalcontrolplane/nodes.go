@@ -117,11 +117,12 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
 	defer cancel()
 	progress, err := r.Drain(ctx, s.clusterKey(), node.Name)
-	if err != nil {
+	timeout := s.desired.drainTimeout(node)
+	expired := timeout > 0 && time.Since(started) >= timeout // then it does not matter why Pods are left, as for core
+	if err != nil && !expired {
 		return err
 	}
-	timeout := s.desired.drainTimeout(node)
-	if progress.Left > 0 && (timeout == 0 || time.Since(started) < timeout) {
+	if progress.Left > 0 && !expired {
 		if s.drains == nil {
 			s.drains = map[string]drain.Progress{}
 		}

@@ -15,8 +15,8 @@ import (
 // orders remembers in which order each portal removes workers, so that a new cluster starts with what others at the same portal have
 // shown. The zero value is ready to use.
 //
-// What this manager has observed itself counts for all clusters of a portal. What stands in the record of an object counts only for its
-// own namespace: a tenant can write that annotation.
+// An order counts for the clusters of its own namespace only. A tenant can write the annotations that it comes from, and must not
+// decide which nodes of others are drained.
 type orders struct {
 	mu    sync.Mutex
 	known map[string]claims.Order
@@ -31,13 +31,10 @@ func (o *orders) note(key string, order claims.Order) {
 	o.known[key] = order
 }
 
-func (o *orders) of(keys ...string) (order claims.Order) {
+func (o *orders) of(key string) claims.Order {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, key := range keys {
-		order = cmp.Or(order, o.known[key])
-	}
-	return order
+	return o.known[key]
 }
 
 // shareOrder shares what the cluster knows of its portal with others, and takes from others what it does not know.
@@ -46,11 +43,11 @@ func (r *Reconciler) shareOrder(s *scope) {
 	if learned := s.record.RemovalOrder; learned.Known() {
 		r.orders.note(namespaced, learned.Order)
 	}
-	s.sharedOrder = r.orders.of(namespaced, s.identity.BaseURL)
+	s.sharedOrder = r.orders.of(namespaced)
 }
 
 // expected is the order in which the portal is expected to remove workers: what the user says, else what the cluster has shown, else what
-// others at the portal have, else a guess.
+// others at the portal have, in the same namespace, else a guess.
 func (s *scope) expected() claims.Order {
 	learned := s.record.RemovalOrder
 	if stated := claims.Order(s.controlPlane.Spec.RemovalOrder); stated != "" {
@@ -75,9 +72,6 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 	})
 	if err != nil {
 		return err
-	}
-	if s.plan.Learned.Known() && s.identity.BaseURL != "" {
-		r.orders.note(s.identity.BaseURL, s.plan.Learned.Order)
 	}
 	now := s.expected()
 	switch {
