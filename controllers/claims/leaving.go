@@ -178,7 +178,6 @@ func (p *planner) vacate(n *place, holder *claim) {
 			if custody {
 				p.add(Uncordon, nil, other)
 			}
-			other.taken = true
 			p.bindTo(holder, other)
 			n.awaited = true
 			return
@@ -189,7 +188,7 @@ func (p *planner) vacate(n *place, holder *claim) {
 // keepSurvivors makes nodes schedulable that were drained, or are being drained by the provider, and stay after all. While the
 // portal removes nodes it waits until they are seen to be gone. A node that is not Ready may be gone itself.
 func (p *planner) keepSurvivors() {
-	if p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled {
+	if p.unsettling() {
 		return
 	}
 	for _, n := range p.places {
