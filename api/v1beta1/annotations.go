@@ -10,14 +10,17 @@ const (
 	OperationAnnotation = "infrastructure.cluster.x-k8s.io/portal-operation"
 
 	// RecordAnnotation holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes (JSON): the
-	// parameters it was created with, the user that created it, the size the portal last accepted, the version last reached.
+	// parameters it was created with, the user that created it, the size the portal last accepted, the version last reached. It also
+	// holds the UID of the object that wrote it and the id of the portal cluster that this object owns, so a copy owns nothing.
 	RecordAnnotation = "infrastructure.cluster.x-k8s.io/portal-record"
 
 	// NetworkAnnotation holds the id of the network that was created from spec.network.cidr of a PortalCluster.
 	NetworkAnnotation = "infrastructure.cluster.x-k8s.io/portal-network"
 
 	// RetryOperationAnnotation is set by a person, to the id of an operation whose outcome is unknown, to say that it
-	// was checked at the portal and did not happen: it is then tried once more.
+	// was checked at the portal and did not happen: it is then tried once more. On a PortalControlPlane that was cloned, moved or
+	// restored (reason RestoredObject) it is set to the UID of that object, to say that no portal cluster exists for it and that one
+	// may be created. No backup or clone of the object carries the permission along, since every copy has another UID.
 	RetryOperationAnnotation = "infrastructure.cluster.x-k8s.io/retry-operation"
 
 	// AbandonOperationAnnotation is set by a person, to the id of a scale, upgrade or delete that does not end, to give it up. The

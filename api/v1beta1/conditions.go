@@ -118,6 +118,12 @@ const (
 	WaitingForWorkersReason = "WaitingForWorkers"
 	// TemplatesDisagreeReason: the templates of the MachineDeployments differ; the portal makes all workers alike.
 	TemplatesDisagreeReason = "TemplatesDisagree"
+	// OwnedByAnotherReason: another PortalControlPlane, which the message names, owns the portal cluster. This one changes nothing
+	// at the portal and on Nodes, and its deletion deletes nothing there.
+	OwnedByAnotherReason = "OwnedByAnother"
+	// RestoredObjectReason: the object was cloned, moved, restored or replaced, and it is not known whether its portal cluster exists. Nothing
+	// is created until a person sets spec.clusterID or allows a creation.
+	RestoredObjectReason = "RestoredObject"
 	// CreatingReason: the portal creates the cluster.
 	CreatingReason = "Creating"
 )
@@ -237,6 +243,13 @@ const (
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
-	// EventPortalClusterRetained: deletionPolicy Retain left the portal cluster running.
+	// EventPortalClusterRetained: the portal cluster was left running, because deletionPolicy is Retain or because the deleted object
+	// did not own it.
 	EventPortalClusterRetained = "PortalClusterRetained"
+	// EventPortalClusterAdopted: the object owns from now on a portal cluster that it did not create.
+	EventPortalClusterAdopted = "PortalClusterAdopted"
+	// EventOwnershipGivenUp: two objects owned one portal cluster, and the younger one gave it up.
+	EventOwnershipGivenUp = "OwnershipGivenUp"
+	// EventAnotherManager: Nodes show that another management cluster probably manages the portal cluster too.
+	EventAnotherManager = "AnotherManager"
 )

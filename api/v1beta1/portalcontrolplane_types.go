@@ -64,10 +64,10 @@ type PortalControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
-	// deletionPolicy says what becomes of the portal cluster when this object is deleted: Delete (the default) deletes
-	// it, Retain leaves it running.
+	// deletionPolicy says what becomes of the portal cluster when this object is deleted: Delete deletes it, Retain leaves
+	// it running. When omitted, a cluster that this object created is deleted. When the object takes over a cluster that it did
+	// not create, Retain is filled in.
 	// +optional
-	// +kubebuilder:default=Delete
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// removalOrder is the order in which the portal removes workers when it is asked for fewer: Newest or Oldest first, or

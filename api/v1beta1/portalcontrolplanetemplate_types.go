@@ -36,8 +36,8 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
-	// deletionPolicy says what becomes of the portal cluster when the PortalControlPlane is deleted: Delete (the
-	// default) deletes it, Retain leaves it running.
+	// deletionPolicy says what becomes of the portal cluster when the PortalControlPlane is deleted: Delete deletes it, Retain
+	// leaves it running. When omitted, a cluster that the PortalControlPlane created is deleted, and one that it took over stays.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 

@@ -3,6 +3,7 @@
 package operation
 
 import (
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -11,6 +12,12 @@ import (
 
 // Record holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes.
 type Record struct {
+	// UID is the object that wrote the record. A copy of the object, such as a clone or a restored backup, has another UID.
+	UID types.UID `json:"uid,omitempty"`
+	// ClusterID is the portal cluster that the object has created or claimed. It owns the cluster only while UID is its own, too.
+	ClusterID string `json:"clusterID,omitempty"`
+	// TakenOver is true if the object claimed a cluster that it did not create. Then an empty deletionPolicy means Retain.
+	TakenOver bool `json:"takenOver,omitempty"`
 	// UserID is the portal user that created the cluster. Only under the same user does a 404 mean that it is gone
 	// (specification, HTTP status codes: a 404 may mean another account's).
 	UserID string `json:"userID,omitempty"`

@@ -23,7 +23,7 @@ import (
 // reconcileCluster makes sure that the portal cluster exists: created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
 	if s.controlPlane.Spec.ClusterID != "" {
-		return r.adopt(ctx, s)
+		return r.claim(ctx, s)
 	}
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
@@ -38,6 +38,13 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if !o.IsDone() {
 		return o
 	}
+	if o := r.lookBeforeCreating(ctx, s); !o.IsDone() {
+		return o
+	}
+	if err := r.ensureName(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
+	request.Name = s.controlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
 	o = s.after(r.machine(s).Start(ctx, op, newCreation(s, request)))
@@ -50,8 +57,8 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 // pollCreation takes the creation in flight one step further.
 func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
 	o := s.after(r.machine(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target})))
-	if o.IsDone() {
-		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+	if o.IsDone() && s.controlPlane.Spec.ClusterID != "" {
+		return r.claim(ctx, s)
 	}
 	return operation.Progress(s.op, o, infrav1.CreatingReason)
 }
@@ -62,17 +69,6 @@ func fingerprint(request cloud.CreateClusterRequest, identity string) string {
 	hash := fnv.New64a()
 	_, _ = fmt.Fprintf(hash, "%+v %s", request, identity)
 	return strconv.FormatUint(hash.Sum64(), 36)
-}
-
-// adopt ends an unfinished creation: spec.clusterID says what it created.
-func (r *Reconciler) adopt(ctx context.Context, s *scope) outcome.Outcome {
-	if s.op.Is(operation.Create) {
-		o := s.after(r.machine(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
-		if !o.IsDone() {
-			return o
-		}
-	}
-	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
 // creation is a request for a cluster.
@@ -88,7 +84,7 @@ type creation struct {
 
 func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
 	base := s.controlPlane.Name
-	return &creation{s: s, request: request, generated: isGenerated(base, request.Name), nextName: generateName(base)}
+	return &creation{s: s, request: request, generated: isGenerated(base, request.Name), nextName: nameAfter(base, request.Name)}
 }
 
 // Prepare implements operation.Preparer. A chosen name must not be taken (specification, Limits 4: look the resource up first), as far
@@ -130,20 +126,28 @@ func (q *creation) Find(ctx context.Context) (string, error) {
 	return found[0].ID, nil
 }
 
-// Note implements operation.Request. After a failed job a record may remain under the name, so the next request has another one.
+// Note implements operation.Request. After a failed job a record may remain under the name, so a generated name is replaced. A name
+// that the user chose is sent again: if the portal says that it is taken, the user has to choose another one.
 func (q *creation) Note(op *operation.Operation, id string, cause error) {
 	cp, record := q.s.controlPlane, q.s.record
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(q.request.Size, cause):
 		op.Result = operation.RefusedEmpty
 	case op.Result == operation.Succeeded:
-		cp.Spec.ClusterID = id
+		cp.Spec.ClusterID, record.ClusterID = id, id
+		operation.PutRecord(cp, record)
 	case op.Result == operation.Failed:
-		names := append(slices.Clone(record.AbandonedNames), op.Target)
-		operation.PutRecord(cp, &operation.Record{Size: operation.SizeUnknown, AbandonedNames: names})
-		cp.Spec.ClusterName = q.nextName
+		names := slices.Clone(record.AbandonedNames)
+		if !slices.Contains(names, op.Target) {
+			names = append(names, op.Target)
+		}
+		operation.PutRecord(cp, &operation.Record{UID: record.UID, Size: operation.SizeUnknown, AbandonedNames: names})
+		if q.generated {
+			cp.Spec.ClusterName = q.nextName
+		}
 	case op.InFlight() && !op.Lost():
 		operation.PutRecord(cp, &operation.Record{
+			UID:            cp.UID,
 			UserID:         q.userID,
 			Size:           q.request.Size,
 			Version:        cp.Spec.Version,
@@ -158,7 +162,7 @@ func (q *creation) Note(op *operation.Operation, id string, cause error) {
 // settleTime is left for the MachineDeployments of one manifest to arrive, so that the first size is their sum.
 const settleTime = 3 * time.Second
 
-// createRequest collects what the portal cluster is created with, or says what is missing.
+// createRequest collects what the portal cluster is created with, except its name, or says what is missing.
 func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
 	none := cloud.CreateClusterRequest{}
 	var err error
@@ -179,11 +183,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 	if !o.IsDone() {
 		return none, o
 	}
-	if err := r.ensureName(ctx, s); err != nil {
-		return none, outcome.Fail(err)
-	}
 	return cloud.CreateClusterRequest{
-		Name:                s.controlPlane.Spec.ClusterName,
 		Description:         s.controlPlane.Spec.Description,
 		ZoneID:              s.portalCluster.Spec.ZoneID,
 		KubernetesVersionID: version.ID,
@@ -196,7 +196,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 	}, outcome.Outcome{}
 }
 
-// ensureName generates the portal cluster's name into spec before the portal is first asked.
+// ensureName generates the portal cluster's name again if it was removed from spec before the portal was first asked.
 func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
 	if s.controlPlane.Spec.ClusterName != "" {
 		return nil
@@ -224,6 +224,19 @@ func stem(base string) string {
 		return '-'
 	}, base)
 	return strings.Trim(base[:min(len(base), longestName-generatedLength-1)], "-") + "-"
+}
+
+// nameAfter returns the generated name that takes the place of another one. It follows from that one, so that a backup which holds an
+// earlier name leads to the portal cluster.
+func nameAfter(base, name string) string {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name))
+	n, random := hash.Sum64(), make([]byte, generatedLength)
+	for i := range random {
+		random[i] = generatedFrom[n%uint64(len(generatedFrom))]
+		n /= uint64(len(generatedFrom))
+	}
+	return stem(base) + string(random)
 }
 
 // isGenerated reports whether the name is one of ours.

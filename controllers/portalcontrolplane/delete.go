@@ -39,11 +39,17 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 // deleteCluster takes the deletion one step further. It is done when there is nothing left at the portal.
 func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcome {
 	spec := s.controlPlane.Spec
+	mine, err := r.mayDelete(ctx, s)
 	switch {
+	case err != nil:
+		return outcome.Fail(err)
 	case spec.ClusterID == "" && s.op == nil:
 		r.tellAbandoned(s)
 		return outcome.Outcome{} // the portal was never asked, or refused
-	case spec.DeletionPolicy == infrav1.DeletionPolicyRetain:
+	case !mine:
+		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s is left as it is: this object does not own it", spec.ClusterID)
+		return outcome.Outcome{}
+	case s.deletionPolicy() == infrav1.DeletionPolicyRetain:
 		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s (id %s) is left as it is: deletionPolicy is Retain",
 			spec.ClusterName, cmp.Or(spec.ClusterID, "unknown"))
 		return outcome.Outcome{}
@@ -63,7 +69,7 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 	case o.Kind == outcome.Failed:
 		return o
 	case s.controlPlane.Spec.ClusterID != "":
-		return r.deleteKnown(ctx, s)
+		return r.deleteCluster(ctx, s)
 	case s.op == nil && settled:
 		return outcome.Outcome{}
 	case s.op == nil:

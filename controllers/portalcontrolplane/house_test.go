@@ -172,12 +172,12 @@ func (h *house) furnish(size int) {
 	h.id = h.portal.Clusters()[0].ID
 	labels := map[string]string{clusterv1.ClusterNameLabel: prod.Name}
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, Labels: labels}}
-	cp.Spec.ClusterID, cp.Spec.Version = h.id, before
-	operation.PutRecord(cp, &operation.Record{Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
+	cp.UID, cp.Spec.ClusterID, cp.Spec.Version = "uid-prod", h.id, before
+	operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: h.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
 	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
 	h.store = fake.NewClientBuilder().WithScheme(newScheme(h.T)).WithObjects(cp, md).
-		WithStatusSubresource(cp, &clusterv1.Machine{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithStatusSubresource(cp, &clusterv1.Machine{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
 }
 
 // patch is every write of a manager.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
@@ -45,6 +46,9 @@ func (s *scope) after(o outcome.Outcome) outcome.Outcome {
 func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.Outcome {
 	if s.op == nil || s.op.Type == operation.Create {
 		return outcome.Outcome{}
+	}
+	if !s.owns() {
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
 	}
 	o := s.after(r.machine(s).Poll(ctx, s.request()))
 	switch {

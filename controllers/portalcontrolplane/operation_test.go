@@ -103,29 +103,33 @@ func TestNote(t *testing.T) {
 func TestNoteCreation(t *testing.T) {
 	request := cloud.CreateClusterRequest{Name: "a-1", Size: 2, ServiceOfferingID: "small", SSHKeyPair: "ops", VPCID: "vpc-1"}
 	workers := &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	created := operation.Record{UserID: "user-1", Size: 2, Version: "v1.36.3", Workers: workers, VPCID: "vpc-1", AbandonedNames: []string{"a-0"}}
+	created := operation.Record{UID: "uid-1", UserID: "user-1", Size: 2, Version: "v1.36.3", Workers: workers, VPCID: "vpc-1", AbandonedNames: []string{"a-0"}}
 	before := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0"}}
+	known := before
+	known.ClusterID = "k8s-1"
 	failed := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0", "a-1"}}
 	tests := map[string]struct {
 		op     operation.Operation
 		id     string
 		record operation.Record
+		chosen bool
 		name   string
 	}{
-		"accepted":  {operation.Operation{JobID: "job-1"}, "", created, "a-1"},
-		"lost":      {operation.Operation{Unknown: "cut off"}, "", before, "a-1"},
-		"failed":    {operation.Operation{Result: operation.Failed}, "", failed, "a-2"},
-		"succeeded": {operation.Operation{Result: operation.Succeeded}, "k8s-1", before, "a-1"},
-		"abandoned": {operation.Operation{Result: operation.Abandoned}, "", before, "a-1"},
+		"accepted":          {operation.Operation{JobID: "job-1"}, "", created, false, "a-1"},
+		"lost":              {operation.Operation{Unknown: "cut off"}, "", before, false, "a-1"},
+		"failed":            {operation.Operation{Result: operation.Failed}, "", failed, false, "a-2"},
+		"failed, as chosen": {operation.Operation{Result: operation.Failed}, "", failed, true, "a-1"},
+		"succeeded":         {operation.Operation{Result: operation.Succeeded}, "k8s-1", known, false, "a-1"},
+		"abandoned":         {operation.Operation{Result: operation.Abandoned}, "", before, false, "a-1"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			record := before
 			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record}
-			s.controlPlane.Spec.ClusterName, s.controlPlane.Spec.Version = "a-1", "v1.36.3"
+			s.controlPlane.UID, s.controlPlane.Spec.ClusterName, s.controlPlane.Spec.Version = "uid-1", "a-1", "v1.36.3"
 			operation.PutRecord(s.controlPlane, s.record)
 			test.op.Type, test.op.Target = operation.Create, "a-1"
-			q := &creation{s: s, request: request, userID: "user-1", nextName: "a-2"}
+			q := &creation{s: s, request: request, userID: "user-1", generated: !test.chosen, nextName: "a-2"}
 			for range 2 {
 				q.Note(&test.op, test.id, nil)
 			}

@@ -112,7 +112,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 		return ctrl.Result{}, nil // core sets the owner; a watch event tells
 	}
 	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
-		if err := r.change(ctx, s, func() { controllerutil.AddFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) }); err != nil {
+		if err := r.change(ctx, s, s.begin()); err != nil {
 			return ctrl.Result{}, err
 		}
 	}

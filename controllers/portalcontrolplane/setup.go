@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -22,11 +23,15 @@ import (
 // SetupWithManager adds the reconciler to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcontrolplane")
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalControlPlane{}, portalClusterIndex, indexPortalCluster); err != nil {
+		return fmt.Errorf("index PortalControlPlanes by portal cluster: %w", err)
+	}
 	member := handler.EnqueueRequestsFromMapFunc(r.fromMember)
 	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalControlPlane{}).
 		WithOptions(options).
 		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
+		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromRival)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.fromCluster)).
 		Watches(&infrav1.PortalCluster{}, member).
 		Watches(&clusterv1.MachineDeployment{}, member).
@@ -38,6 +43,23 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster)).
 		Build(ctx, r)
 	return err
+}
+
+// fromRival wakes the other control planes that name the same portal cluster: one of them may own it now.
+func (r *Reconciler) fromRival(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	for _, key := range indexPortalCluster(obj) {
+		all := &infrav1.PortalControlPlaneList{}
+		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "List PortalControlPlanes for a watch event")
+			return nil
+		}
+		for i := range all.Items {
+			if all.Items[i].UID != obj.GetUID() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+			}
+		}
+	}
+	return requests
 }
 
 // fromCluster wakes the control plane that the Cluster refers to.

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// portalClusterIndex finds PortalControlPlanes by what names their portal cluster.
+const portalClusterIndex = "portalCluster"
+
+// indexPortalCluster returns what names the portal cluster of the object: its id, and the creation that it comes from. Clones of an
+// object that is being created have no id in common yet, but follow the same creation.
+func indexPortalCluster(obj client.Object) []string {
+	cp, ok := obj.(*infrav1.PortalControlPlane)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	if cp.Spec.ClusterID != "" {
+		keys = append(keys, cp.Spec.ClusterID)
+	}
+	if op, err := operation.Load(cp); err == nil && op.Is(operation.Create) {
+		keys = append(keys, op.ID)
+	}
+	return keys
+}
+
+// ownsCluster reports whether the object creates, has created or has claimed its portal cluster. A record that cannot be read may say so.
+func ownsCluster(cp *infrav1.PortalControlPlane) bool {
+	record, err := operation.LoadRecord(cp)
+	if err != nil {
+		return true
+	}
+	if op, _ := operation.Load(cp); cp.Spec.ClusterID == "" {
+		return record.UID == cp.UID && op.Is(operation.Create) && op.InFlight()
+	}
+	return record.UID == cp.UID && record.ClusterID == cp.Spec.ClusterID
+}
+
+// owns reports whether the object may change the portal cluster that spec.clusterID names.
+func (s *scope) owns() bool {
+	return s.controlPlane.Spec.ClusterID != "" && ownsCluster(s.controlPlane)
+}
+
+// precedes reports whether a portal cluster that both objects name belongs to a rather than to b: to the owner, else to the older.
+func precedes(a, b *infrav1.PortalControlPlane) bool {
+	if ownsA, ownsB := ownsCluster(a), ownsCluster(b); ownsA != ownsB {
+		return ownsA
+	} else if !ownsA && a.DeletionTimestamp.IsZero() != b.DeletionTimestamp.IsZero() {
+		return a.DeletionTimestamp.IsZero() // an object that is being deleted claims nothing
+	}
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID)) < 0
+}
+
+// claim makes the object the owner of the portal cluster that spec.clusterID names, unless the cluster belongs to another object. It is
+// done when the object owns the cluster.
+func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
+	if o := r.endCreation(ctx, s); !o.IsDone() {
+		return o
+	}
+	owner, err := r.otherOwner(ctx, s)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case owner != nil:
+		return r.yield(ctx, s, owner)
+	case s.owns():
+		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+	case s.retiring():
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
+	}
+	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
+	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
+	err = r.change(ctx, s, func() {
+		s.record.UID, s.record.ClusterID, s.record.TakenOver = s.controlPlane.UID, id, s.record.TakenOver || adopted
+		operation.PutRecord(s.controlPlane, s.record)
+		if unsaid {
+			s.controlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
+		}
+	})
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	switch {
+	case unsaid:
+		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. spec.deletionPolicy "+
+			"is Retain now: set it to Delete if the portal cluster is to be deleted with this object", id)
+	case adopted:
+		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create", id)
+	}
+	return outcome.RetryAfter(0) // with another look at who else claims it
+}
+
+// adopts reports whether the object is about to claim a portal cluster that it did not create. The records of earlier versions hold
+// neither UID nor cluster id, but what a cluster was created with.
+func (s *scope) adopts() bool {
+	createdBefore := s.record.UID == "" && s.record.Workers != nil
+	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !createdBefore
+}
+
+// endCreation ends an unfinished creation: spec.clusterID says what it created.
+func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome {
+	if !s.op.Is(operation.Create) {
+		return outcome.Outcome{}
+	}
+	return s.after(r.machine(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
+}
+
+// yield leaves the portal cluster to its owner. If both objects own it, this one gives its claim up.
+func (r *Reconciler) yield(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
+	id, other := s.controlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
+	if s.owns() {
+		err := r.change(ctx, s, func() {
+			s.record.ClusterID = ""
+			operation.PutRecord(s.controlPlane, s.record)
+		})
+		if err != nil {
+			return outcome.Fail(err)
+		}
+		r.warn(s, infrav1.EventOwnershipGivenUp, "Adopt", "Gave portal cluster %s up, because PortalControlPlane %s owns it, too, and is older. "+
+			"The kubeconfig Secret of this object stays as it is", id, other)
+	}
+	return outcome.StallFor(0, infrav1.OwnedByAnotherReason, "portal cluster %s belongs to PortalControlPlane %s. This object changes nothing at the "+
+		"portal, and deleting it deletes nothing there. Delete this object, or let the other one hand the cluster over: set its "+
+		"spec.deletionPolicy to Retain and delete it", id, other)
+}
+
+// otherOwner returns the PortalControlPlane that the portal cluster belongs to, or nil if that is this object. Objects of every namespace
+// that the manager sees count.
+func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalControlPlane, error) {
+	seen := map[types.UID]bool{s.controlPlane.UID: true}
+	first := s.controlPlane
+	for _, key := range indexPortalCluster(s.controlPlane) {
+		all := &infrav1.PortalControlPlaneList{}
+		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}); err != nil {
+			return nil, fmt.Errorf("list the PortalControlPlanes of portal cluster %s: %w", s.controlPlane.Spec.ClusterID, err)
+		}
+		for i := range all.Items {
+			cached := &all.Items[i]
+			if seen[cached.UID] || s.owns() && !ownsCluster(cached) {
+				continue // an owner need not ask the API server about objects that own nothing
+			}
+			seen[cached.UID] = true
+			other := &infrav1.PortalControlPlane{}
+			err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), other)
+			if client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
+			}
+			if err == nil && slices.Contains(indexPortalCluster(other), key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
+				first = other
+			}
+		}
+	}
+	if first == s.controlPlane {
+		return nil, nil //nolint:nilnil // no other owner is no error
+	}
+	return first, nil
+}
+
+// samePortal reports whether the objects may belong to the same portal. An identity that cannot be read may name any portal.
+func (r *Reconciler) samePortal(ctx context.Context, a, b *infrav1.PortalControlPlane) bool {
+	portalA, portalB := r.portalOf(ctx, a), r.portalOf(ctx, b)
+	return portalA == "" || portalB == "" || portalA == portalB
+}
+
+// portalOf returns the URL of the object's portal, or "" if that is not known.
+func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlane) string {
+	cluster, err := util.GetOwnerCluster(ctx, r.Client, cp.ObjectMeta)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return ""
+	}
+	portalCluster, err := r.portalCluster(ctx, &scope{controlPlane: cp, cluster: cluster})
+	if err != nil || portalCluster == nil {
+		return ""
+	}
+	secret := &corev1.Secret{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: portalCluster.Spec.IdentityRef.Name}, secret); err != nil {
+		return ""
+	}
+	return normalURL(string(secret.Data[infrav1.IdentityBaseURL]))
+}
+
+// normalURL returns one spelling of a portal's URL, or "" if it is none.
+func normalURL(text string) string {
+	base, err := url.Parse(strings.TrimSpace(text))
+	if err != nil || base.Hostname() == "" {
+		return ""
+	}
+	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
+}
+
+// mayDelete reports whether the object owns what the portal would be asked to delete.
+func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
+	if s.controlPlane.Spec.ClusterID == "" {
+		return true, nil // a creation under way is awaited first
+	}
+	if !s.owns() {
+		return false, nil
+	}
+	owner, err := r.otherOwner(ctx, s)
+	return owner == nil, err
+}
+
+// deletionPolicy is what becomes of the portal cluster when the object is deleted.
+func (s *scope) deletionPolicy() infrav1.DeletionPolicy {
+	if s.record.TakenOver {
+		return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain)
+	}
+	return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyDelete)
+}

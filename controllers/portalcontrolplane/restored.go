@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// laterNames is how many generated names after the one in spec are looked for: a backup may be older than as many failed creations.
+const laterNames = 4
+
+// begin returns the first write of all. It puts the finalizer on the object. An object that begins its life here gets its UID into the
+// record and a name for its portal cluster. An object that carries a trace of another life does not: it was cloned, moved or restored, or
+// its annotations were replaced, which leaves its status as it was.
+func (s *scope) begin() func() {
+	_, recorded := s.controlPlane.Annotations[infrav1.RecordAnnotation]
+	elsewhere := recorded || s.last != nil || conditions.Has(s.controlPlane, infrav1.ProvisionedCondition) ||
+		isGenerated(s.controlPlane.Name, s.controlPlane.Spec.ClusterName)
+	return func() {
+		controllerutil.AddFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer)
+		if !elsewhere && s.controlPlane.Spec.ClusterID == "" {
+			s.beginLife()
+		}
+	}
+}
+
+// beginLife notes that the object never had a portal cluster, and generates a name for one if the user chose none.
+func (s *scope) beginLife() {
+	s.record.UID = s.controlPlane.UID
+	operation.PutRecord(s.controlPlane, s.record)
+	if s.controlPlane.Spec.ClusterName == "" {
+		s.controlPlane.Spec.ClusterName = generateName(s.controlPlane.Name)
+	}
+}
+
+// lookBeforeCreating looks for the portal cluster of an object that did not begin its life here. It is done when one may be created.
+func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.Outcome {
+	cp := s.controlPlane
+	if s.record.UID == cp.UID {
+		return outcome.Outcome{}
+	}
+	if cp.Annotations[infrav1.RetryOperationAnnotation] == string(cp.UID) {
+		if err := r.change(ctx, s, func() {
+			delete(cp.Annotations, infrav1.RetryOperationAnnotation)
+			s.beginLife()
+		}); err != nil {
+			return outcome.Fail(err)
+		}
+		return outcome.Outcome{}
+	}
+	key, attempt := s.flow()+"/restored", cp.Spec.ClusterName+" "+s.identity.Version
+	if held, found := r.memory.Backoff.Recall(key, attempt); found {
+		return held
+	}
+	found, byName, err := s.findByName(ctx)
+	if err != nil {
+		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("look for the portal cluster of this object"))
+	}
+	if len(found) == 1 && isGenerated(cp.Name, found[0].Name) {
+		if err := r.change(ctx, s, func() { cp.Spec.ClusterID = found[0].ID }); err != nil {
+			return outcome.Fail(err)
+		}
+		return r.claim(ctx, s)
+	}
+	instances, err := s.instancesLike(ctx)
+	if err != nil {
+		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("look for the instances of the portal cluster of this object"))
+	}
+	if byName && len(found)+len(instances) == 0 {
+		return outcome.Outcome{}
+	}
+	return r.memory.Backoff.Refuse(key, attempt, s.restoredOutcome(found, instances))
+}
+
+// findByName asks the portal for clusters of the name in spec and, if that was generated, of the names that follow it. The bool reports
+// whether the answer is complete: the portal answers such questions, and the name is known.
+func (s *scope) findByName(ctx context.Context) (found []cloud.Cluster, byName bool, err error) {
+	base, name := s.controlPlane.Name, s.controlPlane.Spec.ClusterName
+	if name == "" {
+		return nil, false, nil
+	}
+	for i := 0; i == 0 || i <= laterNames && isGenerated(base, name); i++ {
+		some, err := s.identity.Portal.FindClusters(ctx, name)
+		switch {
+		case cloud.IsUnsupported(err):
+			return nil, false, nil
+		case err != nil:
+			return nil, false, err
+		}
+		found = append(found, some...)
+		name = nameAfter(base, name)
+	}
+	return found, true, nil
+}
+
+// instancesLike returns the names of the instances that look like nodes of the object's portal cluster. They prove that it exists. That
+// there are none proves nothing: the specification does not say that the name of an instance contains that of its cluster.
+func (s *scope) instancesLike(ctx context.Context) (names []string, err error) {
+	all, err := s.identity.Portal.Instances(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, name := s.controlPlane.Name, s.controlPlane.Spec.ClusterName
+	length := len(stem(base)) + generatedLength
+	for _, instance := range all {
+		generated := isGenerated(base, instance.Name[:min(length, len(instance.Name))]) && strings.HasPrefix(instance.Name[length:]+"-", "-")
+		chosen := name != "" && !isGenerated(base, name) && strings.HasPrefix(instance.Name+"-", name+"-")
+		if generated || chosen {
+			names = append(names, instance.Name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+// restoredOutcome holds the object until a person decides.
+func (s *scope) restoredOutcome(found []cloud.Cluster, instances []string) outcome.Outcome {
+	seen := "The portal cannot be asked whether it exists"
+	switch {
+	case len(found) > 0:
+		var ids []string
+		for _, c := range found {
+			ids = append(ids, fmt.Sprintf("%s (id %s)", c.Name, c.ID))
+		}
+		slices.Sort(ids)
+		seen = "The portal has " + strings.Join(ids, " and ")
+	case len(instances) > 0:
+		seen = fmt.Sprintf("The portal runs instances that look like its nodes, such as %s", instances[0])
+	}
+	cp := s.controlPlane
+	return outcome.StallFor(0, infrav1.RestoredObjectReason, "this object was cloned, moved, restored or replaced, and its portal cluster may exist. %s. If the "+
+		"cluster exists, set spec.clusterID to its id. If it does not, allow its creation: kubectl annotate portalcontrolplane %s -n %s %s=%s",
+		seen, cp.Name, cp.Namespace, infrav1.RetryOperationAnnotation, cp.UID)
+}
