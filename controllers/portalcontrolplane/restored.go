@@ -73,10 +73,11 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 		}
 		return r.claim(ctx, s)
 	}
-	instances, err := s.instancesLike(ctx)
+	all, err := s.identity.Portal.Instances(ctx)
 	if err != nil {
 		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("look for the instances of the portal cluster of this object"))
 	}
+	instances := s.namedLike(all)
 	if byName && len(found)+len(instances) == 0 {
 		return outcome.Outcome{}
 	}
@@ -104,13 +105,9 @@ func (s *scope) findByName(ctx context.Context) (found []cloud.Cluster, byName b
 	return found, true, nil
 }
 
-// instancesLike returns the names of the instances that look like nodes of the object's portal cluster. They prove that it exists. That
+// namedLike returns the names of the instances that look like nodes of the object's portal cluster. They prove that it exists. That
 // there are none proves nothing: the specification does not say that the name of an instance contains that of its cluster.
-func (s *scope) instancesLike(ctx context.Context) (names []string, err error) {
-	all, err := s.identity.Portal.Instances(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (s *scope) namedLike(all []cloud.Instance) (names []string) {
 	base, name := s.controlPlane.Name, s.controlPlane.Spec.ClusterName
 	length := len(stem(base)) + generatedLength
 	for _, instance := range all {
@@ -121,7 +118,7 @@ func (s *scope) instancesLike(ctx context.Context) (names []string, err error) {
 		}
 	}
 	slices.Sort(names)
-	return names, nil
+	return names
 }
 
 // restoredOutcome holds the object until a person decides.

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// estate is a management cluster with several PortalControlPlanes, and their portal. Time is virtual.
+type estate struct {
+	*testing.T
+	portal   *emulator.Portal
+	cloud    *cloud.Client
+	store    client.Client
+	recorder *events.FakeRecorder
+	manager  *Reconciler
+}
+
+// newEstate has no PortalControlPlane yet. lists is whether the portal can be asked for clusters by their names.
+func newEstate(t *testing.T, lists bool) *estate {
+	t.Helper()
+	portal, err := emulator.New(emulator.Options{
+		Seed: 1, ListClusters: lists, Users: []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	e := &estate{T: t, portal: portal, recorder: events.NewFakeRecorder(100)}
+	e.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cp := &infrav1.PortalControlPlane{}
+	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).WithStatusSubresource(cp).Build()
+	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder}
+	return e
+}
+
+// add creates a PortalControlPlane as a user applies it, with a UID of its own.
+func (e *estate) add(namespace, name string, change func(*infrav1.PortalControlPlane)) client.ObjectKey {
+	e.Helper()
+	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, UID: types.UID("uid-" + namespace + "-" + name), CreationTimestamp: metav1.Now(),
+	}}
+	cp.Spec.Version, cp.Spec.Replicas, cp.Spec.Description = before, ptr.To[int32](1), "d"
+	cp.Spec.Workers = &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	if change != nil {
+		change(cp)
+	}
+	if err := e.store.Create(e.Context(), cp); err != nil {
+		e.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	return client.ObjectKeyFromObject(cp)
+}
+
+// copyOf makes an object what a copy of the other object is: its spec and annotations, and nothing else.
+func copyOf(other *infrav1.PortalControlPlane) func(*infrav1.PortalControlPlane) {
+	return func(cp *infrav1.PortalControlPlane) {
+		cp.Spec, cp.Annotations, cp.Finalizers = *other.Spec.DeepCopy(), other.DeepCopy().Annotations, slices.Clone(other.Finalizers)
+	}
+}
+
+func (e *estate) get(key client.ObjectKey) *infrav1.PortalControlPlane {
+	e.Helper()
+	cp := &infrav1.PortalControlPlane{}
+	if err := e.store.Get(e.Context(), key, cp); err != nil {
+		e.Fatal(err)
+	}
+	return cp
+}
+
+func (e *estate) change(key client.ObjectKey, change func(*infrav1.PortalControlPlane)) {
+	e.Helper()
+	cp := e.get(key)
+	change(cp)
+	if err := e.store.Update(e.Context(), cp); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// scope is what a pass over the object reads.
+func (e *estate) scope(key client.ObjectKey) *scope {
+	e.Helper()
+	s := &scope{controlPlane: e.get(key), outcomes: map[string]outcome.Outcome{}}
+	s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	s.portalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
+	s.portalCluster.Status.VPCID = e.portal.VPCs()[0].ID
+	s.identity = identity.Identity{Portal: e.cloud, Version: "1"}
+	if err := s.loadOperation(); err != nil {
+		e.Fatal(err)
+	}
+	return s
+}
+
+// passes reconciles the portal clusters of the objects in turn, as often as it takes until nothing happens any more.
+func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.Outcome {
+	e.Helper()
+	last := map[client.ObjectKey]outcome.Outcome{}
+	for range 10 {
+		for _, key := range keys {
+			s := e.scope(key)
+			if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
+				if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+					e.Fatal(err)
+				}
+			}
+			if last[key] = e.manager.reconcileCluster(e.Context(), s); last[key].Kind == outcome.Failed {
+				e.Fatal(last[key].Err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+	}
+	return last
+}
+
+// delete deletes the object, and waits until nothing keeps it any more or a minute is over.
+func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
+	e.Helper()
+	e.change(key, func(cp *infrav1.PortalControlPlane) { controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer) })
+	if err := e.store.Delete(e.Context(), e.get(key)); err != nil {
+		e.Fatal(err)
+	}
+	for range 6 {
+		s := e.scope(key)
+		if o = e.manager.deleteCluster(e.Context(), s); o.IsDone() {
+			e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
+			return o
+		}
+		time.Sleep(10 * time.Second)
+	}
+	return o
+}
+
+// asked counts the requests of the method, logins aside.
+func (e *estate) asked(method string) (n int) {
+	for _, entry := range e.portal.Journal() {
+		if entry.IsRequest() && entry.Method == method && entry.Route != "/login" {
+			n++
+		}
+	}
+	return n
+}
+
+// atPortal gives the object an identity at another portal, or at the same one in another spelling.
+func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
+	e.Helper()
+	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: key.Name}}
+	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Labels = meta.Labels })
+	pc := &infrav1.PortalCluster{ObjectMeta: meta}
+	pc.Spec.IdentityRef.Name = key.Name
+	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{infrav1.IdentityBaseURL: []byte(baseURL)}}} {
+		if err := e.store.Create(e.Context(), o); err != nil {
+			e.Fatal(err)
+		}
+	}
+}
+
+func (e *estate) record(key client.ObjectKey) *operation.Record {
+	e.Helper()
+	record, err := operation.LoadRecord(e.get(key))
+	if err != nil {
+		e.Fatal(err)
+	}
+	return record
+}
+
+// events are those since the last call.
+func (e *estate) events() (all []string) {
+	for len(e.recorder.Events) > 0 {
+		all = append(all, <-e.recorder.Events)
+	}
+	return all
+}

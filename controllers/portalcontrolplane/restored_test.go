@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// forget removes the object from the management cluster, and leaves the portal as it is.
+func (e *estate) forget(key client.ObjectKey) {
+	e.Helper()
+	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
+	if err := e.store.Delete(e.Context(), e.get(key)); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// sawFirst makes only the first write of a pass over the object, and returns the object as a backup would hold it then.
+func (e *estate) sawFirst(key client.ObjectKey) *infrav1.PortalControlPlane {
+	e.Helper()
+	s := e.scope(key)
+	if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+		e.Fatal(err)
+	}
+	return e.get(key)
+}
+
+// failOnce has the portal fail the next creation.
+func (e *estate) failOnce() {
+	e.Helper()
+	if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobFails}); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// TestOldBackup restores an object that was saved before its portal cluster was created, after it was. No second cluster is created: the
+// first one is found by its name if the portal answers that, and otherwise a person is asked.
+func TestOldBackup(t *testing.T) {
+	chosen := func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }
+	for title, test := range map[string]struct {
+		lists   bool
+		fails   bool // the first creation
+		change  func(*infrav1.PortalControlPlane)
+		spoil   func(*infrav1.PortalControlPlane) // the backup
+		adopted bool
+		says    string
+	}{
+		"found by its name":                       {lists: true, adopted: true},
+		"found by the name after it":              {lists: true, fails: true, adopted: true},
+		"the portal cannot be asked":              {says: "instances that look like its nodes, such as prod-"},
+		"nor be asked, and the name was replaced": {fails: true, says: "instances that look like its nodes, such as prod-"},
+		"a chosen name is found":                  {lists: true, change: chosen, says: "The portal has main (id "},
+		"a chosen name, and no question":          {change: chosen, says: "instances that look like its nodes, such as main-"},
+		"the name is not in the backup": {
+			lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, says: "instances that look like its nodes, such as prod-",
+		},
+		"no record is in the backup": {lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, adopted: true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, test.lists)
+				if test.fails {
+					e.failOnce()
+				}
+				key := e.add("fleet", "prod", test.change)
+				backup := e.sawFirst(key)
+				for e.get(key).Spec.ClusterID == "" {
+					e.passes(key)
+				}
+				asked := e.asked("POST")
+				e.forget(key)
+				if test.spoil != nil {
+					test.spoil(backup)
+				}
+				e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+					copyOf(backup)(cp)
+					cp.UID = "uid-restored"
+				})
+				o := e.passes(key)[key]
+				if e.asked("POST") != asked || len(e.portal.Clusters()) != 1 {
+					t.Errorf("%d more creations, %d clusters", e.asked("POST")-asked, len(e.portal.Clusters()))
+				}
+				if test.adopted {
+					if s := e.scope(key); !o.IsDone() || !s.owns() || s.controlPlane.Spec.ClusterID != e.portal.Clusters()[0].ID || s.deletionPolicy() != infrav1.DeletionPolicyRetain {
+						t.Errorf("%+v, %+v", o, s.controlPlane.Spec)
+					}
+					return
+				}
+				if o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, test.says) {
+					t.Fatalf("%+v", o)
+				}
+				e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = e.portal.Clusters()[0].ID })
+				if o = e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() {
+					t.Errorf("with spec.clusterID: %+v", o)
+				}
+			})
+		})
+	}
+}
+
+// TestRestoredWithoutCluster restores an object whose portal cluster was never created. It is created at once if the portal says that it
+// does not exist, and otherwise when a person says so of this very object.
+func TestRestoredWithoutCluster(t *testing.T) {
+	for title, lists := range map[string]bool{"the portal says so": true, "a person says so": false} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, lists)
+				key := e.add("fleet", "prod", nil)
+				backup := e.sawFirst(key)
+				metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.RetryOperationAnnotation, string(backup.UID)) // says nothing of a copy
+				e.forget(key)
+				e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+					copyOf(backup)(cp)
+					cp.UID = "uid-restored"
+				})
+				o := e.passes(key)[key]
+				if !lists {
+					if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.RetryOperationAnnotation+"=uid-restored") {
+						t.Fatalf("%d creations, %+v", e.asked("POST"), o)
+					}
+					e.change(key, func(cp *infrav1.PortalControlPlane) {
+						metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, "uid-restored")
+					})
+					o = e.passes(key)[key]
+				}
+				s := e.scope(key)
+				if !o.IsDone() || e.asked("POST") != 1 || !s.owns() || s.controlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
+					t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.controlPlane.Spec)
+				}
+				if _, left := s.controlPlane.Annotations[infrav1.RetryOperationAnnotation]; left && !lists {
+					t.Error("the permission was not used up")
+				}
+			})
+		})
+	}
+}
+
+// TestRestoredDuringCreation restores an object whose creation was accepted before the backup: its job is looked at.
+func TestRestoredDuringCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, false)
+		key := e.add("fleet", "prod", nil)
+		e.sawFirst(key)
+		e.manager.reconcileCluster(t.Context(), e.scope(key))
+		backup := e.get(key)
+		e.forget(key)
+		e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+			copyOf(backup)(cp)
+			cp.UID = "uid-restored"
+		})
+		o := e.passes(key)[key]
+		if s := e.scope(key); !o.IsDone() || !s.owns() || e.asked("POST") != 1 || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
+			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.record)
+		}
+	})
+}
+
+// TestRestoredDeletedAtOnce deletes a restored object whose creation was under way. What its former self created stays.
+func TestRestoredDeletedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, false)
+		key := e.add("fleet", "prod", nil)
+		e.sawFirst(key)
+		e.manager.reconcileCluster(t.Context(), e.scope(key))
+		backup := e.get(key)
+		e.forget(key)
+		e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+			copyOf(backup)(cp)
+			cp.UID = "uid-restored"
+		})
+		e.events()
+		if o := e.delete(key); !o.IsDone() || e.asked("DELETE") != 0 {
+			t.Errorf("%+v, %d deletions", o, e.asked("DELETE"))
+		}
+		if got := e.events(); !slices.ContainsFunc(got, func(event string) bool { return strings.Contains(event, e.portal.Clusters()[0].ID) }) {
+			t.Errorf("no event names what stays: %q", got)
+		}
+	})
+}
+
+// TestReplaced has a user replace the object with the manifest of before, annotations and all, while the portal creates its cluster.
+func TestReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, false)
+		key := e.add("fleet", "prod", nil)
+		e.sawFirst(key)
+		s := e.scope(key)
+		o := e.manager.reconcileCluster(t.Context(), s)
+		s.outcomes[infrav1.ProvisionedCondition], s.record = o, &operation.Record{}
+		s.updateStatus()
+		if err := e.store.Status().Update(t.Context(), s.controlPlane); err != nil {
+			t.Fatal(err)
+		}
+		e.change(key, func(cp *infrav1.PortalControlPlane) {
+			cp.Annotations, cp.Finalizers, cp.Spec.ClusterName = nil, nil, ""
+		})
+		if o := e.passes(key)[key]; e.asked("POST") != 1 || o.Reason != infrav1.RestoredObjectReason {
+			t.Errorf("%d creations, %+v", e.asked("POST"), o)
+		}
+	})
+}
+
+// TestBegin checks which objects begin their life here, and that they have a name from then on.
+func TestBegin(t *testing.T) {
+	for title, test := range map[string]struct {
+		change func(*infrav1.PortalControlPlane)
+		begins bool
+		name   string
+	}{
+		"from a manifest":            {nil, true, ""},
+		"with a chosen name":         {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }, true, "main"},
+		"with an id":                 {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = "c" }, false, ""},
+		"with a generated name":      {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "prod-bcdfg" }, false, "prod-bcdfg"},
+		"with the name of another":   {func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "test-bcdfg" }, true, "test-bcdfg"},
+		"with the record of another": {func(cp *infrav1.PortalControlPlane) { operation.PutRecord(cp, &operation.Record{UID: "other"}) }, false, ""},
+		"with an operation": {func(cp *infrav1.PortalControlPlane) {
+			operation.Put(cp, &operation.Operation{ID: "1", Type: operation.Create, Result: operation.Refused})
+		}, false, ""},
+		"with a status": {func(cp *infrav1.PortalControlPlane) {
+			conditions.Set(cp, metav1.Condition{Type: infrav1.ProvisionedCondition, Status: metav1.ConditionFalse, Reason: infrav1.CreatingReason})
+		}, false, ""},
+		"paused before": {func(cp *infrav1.PortalControlPlane) {
+			conditions.Set(cp, metav1.Condition{Type: clusterv1.PausedCondition, Status: metav1.ConditionFalse, Reason: clusterv1.NotPausedReason})
+		}, true, ""},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, false)
+				cp := e.sawFirst(e.add("fleet", "prod", test.change))
+				record, err := operation.LoadRecord(cp)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := record.UID == cp.UID; got != test.begins {
+					t.Errorf("begins: %v", got)
+				}
+				if name := cp.Spec.ClusterName; name != test.name && !(test.begins && test.name == "" && isGenerated("prod", name)) {
+					t.Errorf("name %q", name)
+				}
+			})
+		})
+	}
+}
+
+// TestInstancesLike checks which names of instances are taken for those of nodes.
+func TestInstancesLike(t *testing.T) {
+	for title, test := range map[string]struct {
+		base, name, instance string
+		like                 bool
+	}{
+		"a worker":                          {"prod", "prod-bcdfg", "prod-bcdfg-w-1", true},
+		"a worker of an earlier name":       {"prod", "prod-bcdfg", "prod-zzzzz-w-1", true},
+		"the name is not known":             {"prod", "", "prod-zzzzz-w-1", true},
+		"the name itself":                   {"prod", "prod-bcdfg", "prod-bcdfg", true},
+		"a longer name":                     {"prod", "prod-bcdfg", "prod-bcdfgh-w-1", false},
+		"another Cluster's":                 {"prod", "prod-bcdfg", "prod-eu-bcdfg-w-1", false},
+		"short":                             {"prod", "prod-bcdfg", "prod", false},
+		"empty":                             {"prod", "prod-bcdfg", "", false},
+		"a worker of a chosen name":         {"prod", "main", "main-w-1", true},
+		"a worker that begins like it":      {"prod", "main", "mainz-w-1", false},
+		"generated, while a name is chosen": {"prod", "main", "prod-bcdfg-w-1", true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			s := &scope{controlPlane: &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Name: test.base}}}
+			s.controlPlane.Spec.ClusterName = test.name
+			if got := s.namedLike([]cloud.Instance{{Name: test.instance}}); (len(got) == 1) != test.like {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// TestChosenNameStays has the creation of a cluster with a chosen name fail. The name is sent again, as the user's manifest has it.
+func TestChosenNameStays(t *testing.T) {
+	for title, test := range map[string]struct {
+		name  string
+		stays bool
+	}{"chosen": {"main", true}, "generated": {"", false}} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, false)
+				e.failOnce()
+				key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = test.name })
+				first := e.sawFirst(key).Spec.ClusterName
+				for start := time.Now(); e.get(key).Spec.ClusterID == "" && time.Since(start) < time.Hour; {
+					e.passes(key)
+				}
+				cp := e.get(key)
+				if got := cp.Spec.ClusterName == first; got != test.stays || e.portal.Clusters()[len(e.portal.Clusters())-1].Name != cp.Spec.ClusterName {
+					t.Errorf("name %q, then %q", first, cp.Spec.ClusterName)
+				}
+				if abandoned := e.record(key).AbandonedNames; !test.stays && !slices.Equal(abandoned, []string{first}) {
+					t.Errorf("abandoned %q", abandoned)
+				}
+			})
+		})
+	}
+}
+
+// TestNameAfter: each generated name leads to the next one, and never back.
+func TestNameAfter(t *testing.T) {
+	name, seen := "prod-bcdfg", map[string]bool{}
+	for range 1000 {
+		if seen[name] || !isGenerated("prod", name) {
+			t.Fatalf("%q after %d names", name, len(seen))
+		}
+		seen[name], name = true, nameAfter("prod", name)
+	}
+}
