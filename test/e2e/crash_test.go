@@ -55,7 +55,9 @@ func killedInsideTheCall(t *testing.T) {
 	s.Expect(described).To(And(ContainSubstring(infrav1.OutcomeUnknownReason), ContainSubstring("spec.clusterID")), "what clusterctl describes")
 	s.Consistently(func() []string { return s.mutations(0) }, 10*time.Second, time.Second).Should(HaveLen(1), "the create is not repeated")
 
-	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) { c.Spec.ClusterID = held.ID })
+	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
+		c.Spec.ClusterID, c.Spec.DeletionPolicy = held.ID, infrav1.DeletionPolicyDelete
+	})
 	s.settled(1)
 	s.Expect(s.mutations(0)).To(HaveLen(1), "requests that change something")
 	s.remove()

@@ -66,7 +66,9 @@ func TestCrashInsideCreate(t *testing.T) {
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(clusterctlv1.BlockMoveAnnotation), "a held unknown outcome does not block a move")
 	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
 
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = s.portalClusters()[0].ID })
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.portalClusters()[0].ID, infrav1.DeletionPolicyDelete
+	})
 	s.settled(2)
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
 	s.deleteAll()

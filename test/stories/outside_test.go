@@ -51,7 +51,7 @@ func TestAdoption(t *testing.T) {
 	s.Expect(s.portalClusters()).To(HaveLen(1), "retained")
 
 	s.compose()
-	s.controlPlane.Spec.ClusterID = id
+	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
 	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane} {
 		s.Eventually(func() error { return box.Client.Create(s.Context(), o) }).Should(Succeed())
 	}

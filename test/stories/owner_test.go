@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// These stories have several objects name one portal cluster: clones, and objects that were restored from a backup. One of them owns
+// the cluster. The others change nothing, and nothing is created twice.
+
+// cloneOf makes the story a copy of the other one in a namespace of its own, with the same account. It asks for three workers.
+func (s *story) cloneOf(other *story) {
+	s.Helper()
+	s.account, s.secret.StringData, s.secret.Data = other.account, nil, other.secret.Data
+	s.controlPlane.Spec, s.controlPlane.Annotations = *other.live().Spec.DeepCopy(), other.controlPlane.Annotations
+	s.deployment.Spec.Replicas = ptr.To[int32](3)
+}
+
+// rename gives the objects of the story another name, in the namespace of the other story, whose identity they use.
+func (s *story) rename(to string, other *story) {
+	s.namespace = other.namespace
+	for _, o := range s.objects()[1:] {
+		o.SetNamespace(other.namespace)
+		o.SetName(to)
+	}
+	s.cluster.Spec.InfrastructureRef.Name, s.cluster.Spec.ControlPlaneRef.Name = to, to
+	s.deployment.Spec.ClusterName, s.deployment.Spec.Template.Spec.ClusterName = to, to
+	s.deployment.Spec.Template.Spec.InfrastructureRef.Name = to
+}
+
+// live reads the control plane again.
+func (s *story) live() *infrav1.PortalControlPlane {
+	s.Helper()
+	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	return s.controlPlane
+}
+
+// left waits until the Cluster of the story is gone.
+func (s *story) left() {
+	s.Helper()
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), &clusterv1.Cluster{}))
+	}).Should(BeTrue())
+}
+
+// TestClone clones a Cluster with everything, annotations included, and asks for more workers in the clone. The original keeps its
+// portal cluster, and the deletion of the clone leaves it alone.
+func TestClone(t *testing.T) {
+	for title, same := range map[string]bool{"in the same namespace": true, "in another namespace": false} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			s, clone := tell(t), tell(t)
+			s.apply()
+			s.settled(2)
+			nodes := uids(s.nodes())
+			if clone.cloneOf(s); same {
+				clone.rename("clone", s)
+			} else {
+				clone.create(clone.secret)
+			}
+			for _, o := range clone.objects()[1:] {
+				clone.create(o)
+			}
+			clone.Eventually(condition(clone, clone.controlPlane, infrav1.AvailableCondition)).Should(And(
+				HavePrefix("False "+infrav1.OwnedByAnotherReason), ContainSubstring("PortalControlPlane "+s.namespace+"/"+name)))
+			s.Consistently(s.changes, 15*time.Second).Should(Equal([]string{createRequest}), "the clone changes nothing at the portal")
+			s.Expect(uids(s.nodes())).To(ConsistOf(nodes))
+
+			s.Expect(box.Client.Delete(s.Context(), clone.cluster)).To(Succeed())
+			clone.left()
+			s.Expect(s.changes()).To(Equal([]string{createRequest}), "nor does its deletion")
+			s.settled(2)
+			s.deleteAll()
+			s.gone()
+			s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
+		})
+	}
+}
+
+// TestHandOver deletes the owner of a portal cluster with Retain while another object waits for it. The other one takes it over, and
+// keeps it when it is deleted, too, until the user says otherwise.
+func TestHandOver(t *testing.T) {
+	t.Parallel()
+	s, heir := tell(t), tell(t)
+	s.apply()
+	s.settled(2)
+	nodes := uids(s.nodes())
+	heir.cloneOf(s)
+	heir.controlPlane.Annotations = nil
+	heir.deployment.Spec.Replicas = ptr.To[int32](2)
+	heir.apply()
+	heir.Eventually(condition(heir, heir.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OwnedByAnotherReason))
+
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.left()
+	heir.settled(2)
+	heir.Expect(heir.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
+	heir.Expect(uids(heir.nodes())).To(ConsistOf(nodes))
+	heir.Expect(heir.changes()).To(Equal([]string{createRequest}))
+	change(heir, heir.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
+	heir.deleteAll()
+	heir.gone()
+}
+
+// lose has the management cluster lose its objects. The portal cluster stays.
+func (s *story) lose() {
+	s.Helper()
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	for _, o := range s.objects()[1:] {
+		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
+	}
+	s.left()
+	for _, o := range s.objects()[1:] {
+		s.Eventually(func() bool {
+			return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
+		}).Should(BeTrue())
+	}
+}
+
+// backup is the control plane as a backup holds it: without status, and without what the API server gives.
+func (s *story) backup() *infrav1.PortalControlPlane {
+	s.Helper()
+	live := s.live()
+	return &infrav1.PortalControlPlane{
+		ObjectMeta: metav1.ObjectMeta{Namespace: live.Namespace, Name: live.Name, Labels: live.Labels, Annotations: live.Annotations, Finalizers: live.Finalizers},
+		Spec:       *live.Spec.DeepCopy(),
+	}
+}
+
+// saveWhileItWaits applies the story without workers, which the creation waits for, and returns a backup of that moment.
+func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
+	s.Helper()
+	for _, o := range s.objects()[:4] {
+		s.create(o)
+	}
+	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.WaitingForWorkersReason))
+	return s.backup()
+}
+
+// TestOldBackup restores a backup that is older than the creation at a portal that cannot be asked for clusters. A person is asked, and
+// no second cluster is created.
+func TestOldBackup(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	backup := s.saveWhileItWaits()
+	s.create(s.deployment)
+	s.create(s.template)
+	s.settled(2)
+	nodes := uids(s.nodes())
+	s.lose()
+
+	s.compose()
+	s.controlPlane = backup
+	for _, o := range s.objects()[1:] {
+		s.create(o)
+	}
+	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(And(
+		HavePrefix("False "+infrav1.RestoredObjectReason), ContainSubstring("instances that look like its nodes"), ContainSubstring("set spec.clusterID")))
+	s.Consistently(s.changes, 10*time.Second).Should(Equal([]string{createRequest}))
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.portalClusters()[0].ID, infrav1.DeletionPolicyDelete
+	})
+	s.settled(2)
+	s.Expect(uids(s.nodes())).To(ConsistOf(nodes))
+	s.deleteAll()
+	s.gone()
+	s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
+}
+
+// TestOldBackupAtAPortalThatLists does the same at a portal that can be asked for clusters by their names. The first one is found.
+func TestOldBackupAtAPortalThatLists(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	portal, err := emulator.New(emulator.Options{ListClusters: true, Durations: emulator.Durations{Create: time.Second}})
+	s.Expect(err).NotTo(HaveOccurred())
+	t.Cleanup(portal.Close)
+	s.Expect(portal.Listen("127.0.0.1:0")).To(Succeed())
+	s.secret.StringData[infrav1.IdentityEmail], s.secret.StringData[infrav1.IdentityPassword] = portal.Credentials()
+	s.secret.StringData[infrav1.IdentityBaseURL], s.secret.StringData[infrav1.IdentityCABundle] = portal.URL(), string(portal.CAPEM())
+	posts := func() int {
+		return len(slices.DeleteFunc(portal.Journal(), func(e emulator.Entry) bool {
+			return !e.IsRequest() || e.Method != "POST" || e.Route != routeClusters
+		}))
+	}
+
+	backup := s.saveWhileItWaits()
+	s.create(s.deployment)
+	s.create(s.template)
+	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
+	s.lose()
+
+	s.compose()
+	s.controlPlane = backup
+	for _, o := range s.objects()[1:] {
+		s.create(o)
+	}
+	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
+	s.Expect(posts()).To(Equal(1))
+	s.Expect(s.live().Spec.ClusterID).To(Equal(portal.Clusters()[0].ID))
+	s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
+	s.deleteAll()
+	s.left()
+	s.Expect(portal.Clusters()).To(HaveLen(1), "what was found is not deleted without the user's word")
+}
+
+// TestChosenNameIsKept has the first creation of a cluster with a chosen name fail. The next one has the name, too, so the manifest can
+// be applied again.
+func TestChosenNameIsKept(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Job: emulator.JobFails, Count: 1})
+	s.controlPlane.Spec.ClusterName = "chosen"
+	s.apply()
+	s.settled(2)
+	s.Expect(s.portalClusters()[0].Name).To(Equal("chosen"))
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "chosen" })
+	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(2))
+	s.deleteAll()
+	s.gone()
+}
