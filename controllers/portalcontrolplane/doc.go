@@ -9,6 +9,8 @@
 // A pass (reconciler.go) reads all it needs into a scope (scope.go), then runs a list of steps, each in its file:
 //
 //	cluster.go      the portal cluster exists: create it once, or adopt the one that spec.clusterID names
+//	owner.go        no other PortalControlPlane owns it, or this one changes nothing
+//	restored.go     a copy of an object, such as a restored backup, finds its portal cluster instead of creating another one
 //	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec
 //	connection.go   its API server answers; its Nodes and version are known
 //	operation.go    the operation in flight is polled (package operation); nothing new starts before it has ended

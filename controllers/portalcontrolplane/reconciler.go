@@ -53,6 +53,7 @@ type Reconciler struct {
 	drifts     sightings
 	orders     orders
 	pins       pins
+	others     otherManagers
 }
 
 // step is one thing that a pass sees to; its outcome becomes the condition.

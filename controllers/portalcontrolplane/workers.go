@@ -32,6 +32,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	if err := r.makePlan(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
+	r.noticeOtherManager(s)
 	for _, move := range s.plan.Moves {
 		if err := r.carryOut(ctx, s, move); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {

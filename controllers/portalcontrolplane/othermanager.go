@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// otherManagers remembers signs that another management cluster manages a portal cluster. The zero value is ready to use.
+type otherManagers struct {
+	mu   sync.Mutex
+	seen map[string]otherManager // by portal cluster
+}
+
+type otherManager struct {
+	what  string
+	since time.Time
+	said  bool
+}
+
+// confirmed reports whether the sign was first seen driftTimeout ago, and was not reported yet. Core writes its annotations within seconds,
+// so a younger one may just be out of date. A pass without a sign changes nothing: two cores overwrite each other's annotations.
+func (o *otherManagers) confirmed(key, what string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.seen == nil {
+		o.seen = map[string]otherManager{}
+	}
+	sign := o.seen[key]
+	if sign.what != what {
+		sign = otherManager{what: what, since: time.Now()}
+	}
+	now := !sign.said && time.Since(sign.since) >= driftTimeout
+	sign.said = sign.said || now
+	o.seen[key] = sign
+	return now
+}
+
+// noticeOtherManager warns if Nodes show that another management cluster manages the portal cluster, too. It changes nothing: which of the
+// two is right cannot be known here.
+func (r *Reconciler) noticeOtherManager(s *scope) {
+	if what := s.otherManager(); what != "" && r.others.confirmed(s.flow(), what) {
+		r.warn(s, infrav1.EventAnotherManager, "Observe", "Another management cluster probably manages portal cluster %s, too: %s. Only one may: "+
+			"pause or delete the Cluster in the other one, with deletionPolicy Retain", s.controlPlane.Spec.ClusterID, what)
+	}
+}
+
+// otherManager says which Node belongs to a Machine here while core has written the name of another owner on it, or returns "". Core writes
+// these annotations on the Node of each of its Machines. Other Nodes may carry those of a Machine that is gone.
+func (s *scope) otherManager() string {
+	for _, m := range s.desired.machines {
+		i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return m.Status.NodeRef.Name == n.Name })
+		if i < 0 || !m.DeletionTimestamp.IsZero() {
+			continue
+		}
+		notes := s.nodes[i].Annotations
+		namespace := cmp.Or(notes[clusterv1.ClusterNamespaceAnnotation], s.cluster.Namespace)
+		name := cmp.Or(notes[clusterv1.ClusterNameAnnotation], s.cluster.Name)
+		machine := cmp.Or(notes[clusterv1.MachineAnnotation], m.Name)
+		known := slices.ContainsFunc(s.desired.machines, func(other clusterv1.Machine) bool { return other.Name == machine })
+		if namespace != s.cluster.Namespace || name != s.cluster.Name || !known {
+			return fmt.Sprintf("Node %s belongs to Machine %s here, and its annotations name Machine %s of Cluster %s/%s, which is not here",
+				s.nodes[i].Name, m.Name, machine, namespace, name)
+		}
+	}
+	return ""
+}
