@@ -53,7 +53,9 @@ func TestClone(t *testing.T) {
 						if o := last[clone]; o.Reason != infrav1.OwnedByAnotherReason || !strings.Contains(o.Message, "PortalControlPlane fleet/prod.") {
 							t.Errorf("the copy: %+v", o)
 						}
-						e.events()
+						if got := strings.Join(e.events(), "\n"); strings.Contains(got, infrav1.EventOwnershipGivenUp) {
+							t.Errorf("the copy owned the cluster for a moment: %s", got)
+						}
 						if o := e.delete(clone); !o.IsDone() || e.asked("DELETE") != 0 {
 							t.Errorf("deleting the copy: %+v, %d deletions", o, e.asked("DELETE"))
 						}
