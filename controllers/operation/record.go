@@ -11,6 +11,9 @@ import (
 
 // Record holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes.
 type Record struct {
+	// ClusterID is the portal cluster that the record is about. It differs from spec.clusterID after a person has set that to the id
+	// of another cluster. Then the record is started afresh.
+	ClusterID string `json:"clusterID,omitempty"`
 	// UserID is the portal user that created the cluster. Only under the same user does a 404 mean that it is gone
 	// (specification, HTTP status codes: a 404 may mean another account's).
 	UserID string `json:"userID,omitempty"`

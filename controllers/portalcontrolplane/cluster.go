@@ -23,7 +23,13 @@ import (
 // reconcileCluster makes sure that the portal cluster exists: created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
 	if s.controlPlane.Spec.ClusterID != "" {
-		return r.adopt(ctx, s)
+		if o := r.adopt(ctx, s); !o.IsDone() {
+			return o
+		}
+		if o := r.reconcileExistence(ctx, s); !o.IsDone() {
+			return o
+		}
+		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 	}
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
@@ -68,11 +74,9 @@ func fingerprint(request cloud.CreateClusterRequest, identity string) string {
 func (r *Reconciler) adopt(ctx context.Context, s *scope) outcome.Outcome {
 	if s.op.Is(operation.Create) {
 		o := s.after(r.machine(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
-		if !o.IsDone() {
-			return o
-		}
+		return o
 	}
-	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+	return outcome.Outcome{}
 }
 
 // creation is a request for a cluster.
