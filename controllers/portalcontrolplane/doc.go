@@ -9,8 +9,10 @@
 // A pass (reconciler.go) reads all it needs into a scope (scope.go), then runs a list of steps, each in its file:
 //
 //	cluster.go      the portal cluster exists: create it once, or adopt the one that spec.clusterID names
-//	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec
-//	connection.go   its API server answers; its Nodes and version are known
+//	                and the portal still knows it (gone.go)
+//	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec (endpoint.go). It is renewed before it expires
+//	                (credentials.go) and when the API server does not accept it (access.go)
+//	connection.go   its API server answers; its version and its worker Nodes (recognize.go) are known
 //	operation.go    the operation in flight is polled (package operation); nothing new starts before it has ended
 //	version.go      it runs spec.version, else upgrade
 //	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
@@ -30,5 +32,6 @@
 //	            portal accepts or refuses the next request. A person can abandon the operation
 //	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
 //	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once
-//	gone        a 404 counts only under the portal user that created the cluster
+//	gone        a 404 counts only under the portal user that created the cluster. If nobody here asked for the deletion, a person may
+//	            set the id of another cluster: the way back to running
 package portalcontrolplane

@@ -67,6 +67,14 @@ func (s *scope) readWorkers(ctx context.Context, workload client.Reader) (err er
 	return nil
 }
 
+// planRecognized makes the plan. It is done if the plan can be trusted.
+func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outcome {
+	if err := r.makePlan(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
+	return s.recognized()
+}
+
 // recognized is done if the worker Nodes can be told from the control nodes. A Machine on a control node would have it drained.
 func (s *scope) recognized() outcome.Outcome {
 	hold := func(format string, args ...any) outcome.Outcome {

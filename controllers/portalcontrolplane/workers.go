@@ -30,10 +30,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
 	}
-	if err := r.makePlan(ctx, s); err != nil {
-		return outcome.Fail(err)
-	}
-	if o := s.recognized(); !o.IsDone() {
+	if o := r.planRecognized(ctx, s); !o.IsDone() {
 		return o
 	}
 	for _, move := range s.plan.Moves {

@@ -124,7 +124,7 @@ func TestGone(t *testing.T) {
 		return box.Client.Patch(s.Context(), cp, client.MergeFrom(before))
 	}
 	s.Expect(changeID("another")).To(MatchError(ContainSubstring("cannot be changed")))
-	other := s.createByHand(old)
+	other := s.createByHand(person, old)
 	_, err := person.DeleteCluster(s.Context(), old.ID)
 	s.Expect(err).NotTo(HaveOccurred())
 	begin := time.Now()
@@ -147,9 +147,9 @@ func TestGone(t *testing.T) {
 }
 
 // createByHand creates another portal cluster like the one given, and returns its id when it runs.
-func (s *story) createByHand(like emulator.Cluster) string {
+func (s *story) createByHand(person *cloud.Client, like emulator.Cluster) string {
 	s.Helper()
-	_, err := s.person().CreateCluster(s.Context(), cloud.CreateClusterRequest{
+	_, err := person.CreateCluster(s.Context(), cloud.CreateClusterRequest{
 		Name: "another", Description: "made by hand", ZoneID: like.ZoneID, KubernetesVersionID: like.VersionID,
 		ServiceOfferingID: like.ServiceOfferingID, Size: 2, ControlNodes: 1, NetworkID: like.NetworkID, VPCID: like.VPCID, SSHKeyPair: like.SSHKeyPair,
 	})
