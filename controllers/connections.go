@@ -18,14 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// connections has Cluster API's ClusterCache connect to workload clusters, and connect anew when it is told that a kubeconfig has changed.
+// connections has Cluster API's ClusterCache connect to workload clusters, and connect again when a kubeconfig has changed.
 // The ClusterCache offers no call for that, and by itself it takes up to 80 s: it gives a connection up after 5 failed probes of
 // 10 s, and tries again after 30 s. But it forgets a Cluster that its filter does not let in, and connects at once to one that it does
 // not know. So the filter keeps the Cluster out once, and lets it in the next time.
 type connections struct {
 	mu    sync.Mutex
 	stale map[client.ObjectKey]bool
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // of the ClusterCache; nil until it runs
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // of the ClusterCache. It is nil until the ClusterCache runs
 }
 
 // setup adds the ClusterCache to the manager.

@@ -38,7 +38,7 @@ type Options struct {
 	UpgradeStyle UpgradeStyle
 	// ControlMarks is how control nodes can be told from workers. Default: MarkedBoth.
 	ControlMarks ControlMarks
-	// KubeconfigLifetime is how long the credentials in a kubeconfig are valid. Each request for it gets new ones then; those handed out
+	// KubeconfigLifetime is how long the credentials in a kubeconfig are valid. Each request for it gets new ones then. Those handed out
 	// before stay valid until they expire. Default: a year, and always the same.
 	KubeconfigLifetime time.Duration
 	// ProviderIDs gives nodes a providerID, portal:///<zone>/<instance>.

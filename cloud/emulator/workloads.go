@@ -36,7 +36,7 @@ type Workload struct {
 	Nodes   []Node // control nodes and workers, oldest first
 
 	ControlMarks       ControlMarks  // of the control nodes among them
-	KubeconfigLifetime time.Duration // of the credentials in each kubeconfig that is handed out; 0: a year
+	KubeconfigLifetime time.Duration // of the credentials in each kubeconfig that is handed out; 0 is a year
 }
 
 // Node is a machine that has joined, or is to join, a workload cluster.

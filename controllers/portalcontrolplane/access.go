@@ -23,7 +23,7 @@ type access string
 const (
 	// working: the ClusterCache is connected, and its probes succeed. The API server is not asked.
 	working access = ""
-	// renewed: the kubeconfig was replaced in this pass. The ClusterCache connects anew.
+	// renewed: the kubeconfig was replaced in this pass. The ClusterCache connects again.
 	renewed access = "renewed"
 	// answering: the API server accepts the kubeconfig, and the ClusterCache is not connected, or not any more.
 	answering access = "answering"

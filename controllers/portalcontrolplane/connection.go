@@ -66,8 +66,8 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
 }
 
-// connectTime is how long the ClusterCache may take to connect anew before the condition says that there is no connection. It takes
-// milliseconds, and an event tells.
+// connectTime is how long the ClusterCache may take to connect again before the condition says that there is no connection. It takes
+// milliseconds, and an event wakes the control plane.
 const connectTime = 5 * time.Second
 
 // connecting is the outcome while the ClusterCache makes a connection to an API server that answers.

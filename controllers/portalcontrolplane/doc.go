@@ -12,7 +12,7 @@
 //	                and the portal still knows it (gone.go)
 //	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec (endpoint.go). It is renewed before it expires
 //	                (credentials.go) and when the API server does not accept it (access.go)
-//	connection.go   its API server answers; its version and its worker Nodes (recognize.go) are known
+//	connection.go   its API server answers, and its version and its worker Nodes (recognize.go) are known
 //	operation.go    the operation in flight is polled (package operation); nothing new starts before it has ended
 //	version.go      it runs spec.version, else upgrade
 //	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
@@ -32,6 +32,6 @@
 //	            portal accepts or refuses the next request. A person can abandon the operation
 //	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
 //	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once
-//	gone        a 404 counts only under the portal user that created the cluster. If nobody here asked for the deletion, a person may
-//	            set the id of another cluster: the way back to running
+//	gone        a 404 counts only under the portal user that created the cluster. If the deletion was not asked for here, a
+//	            person may set the id of another cluster, which leads back to running
 package portalcontrolplane

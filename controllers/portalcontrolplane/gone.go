@@ -83,7 +83,7 @@ func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 	id := s.controlPlane.Spec.ClusterID
 	user, err := s.identity.Portal.UserID(ctx)
 	if err != nil {
-		return outcome.From(err)
+		return outcome.RetryAfter(max(outcome.From(err).After, connectionRetry)) // nothing is known yet, and what was stays so
 	}
 	var o outcome.Outcome
 	if owner := s.record.UserID; owner != "" && owner != user {

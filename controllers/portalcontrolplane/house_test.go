@@ -51,7 +51,7 @@ type house struct {
 	manager  *Reconciler
 	crash    func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
 	ended    int                                    // managers
-	// reconnects counts how often the connection was made anew.
+	// reconnects counts how often a new connection was asked for.
 	reconnects int
 }
 
@@ -60,7 +60,7 @@ type nodes struct {
 	client.Client
 	mu      sync.Mutex
 	version string // of the API server
-	// kubeconfig is what the portal hands out; nil: nothing.
+	// kubeconfig is what the portal hands out. Nil is nothing.
 	kubeconfig func() string
 }
 

@@ -43,10 +43,10 @@ type kubeconfig struct {
 	missing bool
 }
 
-// content is the kubeconfig file; empty: there is none.
+// content is the kubeconfig file. It is empty if there is none.
 func (k kubeconfig) content() []byte { return k.Data[secret.KubeconfigDataName] }
 
-// fetched returns when the kubeconfig was fetched; a time that cannot be read is that of the Secret's creation.
+// fetched returns when the kubeconfig was fetched. If the annotation cannot be read, that is when the Secret was created.
 func (k kubeconfig) fetched() time.Time {
 	if at, err := time.Parse(time.RFC3339, k.Annotations[fetchedAnnotation]); err == nil {
 		return at
@@ -99,13 +99,13 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (kubeconfig, 
 	return stored, client.IgnoreNotFound(err)
 }
 
-// whyFetch returns why the kubeconfig is to be fetched now; if it is not, when it will be for its age.
+// whyFetch returns why the kubeconfig is to be fetched now. If it is not, again is the time until it will be for its age.
 func (s *scope) whyFetch(stored kubeconfig) (why string, again time.Duration) {
 	switch {
 	case s.access.failing():
 		return string(s.access), 0
 	case s.last != nil && !s.last.InFlight() && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
-		return whyOperation, 0
+		return whyOperation + "/" + string(s.last.Type), 0 // the portal may have nothing new after scales, and have it after an upgrade
 	}
 	config, err := parseKubeconfig(stored.content())
 	if err != nil {

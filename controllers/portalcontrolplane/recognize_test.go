@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// TestReadWorkers tells workers from control nodes by label, by taint, and by the selector.
+// TestReadWorkers checks that workers are recognized by label, by taint, and by the selector.
 func TestReadWorkers(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
 	tests := map[string]struct {

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -201,6 +203,35 @@ func TestFetchesAfterEachOperation(t *testing.T) {
 		}
 		if got := h.controlPlane().Spec.ControlPlaneEndpoint.Host; h.fetches() != 2 || got != "192.0.2.2" || h.stored() != now {
 			t.Errorf("%d fetches after the upgrade, endpoint %s", h.fetches(), got)
+		}
+	})
+}
+
+// TestConnecting: while a new connection is made to an API server that answers, a condition that is True stays so for a moment, and those of
+// the steps that need the connection as well.
+func TestConnecting(t *testing.T) {
+	now := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	inHouse(t, &now, func(h *house) {
+		h.connect()
+		h.disconnect()
+		s := h.connect()
+		if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || h.reconnects != 1 || h.fetches() != 1 {
+			t.Errorf("%+v, %d connections, %d fetches", o, h.reconnects, h.fetches())
+		}
+		h.manager.probes.forget(prod)
+		cp := h.controlPlane()
+		conditions.Set(cp, metav1.Condition{Type: infrav1.ConnectedCondition, Status: metav1.ConditionTrue, Reason: infrav1.ConnectedReason})
+		if err := h.store.Status().Update(h.Context(), cp); err != nil {
+			t.Fatal(err)
+		}
+		s = h.connect()
+		if s.outcomes[infrav1.ConnectedCondition].Kind != outcome.Retry || s.blockedByConnection().Kind != outcome.Retry {
+			t.Errorf("%+v", s.outcomes)
+		}
+		time.Sleep(connectTime)
+		s = h.connect()
+		if s.outcomes[infrav1.ConnectedCondition].Reason != infrav1.ConnectionDownReason || s.blockedByConnection().Kind != outcome.Blocked {
+			t.Errorf("%+v", s.outcomes)
 		}
 	})
 }
