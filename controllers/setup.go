@@ -7,12 +7,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -46,7 +42,8 @@ func ClientOptions() client.Options {
 
 // SetupWithManager adds all reconcilers to the manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	workloads, err := setupClusterCache(ctx, mgr, options)
+	connections := &connections{}
+	workloads, err := connections.setup(ctx, mgr, options)
 	if err != nil {
 		return err
 	}
@@ -67,6 +64,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
+		Reconnect: connections.reconnect,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
 		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
@@ -84,22 +82,3 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	return nil
 }
-
-// setupClusterCache connects to the workload clusters of PortalControlPlanes, as soon as their kubeconfig is there.
-func setupClusterCache(ctx context.Context, mgr ctrl.Manager, options Options) (clustercache.ClusterCache, error) {
-	workloads, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     mgr.GetClient(),
-		WatchFilterValue: options.WatchFilterValue,
-		ClusterFilter: func(cluster *clusterv1.Cluster) bool {
-			return cluster.Spec.ControlPlaneRef.Kind == "PortalControlPlane" &&
-				ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false)
-		},
-		Client: clustercache.ClientOptions{UserAgent: UserAgent},
-	}, concurrency(options.ClusterCacheConcurrency))
-	if err != nil {
-		return nil, fmt.Errorf("set up the connections to workload clusters: %w", err)
-	}
-	return workloads, nil
-}
-
-func concurrency(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }

@@ -126,6 +126,9 @@ const (
 	RestoredObjectReason = "RestoredObject"
 	// CreatingReason: the portal creates the cluster.
 	CreatingReason = "Creating"
+	// PortalClusterGoneReason: the portal does not know the cluster, under the portal user that it belongs to. Nothing is scaled,
+	// upgraded or bound. In this state spec.clusterID can be changed.
+	PortalClusterGoneReason = "PortalClusterGone"
 )
 
 // Reasons of VersionUpToDate.
@@ -166,8 +169,14 @@ const (
 	WaitingForPortalClusterReason = "WaitingForPortalCluster"
 	// ConnectedReason: the API server answers.
 	ConnectedReason = "Connected"
+	// KubeconfigExpiredReason: the credentials in the kubeconfig have expired, and the portal has no newer ones.
+	KubeconfigExpiredReason = "KubeconfigExpired"
 	// ConnectionDownReason: the API server does not answer.
 	ConnectionDownReason = "ConnectionDown"
+	// KubeconfigRefusedReason: the API server answers, and refuses the credentials in the kubeconfig.
+	KubeconfigRefusedReason = "KubeconfigRefused"
+	// ServerUntrustedReason: the certificate of the API server is not one that the kubeconfig trusts.
+	ServerUntrustedReason = "ServerUntrusted"
 )
 
 // Reasons of WorkersReady.
@@ -191,6 +200,8 @@ const (
 	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready, and the portal repairs no nodes.
 	NodesNotReadyReason = "NodesNotReady"
+	// WorkersUnrecognizedReason: it is not known which Nodes are workers and which are control nodes.
+	WorkersUnrecognizedReason = "WorkersUnrecognized"
 	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.
 	WaitingForConnectionReason = "WaitingForConnection"
 )
@@ -243,6 +254,8 @@ const (
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
+	// EventPortalClusterGone: the portal does not know the cluster any more.
+	EventPortalClusterGone = "PortalClusterGone"
 	// EventPortalClusterRetained: the portal cluster was left running, because deletionPolicy is Retain or because the deleted object
 	// did not own it.
 	EventPortalClusterRetained = "PortalClusterRetained"

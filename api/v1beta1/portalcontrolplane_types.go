@@ -23,8 +23,8 @@ const (
 type RemovalOrder string
 
 // PortalControlPlaneSpec describes the portal cluster.
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || (has(self.clusterID) && self.clusterID == oldSelf.clusterID)",message="clusterID cannot be changed: it says which portal cluster this object owns"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(self.clusterID)",message="clusterID cannot be removed: it says which portal cluster this object owns"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(oldSelf.workers) == has(self.workers)",message="workers cannot be changed after the portal cluster was created"
 type PortalControlPlaneSpec struct {
 	// version is the Kubernetes version, with a leading v, for example v1.36.3. Raising it upgrades the portal cluster,
@@ -51,7 +51,8 @@ type PortalControlPlaneSpec struct {
 	ClusterName string `json:"clusterName,omitempty"`
 
 	// clusterID is the portal's identifier of the cluster. It is filled in when the portal has created the cluster;
-	// set it to take over a cluster that exists at the portal.
+	// set it to take over a cluster that exists at the portal. It can only be changed while the portal does not know the cluster
+	// (condition Provisioned with reason PortalClusterGone): then set it to the id of another portal cluster to take that over.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -75,6 +76,12 @@ type PortalControlPlaneSpec struct {
 	// Random, nodes may be removed that were not drained, and the cluster autoscaler is kept from removing nodes.
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
+
+	// workerNodeSelector selects the Nodes that are workers. Only needed if the portal marks its control nodes neither with the label
+	// nor with the taint node-role.kubernetes.io/control-plane (or /master). A Node with such a mark is never a worker, whatever the
+	// selector says. When omitted, all Nodes without such a mark are workers.
+	// +optional
+	WorkerNodeSelector *metav1.LabelSelector `json:"workerNodeSelector,omitempty"`
 
 	// controlPlaneEndpoint is where the API server listens. It is filled in from the portal's kubeconfig.
 	// +optional
@@ -174,6 +181,7 @@ type PortalControlPlaneInitialization struct {
 // PortalControlPlane is a managed Kubernetes cluster at the portal. It owns everything that changes that cluster:
 // create, upgrade, scale to the replicas of the MachineDeployments, and delete, one operation at a time.
 // +kubebuilder:object:root=true
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.clusterID) || !has(self.spec.clusterID) || self.spec.clusterID == oldSelf.spec.clusterID || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Provisioned' && c.status == 'False' && c.reason == 'PortalClusterGone'))",message="spec.clusterID cannot be changed: it says which portal cluster this object owns"
 // +kubebuilder:resource:path=portalcontrolplanes,shortName=pcp,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status

@@ -45,6 +45,11 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
 
+	// workerNodeSelector selects the Nodes that are workers. Only needed if the portal marks its control nodes neither with the label
+	// nor with the taint node-role.kubernetes.io/control-plane (or /master).
+	// +optional
+	WorkerNodeSelector *metav1.LabelSelector `json:"workerNodeSelector,omitempty"`
+
 	// workers is used to create the portal cluster if its MachineDeployments are not there within a minute.
 	// +optional
 	Workers *WorkerParameters `json:"workers,omitempty"`

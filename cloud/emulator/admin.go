@@ -19,6 +19,7 @@ import (
 //	DELETE /faults/{id}      removes one
 //	GET    /journal          the journal as JSON; as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
+//	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
 //	GET    /jobs             the jobs of all accounts
 //	GET    /volumes          the volumes of all accounts
 //	GET    /mailbox/{email}  what the portal sent to an address; holds reset tokens
@@ -50,6 +51,7 @@ func (p *Portal) AdminHandler() http.Handler {
 		writeAdmin(w, p.Journal())
 	})
 	mux.HandleFunc("GET /clusters", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Clusters()) })
+	mux.HandleFunc("POST /clusters/{id}/rotate", p.adminRotate)
 	mux.HandleFunc("GET /jobs", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Jobs()) })
 	mux.HandleFunc("GET /volumes", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Volumes()) })
 	mux.HandleFunc("GET /mailbox/{email}", func(w http.ResponseWriter, r *http.Request) {
@@ -76,6 +78,21 @@ func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writeAdmin(w, p.Faults())
+}
+
+func (p *Portal) adminRotate(w http.ResponseWriter, r *http.Request) {
+	var what Rotation
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&what)
+	if err == nil {
+		err = p.Rotate(r.Context(), r.PathValue("id"), what)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeAdmin(w, what)
 }
 
 func writeAdmin(w http.ResponseWriter, body any) {

@@ -57,6 +57,7 @@ type cluster struct {
 	servedOnce    bool   // it has been Running, so there is a kubeconfig
 	reserved      int    // workers that the network has room for, at least Size
 	standIn       string // kubeconfig of a cluster that exists in the books only
+	moves         int    // of its endpoint
 }
 
 // createBody is the documented minimum set (Resources, Kubernetes cluster): all of it is required but networkId.

@@ -76,6 +76,8 @@
 // may be skipped. The API server changes its version with the first control node. New workers have the cluster's
 // version. Job results carry the record with its id, a deletion's an empty object.
 //
+// Control nodes carry node-role.kubernetes.io/control-plane as a label and as a taint; [Options.ControlMarks] leaves one of them out, or both.
+//
 // Instances are the machines of nodes; one that comes or goes is Stopped. Volumes come from options or [Portal.AddVolume],
 // lose their cluster when it is deleted, and are deleted at once; while a cluster uses them, that is refused.
 //
@@ -101,6 +103,14 @@
 //	[{"path": "/kubernetes-clusters/*/scale", "scale": "down", "count": 2, "code": "OPERATION_NOT_ALLOWED"},
 //	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "5m", "job": "failed"},
 //	 {"path": "/kubernetes-clusters/*/scale", "scale": "down", "nth": 3, "for": "8m", "job": "failed-halfway", "jobNodes": 1}]
+//
+// A portal that changes how a running cluster is reached is no fault of a call, but a [Portal.Rotate], which the admin listener offers
+// too. It replaces the credentials of the kubeconfig (old ones get 401), moves the API server to another port, or gives it a certificate
+// of another authority:
+//
+//	curl -d '{"credentials": true, "endpoint": true}' http://127.0.0.1:8444/clusters/<id>/rotate
+//
+// With [Options.KubeconfigLifetime] credentials expire by themselves.
 //
 // # Pods on removed machines
 //

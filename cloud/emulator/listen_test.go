@@ -131,6 +131,8 @@ func TestAdmin(t *testing.T) {
 		{"GET", "/journal", "", 200, `"path": "/login"`},
 		{"GET", "/journal?format=text", "", 200, "POST /login → 200\n"},
 		{"GET", "/clusters", "", 200, "[]"},
+		{"POST", "/clusters/none/rotate", `{"endpoint":true}`, 400, "no such cluster"},
+		{"POST", "/clusters/none/rotate", `{"endpoints":true}`, 400, "endpoints"},
 		{"GET", "/jobs", "", 200, "[]"},
 		{"GET", "/volumes", "", 200, "[]"},
 		{"GET", "/mailbox/admin@portal.example", "", 200, ""},

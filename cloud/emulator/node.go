@@ -21,6 +21,20 @@ const (
 
 var victimOrders = []VictimOrder{VictimsNewest, VictimsOldest, VictimsRandom}
 
+// ControlMarks is what the Nodes of control nodes carry: node-role.kubernetes.io/control-plane as a label, as a taint with effect
+// NoSchedule, both or neither.
+type ControlMarks string
+
+// The marks.
+const (
+	MarkedBoth  ControlMarks = "both"
+	MarkedLabel ControlMarks = "label"
+	MarkedTaint ControlMarks = "taint"
+	MarkedNone  ControlMarks = "none"
+)
+
+var controlMarks = []ControlMarks{MarkedBoth, MarkedLabel, MarkedTaint, MarkedNone}
+
 // node is a Node and where it is in its life: joining, up, leaving.
 type node struct {
 	Node
@@ -116,7 +130,10 @@ func (p *Portal) victims(cl *cluster, workers []*node, n int) []*node {
 // reach has the nodes that are ordered come up and those that leave go, which takes at least as long as given.
 func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) error {
 	p.mu.Lock()
-	want := Workload{ID: cl.ID, Name: cl.Name, Version: cl.serverVersion, Nodes: cl.present()}
+	want := Workload{
+		ID: cl.ID, Name: cl.Name, Version: cl.serverVersion, Nodes: cl.present(),
+		ControlMarks: p.opts.ControlMarks, KubeconfigLifetime: p.opts.KubeconfigLifetime,
+	}
 	p.mu.Unlock()
 	err := pace(ctx, takes, func() error {
 		removals, err := p.applyWorkload(ctx, want)

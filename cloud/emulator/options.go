@@ -36,6 +36,11 @@ type Options struct {
 	VictimOrder VictimOrder
 	// UpgradeStyle decides what an upgrade does to a node. Default: UpgradeInPlace.
 	UpgradeStyle UpgradeStyle
+	// ControlMarks is how control nodes can be told from workers. Default: MarkedBoth.
+	ControlMarks ControlMarks
+	// KubeconfigLifetime is how long the credentials in a kubeconfig are valid. Each request for it gets new ones then. Those handed out
+	// before stay valid until they expire. Default: a year, and always the same.
+	KubeconfigLifetime time.Duration
 	// ProviderIDs gives nodes a providerID, portal:///<zone>/<instance>.
 	ProviderIDs bool
 	// ReuseNodeNames gives a new worker the lowest free number of its cluster, so that names come back after a
@@ -99,6 +104,7 @@ func (o *Options) setDefaults() {
 	}
 	orElse(&o.VictimOrder, VictimsNewest)
 	orElse(&o.UpgradeStyle, UpgradeInPlace)
+	orElse(&o.ControlMarks, MarkedBoth)
 	orElse(&o.MaxWorkers, 50)
 	orElse(&o.RateLimit.PerMinute, 300)
 	orElse(&o.RateLimit.Burst, 50)
@@ -120,6 +126,10 @@ func (o *Options) validate() error {
 		return fmt.Errorf("victim order %q: want one of %v", o.VictimOrder, victimOrders)
 	case !slices.Contains(upgradeStyles, o.UpgradeStyle):
 		return fmt.Errorf("upgrade style %q: want one of %v", o.UpgradeStyle, upgradeStyles)
+	case !slices.Contains(controlMarks, o.ControlMarks):
+		return fmt.Errorf("marks of control nodes %q: want one of %v", o.ControlMarks, controlMarks)
+	case o.KubeconfigLifetime < 0:
+		return fmt.Errorf("lifetime of kubeconfigs: %s", o.KubeconfigLifetime)
 	case o.MinWorkers < 0 || o.MaxWorkers < o.MinWorkers:
 		return fmt.Errorf("workers of a cluster: from %d to %d", o.MinWorkers, o.MaxWorkers)
 	case o.RateLimit.PerMinute < 1 || o.RateLimit.Burst < 1:

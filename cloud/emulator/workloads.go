@@ -22,19 +22,28 @@ type Workloads interface {
 	Delete(ctx context.Context, clusterID string) error
 }
 
+// Rotator is implemented by Workloads that can change how a cluster is reached while it runs.
+type Rotator interface {
+	// Rotate makes the change and returns when the API server answers to the kubeconfig that Kubeconfig returns from then on.
+	Rotate(ctx context.Context, clusterID string, what Rotation) error
+}
+
 // Workload is the state wanted of one Kubernetes cluster.
 type Workload struct {
 	ID      string // the portal's cluster id
 	Name    string // the portal's cluster name
 	Version string // of the API server, for example "v1.36.3"
 	Nodes   []Node // control nodes and workers, oldest first
+
+	ControlMarks       ControlMarks  // of the control nodes among them
+	KubeconfigLifetime time.Duration // of the credentials in each kubeconfig that is handed out; 0 is a year
 }
 
 // Node is a machine that has joined, or is to join, a workload cluster.
 type Node struct {
 	Name         string `json:"name"`                   // of the Node object
 	ID           string `json:"id"`                     // of the portal's instance; a Node that keeps its name but changes its ID is a new Node object
-	ControlPlane bool   `json:"controlPlane,omitempty"` // carries the label node-role.kubernetes.io/control-plane
+	ControlPlane bool   `json:"controlPlane,omitempty"` // marked as Workload.ControlMarks says
 	Version      string `json:"version"`                // of the kubelet, for example "v1.36.3"
 	ProviderID   string `json:"providerID,omitempty"`   // empty: the Node has none
 	Gone         bool   `json:"gone,omitempty"`         // the machine is no more, its Node object stays behind (NotReady after a while)

@@ -33,6 +33,7 @@ type flags struct {
 	versions, vpcs              []string
 	durations                   map[string]string
 	victimOrder, upgradeStyle   string
+	controlMarks                string
 	faultsFile, shapesFile      string
 	profile                     string
 	journal                     string
@@ -66,6 +67,8 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringToStringVar(&f.durations, "job-duration", nil, "how long jobs take at least, by `kind=duration`: pending, create, scale, upgrade, delete, vpc, network, or all (create=30s,upgrade=1m)")
 	set.StringVar(&f.victimOrder, "victim-order", string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random")
 	set.StringVar(&f.upgradeStyle, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
+	set.StringVar(&f.controlMarks, "control-marks", string(emulator.MarkedBoth), "how control nodes are marked as such: both (label and taint), label, taint or none")
+	set.DurationVar(&o.KubeconfigLifetime, "kubeconfig-lifetime", 0, "how long the credentials in a kubeconfig are valid; 0 is a year, and always the same ones")
 	set.BoolVar(&o.ProviderIDs, "provider-ids", false, "give nodes a providerID")
 	set.BoolVar(&o.ReuseNodeNames, "reuse-node-names", false, "give new workers the names of removed ones")
 	set.IntVar(&o.MinWorkers, "min-workers", 0, "least workers of a cluster")
@@ -128,6 +131,9 @@ func (f *flags) setChoices(opts *emulator.Options) {
 	if opts.UpgradeStyle == "" || f.set.Changed("upgrade-style") {
 		opts.UpgradeStyle = emulator.UpgradeStyle(f.upgradeStyle)
 	}
+	if opts.ControlMarks == "" || f.set.Changed("control-marks") {
+		opts.ControlMarks = emulator.ControlMarks(f.controlMarks)
+	}
 	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
 		opts.Versions = nil
 		for _, v := range f.versions {
@@ -182,7 +188,7 @@ func (f *flags) applyProfile() error {
 // direct are the flags that set options which a profile sets as well.
 var direct = []string{
 	"base-path", "provider-ids", "reuse-node-names", "min-workers", "max-workers", "max-clusters", "volumes-per-cluster", "rate-limit",
-	"rate-burst", "token-lifetime", "clock-skew", "list-clusters",
+	"rate-burst", "token-lifetime", "clock-skew", "list-clusters", "kubeconfig-lifetime",
 }
 
 // userEntry is a user in the users file.

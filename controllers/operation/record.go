@@ -14,7 +14,8 @@ import (
 type Record struct {
 	// UID is the object that wrote the record. A copy of the object, such as a clone or a restored backup, has another UID.
 	UID types.UID `json:"uid,omitempty"`
-	// ClusterID is the portal cluster that the object has created or claimed. It owns the cluster only while UID is its own, too.
+	// ClusterID is the portal cluster that the record is about, which the object has created or claimed. It owns the cluster only while
+	// UID is its own, too. When a person sets spec.clusterID to another id, the object claims that cluster with a new record.
 	ClusterID string `json:"clusterID,omitempty"`
 	// TakenOver is true if the object claimed a cluster that it did not create. Then an empty deletionPolicy means Retain.
 	TakenOver bool `json:"takenOver,omitempty"`

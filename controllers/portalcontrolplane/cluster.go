@@ -23,7 +23,10 @@ import (
 // reconcileCluster makes sure that the portal cluster exists: created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
 	if s.controlPlane.Spec.ClusterID != "" {
-		return r.claim(ctx, s)
+		if o := r.claim(ctx, s); !o.IsDone() {
+			return o
+		}
+		return r.reconcileExistence(ctx, s)
 	}
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure

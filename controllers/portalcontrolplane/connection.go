@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -22,32 +22,84 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
+// findAccess finds out how the API server reacts to the stored kubeconfig. It is asked only while the ClusterCache is not connected, or
+// its last probe failed.
+func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored kubeconfig) {
+	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
+	_, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
+	if err == nil && health.ConsecutiveFailures == 0 {
+		r.probes.forget(s.clusterKey())
+		return
+	}
+	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content())
+	if s.access == answering {
+		// By itself the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
+		r.Reconnect(s.clusterKey())
+	}
+}
+
 // reconcileConnection reads Nodes and version of the workload cluster, and watches its Nodes.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.KubeconfigReadyCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition KubeconfigReady")
 	}
-	workload, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
-	if errors.Is(err, clustercache.ErrClusterNotConnected) {
-		return outcome.WaitFor(0, infrav1.ConnectionDownReason, "the API server at %s does not answer yet, or not any more",
-			s.controlPlane.Spec.ControlPlaneEndpoint.String())
+	if s.access.failing() {
+		return s.refusedAccess()
 	}
-	if err != nil {
+	workload, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
+	switch {
+	case s.access != working || errors.Is(err, clustercache.ErrClusterNotConnected):
+		return s.connecting()
+	case err != nil:
 		return outcome.Fail(err)
 	}
 	if err := r.watchNodes(ctx, s); err != nil {
 		return outcome.Fail(fmt.Errorf("watch Nodes: %w", err))
 	}
 	if s.running, err = r.serverVersion(ctx, s); err != nil {
-		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version",
-			s.controlPlane.Spec.ControlPlaneEndpoint.String())
+		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version", s.endpoint())
 	}
-	if s.nodes, err = workers(ctx, workload); err != nil {
+	if err := s.readWorkers(ctx, workload); err != nil {
 		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))
 	}
 	s.workload = workload
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
 }
+
+// connectTime is how long the ClusterCache may take to connect again before the condition says that there is no connection. It takes
+// milliseconds, and an event wakes the control plane.
+const connectTime = 5 * time.Second
+
+// connecting is the outcome while the ClusterCache makes a connection to an API server that answers.
+func (s *scope) connecting() outcome.Outcome {
+	if conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition) && s.access != working && time.Since(s.accessSince) < connectTime {
+		return outcome.RetryAfter(connectTime)
+	}
+	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "connecting to the API server at %s", s.endpoint())
+}
+
+// blockedByConnection is the outcome of the steps that need a connection. Their conditions stay as they are if that of the connection does.
+func (s *scope) blockedByConnection() outcome.Outcome {
+	if s.outcomes[infrav1.ConnectedCondition].Kind == outcome.Retry {
+		return outcome.RetryAfter(connectTime)
+	}
+	return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
+}
+
+// refusedAccess says why there is no connection. The kubeconfig is fetched again in the meantime.
+func (s *scope) refusedAccess() outcome.Outcome {
+	switch s.access {
+	case unauthorized:
+		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
+			"kubeconfig, and the portal returns no others. If it stays so, ask the portal's support for new credentials", s.endpoint())
+	case untrusted:
+		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match the stored "+
+			"kubeconfig, and the portal returns no other. If it stays so, ask the portal's support", s.endpoint())
+	}
+	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not answer yet, or not any more", s.endpoint())
+}
+
+func (s *scope) endpoint() string { return s.controlPlane.Spec.ControlPlaneEndpoint.String() }
 
 // serverVersion asks the API server which version it runs.
 func (r *Reconciler) serverVersion(ctx context.Context, s *scope) (string, error) {
@@ -66,26 +118,10 @@ func (r *Reconciler) serverVersion(ctx context.Context, s *scope) (string, error
 	return version.GitVersion, nil
 }
 
-// workers lists the worker Nodes: those without a control-plane role label.
-func workers(ctx context.Context, workload client.Reader) ([]corev1.Node, error) {
-	list := &corev1.NodeList{}
-	if err := workload.List(ctx, list); err != nil {
-		return nil, err
-	}
-	nodes := slices.DeleteFunc(list.Items, isControlNode)
-	slices.SortFunc(nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	return nodes, nil
-}
-
-func isControlNode(n corev1.Node) bool {
-	_, controlPlane := n.Labels["node-role.kubernetes.io/control-plane"]
-	_, master := n.Labels["node-role.kubernetes.io/master"]
-	return controlPlane || master
-}
-
 type nodePredicate = predicate.TypedPredicate[client.Object]
 
-// nodeChanged lets only those changes of a Node through that a plan depends on, not its heartbeats.
+// nodeChanged lets only those changes of a Node through that a plan depends on, not its heartbeats. Any label may be one that
+// spec.workerNodeSelector selects by. Labels change rarely.
 var nodeChanged nodePredicate = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)
@@ -94,7 +130,8 @@ var nodeChanged nodePredicate = predicate.Funcs{
 			return false
 		}
 		return before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-			isControlNode(*before) != isControlNode(*after) || !maps.Equal(annotationsOf(before), annotationsOf(after)) ||
+			isControlNode(*before) != isControlNode(*after) || tainted(before, autoscalerTaint) != tainted(after, autoscalerTaint) ||
+			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(annotationsOf(before), annotationsOf(after)) ||
 			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion || !maps.Equal(conditionsOf(before), conditionsOf(after))
 	},
 }

@@ -10,9 +10,11 @@
 //
 //	cluster.go      the portal cluster exists: create it once, or adopt the one that spec.clusterID names
 //	owner.go        no other PortalControlPlane owns it, or this one changes nothing
+//	gone.go         the portal still knows it
 //	restored.go     a copy of an object, such as a restored backup, finds its portal cluster instead of creating another one
-//	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec
-//	connection.go   its API server answers; its Nodes and version are known
+//	kubeconfig.go   its kubeconfig is in a Secret, its endpoint in spec (endpoint.go). It is renewed before it expires
+//	                (credentials.go) and when the API server does not accept it (access.go)
+//	connection.go   its API server answers, and its version and its worker Nodes (recognize.go) are known
 //	operation.go    the operation in flight is polled (package operation); nothing new starts before it has ended
 //	version.go      it runs spec.version, else upgrade
 //	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
@@ -32,5 +34,6 @@
 //	            portal accepts or refuses the next request. A person can abandon the operation
 //	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
 //	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once
-//	gone        a 404 counts only under the portal user that created the cluster
+//	gone        a 404 counts only under the portal user that created the cluster. If the deletion was not asked for here, a
+//	            person may set the id of another cluster, which leads back to running
 package portalcontrolplane

@@ -51,6 +51,8 @@ type house struct {
 	manager  *Reconciler
 	crash    func(*infrav1.PortalControlPlane) bool // whether the manager ends instead of a write
 	ended    int                                    // managers
+	// reconnects counts how often a new connection was asked for.
+	reconnects int
 }
 
 // nodes are the Nodes of the workload cluster, as the portal makes them.
@@ -58,6 +60,8 @@ type nodes struct {
 	client.Client
 	mu      sync.Mutex
 	version string // of the API server
+	// kubeconfig is what the portal hands out. Nil is nothing.
+	kubeconfig func() string
 }
 
 // Apply implements emulator.Workloads.
@@ -108,7 +112,12 @@ func (n *nodes) join(ctx context.Context, m emulator.Node) error {
 }
 
 // Kubeconfig implements emulator.Workloads.
-func (n *nodes) Kubeconfig(context.Context, string) ([]byte, error) { return nil, nil }
+func (n *nodes) Kubeconfig(context.Context, string) ([]byte, error) {
+	if n.kubeconfig == nil {
+		return nil, nil
+	}
+	return []byte(n.kubeconfig()), nil
+}
 
 // workloads are the nodes as the portal sees them: its Delete is another one than a client's.
 type workloads struct{ *nodes }
@@ -193,6 +202,7 @@ func (h *house) restart() {
 	h.manager = &Reconciler{
 		Client: h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
 		Takeovers: func(context.Context) bool { return false },
+		Reconnect: func(client.ObjectKey) { h.reconnects++ },
 		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
 	}
 }
@@ -219,17 +229,11 @@ func (h *house) pass() (s *scope) {
 			h.restart()
 		}
 	}()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s = &scope{controlPlane: h.controlPlane(), cluster: cluster, workload: h.nodes.Client, outcomes: map[string]outcome.Outcome{}}
-	s.identity = identity.Identity{Portal: h.cloud, Version: "1"}
-	if err := s.loadOperation(); err != nil {
-		h.Fatal(err)
-	}
+	s = h.scope()
 	h.nodes.mu.Lock()
 	s.running = h.nodes.version
 	h.nodes.mu.Unlock()
-	var err error
-	if s.nodes, err = workers(h.Context(), h.nodes.Client); err != nil {
+	if err := s.readWorkers(h.Context(), h.nodes.Client); err != nil {
 		h.Fatal(err)
 	}
 	for _, condition := range []string{infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition} {
@@ -242,6 +246,18 @@ func (h *house) pass() (s *scope) {
 		}
 	}
 	s.updateStatus()
+	return s
+}
+
+// scope is what a pass begins with.
+func (h *house) scope() *scope {
+	h.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
+	s := &scope{controlPlane: h.controlPlane(), cluster: cluster, workload: h.nodes.Client, outcomes: map[string]outcome.Outcome{}}
+	s.identity = identity.Identity{Portal: h.cloud, Version: "1"}
+	if err := s.loadOperation(); err != nil {
+		h.Fatal(err)
+	}
 	return s
 }
 

@@ -4,20 +4,13 @@ package portalcontrolplane
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/url"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/secret"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,97 +27,169 @@ const (
 	notRunningRetry = 15 * time.Second
 	// connectionRetry is how often an API server that does not answer is asked again.
 	connectionRetry = 15 * time.Second
-	// refetchAfter is how old a stored kubeconfig that does not work must be to be fetched again: its token may have
-	// expired. Asking at every pass would flood the account.
-	refetchAfter = 5 * time.Minute
 )
 
-// fetchedAnnotation of the kubeconfig Secret says when it was fetched from the portal.
-const fetchedAnnotation = "infrastructure.cluster.x-k8s.io/fetched-at"
+// Annotations of the kubeconfig Secret.
+const (
+	// fetchedAnnotation says when the kubeconfig was fetched from the portal.
+	fetchedAnnotation = "infrastructure.cluster.x-k8s.io/fetched-at"
+	// fetchedAfterAnnotation names the operation that had ended by then.
+	fetchedAfterAnnotation = "infrastructure.cluster.x-k8s.io/fetched-after"
+)
 
-// reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. A
-// kubeconfig that is there is only fetched again when it no longer works.
+// kubeconfig is the Secret with the kubeconfig.
+type kubeconfig struct {
+	*corev1.Secret
+	missing bool
+}
+
+// content is the kubeconfig file. It is empty if there is none.
+func (k kubeconfig) content() []byte { return k.Data[secret.KubeconfigDataName] }
+
+// fetched returns when the kubeconfig was fetched. If the annotation cannot be read, that is when the Secret was created.
+func (k kubeconfig) fetched() time.Time {
+	if at, err := time.Parse(time.RFC3339, k.Annotations[fetchedAnnotation]); err == nil {
+		return at
+	}
+	return k.CreationTimestamp.Time
+}
+
+// Why a kubeconfig is fetched, beside an access that fails. Each has a backoff of its own, so that a portal that returns the same
+// kubeconfig for one reason is still asked at once for another one.
+const (
+	whyMissing   = "missing"
+	whyOperation = "operation"
+	whyExpiring  = "expiring"
+)
+
+// reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. A kubeconfig that is
+// there is fetched again when it does not work, well before it expires, and after each operation: an upgrade may change what is in it.
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.ProvisionedCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
 	}
-	stored := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
-	err := r.Client.Get(ctx, key, stored)
-	if client.IgnoreNotFound(err) != nil {
+	stored, err := r.readKubeconfig(ctx, s)
+	if err != nil {
 		return outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
 	}
-	missing := apierrors.IsNotFound(err)
-	if !missing && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && !r.expired(ctx, s, stored) {
-		return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
+	if stored.missing || !s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+		return r.fetchKubeconfig(ctx, s, stored, whyMissing)
 	}
-	o := r.fetchKubeconfig(ctx, s, key, stored, missing)
-	if !o.IsDone() && !missing && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
-		return outcome.Outcome{Reason: infrav1.KubeconfigStoredReason, After: o.After} // the old one may still do
+	r.findAccess(ctx, s, stored)
+	why, again := s.whyFetch(stored)
+	if why == "" {
+		return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(again)
+	}
+	o := r.fetchKubeconfig(ctx, s, stored, why)
+	switch {
+	case !s.done(infrav1.ProvisionedCondition):
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+	case s.access == expired || s.access == unusable:
+		return s.uselessKubeconfig(o)
+	}
+	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.After) // the old one may still do
+}
+
+func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (kubeconfig, error) {
+	stored := kubeconfig{Secret: &corev1.Secret{}}
+	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
+	err := r.Client.Get(ctx, key, stored.Secret)
+	stored.missing = apierrors.IsNotFound(err)
+	stored.Namespace, stored.Name = key.Namespace, key.Name
+	return stored, client.IgnoreNotFound(err)
+}
+
+// whyFetch returns why the kubeconfig is to be fetched now. If it is not, again is the time until it will be for its age.
+func (s *scope) whyFetch(stored kubeconfig) (why string, again time.Duration) {
+	switch {
+	case s.access.failing():
+		return string(s.access), 0
+	case s.last != nil && !s.last.InFlight() && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
+		return whyOperation + "/" + string(s.last.Type), 0 // the portal may have nothing new after scales, and have it after an upgrade
+	}
+	config, err := parseKubeconfig(stored.content())
+	if err != nil {
+		return string(unusable), 0
+	}
+	again, due := renewIn(expiry(config), stored.fetched(), time.Now())
+	if due {
+		return whyExpiring, 0
+	}
+	return "", again
+}
+
+// uselessKubeconfig is the outcome while the stored kubeconfig cannot work and the portal gave no other one.
+func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
+	reason, state := infrav1.KubeconfigExpiredReason, "the credentials in the stored kubeconfig have expired"
+	if s.access == unusable {
+		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold a kubeconfig that may be used"
+	}
+	o := outcome.StallFor(fetch.After, reason, "%s, and the portal returns the same ones. Ask the portal's support for new credentials", state)
+	if fetch.Kind != outcome.Retry && fetch.Message != "" {
+		o.Message = state + ", and a new one cannot be fetched: " + fetch.Message
 	}
 	return o
 }
 
-// expired tells whether a stored kubeconfig does not work and is old enough to be fetched again.
-func (r *Reconciler) expired(ctx context.Context, s *scope, stored *corev1.Secret) bool {
-	at, err := time.Parse(time.RFC3339, stored.Annotations[fetchedAnnotation])
-	if err != nil || time.Since(at) < refetchAfter {
-		return false
-	}
-	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
-	return health.ConsecutiveFailures > 0 && time.Since(health.LastProbeSuccessTime) > refetchAfter
-}
-
-func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, key client.ObjectKey, stored *corev1.Secret, missing bool) outcome.Outcome {
+// fetchKubeconfig fetches and stores the kubeconfig, unless that brought nothing new a short time ago.
+func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored kubeconfig, why string) outcome.Outcome {
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
 	}
-	backoffKey, attempt := s.flow()+"/kubeconfig", s.controlPlane.Spec.ClusterID+" "+s.identity.Version
-	if refused, found := r.memory.Backoff.Recall(backoffKey, attempt); found {
+	key, attempt := s.flow()+"/kubeconfig/"+why, s.controlPlane.Spec.ClusterID+" "+s.identity.Version
+	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
 		return refused
 	}
+	refuse := func(o outcome.Outcome) outcome.Outcome { return r.memory.Backoff.Refuse(key, attempt, o) }
 	config, err := s.identity.Portal.Kubeconfig(ctx, s.controlPlane.Spec.ClusterID)
-	if cloud.IsNotAllowed(err) || cloud.IsBusy(err) {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
+	switch {
+	case cloud.IsNotFound(err):
+		return r.reportGone(ctx, s)
+	case cloud.IsNotAllowed(err), cloud.IsBusy(err):
+		return refuse(outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
 			"the portal gives the kubeconfig when the cluster is Running; it is not yet"))
-	}
-	if err != nil {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
+	case err != nil:
+		return refuse(outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
 	}
 	endpoint, err := endpointOf(config)
 	if err != nil {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
+		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
-	if err := r.storeKubeconfig(ctx, s, key, stored, missing, config); err != nil {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", key.Name, err))
+	same := !stored.missing && bytes.Equal(stored.content(), config)
+	if err := r.storeKubeconfig(ctx, s, stored, config); err != nil {
+		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err))
 	}
 	if o := r.noteCluster(ctx, s, endpoint); !o.IsDone() {
-		return r.memory.Backoff.Refuse(backoffKey, attempt, o)
+		return refuse(o)
 	}
-	r.memory.Backoff.Forget(backoffKey)
+	if same && why != whyMissing {
+		return refuse(outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "")) // asked again ever more slowly
+	}
+	r.memory.Backoff.Forget(key)
+	if !stored.missing {
+		s.access, s.accessSince = renewed, time.Now()
+		r.Reconnect(s.clusterKey())
+	}
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
 }
 
 // storeKubeconfig creates or updates the Secret as the contract wants it.
-func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, key client.ObjectKey, stored *corev1.Secret, missing bool, config []byte) error {
-	if !missing && bytes.Equal(stored.Data[secret.KubeconfigDataName], config) {
-		before := stored.DeepCopy()
-		metav1.SetMetaDataAnnotation(&stored.ObjectMeta, fetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
-		return r.Client.Patch(ctx, stored, client.MergeFrom(before))
+func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored kubeconfig, config []byte) error {
+	before, obj := stored.DeepCopy(), stored.Secret
+	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
+	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
+	metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
+	if s.last != nil && !s.last.InFlight() {
+		metav1.SetMetaDataAnnotation(&obj.ObjectMeta, fetchedAfterAnnotation, s.last.ID)
 	}
-	before := stored.DeepCopy()
-	stored.Name, stored.Namespace = key.Name, key.Namespace
-	metav1.SetMetaDataLabel(&stored.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
-	metav1.SetMetaDataAnnotation(&stored.ObjectMeta, fetchedAnnotation, time.Now().UTC().Format(time.RFC3339))
-	stored.Data = map[string][]byte{secret.KubeconfigDataName: config}
-	if err := controllerutil.SetControllerReference(s.controlPlane, stored, r.Client.Scheme()); err != nil {
-		return fmt.Errorf("kubeconfig Secret %s: %w", key.Name, err)
+	if err := controllerutil.SetControllerReference(s.controlPlane, obj, r.Client.Scheme()); err != nil {
+		return fmt.Errorf("kubeconfig Secret %s: %w", obj.Name, err)
 	}
-	if missing {
-		stored.Type = clusterv1.ClusterSecretType
-		return r.Client.Create(ctx, stored)
+	if stored.missing {
+		obj.Type = clusterv1.ClusterSecretType
+		return r.Client.Create(ctx, obj)
 	}
-	return r.Client.Patch(ctx, stored, client.MergeFrom(before))
+	return r.Client.Patch(ctx, obj, client.MergeFrom(before))
 }
 
 // noteCluster stores the endpoint, and of an adopted cluster the user that knows it.
@@ -148,42 +213,4 @@ func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint cluster
 		return outcome.Fail(err)
 	}
 	return outcome.Outcome{}
-}
-
-// endpointOf reads host and port of the API server from a kubeconfig. Nothing of its content gets into the errors.
-func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
-	none := clusterv1.APIEndpoint{}
-	rest, err := clientcmd.RESTConfigFromKubeConfig(config)
-	if err != nil {
-		return none, errors.New("it is no kubeconfig with a current context")
-	}
-	if err := selfContained(rest); err != nil {
-		return none, err
-	}
-	server, err := url.Parse(rest.Host)
-	if err != nil || server.Scheme != "https" || server.Hostname() == "" {
-		return none, errors.New("its server is no https URL")
-	}
-	port, err := strconv.ParseUint(cmp.Or(server.Port(), "443"), 10, 16)
-	if err != nil || port == 0 {
-		return none, errors.New("the port of its server is no port")
-	}
-	host := server.Hostname()
-	if ip := net.ParseIP(host); ip != nil {
-		host = ip.String()
-	}
-	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil
-}
-
-// selfContained refuses a kubeconfig that would have the manager, or Cluster API, read files or run commands of their
-// own, or trust any server.
-func selfContained(config *rest.Config) error {
-	files := config.BearerTokenFile + config.CertFile + config.KeyFile + config.CAFile
-	switch {
-	case config.ExecProvider != nil || config.AuthProvider != nil || files != "":
-		return errors.New("it refers to files or commands; certificates and tokens have to be in it")
-	case config.Insecure:
-		return errors.New("it switches the verification of the server's certificate off")
-	}
-	return nil
 }

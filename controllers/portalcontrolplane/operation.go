@@ -30,7 +30,12 @@ func (r *Reconciler) machine(s *scope) operation.Machine {
 // start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operation, request operation.Request) outcome.Outcome {
 	op.Attempt = op.Target + " " + s.identity.Version
-	return s.after(r.machine(s).Start(ctx, op, request))
+	sent := &noticing{Request: request}
+	o := s.after(r.machine(s).Start(ctx, op, sent))
+	if sent.unknown && op.Type != operation.Delete {
+		return r.refusedUnknown(ctx, s, o)
+	}
+	return o
 }
 
 // after reads again what an operation may have changed.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -89,6 +90,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
 	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
 	err = r.change(ctx, s, func() {
+		if s.record.ClusterID != "" && s.record.ClusterID != id {
+			s.forgetCluster()
+		}
 		s.record.UID, s.record.ClusterID, s.record.TakenOver = s.controlPlane.UID, id, s.record.TakenOver || adopted
 		operation.PutRecord(s.controlPlane, s.record)
 		if unsaid {
@@ -106,6 +110,13 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create", id)
 	}
 	return outcome.RetryAfter(0) // with another look at who else claims it
+}
+
+// forgetCluster drops what is known of another portal cluster. Nothing of it holds for the one that spec.clusterID names now.
+func (s *scope) forgetCluster() {
+	*s.record = operation.Record{Size: operation.SizeUnknown}
+	operation.Put(s.controlPlane, nil)
+	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 }
 
 // adopts reports whether the object is about to claim a portal cluster that it did not create. The records of earlier versions hold

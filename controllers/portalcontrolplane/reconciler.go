@@ -44,11 +44,14 @@ type Reconciler struct {
 	WatchFilterValue string
 	// Takeovers tells whether core is known to behave as takeovers need it (package coreversion).
 	Takeovers func(context.Context) bool
+	// Reconnect drops the connection to a workload cluster, if there is one, and makes a new one with the stored kubeconfig.
+	Reconnect func(cluster client.ObjectKey)
 	// Drain takes one step of the drain of a Node of a workload cluster (package drain).
 	Drain func(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error)
 
 	controller capicontroller.Controller
 	memory     operation.Memory
+	probes     probes
 	versions   offers
 	drifts     sightings
 	orders     orders

@@ -5,6 +5,7 @@ package portalcontrolplane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,10 +36,17 @@ type scope struct {
 	last   *operation.Operation // op, or the last one that has ended, or nil
 	record *operation.Record
 
+	// access is how the API server reacts to the stored kubeconfig, and accessSince since when.
+	access      access
+	accessSince time.Time
+
 	// Of the workload cluster, once connected.
-	workload client.Client
-	running  string // version of the API server
-	nodes    []corev1.Node
+	workload     client.Client
+	running      string // version of the API server
+	nodes        []corev1.Node
+	controlNodes int  // Nodes with a mark of control nodes
+	unmarked     int  // Nodes without one
+	bound        bool // some PortalMachine holds a Node, or has held one
 
 	desired     desired
 	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on

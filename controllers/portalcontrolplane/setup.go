@@ -5,6 +5,7 @@ package portalcontrolplane
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -19,6 +20,9 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 )
+
+// probeFailed wakes a control plane as soon as one probe of the ClusterCache, which come every 10 s, has failed.
+const probeFailed = clustercache.WatchForProbeFailure(10 * time.Second)
 
 // SetupWithManager adds the reconciler to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
@@ -40,7 +44,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
-		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster)).
+		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
 		Build(ctx, r)
 	return err
 }

@@ -22,7 +22,7 @@ import (
 // reconcileVersion upgrades the portal cluster until all of it runs spec.version.
 func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.ConnectedCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
+		return s.blockedByConnection()
 	}
 	if s.op.Is(operation.Upgrade) {
 		if !s.op.Lost() {

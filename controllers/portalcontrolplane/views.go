@@ -4,7 +4,6 @@ package portalcontrolplane
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,7 +87,7 @@ func (s *scope) nodeViews() []claims.Node {
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
 			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n), Sick: s.checks.sick(n),
 			Cordoned: n.Spec.Unschedulable, LastSet: n.Annotations[clusterv1.OwnerNameAnnotation],
-			TaintedByAutoscaler: slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint }),
+			TaintedByAutoscaler: tainted(n, autoscalerTaint),
 			DrainStarted:        timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
 			Remediated: timeIn(n, infrav1.RemediatedAnnotation),
 			Frozen:     metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -27,10 +28,10 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is scaled")
 	}
 	if !s.done(infrav1.ConnectedCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
+		return s.blockedByConnection()
 	}
-	if err := r.makePlan(ctx, s); err != nil {
-		return outcome.Fail(err)
+	if o := r.planRecognized(ctx, s); !o.IsDone() {
+		return o
 	}
 	r.noticeOtherManager(s)
 	for _, move := range s.plan.Moves {
@@ -87,9 +88,10 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	if err := reader.List(ctx, claimed, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list PortalMachines: %w", err)
 	}
-	if s.nodes, err = workers(ctx, workload); err != nil {
+	if err := s.readWorkers(ctx, workload); err != nil {
 		return fmt.Errorf("list Nodes: %w", err)
 	}
+	s.bound = slices.ContainsFunc(claimed.Items, func(m infrav1.PortalMachine) bool { return m.Spec.ProviderID != "" })
 	if !s.desired.known {
 		s.plan = claims.Plan{}
 		return nil

@@ -30,25 +30,29 @@ type Profile struct {
 	RateLimit RateLimit `json:"rateLimit,omitzero"`
 	Durations Durations `json:"durations,omitzero"`
 
-	Versions          []Version        `json:"versions,omitempty"`
-	VPCs              []string         `json:"vpcs,omitempty"`
-	VolumesPerCluster int              `json:"volumesPerCluster,omitempty"`
-	Zones             []string         `json:"zones,omitempty"`
-	ServiceOfferings  []string         `json:"serviceOfferings,omitempty"`
-	SSHKeyPairs       []string         `json:"sshKeyPairs,omitempty"`
-	MinWorkers        int              `json:"minWorkers,omitempty"`
-	MaxWorkers        int              `json:"maxWorkers,omitempty"`
-	MaxClusters       int              `json:"maxClusters,omitempty"`
-	VictimOrder       string           `json:"victimOrder,omitempty"`
-	UpgradeStyle      string           `json:"upgradeStyle,omitempty"`
-	ProviderIDs       bool             `json:"providerIDs,omitempty"`
-	ReuseNodeNames    bool             `json:"reuseNodeNames,omitempty"`
-	TokenLifetime     Duration         `json:"tokenLifetime,omitempty"`
-	ClockSkew         Duration         `json:"clockSkew,omitempty"`
-	BasePath          string           `json:"basePath,omitempty"`
-	ListClusters      bool             `json:"listClusters,omitempty"`
-	Shapes            emulator.Shapes  `json:"shapes,omitzero"`
-	Faults            []emulator.Fault `json:"faults,omitempty"`
+	Versions          []Version `json:"versions,omitempty"`
+	VPCs              []string  `json:"vpcs,omitempty"`
+	VolumesPerCluster int       `json:"volumesPerCluster,omitempty"`
+	Zones             []string  `json:"zones,omitempty"`
+	ServiceOfferings  []string  `json:"serviceOfferings,omitempty"`
+	SSHKeyPairs       []string  `json:"sshKeyPairs,omitempty"`
+	MinWorkers        int       `json:"minWorkers,omitempty"`
+	MaxWorkers        int       `json:"maxWorkers,omitempty"`
+	MaxClusters       int       `json:"maxClusters,omitempty"`
+	VictimOrder       string    `json:"victimOrder,omitempty"`
+	UpgradeStyle      string    `json:"upgradeStyle,omitempty"`
+	ControlMarks      string    `json:"controlMarks,omitempty"`
+	ProviderIDs       bool      `json:"providerIDs,omitempty"`
+	ReuseNodeNames    bool      `json:"reuseNodeNames,omitempty"`
+	TokenLifetime     Duration  `json:"tokenLifetime,omitempty"`
+	ClockSkew         Duration  `json:"clockSkew,omitempty"`
+
+	KubeconfigLifetime Duration `json:"kubeconfigLifetime,omitempty"`
+
+	BasePath     string           `json:"basePath,omitempty"`
+	ListClusters bool             `json:"listClusters,omitempty"`
+	Shapes       emulator.Shapes  `json:"shapes,omitzero"`
+	Faults       []emulator.Fault `json:"faults,omitempty"`
 }
 
 // RateLimit of an account.
@@ -137,6 +141,7 @@ func (p Profile) Apply(o *emulator.Options) {
 	o.Zones, o.ServiceOfferings, o.SSHKeyPairs = p.Zones, p.ServiceOfferings, p.SSHKeyPairs
 	o.MinWorkers, o.MaxWorkers, o.MaxClusters = p.MinWorkers, p.MaxWorkers, p.MaxClusters
 	o.VictimOrder, o.UpgradeStyle = emulator.VictimOrder(p.VictimOrder), emulator.UpgradeStyle(p.UpgradeStyle)
+	o.ControlMarks, o.KubeconfigLifetime = emulator.ControlMarks(p.ControlMarks), time.Duration(p.KubeconfigLifetime)
 	o.ProviderIDs, o.ReuseNodeNames = p.ProviderIDs, p.ReuseNodeNames
 	o.TokenLifetime, o.ClockSkew = time.Duration(p.TokenLifetime), time.Duration(p.ClockSkew)
 	o.BasePath, o.ListClusters = p.BasePath, p.ListClusters

@@ -78,6 +78,8 @@ maxWorkers: 9
 maxClusters: 3
 victimOrder: oldest
 upgradeStyle: surge
+controlMarks: taint
+kubeconfigLifetime: 24h
 providerIDs: true
 reuseNodeNames: true
 tokenLifetime: 1h

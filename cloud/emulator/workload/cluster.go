@@ -64,6 +64,9 @@ type cluster struct {
 	turn      chan struct{}
 	reachable atomic.Bool // the API server has answered once
 
+	controlMarks emulator.ControlMarks
+	lifetime     atomic.Int64 // of credentials in kubeconfigs, a time.Duration
+
 	version    string
 	registered map[string]string // kubelet version with which a machine last registered, by its id
 	addresses  int               // handed out so far
@@ -82,19 +85,39 @@ func (c *Clusters) prepare(id string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := controlPlane.Config()
+	cl := &cluster{id: id, parent: c, plane: controlPlane, turn: make(chan struct{}, 1), registered: map[string]string{}}
+	return cl, cl.connect()
+}
+
+// connect makes the client of the portal's own doings.
+func (c *cluster) connect() (err error) {
+	config := c.plane.Config()
 	config.UserAgent = UserAgent
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
+	c.client, err = kubernetes.NewForConfig(config)
+	return err
+}
+
+// rotate changes how the cluster is reached: its API server, and with it all others, start again.
+func (c *cluster) rotate(ctx context.Context, what emulator.Rotation) error {
+	if err := c.plane.Rotate(what.Credentials, what.Endpoint, what.Authority); err != nil {
+		return err
 	}
-	return &cluster{
-		id: id, parent: c, plane: controlPlane, client: client,
-		turn: make(chan struct{}, 1), registered: map[string]string{},
-	}, nil
+	name, err := serverBinary(c.version)
+	if err != nil {
+		return err
+	}
+	if err := c.connect(); err != nil {
+		return err
+	}
+	if err := c.plane.StartAPIServer(ctx, c.parent.binary(name)); err != nil {
+		return err
+	}
+	return c.startOthers(ctx)
 }
 
 func (c *cluster) apply(ctx context.Context, want emulator.Workload) (removed []emulator.Removal, err error) {
+	c.controlMarks = want.ControlMarks
+	c.lifetime.Store(int64(want.KubeconfigLifetime))
 	if err := c.serve(ctx, want.Version); err != nil {
 		return nil, err
 	}

@@ -94,7 +94,7 @@ func (c *cluster) lost(want emulator.Node) bool { return c.registered[want.ID] =
 func (c *cluster) register(ctx context.Context, want emulator.Node) error {
 	c.addresses++
 	address := fmt.Sprintf("10.0.%d.%d", c.addresses/250, c.addresses%250+4)
-	if _, err := c.client.CoreV1().Nodes().Create(ctx, newNode(want, address), metav1.CreateOptions{}); err != nil {
+	if _, err := c.client.CoreV1().Nodes().Create(ctx, newNode(want, address, c.controlMarks), metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	c.registered[want.ID] = want.Version
@@ -209,7 +209,7 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-func newNode(want emulator.Node, address string) *corev1.Node {
+func newNode(want emulator.Node, address string, marks emulator.ControlMarks) *corev1.Node {
 	resources := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("4"),
 		corev1.ResourceMemory:           resource.MustParse("16Gi"),
@@ -245,8 +245,10 @@ func newNode(want emulator.Node, address string) *corev1.Node {
 			},
 		},
 	}
-	if want.ControlPlane {
+	if want.ControlPlane && marks != emulator.MarkedTaint && marks != emulator.MarkedNone {
 		node.Labels[controlPlaneLabel] = ""
+	}
+	if want.ControlPlane && marks != emulator.MarkedLabel && marks != emulator.MarkedNone {
 		node.Spec.Taints = []corev1.Taint{{Key: controlPlaneLabel, Effect: corev1.TaintEffectNoSchedule}}
 	}
 	return node

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
@@ -53,7 +54,10 @@ type Clusters struct {
 	calls    sync.WaitGroup
 }
 
-var _ emulator.Workloads = (*Clusters)(nil)
+var (
+	_ emulator.Workloads = (*Clusters)(nil)
+	_ emulator.Rotator   = (*Clusters)(nil)
+)
 
 // New starts the etcd of the clusters. The caller closes them. A missing binary is an error that tells how to build it.
 func New(ctx context.Context, options Options) (*Clusters, error) {
@@ -102,7 +106,15 @@ func (c *Clusters) Kubeconfig(_ context.Context, id string) ([]byte, error) {
 	if cluster == nil || !cluster.reachable.Load() {
 		return nil, fmt.Errorf("workload cluster %s has no API server", id)
 	}
+	if lifetime := time.Duration(cluster.lifetime.Load()); lifetime > 0 {
+		return cluster.plane.KubeconfigFor(lifetime)
+	}
 	return cluster.plane.Kubeconfig()
+}
+
+// Rotate implements emulator.Rotator.
+func (c *Clusters) Rotate(ctx context.Context, id string, what emulator.Rotation) error {
+	return c.with(ctx, id, false, func(ctx context.Context, cluster *cluster) error { return cluster.rotate(ctx, what) })
 }
 
 // AuditLog is the path of a cluster's audit log. It outlives the API server, which upgrades replace, but not the cluster.

@@ -131,6 +131,7 @@ func TestLife(t *testing.T) {
 		apply(t, clusters, want)
 		checkNodes(t, client, want.Nodes)
 	})
+	t.Run("a rotation ends what was handed out before", func(t *testing.T) { testRotate(t, clusters, want) })
 	t.Run("the audit log outlives API servers", func(t *testing.T) { testAuditLog(t, clusters, want.ID) })
 	t.Run("delete leaves nothing", func(t *testing.T) { testDelete(t, clusters, want.ID) })
 }

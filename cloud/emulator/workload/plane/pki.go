@@ -81,9 +81,15 @@ func (ca *CA) Serve(name string, hosts ...string) (Pair, error) {
 
 // Client issues the certificate of a user; Kubernetes takes the organizations for its groups.
 func (ca *CA) Client(user string, groups ...string) (Pair, error) {
+	return ca.ClientFor(leafLifetime, user, groups...)
+}
+
+// ClientFor issues the certificate of a user that expires after the lifetime.
+func (ca *CA) ClientFor(lifetime time.Duration, user string, groups ...string) (Pair, error) {
 	return ca.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotAfter:    time.Now().Add(lifetime),
 	})
 }
 
@@ -101,7 +107,9 @@ func (ca *CA) issue(template *x509.Certificate) (Pair, error) {
 		return Pair{}, err
 	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.NotAfter = time.Now().Add(leafLifetime)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(leafLifetime)
+	}
 	certificate, err := ca.sign(template, key)
 	if err != nil {
 		return Pair{}, err

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,13 +48,19 @@ type Options struct {
 // Plane is a control plane. StartAPIServer and Stop must not be called concurrently with others; the rest may.
 type Plane struct {
 	options   Options
-	ca        *CA
-	admin     Pair
-	port      int
+	access    atomic.Pointer[access]
 	apiserver *process.Process
 
 	mu     sync.Mutex
 	others map[string]*process.Process // by name
+}
+
+// access is how the API server is reached. Rotate replaces it.
+type access struct {
+	ca      *CA // of servers
+	clients *CA // of users
+	admin   Pair
+	port    int
 }
 
 // New prepares a control plane: a port, keys and certificates. Nothing runs yet.
@@ -66,18 +74,15 @@ func New(options Options) (*Plane, error) {
 	if options.Host == "" {
 		options.Host = localTo(options.Bind)
 	}
-	port, err := process.FreePort(options.Bind)
-	if err != nil {
-		return nil, err
-	}
-	p := &Plane{options: options, port: port, others: map[string]*process.Process{}}
+	p := &Plane{options: options, others: map[string]*process.Process{}}
+	p.access.Store(&access{})
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	if err := p.writeKeys(); err != nil {
+	if err := errors.Join(p.writeAccountsKey(), p.writeAuditPolicy()); err != nil {
 		return nil, err
 	}
-	return p, p.writeKubeconfig()
+	return p, p.Rotate(true, true, true)
 }
 
 // CheckBind tells whether API servers can listen on the address.
@@ -92,8 +97,8 @@ func CheckBind(address string) error {
 	return listener.Close()
 }
 
-// CA is the authority of the cluster, for clients and servers.
-func (p *Plane) CA() *CA { return p.ca }
+// CA is the authority of the cluster's servers.
+func (p *Plane) CA() *CA { return p.access.Load().ca }
 
 // local is the address at which programs of this machine reach the API server.
 func (p *Plane) local() string { return localTo(p.options.Bind) }
@@ -107,21 +112,39 @@ func localTo(bind string) string {
 
 // Config is an administrator's access to the API server.
 func (p *Plane) Config() *rest.Config {
+	now := p.access.Load()
 	return &rest.Config{
-		Host: "https://" + hostPort(p.local(), p.port),
+		Host: "https://" + hostPort(p.local(), now.port),
 		// Tests and emulators make calls in bursts, and the server is theirs alone.
 		QPS: 200, Burst: 400,
-		TLSClientConfig: rest.TLSClientConfig{CAData: p.ca.PEM(), CertData: p.admin.Cert, KeyData: p.admin.Key},
+		TLSClientConfig: rest.TLSClientConfig{CAData: now.ca.PEM(), CertData: now.admin.Cert, KeyData: now.admin.Key},
 	}
 }
 
-// Kubeconfig is an administrator's kubeconfig file with the host that users reach.
-func (p *Plane) Kubeconfig() ([]byte, error) { return p.kubeconfig(p.options.Host, "admin", p.admin) }
+// Kubeconfig is an administrator's kubeconfig file with the host that users reach. It is always the same one until Rotate.
+func (p *Plane) Kubeconfig() ([]byte, error) {
+	return p.kubeconfig(p.options.Host, "admin", p.access.Load().admin)
+}
+
+// KubeconfigFor is as Kubeconfig, with a new certificate that expires after the lifetime.
+func (p *Plane) KubeconfigFor(lifetime time.Duration) ([]byte, error) {
+	pair, err := p.access.Load().clients.ClientFor(lifetime, adminUser, adminGroup)
+	if err != nil {
+		return nil, err
+	}
+	return p.kubeconfig(p.options.Host, "admin", pair)
+}
+
+// The administrator of kubeconfigs.
+const (
+	adminUser  = "kubernetes-admin"
+	adminGroup = "system:masters"
+)
 
 // WriteKubeconfig writes a kubeconfig file for a program on this machine which acts as that user, and returns its path.
 // What the user may do is RBAC's business.
 func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, error) {
-	pair, err := p.ca.Client(user, groups...)
+	pair, err := p.access.Load().clients.Client(user, groups...)
 	if err != nil {
 		return "", err
 	}
@@ -195,43 +218,69 @@ func (p *Plane) Running(name string) bool {
 	return p.others[name].Running()
 }
 
-func (p *Plane) writeKeys() error {
+// Rotate replaces the authority and credentials of users, the port, or the authority of servers. It takes effect when the API server and
+// all others start again.
+func (p *Plane) Rotate(credentials, port, authority bool) error {
+	next := *p.access.Load()
 	var err error
-	if p.ca, err = NewCA(p.options.Name + " CA"); err != nil {
-		return err
+	if credentials {
+		if next.clients, err = NewCA(p.options.Name + " clients"); err != nil {
+			return err
+		}
+		if next.admin, err = next.clients.Client(adminUser, adminGroup); err != nil {
+			return err
+		}
 	}
-	if p.admin, err = p.ca.Client("kubernetes-admin", "system:masters"); err != nil {
-		return err
+	if port {
+		if next.port, err = process.FreePort(p.options.Bind); err != nil {
+			return err
+		}
 	}
-	serving, err := p.ca.Serve("kube-apiserver", loopback, p.local(), "localhost", "kubernetes.default.svc", p.options.Host)
-	if err != nil {
-		return err
+	if authority {
+		if next.ca, err = NewCA(p.options.Name + " CA"); err != nil {
+			return err
+		}
 	}
-	accounts, err := keyutil.MakeEllipticPrivateKeyPEM()
+	p.access.Store(&next)
+	return p.writeAccess(authority)
+}
+
+// writeAccess writes what the servers read, with a new serving certificate if the authority is new.
+func (p *Plane) writeAccess(authority bool) error {
+	now := p.access.Load()
+	if authority {
+		serving, err := now.ca.Serve("kube-apiserver", loopback, p.local(), "localhost", "kubernetes.default.svc", p.options.Host)
+		if err != nil {
+			return err
+		}
+		if err := serving.WriteTo(p.options.Dir, "server"); err != nil {
+			return err
+		}
+	}
+	content, err := p.kubeconfig(p.local(), "admin", now.admin)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(p.file("ca.crt"), p.ca.PEM(), 0o600),
-		serving.WriteTo(p.options.Dir, "server"),
-		os.WriteFile(p.file("accounts.key"), accounts, 0o600),
-		p.writeAuditPolicy(),
+		os.WriteFile(p.file("ca.crt"), now.ca.PEM(), 0o600),
+		os.WriteFile(p.file("clients.crt"), now.clients.PEM(), 0o600),
+		os.WriteFile(p.KubeconfigFile(), content, 0o600),
 	)
 }
 
-func (p *Plane) writeKubeconfig() error {
-	content, err := p.kubeconfig(p.local(), "admin", p.admin)
+func (p *Plane) writeAccountsKey() error {
+	accounts, err := keyutil.MakeEllipticPrivateKeyPEM()
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(p.KubeconfigFile(), content, 0o600)
+	return os.WriteFile(p.file("accounts.key"), accounts, 0o600)
 }
 
 func (p *Plane) kubeconfig(host, user string, pair Pair) ([]byte, error) {
-	name := p.options.Name
+	name, now := p.options.Name, p.access.Load()
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
-			name: {Server: "https://" + hostPort(host, p.port), CertificateAuthorityData: p.ca.PEM()},
+			name: {Server: "https://" + hostPort(host, now.port), CertificateAuthorityData: now.ca.PEM()},
 		},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
 			user: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},

@@ -25,11 +25,11 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 		Path: binary,
 		Args: append([]string{
 			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
-			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.port),
+			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.access.Load().port),
 			// The Service "kubernetes" would need an address that is not loopback; nothing here runs behind it.
 			"--advertise-address=" + loopback, "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
-			"--client-ca-file=" + p.file("ca.crt"),
+			"--client-ca-file=" + p.file("clients.crt"),
 			"--requestheader-client-ca-file=" + p.file("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + p.file("accounts.key"),
@@ -40,7 +40,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 			"--profiling=false",
 		}, p.auditing()...),
 		Log:   p.Log("kube-apiserver"),
-		Ready: p.ready(p.local(), p.port, "/readyz"),
+		Ready: p.ready(p.local(), p.access.Load().port, "/readyz"),
 		Grace: serverGrace,
 	})
 	if err != nil {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"crypto/tls"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// testRotate takes a running cluster through each rotation: the old kubeconfig fails in its way, and the new one works.
+func testRotate(t *testing.T, clusters *Clusters, want emulator.Workload) {
+	g := NewWithT(t)
+	get := func() *kubernetes.Clientset {
+		kubeconfig, err := clusters.Kubeconfig(t.Context(), want.ID)
+		g.Expect(err).NotTo(HaveOccurred())
+		return connect(t, kubeconfig)
+	}
+	for _, test := range []struct {
+		what emulator.Rotation
+		old  string // the error of the old kubeconfig
+	}{
+		{emulator.Rotation{Credentials: true}, "Unauthorized"},
+		{emulator.Rotation{Endpoint: true}, "connection refused"},
+		{emulator.Rotation{Authority: true}, "certificate signed by unknown authority"},
+	} {
+		old := get()
+		g.Expect(clusters.Rotate(t.Context(), want.ID, test.what)).To(Succeed())
+		_, err := old.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
+		g.Expect(err).To(MatchError(ContainSubstring(test.old)), "%s", test.what)
+		checkNodes(t, get(), want.Nodes)
+	}
+	want.KubeconfigLifetime = time.Hour
+	apply(t, clusters, want)
+	kubeconfig, err := clusters.Kubeconfig(t.Context(), want.ID)
+	g.Expect(err).NotTo(HaveOccurred())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	g.Expect(err).NotTo(HaveOccurred())
+	pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(pair.Leaf.NotAfter).To(BeTemporally("~", time.Now().Add(time.Hour), time.Minute))
+	checkNodes(t, connect(t, kubeconfig), want.Nodes)
+}
+
+// TestControlMarks: what the Nodes of control nodes carry is a choice.
+func TestControlMarks(t *testing.T) {
+	for marks, want := range map[emulator.ControlMarks][2]bool{ // label, taint
+		"": {true, true}, emulator.MarkedBoth: {true, true}, emulator.MarkedLabel: {true, false},
+		emulator.MarkedTaint: {false, true}, emulator.MarkedNone: {false, false},
+	} {
+		node := newNode(emulator.Node{Name: "c", ControlPlane: true}, "10.0.0.4", marks)
+		_, labelled := node.Labels[controlPlaneLabel]
+		if got := [2]bool{labelled, len(node.Spec.Taints) > 0}; got != want {
+			t.Errorf("%q: label and taint %v", marks, got)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// connections has Cluster API's ClusterCache connect to workload clusters, and connect again when a kubeconfig has changed.
+// The ClusterCache offers no call for that, and by itself it takes up to 80 s: it gives a connection up after 5 failed probes of
+// 10 s, and tries again after 30 s. But it forgets a Cluster that its filter does not let in, and connects at once to one that it does
+// not know. So the filter keeps the Cluster out once, and lets it in the next time.
+type connections struct {
+	mu    sync.Mutex
+	stale map[client.ObjectKey]bool
+	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // of the ClusterCache. It is nil until the ClusterCache runs
+}
+
+// setup adds the ClusterCache to the manager.
+func (c *connections) setup(ctx context.Context, mgr ctrl.Manager, options Options) (clustercache.ClusterCache, error) {
+	queues := concurrency(options.ClusterCacheConcurrency)
+	queues.NewQueue = c.newQueue
+	workloads, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
+		SecretClient:     mgr.GetClient(),
+		WatchFilterValue: options.WatchFilterValue,
+		ClusterFilter:    c.admit,
+		Client:           clustercache.ClientOptions{UserAgent: UserAgent},
+	}, queues)
+	if err != nil {
+		return nil, fmt.Errorf("set up the connections to workload clusters: %w", err)
+	}
+	return workloads, nil
+}
+
+// newQueue makes the queue that controller-runtime would make, and keeps it.
+func (c *connections) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	queue := priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = queue
+	return queue
+}
+
+// admit is the filter of the ClusterCache: it lets in the Clusters of PortalControlPlanes as soon as their kubeconfig is there, but not
+// one whose connection is to be dropped. That one is looked at again right after the ClusterCache has dropped the connection.
+func (c *connections) admit(cluster *clusterv1.Cluster) bool {
+	if cluster.Spec.ControlPlaneRef.Kind != "PortalControlPlane" || !ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) {
+		return false
+	}
+	key := client.ObjectKeyFromObject(cluster)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stale[key] {
+		return true
+	}
+	delete(c.stale, key)
+	c.queue.Add(reconcile.Request{NamespacedName: key})
+	return false
+}
+
+// reconnect drops the connection to the Cluster, if there is one, and has a new one made with the kubeconfig that is stored now.
+func (c *connections) reconnect(cluster client.ObjectKey) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.queue == nil {
+		return // there is no connection yet
+	}
+	if c.stale == nil {
+		c.stale = map[client.ObjectKey]bool{}
+	}
+	c.stale[cluster] = true
+	c.queue.Add(reconcile.Request{NamespacedName: cluster})
+}
+
+func concurrency(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }

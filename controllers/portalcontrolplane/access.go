@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// access is what the API server of a workload cluster says to the stored kubeconfig. It is a word and nothing more: conditions can be
+// read by people who choose the address in the kubeconfig, and must not show them the manager's network.
+type access string
+
+const (
+	// working: the ClusterCache is connected, and its probes succeed. The API server is not asked.
+	working access = ""
+	// renewed: the kubeconfig was replaced in this pass. The ClusterCache connects again.
+	renewed access = "renewed"
+	// answering: the API server accepts the kubeconfig, and the ClusterCache is not connected, or not any more.
+	answering access = "answering"
+	// unreachable: nothing answers in time, or what answers does not work.
+	unreachable access = "unreachable"
+	// unauthorized: the API server refuses the credentials.
+	unauthorized access = "unauthorized"
+	// expired: as unauthorized or unreachable, and the credentials have expired.
+	expired access = "expired"
+	// untrusted: the API server's certificate does not verify.
+	untrusted access = "untrusted"
+	// unusable: the Secret does not hold a kubeconfig that may be used.
+	unusable access = "unusable"
+)
+
+// failing reports whether another kubeconfig may help.
+func (a access) failing() bool { return a != working && a != renewed && a != answering }
+
+const (
+	// probeTimeout bounds the one request of a pass to an API server that may not answer. A pass keeps a worker busy that other
+	// clusters need.
+	probeTimeout = 2 * time.Second
+	// probePause is how long its answer counts. Passes are woken by many events.
+	probePause = 5 * time.Second
+)
+
+// probes remembers the last answers. The zero value is ready to use.
+type probes struct {
+	mu   sync.Mutex
+	last map[client.ObjectKey]probed
+}
+
+type probed struct {
+	config [sha256.Size]byte // of the kubeconfig that was tried
+	access access
+	at     time.Time
+	since  time.Time // when the answer was first this one
+}
+
+// access returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
+func (p *probes) access(ctx context.Context, cluster client.ObjectKey, kubeconfig []byte) (access, time.Time) {
+	sum := sha256.Sum256(kubeconfig)
+	p.mu.Lock()
+	last, found := p.last[cluster]
+	p.mu.Unlock()
+	if found && last.config == sum && time.Since(last.at) < probePause {
+		return last.access, last.since
+	}
+	config, err := parseKubeconfig(kubeconfig)
+	if err != nil {
+		return unusable, time.Now()
+	}
+	seen := probe(ctx, config)
+	if expires := expiry(config); seen.failing() && !expires.IsZero() && time.Now().After(expires) {
+		seen = expired
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.last == nil {
+		p.last = map[client.ObjectKey]probed{}
+	}
+	now := probed{config: sum, access: seen, at: time.Now(), since: time.Now()}
+	if found && last.config == sum && last.access == seen {
+		now.since = last.since
+	}
+	p.last[cluster] = now
+	return seen, now.since
+}
+
+// forget drops what is known of a cluster that works, or is gone.
+func (p *probes) forget(cluster client.ObjectKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.last, cluster)
+}
+
+// probe asks the API server for its root, as the ClusterCache does.
+func probe(ctx context.Context, config *rest.Config) access {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	transport, err := probeTransport(config)
+	if err != nil {
+		return unusable
+	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return unusable
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.String(), nil)
+	if err != nil {
+		return unusable
+	}
+	response, err := transport.RoundTrip(request) // follows no redirects
+	if err != nil {
+		return classify(err)
+	}
+	_ = response.Body.Close() // nothing of it is read
+	switch response.StatusCode {
+	case http.StatusOK:
+		return answering
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return unauthorized
+	}
+	return unreachable // an API server that starts, or something else that listens there
+}
+
+// probeTransport has a connection of its own, so that a probe never meets one that was opened before the server or its certificate changed.
+func probeTransport(config *rest.Config) (http.RoundTripper, error) {
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	proxy := http.ProxyFromEnvironment
+	if config.Proxy != nil {
+		proxy = config.Proxy
+	}
+	return rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: tlsConfig, Proxy: proxy, DisableKeepAlives: true})
+}
+
+// classify says what a request that got no answer means.
+func classify(err error) access {
+	var verification *tls.CertificateVerificationError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &verification):
+		return untrusted
+	case errors.As(err, &op) && op.Op == "remote error":
+		return unauthorized // a TLS alert: the server refuses the client certificate in the handshake
+	}
+	return unreachable
+}

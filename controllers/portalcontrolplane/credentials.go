@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// renewShare is the part of a credential's remaining lifetime, counted from the last fetch, after which the kubeconfig is fetched
+	// again. Two thirds leave time for a portal that cannot be reached for a while. If the portal returns the same credential, the
+	// next fetch comes after two thirds of what is left then, so a portal that renews late is asked a few times and not all the time.
+	renewShare = 2.0 / 3
+	// renewPause is the shortest time between two such fetches, however short-lived the credentials are.
+	renewPause = 30 * time.Second
+)
+
+// expiry returns when the credentials in a kubeconfig expire, or zero if they do not, or do not say so. Of a certificate and a token the
+// earlier time counts.
+func expiry(config *rest.Config) time.Time {
+	first := certificateExpiry(config.CertData)
+	if token := tokenExpiry(config.BearerToken); first.IsZero() || !token.IsZero() && token.Before(first) {
+		first = token
+	}
+	return first
+}
+
+// certificateExpiry returns NotAfter of the client certificate, which is the first in the PEM data.
+func certificateExpiry(data []byte) time.Time {
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return time.Time{}
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return time.Time{}
+	}
+	return certificate.NotAfter
+}
+
+// tokenExpiry returns the time in the claim exp of a token, if the token is a JWT.
+func tokenExpiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return time.Time{}
+	}
+	var claims struct {
+		Exp float64 `json:"exp"`
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.Exp <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(claims.Exp), 0)
+}
+
+// renewIn returns how long a kubeconfig that was fetched then may be used before it is fetched again, and 0 if there is no such time: it
+// does not say when it expires, or it has expired, when the connection shows what to do.
+func renewIn(expires, fetched, now time.Time) (wait time.Duration, due bool) {
+	if expires.IsZero() || !expires.After(now) {
+		return 0, false
+	}
+	at := fetched.Add(max(renewPause, time.Duration(renewShare*float64(expires.Sub(fetched)))))
+	return max(0, at.Sub(now)), !at.After(now)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// jwt has the claims.
+func jwt(claims string) string {
+	part := base64.RawURLEncoding.EncodeToString
+	return part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
+}
+
+// clientPair is a client certificate that expires then, and its key.
+func clientPair(t *testing.T, expires time.Time) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: expires.Add(-24 * time.Hour), NotAfter: expires}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+}
+
+// TestExpiry reads when credentials expire. What does not say so has no time, whatever else it is.
+func TestExpiry(t *testing.T) {
+	soon, late := time.Unix(2_000_000_000, 0), time.Unix(2_100_000_000, 0)
+	certificate, _ := clientPair(t, late)
+	token := func(at time.Time) string { return jwt(fmt.Sprintf(`{"sub":"a","exp":%d}`, at.Unix())) }
+	tests := map[string]struct {
+		certificate []byte
+		token       string
+		want        time.Time
+	}{
+		"nothing":                          {},
+		"a certificate":                    {certificate: certificate, want: late},
+		"a token":                          {token: token(soon), want: soon},
+		"both, and the token is first":     {certificate: certificate, token: token(soon), want: soon},
+		"both, and the token never":        {certificate: certificate, token: jwt(`{}`), want: late},
+		"a token that is no JWT":           {token: "a.b"},
+		"a token of three parts":           {token: "a.b!.c"},
+		"a token of other claims":          {token: jwt(`{"exp":"tomorrow"}`)},
+		"a token of no object":             {token: jwt(`[]`)},
+		"a token that expired in the past": {token: jwt(`{"exp":1}`), want: time.Unix(1, 0)},
+		"no PEM":                           {certificate: []byte("certificate")},
+		"PEM of something else":            {certificate: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			config := &rest.Config{BearerToken: test.token, TLSClientConfig: rest.TLSClientConfig{CertData: test.certificate}}
+			if got := expiry(config); !got.Equal(test.want) {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestRenewIn checks when a kubeconfig is fetched again for its age.
+func TestRenewIn(t *testing.T) {
+	now := time.Unix(1_000_000, 0)
+	tests := map[string]struct {
+		expires, fetched time.Duration // from now
+		never            bool
+		wait             time.Duration
+		due              bool
+	}{
+		"it never expires":               {never: true},
+		"a day, just fetched":            {expires: 24 * time.Hour, wait: 16 * time.Hour},
+		"a day, half of it gone":         {expires: 12 * time.Hour, fetched: -12 * time.Hour, wait: 4 * time.Hour},
+		"two thirds gone":                {expires: 8 * time.Hour, fetched: -16 * time.Hour, due: true},
+		"fetched in vain, a third left":  {expires: 8 * time.Hour, wait: 16 * time.Hour / 3},
+		"a few seconds left, in vain":    {expires: 10 * time.Second, wait: renewPause},
+		"a few seconds left, from a day": {expires: 10 * time.Second, fetched: -24 * time.Hour, due: true},
+		"expired":                        {expires: -time.Second, fetched: -time.Hour},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			expires := now.Add(test.expires)
+			if test.never {
+				expires = time.Time{}
+			}
+			wait, due := renewIn(expires, now.Add(test.fetched), now)
+			if wait.Round(time.Millisecond) != test.wait.Round(time.Millisecond) || due != test.due {
+				t.Errorf("%s, %t; want %s, %t", wait, due, test.wait, test.due)
+			}
+		})
+	}
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// A portal cluster is gone if the portal answers 404 to the request for its kubeconfig, under the portal user that the cluster belongs
+// to. Nothing is asked for this alone while the cluster works: a deleted cluster has no API server, and a lost connection has the
+// kubeconfig fetched. The fact is the condition Provisioned. While it is so, the portal is asked again by the backoff of refused requests
+// (30 s, doubling to 10 min): a mistake of the portal's heals in seconds, and a cluster that is gone costs 6 requests an hour. After
+// a restart of the manager the portal is asked at once.
+
+// ownerPoll is how often it is looked whether the portal can be asked again, which a change of the identity usually shows sooner.
+const ownerPoll = time.Minute
+
+// reconcileExistence is done unless the portal was seen not to know the cluster.
+func (r *Reconciler) reconcileExistence(ctx context.Context, s *scope) outcome.Outcome {
+	if refused, found := r.memory.Backoff.Recall(s.goneKey(), s.goneAttempt()); found {
+		return refused
+	}
+	switch conditions.GetReason(s.controlPlane, infrav1.ProvisionedCondition) {
+	case infrav1.PortalClusterGoneReason, infrav1.AccountChangedReason:
+		return r.askExistence(ctx, s)
+	}
+	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+}
+
+// askExistence asks the portal for the kubeconfig only to see whether it knows the cluster. Without an answer the conditions stay as they are.
+func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome {
+	if !s.infrastructure.IsDone() {
+		return outcome.RetryAfter(ownerPoll)
+	}
+	_, err := s.identity.Portal.Kubeconfig(ctx, s.controlPlane.Spec.ClusterID)
+	switch {
+	case cloud.IsNotFound(err):
+		return r.reportGone(ctx, s)
+	case err != nil && !cloud.IsNotAllowed(err) && !cloud.IsBusy(err):
+		o := outcome.From(err)
+		return outcome.RetryAfter(max(o.After, connectionRetry))
+	}
+	r.memory.Backoff.Forget(s.goneKey())
+	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+}
+
+// reportGone decides what a 404 means. Only under the user that the cluster belongs to does it say that the cluster is gone. It sets the
+// outcome of the step Provisioned, which may have ended before.
+func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
+	id := s.controlPlane.Spec.ClusterID
+	user, err := s.identity.Portal.UserID(ctx)
+	if err != nil {
+		return outcome.RetryAfter(max(outcome.From(err).After, connectionRetry)) // nothing is known yet, and what was stays so
+	}
+	var o outcome.Outcome
+	if owner := s.record.UserID; owner != "" && owner != user {
+		o = outcome.StallFor(0, infrav1.AccountChangedReason, "the portal does not know cluster %s, which belongs to user %s: put that user's "+
+			"credentials into the identity Secret", id, owner)
+	} else {
+		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s: it was deleted at the portal, or the id is "+
+			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", id)
+		if conditions.GetReason(s.controlPlane, infrav1.ProvisionedCondition) != infrav1.PortalClusterGoneReason {
+			r.warn(s, infrav1.EventPortalClusterGone, "Find", "The portal does not know cluster %s any more", id)
+		}
+	}
+	o = r.memory.Backoff.Refuse(s.goneKey(), s.goneAttempt(), o)
+	s.outcomes[infrav1.ProvisionedCondition] = o
+	return o
+}
+
+func (s *scope) goneKey() string { return s.flow() + "/gone" }
+
+// goneAttempt is another one if the id or the credentials change: then the portal is asked at once.
+func (s *scope) goneAttempt() string { return s.controlPlane.Spec.ClusterID + " " + s.identity.Version }
+
+// noticing is a request that notices a 404 on the cluster.
+type noticing struct {
+	operation.Request
+	unknown bool
+}
+
+// Send implements operation.Request.
+func (n *noticing) Send(ctx context.Context) (cloud.Created, error) {
+	created, err := n.Request.Send(ctx)
+	n.unknown = cloud.IsNotFound(err)
+	return created, err
+}
+
+// refusedUnknown is the outcome of a request that the portal refused because it does not know the cluster, or something else that the
+// request names.
+func (r *Reconciler) refusedUnknown(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
+	if gone := r.askExistence(ctx, s); gone.IsDone() {
+		return o
+	}
+	return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+}

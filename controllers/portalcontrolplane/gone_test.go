@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+const notFound = "RESOURCE_NOT_FOUND"
+
+// vanish has a person delete the portal cluster.
+func (h *house) vanish() {
+	h.Helper()
+	if _, err := h.cloud.DeleteCluster(h.Context(), h.id); err != nil {
+		h.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+}
+
+func (h *house) reason(condition string) string {
+	return conditions.GetReason(h.controlPlane(), condition)
+}
+
+// TestGone: a lost connection shows that the cluster is gone. That is reported once, nothing waits for anything else, and the portal is
+// asked slowly.
+func TestGone(t *testing.T) {
+	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	inHouse(t, &now, func(h *house) {
+		h.connect()
+		h.vanish()
+		h.disconnect()
+		for range 5 {
+			h.connect()
+		}
+		for condition, want := range map[string]string{
+			infrav1.ProvisionedCondition: infrav1.PortalClusterGoneReason, infrav1.AvailableCondition: infrav1.PortalClusterGoneReason,
+			infrav1.KubeconfigReadyCondition: infrav1.WaitingForPortalClusterReason, infrav1.ConnectedCondition: infrav1.WaitingForPortalClusterReason,
+		} {
+			if got := h.reason(condition); got != want {
+				t.Errorf("%s: %s, want %s", condition, got, want)
+			}
+		}
+		if got := h.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.EventPortalClusterGone) {
+			t.Errorf("events %q", got)
+		}
+		before := h.fetches()
+		for range 3600 {
+			h.connect()
+			time.Sleep(time.Second)
+		}
+		if got := h.fetches() - before; got < 8 || got > 10 {
+			t.Errorf("asked %d times in an hour", got)
+		}
+		h.restart()
+		before = h.fetches()
+		h.connect()
+		if got := h.fetches() - before; got != 1 || len(h.events()) != 0 || h.reason(infrav1.ProvisionedCondition) != infrav1.PortalClusterGoneReason {
+			t.Errorf("after a restart the portal was asked %d times", got)
+		}
+	})
+}
+
+// TestGoneByMistake: a portal that finds the cluster again heals everything by itself.
+func TestGoneByMistake(t *testing.T) {
+	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	inHouse(t, &now, func(h *house) {
+		h.connect()
+		h.strike(emulator.Fault{ID: "lost", Path: "/kubernetes-clusters/*/config", Code: notFound})
+		h.disconnect()
+		h.connect()
+		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
+			t.Fatal(got)
+		}
+		h.strike(emulator.Fault{ID: "down", Path: "/kubernetes-clusters/*/config", Status: 503})
+		h.portal.RemoveFault("lost")
+		time.Sleep(time.Minute)
+		h.connect()
+		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
+			t.Errorf("a portal that does not serve says %s", got)
+		}
+		h.portal.RemoveFault("down")
+		time.Sleep(time.Minute)
+		h.connect()
+		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.ProvisionedReason {
+			t.Error(got)
+		}
+	})
+}
+
+// TestGoneUnderAnotherUser: what another portal user does not know may exist.
+func TestGoneUnderAnotherUser(t *testing.T) {
+	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	inHouse(t, &now, func(h *house) {
+		h.connect()
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			record, err := operation.LoadRecord(cp)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record.UserID = "somebody-else"
+			operation.PutRecord(cp, record)
+		})
+		h.vanish()
+		h.disconnect()
+		s := h.connect()
+		if o := s.outcomes[infrav1.ProvisionedCondition]; o.Reason != infrav1.AccountChangedReason || !strings.Contains(o.Message, "somebody-else") {
+			t.Errorf("%+v", o)
+		}
+		if got := h.events(); len(got) != 0 {
+			t.Errorf("events %q", got)
+		}
+	})
+}
+
+// TestGoneSeenByAScale: a 404 to a scale has the portal asked whether it knows the cluster at all.
+func TestGoneSeenByAScale(t *testing.T) {
+	for title, gone := range map[string]bool{"the cluster": true, "something else": false} {
+		t.Run(title, func(t *testing.T) {
+			now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
+			inHouse(t, &now, func(h *house) {
+				if gone {
+					h.vanish()
+				} else {
+					h.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Code: notFound})
+				}
+				h.nodes.kubeconfig = func() string { return now }
+				h.join(2)
+				h.scale(3)
+				s := h.pass()
+				workers, provisioned := s.outcomes[infrav1.WorkersReadyCondition], s.outcomes[infrav1.ProvisionedCondition]
+				if gone && (provisioned.Reason != infrav1.PortalClusterGoneReason || workers.Reason != infrav1.WaitingForPortalClusterReason) ||
+					!gone && (!provisioned.IsDone() || workers.Reason != infrav1.NotFoundReason) {
+					t.Errorf("Provisioned %+v, WorkersReady %+v", provisioned, workers)
+				}
+				if got := h.answers("scale"); len(got) != 1 || got[0] != "404" {
+					t.Errorf("scale: %q", got)
+				}
+			})
+		})
+	}
+}
+
+// join has so many worker Nodes exist that the portal knows nothing of.
+func (h *house) join(n int) {
+	h.Helper()
+	for _, name := range []string{"left-1", "left-2", "left-3"}[:n] {
+		if err := h.nodes.join(h.Context(), emulator.Node{Name: name, ID: name, Version: before}); err != nil {
+			h.Fatal(err)
+		}
+	}
+}
+
+// TestAdoptsAnother: what is known of the old cluster does not hold for the one whose id a person sets.
+func TestAdoptsAnother(t *testing.T) {
+	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	inHouse(t, &now, func(h *house) {
+		h.connect()
+		h.furnishAnother()
+		other := h.portal.Clusters()[1].ID
+		h.vanish()
+		h.disconnect()
+		h.connect()
+		last := operation.New(operation.Scale, "2")
+		last.Result = operation.Succeeded
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			operation.Put(cp, last)
+			cp.Spec.ClusterID = other
+		})
+		now = kubeconfigFor("server: 'https://192.0.2.9'", "token: "+canary)
+		h.connect() // the claim takes a pass of its own
+		h.connect()
+		cp := h.controlPlane()
+		record, err := operation.LoadRecord(cp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, _ := operation.Load(cp)
+		if record.ClusterID != other || record.Size != operation.SizeUnknown || record.Version != "" || record.Workers != nil || record.UserID == "" || op != nil {
+			t.Errorf("record %+v, operation %+v", record, op)
+		}
+		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || h.stored() != now || h.reason(infrav1.ProvisionedCondition) != infrav1.ProvisionedReason {
+			t.Errorf("endpoint %s, %s", cp.Spec.ControlPlaneEndpoint.Host, h.reason(infrav1.ProvisionedCondition))
+		}
+	})
+}
+
+// furnishAnother creates a second portal cluster.
+func (h *house) furnishAnother() {
+	h.Helper()
+	first := h.portal.Clusters()[0]
+	if _, err := h.cloud.CreateCluster(h.Context(), cloud.CreateClusterRequest{
+		Name: "another", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: 1, ControlNodes: 1, SSHKeyPair: "k",
+		KubernetesVersionID: first.VersionID, VPCID: first.VPCID,
+	}); err != nil {
+		h.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// controlMarks are the labels and the taints of control nodes. The specification shows neither, so either is enough.
+var controlMarks = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+
+// isControlNode reports whether a Node has a mark of control nodes: the label, or the taint with any effect.
+func isControlNode(n corev1.Node) bool {
+	return slices.ContainsFunc(controlMarks, func(mark string) bool {
+		_, labelled := n.Labels[mark]
+		return labelled || tainted(&n, mark)
+	})
+}
+
+func tainted(n *corev1.Node, key string) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
+}
+
+// workers lists the Nodes without a mark of control nodes.
+func workers(ctx context.Context, workload client.Reader) ([]corev1.Node, error) {
+	nodes, _, err := listNodes(ctx, workload)
+	return nodes, err
+}
+
+// listNodes lists the Nodes without a mark of control nodes, and counts those with one.
+func listNodes(ctx context.Context, workload client.Reader) (unmarked []corev1.Node, control int, err error) {
+	list := &corev1.NodeList{}
+	if err := workload.List(ctx, list); err != nil {
+		return nil, 0, err
+	}
+	all := len(list.Items)
+	unmarked = slices.DeleteFunc(list.Items, isControlNode)
+	slices.SortFunc(unmarked, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return unmarked, all - len(unmarked), nil
+}
+
+// readWorkers reads the worker Nodes into the scope: those without a mark that the selector, if there is one, selects.
+func (s *scope) readWorkers(ctx context.Context, workload client.Reader) (err error) {
+	s.nodes, s.controlNodes, err = listNodes(ctx, workload)
+	s.unmarked = len(s.nodes)
+	if err != nil || s.controlPlane.Spec.WorkerNodeSelector == nil {
+		return err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s.controlPlane.Spec.WorkerNodeSelector)
+	if err != nil {
+		selector = labels.Nothing() // recognized says so
+	}
+	s.nodes = slices.DeleteFunc(s.nodes, func(n corev1.Node) bool { return !selector.Matches(labels.Set(n.Labels)) })
+	return nil
+}
+
+// planRecognized makes the plan. It is done if the plan can be trusted.
+func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outcome {
+	if err := r.makePlan(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
+	return s.recognized()
+}
+
+// recognized is done if the worker Nodes can be told from the control nodes. A Machine on a control node would have it drained.
+func (s *scope) recognized() outcome.Outcome {
+	hold := func(format string, args ...any) outcome.Outcome {
+		return outcome.StallFor(0, infrav1.WorkersUnrecognizedReason, format, args...)
+	}
+	if selector := s.controlPlane.Spec.WorkerNodeSelector; selector != nil {
+		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
+			return hold("spec.workerNodeSelector is no label selector: %v. Correct it", err)
+		}
+		if len(s.nodes) == 0 && s.unmarked > 0 && s.record.Size > 0 {
+			return hold("spec.workerNodeSelector selects none of %d Nodes. Correct it, or label the Nodes of the workers", s.unmarked)
+		}
+		return outcome.Outcome{}
+	}
+	// Only right after the creation is it known how many Nodes are workers: later a person may have added some.
+	fresh := s.last.Is(operation.Create) && s.controlNodes == 0 && !s.bound
+	control := int(ptr.Deref(s.controlPlane.Spec.Replicas, 1))
+	if fresh && s.unmarked > s.record.Size && s.unmarked <= s.record.Size+control {
+		return hold("%s, and none is marked as a control node. Set spec.workerNodeSelector to a selector of the workers' labels, "+
+			"or put the label or the taint %s on the control nodes", s.excess(), controlMarks[0])
+	}
+	return outcome.Outcome{}
+}
+
+// excess says how many Nodes there are, and how many workers.
+func (s *scope) excess() string {
+	return fmt.Sprintf("%d Nodes exist and %d are workers", s.unmarked, s.record.Size)
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// TestReadWorkers checks that workers are recognized by label, by taint, and by the selector.
+func TestReadWorkers(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
+	tests := map[string]struct {
+		change   func(*corev1.Node)
+		selector *metav1.LabelSelector
+		want     bool // it is a worker
+	}{
+		"nothing":                    {want: true},
+		"the label":                  {change: label("node-role.kubernetes.io/control-plane", "")},
+		"the old label":              {change: label("node-role.kubernetes.io/master", "true")},
+		"the taint":                  {change: taint("node-role.kubernetes.io/control-plane")},
+		"the old taint":              {change: taint("node-role.kubernetes.io/master")},
+		"another label":              {change: label("node-role.kubernetes.io/worker", ""), want: true},
+		"another taint":              {change: taint("their.example/taint"), want: true},
+		"selected":                   {change: label("role", "worker"), selector: selector, want: true},
+		"not selected":               {change: label("role", "control"), selector: selector},
+		"not labelled":               {selector: selector},
+		"selected, and marked":       {change: both(label("role", "worker"), taint("node-role.kubernetes.io/control-plane")), selector: selector},
+		"a selector that is invalid": {selector: &metav1.LabelSelector{MatchLabels: map[string]string{"!": ""}}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			n := nodeWith()
+			if test.change != nil {
+				test.change(n)
+			}
+			s := &scope{controlPlane: &infrav1.PortalControlPlane{}}
+			s.controlPlane.Spec.WorkerNodeSelector = test.selector
+			if err := s.readWorkers(t.Context(), fake.NewClientBuilder().WithObjects(n).Build()); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(s.nodes) == 1; got != test.want {
+				t.Errorf("a worker: %t", got)
+			}
+		})
+	}
+}
+
+func label(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, key, value) }
+}
+
+func both(changes ...func(*corev1.Node)) func(*corev1.Node) {
+	return func(n *corev1.Node) {
+		for _, change := range changes {
+			change(n)
+		}
+	}
+}
+
+// TestRecognized: of a new cluster of 2 workers and 3 control nodes, nothing is bound while it is not clear which are which.
+func TestRecognized(t *testing.T) {
+	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
+	tests := map[string]struct {
+		unmarked, marked, selected int
+		last                       operation.Type
+		bound                      bool
+		selector                   *metav1.LabelSelector
+		holds                      string // what the message names
+	}{
+		"marked":                             {unmarked: 2, marked: 3, last: operation.Create},
+		"not shown at all":                   {unmarked: 2, last: operation.Create},
+		"not marked":                         {unmarked: 5, last: operation.Create, holds: "workerNodeSelector"},
+		"not marked, and not all there":      {unmarked: 3, last: operation.Create, holds: "workerNodeSelector"},
+		"more than that, so somebody added":  {unmarked: 6, last: operation.Create},
+		"some are marked":                    {unmarked: 4, marked: 1, last: operation.Create},
+		"bound before":                       {unmarked: 5, last: operation.Create, bound: true},
+		"scaled since":                       {unmarked: 5, last: operation.Scale},
+		"adopted":                            {unmarked: 5},
+		"selected":                           {unmarked: 5, selected: 2, last: operation.Create, selector: selector},
+		"none is selected":                   {unmarked: 5, last: operation.Create, selector: selector, holds: "selects none of 5"},
+		"none is selected of none":           {last: operation.Create, selector: selector},
+		"a selector that is none":            {unmarked: 5, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"!": ""}}, holds: "no label selector"},
+		"none is selected, long after":       {unmarked: 5, bound: true, selector: selector, holds: "selects none of 5"},
+		"fewer than the size, none of which": {unmarked: 1, last: operation.Create},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			s := &scope{
+				controlPlane: &infrav1.PortalControlPlane{}, record: &operation.Record{Size: 2},
+				unmarked: test.unmarked, controlNodes: test.marked, bound: test.bound,
+			}
+			s.controlPlane.Spec.Replicas, s.controlPlane.Spec.WorkerNodeSelector = ptr.To[int32](3), test.selector
+			s.nodes = make([]corev1.Node, test.selected)
+			if test.last != "" {
+				s.last = operation.New(test.last, "x")
+			}
+			o := s.recognized()
+			if o.IsDone() != (test.holds == "") || !strings.Contains(o.Message, test.holds) || !o.IsDone() && o.Reason != infrav1.WorkersUnrecognizedReason {
+				t.Errorf("%+v", o)
+			}
+		})
+	}
+}
+
+// TestHoldsBeforeItBinds: no Machine is bound, and the portal is asked for nothing, while control nodes may be taken for workers.
+func TestHoldsBeforeItBinds(t *testing.T) {
+	now := ""
+	inHouse(t, &now, func(h *house) {
+		control := &corev1.NodeList{}
+		if err := h.nodes.List(h.Context(), control); err != nil {
+			t.Fatal(err)
+		}
+		for i := range control.Items {
+			control.Items[i].Labels = nil
+			if err := h.nodes.Update(h.Context(), &control.Items[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create := operation.New(operation.Create, "prod")
+		create.Result = operation.Succeeded
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			operation.Put(cp, create)
+			cp.Spec.Replicas = ptr.To[int32](1)
+		})
+		h.scale(5)
+		for range 3 {
+			s := h.pass()
+			if o := s.outcomes[infrav1.WorkersReadyCondition]; o.Reason != infrav1.WorkersUnrecognizedReason {
+				t.Errorf("%+v", o)
+			}
+		}
+		if got := h.answers("scale"); len(got) != 0 {
+			t.Errorf("scale: %q", got)
+		}
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			cp.Spec.WorkerNodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "their.example/control", Operator: metav1.LabelSelectorOpDoesNotExist},
+			}}
+		})
+		for i := range control.Items {
+			if strings.Contains(control.Items[i].Name, "-c-") {
+				metav1.SetMetaDataLabel(&control.Items[i].ObjectMeta, "their.example/control", "")
+				if err := h.nodes.Update(h.Context(), &control.Items[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s := h.pass()
+		if got := h.answers("scale"); len(s.nodes) != 2 || len(got) != 1 {
+			t.Errorf("%d workers, scale: %q", len(s.nodes), got)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// longestGap is how long a user may be without a connection after the portal has changed how a cluster is reached.
+const longestGap = 45 * time.Second
+
+// gaps measures how long the kubeconfig Secret leads to an API server that accepts it, as a user of it sees that.
+type gaps struct {
+	longest atomic.Int64
+	done    chan struct{}
+}
+
+// watchGaps asks the API server for its version all the time, with the kubeconfig that is stored at that moment.
+func (s *story) watchGaps(ctx context.Context) *gaps {
+	g := &gaps{done: make(chan struct{})}
+	go func() {
+		defer close(g.done)
+		for last := time.Now(); ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+			if s.reachable(ctx) {
+				g.longest.Store(max(g.longest.Load(), int64(time.Since(last))))
+				last = time.Now()
+			}
+		}
+	}()
+	return g
+}
+
+func (s *story) reachable(ctx context.Context) bool {
+	stored := &corev1.Secret{}
+	if err := box.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, stored); err != nil {
+		return false
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(stored.Data["value"])
+	if err != nil {
+		return false
+	}
+	config.Timeout = time.Second
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false
+	}
+	_, err = d.ServerVersion()
+	return err == nil
+}
+
+// rotated has the portal change how the cluster is reached, and at once asks for one more worker, which needs the provider to read Nodes
+// over a new connection. It returns how long users and the provider were without one.
+func (s *story) rotated(what emulator.Rotation, replicas int32) (users, provider time.Duration) {
+	s.Helper()
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	g := s.watchGaps(ctx)
+	begin := time.Now()
+	s.Expect(box.Portal.Rotate(ctx, s.portalClusters()[0].ID, what)).To(Succeed())
+	s.scale(replicas)
+	s.Eventually(s.scaleRequests).WithPolling(100 * time.Millisecond).Should(Equal(int(replicas) - 2))
+	provider = time.Since(begin)
+	s.Eventually(condition(s, s.controlPlane, infrav1.ConnectedCondition)).Should(HavePrefix("True"))
+	cancel()
+	<-g.done
+	users = time.Duration(g.longest.Load())
+	s.Logf("%s: users were without a connection for %.1f s, the provider for %.1f s", what, users.Seconds(), provider.Seconds())
+	return users, provider
+}
+
+func (s *story) scaleRequests() (n int) {
+	for _, e := range s.journal() {
+		if e.IsRequest() && e.Route == "/kubernetes-clusters/{cluster_id}/scale" && e.Status == 202 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestRotation has the portal replace credentials and move the endpoint of a running cluster, first each alone, then both.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	for i, what := range []emulator.Rotation{{Credentials: true}, {Endpoint: true}, {Credentials: true, Endpoint: true}, {Authority: true}} {
+		users, provider := s.rotated(what, int32(3+i)) //nolint:gosec // a small number
+		s.Expect(users).To(BeNumerically("<", longestGap), "users, %s", what)
+		s.Expect(provider).To(BeNumerically("<", longestGap), "provider, %s", what)
+		s.settled(3 + i)
+	}
+	s.deleteAll()
+	s.gone()
+}
+
+// TestGone has a person delete the portal cluster at the portal. It is reported, nothing is asked for but whether it is back, and the id of
+// another portal cluster can be adopted.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	person := s.person()
+	s.apply()
+	s.settled(2)
+	old := s.portalClusters()[0]
+	changeID := func(id string) error {
+		cp := &infrav1.PortalControlPlane{}
+		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), cp)).To(Succeed())
+		before := cp.DeepCopy()
+		cp.Spec.ClusterID = id
+		return box.Client.Patch(s.Context(), cp, client.MergeFrom(before))
+	}
+	s.Expect(changeID("another")).To(MatchError(ContainSubstring("cannot be changed")))
+	other := s.createByHand(person, old)
+	_, err := person.DeleteCluster(s.Context(), old.ID)
+	s.Expect(err).NotTo(HaveOccurred())
+	begin := time.Now()
+	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(And(
+		HavePrefix("False "+infrav1.PortalClusterGoneReason), ContainSubstring("Set spec.clusterID")))
+	s.Logf("reported after %.1f s", time.Since(begin).Seconds())
+	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.PortalClusterGoneReason))
+	s.Eventually(condition(s, s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("False"))
+	before := s.changes()
+	s.scale(3)
+	s.Consistently(s.changes, 5*time.Second).Should(Equal(before), "nothing is scaled")
+
+	s.Expect(changeID("")).To(MatchError(ContainSubstring("cannot be removed")))
+	s.Expect(changeID(other)).To(Succeed())
+	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("True"))
+	s.settled(3)
+	s.Expect(changeID(old.ID)).To(MatchError(ContainSubstring("cannot be changed")))
+	s.deleteAll()
+	s.gone()
+}
+
+// createByHand creates another portal cluster like the one given, and returns its id when it runs.
+func (s *story) createByHand(person *cloud.Client, like emulator.Cluster) string {
+	s.Helper()
+	_, err := person.CreateCluster(s.Context(), cloud.CreateClusterRequest{
+		Name: "another", Description: "made by hand", ZoneID: like.ZoneID, KubernetesVersionID: like.VersionID,
+		ServiceOfferingID: like.ServiceOfferingID, Size: 2, ControlNodes: 1, NetworkID: like.NetworkID, VPCID: like.VPCID, SSHKeyPair: like.SSHKeyPair,
+	})
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Eventually(func() bool {
+		all := s.portalClusters()
+		return len(all) == 2 && all[1].State == emulator.ClusterRunning
+	}).Should(BeTrue())
+	return s.portalClusters()[1].ID
+}
