@@ -38,7 +38,7 @@ func TestStale(t *testing.T) {
 			if Stale(obj, present) != test.stale {
 				t.Errorf("stale is %v", !test.stale)
 			}
-			Correct(obj, present)
+			Correct(Cluster, obj, present)
 			if Stale(obj, present) != test.stays {
 				t.Errorf("after the correction stale is %v", !test.stays)
 			}

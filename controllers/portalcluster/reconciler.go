@@ -178,7 +178,7 @@ func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
 	}
 	return r.writer().Change(ctx, s.portalCluster, func() {
 		controllerutil.AddFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
-		ownerref.Correct(s.portalCluster, cluster)
+		ownerref.Correct(ownerref.Cluster, s.portalCluster, cluster)
 	})
 }
 

@@ -46,7 +46,7 @@ func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
 func own(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
 	controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer)
 	if refersTo(cluster, cp) {
-		ownerref.Correct(cp, cluster)
+		ownerref.Correct(ownerref.Cluster, cp, cluster)
 	}
 	if !ownerref.Stale(cp, cluster) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(cluster.UID))
@@ -96,7 +96,7 @@ func (r *Reconciler) doubt(ctx context.Context, cp *infrav1.PortalControlPlane, 
 	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
 		return r.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)
 	}
-	references := ownerref.ToClusters(cp)
+	references := ownerref.To(ownerref.Cluster, cp)
 	switch {
 	case len(references) > 0 && cluster == nil:
 		return fmt.Sprintf("the garbage collector may have deleted this object: its owner, Cluster %s, does not exist", references[0].Name), nil
@@ -121,7 +121,7 @@ func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, nam
 
 // liveCluster reads the Cluster that the owner reference names, whatever its UID, past the cache. It returns nil if there is none.
 func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
-	for _, reference := range ownerref.ToClusters(cp) {
+	for _, reference := range ownerref.To(ownerref.Cluster, cp) {
 		cluster := &clusterv1.Cluster{}
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: reference.Name}, cluster)
 		if err == nil {
