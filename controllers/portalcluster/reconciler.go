@@ -167,18 +167,22 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 
 // ensureOwned sets the finalizer, and corrects an owner reference that names the present Cluster with the UID of an earlier one.
 func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
-	cluster := s.cluster
-	if ref := cluster.Spec.InfrastructureRef; ref.Kind == "PortalCluster" && ref.Name == s.portalCluster.Name && ownerref.Stale(s.portalCluster, cluster) {
-		cluster = &clusterv1.Cluster{} // the cache may still hold the earlier Cluster
+	ref := s.cluster.Spec.InfrastructureRef
+	stale := ref.Kind == "PortalCluster" && ref.Name == s.portalCluster.Name && ownerref.Stale(s.portalCluster, s.cluster)
+	if !stale && controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if stale { // the cache may still hold the earlier Cluster
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), cluster); err != nil {
 			return fmt.Errorf("read Cluster: %w", err)
 		}
-	} else if controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
-		return nil
 	}
 	return r.writer().Change(ctx, s.portalCluster, func() {
 		controllerutil.AddFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
-		ownerref.Correct(ownerref.Cluster, s.portalCluster, cluster)
+		if stale {
+			ownerref.Correct(ownerref.Cluster, s.portalCluster, cluster)
+		}
 	})
 }
 

@@ -106,10 +106,7 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 		}
 	}
 	d.made, d.awaited = topologyOf(s.cluster, deployments.Items)
-	if len(d.collected) > 0 {
-		d.sum = max(d.sum, s.record.Size) // the first of them to be gone takes no workers along
-	}
-	d.sum += d.awaited.keptFor(d.sum, s.record.Size)
+	d.sum += d.kept(s.record.Size)
 	if d.sum == 0 && s.refusedEmpty() {
 		d.stays = 1
 	}
@@ -118,6 +115,15 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 		d.known = false // nobody has said a number yet: that is not zero
 	}
 	return d, nil
+}
+
+// kept is how many workers stay beyond the sum. Of several objects that the garbage collector deletes, the first one that is gone must not
+// take its workers along.
+func (d *desired) kept(size int) int {
+	if len(d.collected) > 0 {
+		return max(0, size-d.sum)
+	}
+	return d.awaited.keptFor(d.sum, size)
 }
 
 // workerParameters says what the workers are made of: what the templates of the MachineDeployments agree on, or

@@ -149,6 +149,7 @@ func TestDeletionIsMeant(t *testing.T) {
 		"collector":                                    {departure: restored, reason: held},
 		"collector, no Cluster":                        {departure: with(restored, func(d *departure) { d.without = true }), reason: held},
 		"collector, then core corrects the reference":  {departure: departure{owner: "present", noted: "earlier"}, reason: held},
+		"collector, the reference was replaced":        {departure: departure{owner: "earlier", noted: "present"}, reason: held},
 		"collector, never reconciled":                  {departure: departure{owner: "present"}, reason: held},
 		"collector, another Cluster's while it leaves": {departure: with(restored, func(d *departure) { d.leaves, d.estranged = true, true }), reason: held},
 		"confirmed":                                    {departure: with(restored, func(d *departure) { d.confirmed = "ID" })},
