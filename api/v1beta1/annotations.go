@@ -27,6 +27,19 @@ const (
 	// provider stops looking at its job and decides again from what it sees.
 	AbandonOperationAnnotation = "infrastructure.cluster.x-k8s.io/abandon-operation"
 
+	// OwnerAnnotation of a PortalControlPlane holds the UID of the Cluster that owned it when the provider last reconciled it and it
+	// was not being deleted. An owner reference alone does not show who deleted an object: core corrects the reference of an object
+	// that the garbage collector has just deleted.
+	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/portal-owner"
+
+	// ConfirmDeletionAnnotation is set by a person on a PortalControlPlane whose deletion is held, to the portal cluster's id, to say
+	// that the portal cluster is to be deleted.
+	ConfirmDeletionAnnotation = "infrastructure.cluster.x-k8s.io/confirm-deletion"
+
+	// DeletionProtectionAnnotation is set by a person on a Cluster, to "true". Then neither the Cluster nor its portal cluster can be
+	// deleted.
+	DeletionProtectionAnnotation = "infrastructure.cluster.x-k8s.io/deletion-protection"
+
 	// ShieldAnnotation says that cluster.x-k8s.io/skip-remediation on a Machine is ours, and will be taken off again.
 	ShieldAnnotation = "infrastructure.cluster.x-k8s.io/portal-shield"
 

@@ -240,6 +240,11 @@ const (
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// AccountChangedReason: the portal does not know the cluster, but another user created it; a person has to look.
 	AccountChangedReason = "AccountChanged"
+	// DeletionNotConfirmedReason: the garbage collector, or the removal of a CustomResourceDefinition, may have deleted the object. The
+	// portal cluster stays until a person confirms the deletion. On WorkersReady: the workers of such an object stay.
+	DeletionNotConfirmedReason = "DeletionNotConfirmed"
+	// DeletionProtectedReason: the object was deleted although it, or its Cluster, is protected against deletion. The portal cluster stays.
+	DeletionProtectedReason = "DeletionProtected"
 )
 
 // Reasons of events; they are only emitted when something changed.
@@ -265,4 +270,6 @@ const (
 	EventOwnershipGivenUp = "OwnershipGivenUp"
 	// EventAnotherManager: Nodes show that another management cluster probably manages the portal cluster too.
 	EventAnotherManager = "AnotherManager"
+	// EventDeletionHeld: the object is being deleted, and the portal cluster stays until a person decides.
+	EventDeletionHeld = "DeletionHeld"
 )

@@ -71,6 +71,11 @@ type PortalControlPlaneSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
+	// deletionProtection keeps this object and the portal cluster from being deleted: the API server refuses to delete the object, and
+	// the provider deletes nothing at the portal. Set it to false before you delete the Cluster.
+	// +optional
+	DeletionProtection *bool `json:"deletionProtection,omitempty"`
+
 	// removalOrder is the order in which the portal removes workers when it is asked for fewer: Newest or Oldest first, or
 	// Random. When omitted, it is learned from what the portal removes; until then the newest are expected to go first. With
 	// Random, nodes may be removed that were not drained, and the cluster autoscaler is kept from removing nodes.

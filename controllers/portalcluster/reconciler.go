@@ -4,6 +4,7 @@ package portalcluster
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +25,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusters,verbs=get;list;watch;update;patch
@@ -141,7 +143,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if s.cluster == nil {
 		return ctrl.Result{}, nil // core sets the owner; a watch event tells
 	}
-	if err := r.ensureFinalizer(ctx, s); err != nil {
+	if err := r.ensureOwned(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
 	s.identityReady = r.reconcileIdentity(ctx, s)
@@ -163,12 +165,24 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 	return r.reconcileNetwork(ctx, s)
 }
 
-func (r *Reconciler) ensureFinalizer(ctx context.Context, s *scope) error {
-	if controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
+// ensureOwned sets the finalizer, and corrects an owner reference that names the present Cluster with the UID of an earlier one.
+func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
+	ref := s.cluster.Spec.InfrastructureRef
+	stale := ref.Kind == "PortalCluster" && ref.Name == s.portalCluster.Name && ownerref.Stale(s.portalCluster, s.cluster)
+	if !stale && controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
 		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if stale { // the cache may still hold the earlier Cluster
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(s.cluster), cluster); err != nil {
+			return fmt.Errorf("read Cluster: %w", err)
+		}
 	}
 	return r.writer().Change(ctx, s.portalCluster, func() {
 		controllerutil.AddFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
+		if stale {
+			ownerref.Correct(ownerref.Cluster, s.portalCluster, cluster)
+		}
 	})
 }
 

@@ -24,10 +24,13 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
 		return ctrl.Result{}, nil
 	}
-	if err := r.dropHooks(ctx, s); err != nil {
-		return ctrl.Result{}, err
+	o := r.holdDeletion(ctx, s)
+	if o.IsDone() {
+		if err := r.dropHooks(ctx, s); err != nil {
+			return ctrl.Result{}, err
+		}
+		o = r.deleteCluster(ctx, s)
 	}
-	o := r.deleteCluster(ctx, s)
 	if !o.IsDone() {
 		s.outcomes[clusterv1.DeletingCondition] = o
 		return outcome.Result(o), outcome.FirstError(o)
@@ -69,7 +72,7 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 	case o.Kind == outcome.Failed:
 		return o
 	case s.controlPlane.Spec.ClusterID != "":
-		return r.deleteCluster(ctx, s)
+		return outcome.RetryAfter(0) // the next pass decides whether it is deleted
 	case s.op == nil && settled:
 		return outcome.Outcome{}
 	case s.op == nil:

@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 const (
@@ -28,13 +29,15 @@ const (
 type desired struct {
 	// known is false while an object does not say its number yet.
 	known bool
-	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone; those that are being
-	// deleted do not count.
+	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone. Those that are being deleted do not
+	// count, unless the garbage collector may have deleted them.
 	sum int
 	// stays is how many of sum nobody asks for: the portal does without no fewer.
 	stays int
 	// objects that ask for workers, those that are being deleted included.
 	objects int
+	// collected are those that the garbage collector may have deleted: they count until they are gone.
+	collected []string
 	// templates that the workers are made from, sorted.
 	templates []string
 	// youngest of the objects that count.
@@ -50,10 +53,13 @@ type desired struct {
 	awaited awaited
 }
 
-func (d *desired) count(meta metav1.ObjectMeta, replicas *int32, template string) {
+func (d *desired) count(cluster *clusterv1.Cluster, meta metav1.ObjectMeta, replicas *int32, template string) {
 	d.objects++
 	if !meta.DeletionTimestamp.IsZero() {
-		return
+		if !ownerref.Stale(&meta, cluster) {
+			return
+		}
+		d.collected = append(d.collected, meta.Name)
 	}
 	if replicas == nil {
 		d.known = false
@@ -81,13 +87,13 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	d.sets = sets.Items
 	for _, md := range deployments.Items {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind {
-			d.count(md.ObjectMeta, md.Spec.Replicas, ref.Name)
+			d.count(s.cluster, md.ObjectMeta, md.Spec.Replicas, ref.Name)
 			d.autoscaled = d.autoscaled || autoscaled(&md)
 		}
 	}
 	for _, ms := range sets.Items {
 		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind && metav1.GetControllerOf(&ms) == nil {
-			d.count(ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
+			d.count(s.cluster, ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
 		}
 	}
 	for _, m := range machines.Items {
@@ -96,11 +102,11 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 		}
 		d.machines = append(d.machines, m)
 		if metav1.GetControllerOf(&m) == nil {
-			d.count(m.ObjectMeta, ptr.To[int32](1), "")
+			d.count(s.cluster, m.ObjectMeta, ptr.To[int32](1), "")
 		}
 	}
 	d.made, d.awaited = topologyOf(s.cluster, deployments.Items)
-	d.sum += d.awaited.keptFor(d.sum, s.record.Size)
+	d.sum += d.kept(s.record.Size)
 	if d.sum == 0 && s.refusedEmpty() {
 		d.stays = 1
 	}
@@ -109,6 +115,15 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 		d.known = false // nobody has said a number yet: that is not zero
 	}
 	return d, nil
+}
+
+// kept is how many workers stay beyond the sum. Of several objects that the garbage collector deletes, the first one that is gone must not
+// take its workers along.
+func (d *desired) kept(size int) int {
+	if len(d.collected) > 0 {
+		return max(0, size-d.sum)
+	}
+	return d.awaited.keptFor(d.sum, size)
 }
 
 // workerParameters says what the workers are made of: what the templates of the MachineDeployments agree on, or

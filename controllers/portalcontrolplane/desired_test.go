@@ -3,12 +3,14 @@
 package portalcontrolplane
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -47,15 +49,24 @@ func TestCountDesired(t *testing.T) {
 	}
 	leaving := at(9)
 	leaving.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(0, 0)))
+	present := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: prod.Name, UID: "present"}}
 	d := desired{known: true}
-	d.count(at(2), ptr.To[int32](3), "b")
-	d.count(at(1), ptr.To[int32](2), "a")
-	d.count(at(0), ptr.To[int32](0), "b")
-	d.count(leaving, ptr.To[int32](50), "of one that is being deleted")
+	d.count(present, at(2), ptr.To[int32](3), "b")
+	d.count(present, at(1), ptr.To[int32](2), "a")
+	d.count(present, at(0), ptr.To[int32](0), "b")
+	d.count(present, leaving, ptr.To[int32](50), "of one that is being deleted")
 	if !d.known || d.sum != 5 || strings.Join(d.templates, ",") != "a,b" || !d.youngest.Equal(time.Unix(120, 0)) {
 		t.Errorf("%+v", d)
 	}
-	d.count(at(0), nil, "")
+	collected := leaving
+	collected.Name, collected.OwnerReferences = "collected", owner("earlier")
+	d.count(present, collected, ptr.To[int32](4), "c")
+	leaving.OwnerReferences = owner("present")
+	d.count(present, leaving, ptr.To[int32](50), "of one that a person deleted")
+	if d.sum != 9 || !slices.Equal(d.collected, []string{"collected"}) {
+		t.Errorf("the garbage collector's deletion changes the sum: %+v", d)
+	}
+	d.count(present, at(0), nil, "")
 	if d.known {
 		t.Error("replicas that nobody has set yet count as known")
 	}

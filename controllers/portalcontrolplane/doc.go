@@ -19,6 +19,8 @@
 //	version.go      it runs spec.version, else upgrade
 //	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
 //	                of the replicas, else scale (scale.go)
+//	intent.go       whether a deletion is meant, or held for a person
+//	members.go      MachineSets and Machines name their present owners, also after a restore
 //	delete.go       and, when it is to go, it is gone
 //
 // A step returns an outcome (package outcome) and never waits. status.go alone turns outcomes into conditions.

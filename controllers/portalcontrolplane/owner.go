@@ -217,12 +217,13 @@ func normalURL(text string) string {
 	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
 }
 
-// mayDelete reports whether the object owns what the portal would be asked to delete.
+// mayDelete reports whether the object owns what the portal would be asked to delete, or a person has confirmed the deletion of what nobody
+// owns.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.controlPlane.Spec.ClusterID == "" {
 		return true, nil // a creation under way is awaited first
 	}
-	if !s.owns() {
+	if !s.owns() && !s.deletionConfirmed() {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)

@@ -55,6 +55,9 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment. Its roll-out waits until then",
 			list(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
+	case len(s.desired.collected) > 0:
+		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was "+
+			"another Cluster %s than the present one: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist", workers, s.desired.sum)
 	case s.plan.Unbound > 0:

@@ -3,11 +3,13 @@
 package release
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +149,35 @@ func TestMissingVariable(t *testing.T) {
 				_, problems, err := generate(t, flavor, variables)
 				g.Expect(err).To(HaveOccurred())
 				g.Expect(regexp.MustCompile(`[A-Z]+(_[A-Z]+)+`).FindAllString(problems, -1)).To(HaveEach(name), problems)
+			})
+		}
+	}
+}
+
+// TestDeletionProtection: one variable protects both the Cluster and the control plane, and by default neither.
+func TestDeletionProtection(t *testing.T) {
+	for flavor := range flavors {
+		for _, value := range []bool{false, true} {
+			t.Run(fmt.Sprintf("flavor %s, %v", flavor, value), func(t *testing.T) {
+				g := NewWithT(t)
+				variables := needed(flavor)
+				if value {
+					variables["DELETION_PROTECTION"] = "true"
+				}
+				objects := rendered(t, flavor, variables)
+				object := one(t, objects, "Cluster")
+				g.Expect(object.GetAnnotations()).To(HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, strconv.FormatBool(value)))
+				if flavor == "topology" {
+					cluster := &clusterv1.Cluster{}
+					convert(t, object, cluster)
+					i := slices.IndexFunc(cluster.Spec.Topology.Variables, func(v clusterv1.ClusterVariable) bool { return v.Name == "deletionProtection" })
+					g.Expect(i).To(BeNumerically(">=", 0))
+					g.Expect(string(cluster.Spec.Topology.Variables[i].Value.Raw)).To(Equal(strconv.FormatBool(value)))
+					return
+				}
+				controlPlane := &infrav1.PortalControlPlane{}
+				convert(t, one(t, objects, "PortalControlPlane"), controlPlane)
+				g.Expect(controlPlane.Spec.DeletionProtection).To(HaveValue(Equal(value)))
 			})
 		}
 	}

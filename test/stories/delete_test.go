@@ -3,10 +3,15 @@
 package stories
 
 import (
+	"maps"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -102,4 +107,49 @@ func (s *story) events() (messages []string) {
 		messages = append(messages, e.Message)
 	}
 	return messages
+}
+
+// TestDeleteInForeground has the garbage collector ask for the deletion of everything that the Cluster owns. It is refused, and core
+// deletes the objects in its order.
+func TestDeleteInForeground(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.Expect(box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+	s.gone()
+	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+}
+
+// TestProtected refuses every deletion but that of clusterctl move, until the protection is removed.
+func TestProtected(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.controlPlane.Spec.DeletionProtection = ptr.To(true)
+	s.cluster.Annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+	s.apply()
+	s.settled(2)
+	ways := map[client.Object]string{s.controlPlane: "first set spec.deletionProtection to false", s.cluster: "first remove its annotation"}
+	for object, way := range ways {
+		s.Expect(box.Client.Delete(s.Context(), object)).To(MatchError(ContainSubstring(way)))
+		kind, _ := object.DeepCopyObject().(client.Object)
+		s.Expect(box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.namespace))).To(MatchError(ContainSubstring(way)))
+		change(s, object, func(o client.Object) {
+			annotations := map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
+			maps.Copy(annotations, o.GetAnnotations())
+			o.SetAnnotations(annotations)
+		})
+		s.Expect(box.Client.Delete(s.Context(), object, client.DryRunAll)).To(Succeed())
+		change(s, object, func(o client.Object) {
+			annotations := o.GetAnnotations()
+			delete(annotations, clusterctlv1.DeleteForMoveAnnotation)
+			o.SetAnnotations(annotations)
+		})
+	}
+	change(s, s.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, infrav1.DeletionProtectionAnnotation) })
+	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Eventually(condition(s, s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
+	s.Consistently(s.portalClusters, quiet).Should(HaveLen(1), "the control plane is still protected")
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionProtection = ptr.To(false) })
+	s.gone()
 }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+)
+
+const controlPlaneKind = "PortalControlPlane"
+
+// ensureOwned sets the finalizer with what else the first write of all stores (begin), corrects an owner reference that names the present Cluster with the UID of an earlier one, and notes
+// the owner. Core corrects references too, but the garbage collector may be faster. The write fails if the object was deleted in the
+// meantime, so the owner that is noted was the owner of an object that nobody had deleted.
+func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
+	cluster := s.cluster
+	if ownerref.Stale(s.controlPlane, cluster) && refersTo(cluster, s.controlPlane) {
+		cluster = &clusterv1.Cluster{} // the cache may still hold the earlier Cluster, whose UID would break a good reference
+		if err := r.Live.Get(ctx, s.clusterKey(), cluster); err != nil {
+			return fmt.Errorf("read Cluster: %w", err)
+		}
+	}
+	wanted := s.controlPlane.DeepCopy()
+	if own(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.controlPlane.ObjectMeta) {
+		return nil
+	}
+	begin := func() {}
+	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
+		begin = s.begin()
+	}
+	return r.change(ctx, s, func() {
+		begin()
+		own(s.controlPlane, cluster)
+	})
+}
+
+// own is the change that ensureOwned makes. Only the Cluster that refers to the object is its owner.
+func own(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
+	controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer)
+	if refersTo(cluster, cp) {
+		ownerref.Correct(ownerref.Cluster, cp, cluster)
+	}
+	if !ownerref.Stale(cp, cluster) {
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(cluster.UID))
+	}
+}
+
+// holdDeletion is done if the portal cluster may be deleted, or if there is nothing to delete. Otherwise a person has to decide.
+func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome {
+	spec := s.controlPlane.Spec
+	if spec.ClusterID == "" || s.deletionPolicy() == infrav1.DeletionPolicyRetain || s.op.Is(operation.Delete) {
+		return outcome.Outcome{} // a deletion that was sent is followed to its end
+	}
+	if owner, err := r.otherOwner(ctx, s); err != nil {
+		return outcome.Fail(err)
+	} else if owner != nil {
+		return outcome.Outcome{} // nothing is deleted
+	}
+	cluster, err := r.liveCluster(ctx, s.controlPlane)
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	if guard := protection(s.controlPlane, cluster); guard != "" {
+		return r.hold(s, outcome.StallFor(0, infrav1.DeletionProtectedReason, "the portal cluster %s is protected by %s and was not deleted. "+
+			"To delete it, remove the protection. To keep it and let this object go, set spec.deletionPolicy to Retain", spec.ClusterID, guard))
+	}
+	if s.deletionConfirmed() {
+		return outcome.Outcome{}
+	}
+	doubt, err := r.doubt(ctx, s.controlPlane, cluster)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case doubt == "":
+		return outcome.Outcome{}
+	}
+	return r.hold(s, outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so the portal cluster %s was not deleted. To keep it and "+
+		"let this object go, set spec.deletionPolicy to Retain. To delete it: kubectl annotate portalcontrolplane %s -n %s %s=%s",
+		doubt, spec.ClusterID, s.controlPlane.Name, s.controlPlane.Namespace, infrav1.ConfirmDeletionAnnotation, spec.ClusterID))
+}
+
+// deletionConfirmed reports whether a person has confirmed that the portal cluster is to be deleted.
+func (s *scope) deletionConfirmed() bool {
+	return s.controlPlane.Annotations[infrav1.ConfirmDeletionAnnotation] == s.controlPlane.Spec.ClusterID
+}
+
+// hold emits an event when the hold begins.
+func (r *Reconciler) hold(s *scope, o outcome.Outcome) outcome.Outcome {
+	if before := conditions.Get(s.controlPlane, clusterv1.DeletingCondition); before == nil || before.Reason != o.Reason {
+		r.warn(s, infrav1.EventDeletionHeld, "Delete", "%s", o.Message)
+	}
+	return o
+}
+
+// doubt says why the deletion may not be meant, or returns "". The garbage collector only deletes an object whose owners are gone.
+// Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
+func (r *Reconciler) doubt(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
+	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
+		return r.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)
+	}
+	references := ownerref.To(ownerref.Cluster, cp)
+	switch {
+	case len(references) > 0 && cluster == nil:
+		return fmt.Sprintf("the garbage collector may have deleted this object: its owner, Cluster %s, does not exist", references[0].Name), nil
+	case len(references) > 0 && (ownerref.Stale(cp, cluster) || cp.Annotations[infrav1.OwnerAnnotation] != string(cluster.UID)):
+		return fmt.Sprintf("the garbage collector may have deleted this object: its owner was another Cluster %s than the present one", cluster.Name), nil
+	}
+	return r.removedKind(ctx, cp, "portalcontrolplanes."+infrav1.GroupVersion.Group)
+}
+
+// removedKind says that the object was deleted because its CustomResourceDefinition is being deleted, or returns "".
+func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, name string) (string, error) {
+	definition := &metav1.PartialObjectMetadata{}
+	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: name}, definition); err != nil {
+		return "", fmt.Errorf("read CustomResourceDefinition %s: %w", name, err)
+	}
+	if removed := definition.DeletionTimestamp; removed == nil || deleted.GetDeletionTimestamp().Before(removed) {
+		return "", nil
+	}
+	return "the CustomResourceDefinition " + name + " is being deleted, and all objects with it", nil
+}
+
+// liveCluster reads the Cluster that the owner reference names, whatever its UID, past the cache. It returns nil if there is none.
+func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
+	for _, reference := range ownerref.To(ownerref.Cluster, cp) {
+		cluster := &clusterv1.Cluster{}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: reference.Name}, cluster)
+		if err == nil {
+			return cluster, nil
+		}
+		if !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("read Cluster %s: %w", reference.Name, err)
+		}
+	}
+	return nil, nil //nolint:nilnil // none is no error
+}
+
+// protection names what protects the portal cluster against deletion, or returns "".
+func protection(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) string {
+	switch {
+	case ptr.Deref(cp.Spec.DeletionProtection, false):
+		return "spec.deletionProtection"
+	case cluster != nil && cluster.Annotations[infrav1.DeletionProtectionAnnotation] == "true":
+		return "annotation " + infrav1.DeletionProtectionAnnotation + " of Cluster " + cluster.Name
+	}
+	return ""
+}
+
+// refersTo reports whether the object is the control plane of the Cluster.
+func refersTo(cluster *clusterv1.Cluster, cp *infrav1.PortalControlPlane) bool {
+	ref := cluster.Spec.ControlPlaneRef
+	return ref.Kind == controlPlaneKind && ref.Name == cp.Name && cluster.Namespace == cp.Namespace
+}

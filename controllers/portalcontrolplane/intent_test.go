@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const (
+	clusterCRD      = "clusters.cluster.x-k8s.io"
+	controlPlaneCRD = "portalcontrolplanes.infrastructure.cluster.x-k8s.io"
+)
+
+// owner is a reference to Cluster prod with the UID; "" is none.
+func owner(uid types.UID) []metav1.OwnerReference {
+	if uid == "" {
+		return nil
+	}
+	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: prod.Name, UID: uid}}
+}
+
+// departure is a control plane that is being deleted, and what is around it. The present Cluster has the UID "present".
+type departure struct {
+	owner, noted      types.UID // of the owner reference and of the annotation
+	without, leaves   bool      // there is no Cluster, or it is being deleted
+	estranged         bool      // the Cluster refers to another control plane
+	confirmed         string
+	policy            infrav1.DeletionPolicy
+	protected, guards bool   // the object is, or the Cluster's annotation protects it
+	removed           string // the CustomResourceDefinition that is being deleted as well
+	late              bool   // it is removed after the object was deleted
+}
+
+// leave deletes the control plane of the house.
+func (h *house) leave(d departure) {
+	h.Helper()
+	create := func(obj client.Object) {
+		if err := h.store.Create(h.Context(), obj); err != nil {
+			h.Fatal(err)
+		}
+	}
+	remove := func(obj client.Object) {
+		if err := h.store.Delete(h.Context(), obj); err != nil {
+			h.Fatal(err)
+		}
+	}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present", Finalizers: []string{"a/b"}}}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: controlPlaneKind, Name: prod.Name}
+	if d.estranged {
+		cluster.Spec.ControlPlaneRef.Name = "another"
+	}
+	if d.guards {
+		cluster.Annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+	}
+	if !d.without {
+		create(cluster)
+	}
+	definitions := map[string]*apiextensionsv1.CustomResourceDefinition{}
+	for _, name := range []string{clusterCRD, controlPlaneCRD} {
+		definitions[name] = &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"a/b"}}}
+		create(definitions[name])
+	}
+	h.change(func(cp *infrav1.PortalControlPlane) {
+		cp.Finalizers, cp.OwnerReferences = []string{infrav1.ControlPlaneFinalizer}, owner(d.owner)
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(d.noted))
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, strings.ReplaceAll(d.confirmed, "ID", h.id))
+		cp.Spec.DeletionPolicy, cp.Spec.DeletionProtection = d.policy, ptr.To(d.protected)
+	})
+	if d.removed != "" && !d.late {
+		remove(definitions[d.removed])
+	}
+	if d.leaves {
+		remove(cluster)
+	}
+	remove(h.controlPlane())
+	time.Sleep(2 * time.Second)
+	if d.removed != "" && d.late {
+		remove(definitions[d.removed])
+	}
+}
+
+// leaving is one pass over the object that is being deleted. It returns nil when the object is gone.
+func (h *house) leaving() *scope {
+	h.Helper()
+	cp := &infrav1.PortalControlPlane{}
+	if err := h.store.Get(h.Context(), prod, cp); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		h.Fatal(err)
+	}
+	s := &scope{controlPlane: cp, outcomes: map[string]outcome.Outcome{}, identity: identity.Identity{Portal: h.cloud, Version: "1"}}
+	if err := s.loadOperation(); err != nil {
+		h.Fatal(err)
+	}
+	before := cp.Status.DeepCopy()
+	if _, err := h.manager.reconcileDelete(h.Context(), s); err != nil {
+		h.Fatal(err)
+	}
+	if err := client.IgnoreNotFound(h.manager.patchStatus(h.Context(), s, before)); err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// deletions counts the requests to delete a portal cluster.
+func (h *house) deletions() (n int) {
+	for _, e := range h.portal.Journal() {
+		if e.Method == http.MethodDelete {
+			n++
+		}
+	}
+	return n
+}
+
+// TestDeletionIsMeant is the rule: who deleted the object, as far as owner references tell, and what the portal is asked.
+func TestDeletionIsMeant(t *testing.T) {
+	const held, protected = infrav1.DeletionNotConfirmedReason, infrav1.DeletionProtectedReason
+	restored := departure{owner: "earlier", noted: "earlier"}
+	with := func(d departure, change func(*departure)) departure { change(&d); return d }
+	tests := map[string]struct {
+		departure
+		reason string // of the hold; "" is none
+		stays  bool   // the portal cluster stays although the object goes
+	}{
+		"a person":                                     {departure: departure{owner: "present", noted: "present"}},
+		"a person, without an owner":                   {departure: departure{}},
+		"core, with the Cluster":                       {departure: departure{owner: "present", noted: "present", leaves: true}},
+		"core, at once after a restore":                {departure: with(restored, func(d *departure) { d.leaves = true })},
+		"collector":                                    {departure: restored, reason: held},
+		"collector, no Cluster":                        {departure: with(restored, func(d *departure) { d.without = true }), reason: held},
+		"collector, then core corrects the reference":  {departure: departure{owner: "present", noted: "earlier"}, reason: held},
+		"collector, the reference was replaced":        {departure: departure{owner: "earlier", noted: "present"}, reason: held},
+		"collector, never reconciled":                  {departure: departure{owner: "present"}, reason: held},
+		"collector, another Cluster's while it leaves": {departure: with(restored, func(d *departure) { d.leaves, d.estranged = true, true }), reason: held},
+		"confirmed":                                    {departure: with(restored, func(d *departure) { d.confirmed = "ID" })},
+		"confirmed with another id":                    {departure: with(restored, func(d *departure) { d.confirmed = "cluster-other" }), reason: held},
+		"confirmed with a part of the id":              {departure: with(restored, func(d *departure) { d.confirmed = "ID0" }), reason: held},
+		"collector, Retain":                            {departure: with(restored, func(d *departure) { d.policy = infrav1.DeletionPolicyRetain }), stays: true},
+		"a person, Retain":                             {departure: departure{owner: "present", noted: "present", policy: infrav1.DeletionPolicyRetain}, stays: true},
+		"a person, protected":                          {departure: departure{owner: "present", noted: "present", protected: true}, reason: protected},
+		"a person, protected and confirmed":            {departure: departure{owner: "present", noted: "present", protected: true, confirmed: "ID"}, reason: protected},
+		"a person, protected by the Cluster":           {departure: departure{owner: "present", noted: "present", guards: true}, reason: protected},
+		"core, protected by the Cluster":               {departure: departure{owner: "present", noted: "present", guards: true, leaves: true}, reason: protected},
+		"protected, Retain":                            {departure: departure{owner: "present", noted: "present", protected: true, policy: infrav1.DeletionPolicyRetain}, stays: true},
+		"its kind is removed":                          {departure: departure{owner: "present", noted: "present", removed: controlPlaneCRD}, reason: held},
+		"its kind is removed later":                    {departure: departure{owner: "present", noted: "present", removed: controlPlaneCRD, late: true}},
+		"the Clusters' kind is removed":                {departure: departure{owner: "present", noted: "present", leaves: true, removed: clusterCRD}, reason: held},
+		"the Clusters' kind is removed, confirmed":     {departure: departure{owner: "present", noted: "present", leaves: true, removed: clusterCRD, confirmed: "ID"}},
+		"its kind is removed while the Cluster leaves": {departure: departure{owner: "present", noted: "present", leaves: true, removed: controlPlaneCRD}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 2, emulator.Durations{})
+				h.leave(test.departure)
+				var s *scope
+				for range 40 {
+					if s = h.leaving(); s == nil {
+						break
+					}
+					time.Sleep(5 * time.Second)
+				}
+				wanted := test.reason == "" && !test.stays
+				if h.deletions() != 0 != wanted || (len(h.portal.Clusters()) == 0) != wanted {
+					t.Errorf("the portal was asked for %d deletions, and has %d clusters", h.deletions(), len(h.portal.Clusters()))
+				}
+				h.holds(s, test.reason)
+			})
+		})
+	}
+}
+
+// holds checks what a user sees of a deletion that is held, or that the object is gone.
+func (h *house) holds(s *scope, reason string) {
+	h.Helper()
+	if (s != nil) != (reason != "") {
+		h.Fatalf("the object remains: %v", s != nil)
+	}
+	if s == nil {
+		return
+	}
+	o := s.outcomes[clusterv1.DeletingCondition]
+	if o.Kind != outcome.Stalled || o.Reason != reason || !strings.Contains(o.Message, h.id) || !strings.Contains(o.Message, "Retain") {
+		h.Errorf("%+v", o)
+	}
+	if way := infrav1.ConfirmDeletionAnnotation + "=" + h.id; reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
+		h.Errorf("the message does not end with %s: %s", way, o.Message)
+	}
+	others := func(event string) bool { return !strings.HasPrefix(event, "Warning "+infrav1.EventDeletionHeld) }
+	if all := slices.DeleteFunc(h.events(), others); len(all) != 1 {
+		h.Errorf("not one event: %q", all)
+	}
+}
+
+// TestHeldDeletionIsConfirmed: both ways out of a hold work after it began.
+func TestHeldDeletionIsConfirmed(t *testing.T) {
+	tests := map[string]struct {
+		way       func(*infrav1.PortalControlPlane, string)
+		deletions int
+	}{
+		"confirmed": {func(cp *infrav1.PortalControlPlane, id string) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, id)
+		}, 1},
+		"retained": {func(cp *infrav1.PortalControlPlane, _ string) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }, 0},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 2, emulator.Durations{})
+				h.leave(departure{owner: "earlier", noted: "earlier"})
+				if h.leaving() == nil || h.deletions() != 0 {
+					t.Fatal("the deletion is not held")
+				}
+				h.change(func(cp *infrav1.PortalControlPlane) { test.way(cp, h.id) })
+				for range 40 {
+					if h.leaving() == nil {
+						break
+					}
+					time.Sleep(5 * time.Second)
+				}
+				if h.leaving() != nil || h.deletions() != test.deletions {
+					t.Errorf("the object remains: %v; the portal was asked for %d deletions", h.leaving() != nil, h.deletions())
+				}
+			})
+		})
+	}
+}
+
+// TestHeldCreation deletes the object while the portal creates the cluster. The creation is followed until the id is known, and then held.
+func TestHeldCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{Create: time.Minute})
+		versions, err := h.cloud.KubernetesVersions(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		vpcs, err := h.cloud.VPCs(t.Context(), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		job, err := h.cloud.CreateCluster(t.Context(), cloud.CreateClusterRequest{
+			Name: "second", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: 1, ControlNodes: 1, SSHKeyPair: "k",
+			KubernetesVersionID: versions[0].ID, VPCID: vpcs[0].ID,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			op := operation.New(operation.Create, "second")
+			op.JobID, cp.Spec.ClusterID = job.ID, ""
+			operation.Put(cp, op)
+		})
+		h.leave(departure{owner: "earlier", noted: "earlier"})
+		var s *scope
+		for range 40 {
+			if s = h.leaving(); s == nil {
+				t.Fatal("the object went while the portal created the cluster")
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if id := s.controlPlane.Spec.ClusterID; id == "" || id == h.id {
+			t.Fatalf("the creation was not followed to its end: id %q", id)
+		}
+		h.id = s.controlPlane.Spec.ClusterID
+		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 || len(h.portal.Clusters()) != 2 {
+			t.Errorf("%d deletions, %d clusters", h.deletions(), len(h.portal.Clusters()))
+		}
+	})
+}
+
+// TestHeldMachinesKeepTheirHooks: without the hook core would drain the nodes of a portal cluster that stays.
+func TestHeldMachinesKeepTheirHooks(t *testing.T) {
+	for title, hooked := range map[string]bool{"earlier": true, "present": false} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, 1, emulator.Durations{})
+			machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
+				Namespace: prod.Namespace, Name: "m", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
+				Annotations: map[string]string{infrav1.PreDrainHook: ""},
+			}}
+			machine.Spec.InfrastructureRef.Kind = machineKind
+			if err := h.store.Create(t.Context(), machine); err != nil {
+				t.Fatal(err)
+			}
+			h.leave(departure{owner: types.UID(title), noted: types.UID(title)})
+			h.leaving()
+			if err := h.store.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
+				t.Fatal(err)
+			}
+			if _, found := machine.Annotations[infrav1.PreDrainHook]; found != hooked {
+				t.Errorf("owner %s: the hook is there: %v", title, found)
+			}
+		})
+	}
+}
+
+// TestEnsureOwned: a stale owner reference is corrected before anything else, if the Cluster refers to the object.
+func TestEnsureOwned(t *testing.T) {
+	tests := map[string]struct {
+		owner       types.UID
+		cached      types.UID // of the Cluster in the cache
+		estranged   bool
+		want, noted types.UID
+	}{
+		"new":            {owner: "present", cached: "present", want: "present", noted: "present"},
+		"restored":       {owner: "earlier", cached: "present", want: "present", noted: "present"},
+		"old cache":      {owner: "present", cached: "earlier", want: "present", noted: "present"},
+		"not referred":   {owner: "earlier", cached: "present", estranged: true, want: "earlier"},
+		"without owners": {cached: "present", noted: "present"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 1, emulator.Durations{})
+				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present"}}
+				cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: controlPlaneKind, Name: prod.Name}
+				if test.estranged {
+					cluster.Spec.ControlPlaneRef.Name = "another"
+				}
+				if err := h.store.Create(t.Context(), cluster); err != nil {
+					t.Fatal(err)
+				}
+				h.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
+				cached := cluster.DeepCopy()
+				cached.UID = test.cached
+				s := &scope{controlPlane: h.controlPlane(), cluster: cached}
+				var version string
+				for range 2 { // the second pass changes nothing
+					if err := h.manager.ensureOwned(t.Context(), s); err != nil {
+						t.Fatal(err)
+					}
+					if version != "" && h.controlPlane().ResourceVersion != version {
+						t.Error("written again")
+					}
+					version = h.controlPlane().ResourceVersion
+				}
+				cp := h.controlPlane()
+				if len(cp.Finalizers) != 1 || types.UID(cp.Annotations[infrav1.OwnerAnnotation]) != test.noted {
+					t.Errorf("finalizers %v, noted %q", cp.Finalizers, cp.Annotations[infrav1.OwnerAnnotation])
+				}
+				if len(cp.OwnerReferences) > 0 && cp.OwnerReferences[0].UID != test.want {
+					t.Errorf("the owner is %s", cp.OwnerReferences[0].UID)
+				}
+			})
+		})
+	}
+}

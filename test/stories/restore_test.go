@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// quiet is how long nothing may happen. The garbage collector takes a second or two for an orphan.
+const quiet = 5 * time.Second
+
+// TestRestoreWithStaleOwners restores all objects with the owner references that they had, as backup tools do. The Cluster has another
+// UID now, so everything looks like an orphan to the garbage collector. With the admission policy the objects stay, and without it the
+// portal cluster does.
+func TestRestoreWithStaleOwners(t *testing.T) {
+	t.Parallel()
+	t.Run("with the policy", func(t *testing.T) {
+		s := restored(t)
+		s.Consistently(s.deleted, quiet).Should(BeEmpty(), "the garbage collector has deleted objects that a Cluster owns")
+		s.resume()
+		s.settled(2)
+		s.intact()
+	})
+	t.Run("without the policy", func(t *testing.T) {
+		withoutPolicy(t)
+		s := restored(t)
+		s.Eventually(s.deleted).Should(ConsistOf("PortalCluster", "PortalControlPlane", "MachineDeployment"))
+		s.resume()
+		s.Eventually(condition(s, s.controlPlane, clusterv1.DeletingCondition)).Should(HavePrefix("True DeletionNotConfirmed: "))
+		s.Eventually(s.owner).Should(Equal(s.cluster.UID), "core corrects the owner reference, although the object is being deleted")
+		s.Consistently(s.changes, quiet).Should(Equal([]string{"POST kubernetes-clusters 202"}))
+		s.letGoAndApplyAgain()
+		s.settled(2)
+		s.intact()
+	})
+}
+
+// restored is a story whose management cluster was lost: all objects were restored, and the Cluster is paused.
+func restored(t *testing.T) *story {
+	t.Helper()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	backup := s.everything()
+	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(condition(s, s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	s.Eventually(condition(s, s.deployment, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	s.lose()
+	canary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "canary", OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: s.cluster.UID},
+	}}}
+	for _, object := range append(backup, canary) {
+		object.SetResourceVersion("")
+		object.SetManagedFields(nil)
+		if cluster, ok := object.(*clusterv1.Cluster); ok {
+			cluster.Spec.Paused = ptr.To(true)
+			s.cluster = cluster
+		}
+		s.create(object)
+	}
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(canary), canary))
+	}).Should(BeTrue(), "the garbage collector works")
+	return s
+}
+
+// everything is all of Cluster API and the provider in the namespace, the Cluster first.
+func (s *story) everything() (all []client.Object) {
+	s.Helper()
+	for _, list := range []client.ObjectList{
+		&clusterv1.ClusterList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineTemplateList{},
+		&clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &infrav1.PortalMachineList{},
+	} {
+		s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+		s.Expect(meta.EachListItem(list, func(o runtime.Object) error {
+			object, _ := o.(client.Object)
+			all = append(all, object)
+			return nil
+		})).To(Succeed())
+	}
+	return all
+}
+
+// lose removes all objects without their finalizers, as if etcd were lost.
+func (s *story) lose() {
+	s.Helper()
+	s.Eventually(func() []client.Object {
+		left := s.everything()
+		for _, object := range left {
+			before, _ := object.DeepCopyObject().(client.Object)
+			object.SetFinalizers(nil)
+			s.Expect(client.IgnoreNotFound(box.Client.Patch(s.Context(), object, client.MergeFrom(before)))).To(Succeed())
+			s.Expect(client.IgnoreNotFound(box.Client.Delete(s.Context(), object))).To(Succeed())
+		}
+		return left
+	}).Should(BeEmpty())
+}
+
+// deleted are the kinds of objects with a Cluster as their owner that are being deleted or gone.
+func (s *story) deleted() (kinds []string) {
+	for kind, object := range map[string]client.Object{
+		"PortalCluster": s.portalCluster, "PortalControlPlane": s.controlPlane, "MachineDeployment": s.deployment,
+	} {
+		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(object), object); err != nil || !object.GetDeletionTimestamp().IsZero() {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+// owner is the UID in the owner reference of the control plane.
+func (s *story) owner() types.UID {
+	if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
+		return ""
+	}
+	return s.controlPlane.OwnerReferences[0].UID
+}
+
+func (s *story) resume() {
+	s.Helper()
+	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+}
+
+// intact checks that the portal was asked for nothing but the creation, and that the nodes are what they were.
+func (s *story) intact() {
+	s.Helper()
+	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
+	clusters := s.portalClusters()
+	s.Expect(clusters).To(HaveLen(1))
+	s.Expect(clusters[0].Size).To(Equal(2))
+	for _, node := range s.nodes() {
+		s.Expect(node.Spec.Unschedulable).To(BeFalse(), "Node %s was drained", node.Name)
+	}
+}
+
+// letGoAndApplyAgain is the way out that keeps the portal cluster, as docs/deletion.md describes it.
+func (s *story) letGoAndApplyAgain() {
+	s.Helper()
+	id := s.controlPlane.Spec.ClusterID
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Eventually(s.left).Should(BeEmpty())
+	cluster, secret := s.cluster, s.secret
+	s.compose()
+	s.cluster, s.secret = cluster, secret
+	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyRetain
+	for _, o := range []client.Object{s.portalCluster, s.controlPlane, s.deployment, s.template} {
+		s.create(o)
+	}
+}
+
+// left are the objects that have to go before they can be applied again. Machines whose MachineSet the garbage collector has deleted go
+// without their finalizer: core does not reconcile them.
+func (s *story) left() (names []string) {
+	for _, machine := range s.machines() {
+		names = append(names, machine.Name)
+		before := machine.DeepCopy()
+		machine.Finalizers = nil
+		_ = box.Client.Patch(s.Context(), &machine, client.MergeFrom(before))
+	}
+	for _, o := range []client.Object{s.controlPlane, s.portalCluster, s.deployment, s.template} {
+		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+			names = append(names, o.GetName())
+		}
+	}
+	return names
+}
+
+// withoutPolicy removes the binding of the policy that keeps the garbage collector away, for as long as the test runs. No other story has
+// orphans.
+func withoutPolicy(t *testing.T) {
+	t.Helper()
+	g := NewWithT(t)
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "capportal-garbage-collection"}}
+	g.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(binding), binding)).To(Succeed())
+	g.Expect(box.Client.Delete(t.Context(), binding)).To(Succeed())
+	t.Cleanup(func() {
+		binding.ResourceVersion = ""
+		NewWithT(t).Expect(box.Client.Create(context.WithoutCancel(t.Context()), binding)).To(Succeed())
+	})
+	time.Sleep(quiet) // until the API server has noticed
+}
