@@ -4,8 +4,6 @@ package portalcontrolplane
 
 import (
 	"context"
-	"fmt"
-	"hash/fnv"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,48 +19,40 @@ import (
 // nodes that still join, or Node objects of removed machines that are about to become NotReady.
 const driftTimeout = 2 * time.Minute
 
-// sightings remembers since when a set of nodes is seen. The zero value is ready to use.
-type sightings struct {
-	mu   sync.Mutex
-	seen map[string]sighting
+// sights remembers what was seen of each portal cluster. The zero value is ready to use.
+type sights struct{ sync.Map }
+
+// sight is what was seen of one portal cluster in earlier passes, of which there is one at a time.
+type sight struct {
+	drift      string    // the set of nodes that differs from the size; "": none
+	driftSince time.Time // since when, without anything else in between
+	pinned     map[string]bool
+	pinnedAt   time.Time
 }
 
-type sighting struct {
-	what  string
-	since time.Time
-}
-
-// since returns how long this has been seen for the key without anything else in between; "" forgets.
-func (s *sightings) since(key, what string) time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if what == "" {
-		delete(s.seen, key)
-		return 0
-	}
-	if s.seen == nil {
-		s.seen = map[string]sighting{}
-	}
-	if s.seen[key].what != what {
-		s.seen[key] = sighting{what: what, since: time.Now()}
-	}
-	return time.Since(s.seen[key].since)
+func (s *sights) of(key string) *sight {
+	known, _ := s.LoadOrStore(key, &sight{})
+	seen, _ := known.(*sight) // nothing else is stored
+	return seen
 }
 
 // reconcileDrift notices that the number of workers differs from the size because somebody else has changed it, on the portal's own
 // pages or by deleting Node objects. After a while the workers are counted, and the portal is asked for what is desired, like
 // after any other change: once for each set of nodes, never in a loop.
 func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
-	what := s.drift()
-	seen := r.drifts.since(s.flow(), what)
+	seen, drift := r.sights.of(s.flow()), s.drift()
+	if seen.drift != drift {
+		seen.drift, seen.driftSince = drift, time.Now()
+	}
+	left := driftTimeout - time.Since(seen.driftSince)
 	switch {
-	case what == "":
+	case drift == "":
 		return outcome.Outcome{}, false
 	case s.restored():
 		return s.driftOutcome("The portal was asked once to restore that, and it made no difference: it may still run what is missing here. " +
 			"Look at its list of instances. A node whose Node object was deleted comes back when its kubelet is restarted"), true
-	case seen < driftTimeout:
-		return s.driftOutcome("If it stays so, the portal is asked to restore that").In(driftTimeout - seen + time.Second), true
+	case left > 0:
+		return s.driftOutcome("If it stays so, the portal is asked to restore that").In(left + time.Second), true
 	}
 	err := r.change(ctx, s, func() {
 		s.record.Size, s.record.SizeUncertain = s.plan.Counted, true
@@ -79,11 +69,11 @@ func (s *scope) drift() string {
 	if s.op != nil || s.record.Size < 0 || s.record.SizeUncertain || s.plan.Counted == s.record.Size {
 		return ""
 	}
-	hash := fnv.New32a()
+	name := strconv.Itoa(s.plan.Counted)
 	for _, n := range s.plan.Present {
-		_, _ = hash.Write([]byte(n.UID))
+		name += " " + n.UID
 	}
-	return fmt.Sprintf("%d/%s", s.plan.Counted, strconv.FormatUint(uint64(hash.Sum32()), 36))
+	return name
 }
 
 // restored reports whether the last request was a scale to this size that made no difference to the nodes.

@@ -17,33 +17,16 @@ import (
 //
 // An order counts for the clusters of its own namespace only. A tenant can write the annotations that it comes from, and must not
 // decide which nodes of others are drained.
-type orders struct {
-	mu    sync.Mutex
-	known map[string]claims.Order
-}
-
-func (o *orders) note(key string, order claims.Order) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.known == nil {
-		o.known = map[string]claims.Order{}
-	}
-	o.known[key] = order
-}
-
-func (o *orders) of(key string) claims.Order {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.known[key]
-}
+type orders struct{ sync.Map }
 
 // shareOrder shares what the cluster knows of its portal with others, and takes from others what it does not know.
 func (r *Reconciler) shareOrder(s *scope) {
 	namespaced := s.controlPlane.Namespace + " " + s.identity.BaseURL
 	if learned := s.record.RemovalOrder; learned.Known() {
-		r.orders.note(namespaced, learned.Order)
+		r.orders.Store(namespaced, learned.Order)
 	}
-	s.sharedOrder = r.orders.of(namespaced)
+	shared, _ := r.orders.Load(namespaced)
+	s.sharedOrder, _ = shared.(claims.Order)
 }
 
 // expected is the order in which the portal is expected to remove workers: what the user says, else what the cluster has shown, else what

@@ -50,9 +50,8 @@ type Reconciler struct {
 	controller capicontroller.Controller
 	memory     operation.Memory
 	versions   offers
-	drifts     sightings
 	orders     orders
-	pins       pins
+	sights     sights
 }
 
 // step is one thing that a pass sees to; its outcome becomes the condition.
