@@ -58,23 +58,31 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
 		return
 	}
-	sums := map[operation.Type]*sum{}
-	for _, t := range operations {
-		sums[t] = &sum{}
-	}
+	running, unknown, oldest := map[operation.Type]int{}, map[operation.Type]int{}, map[operation.Type]time.Time{}
 	for _, obj := range objects {
 		op, err := operation.Load(obj)
-		if err != nil || !op.InFlight() || sums[op.Type] == nil {
-			continue // one that cannot be read shows in a condition
+		switch {
+		case err != nil || !op.InFlight(): // one that cannot be read shows in a condition
+		case op.Lost() && !op.Type.Repeatable():
+			unknown[op.Type]++
+		case op.Lost() || op.JobID == "":
+		default:
+			running[op.Type]++
+			if first, found := oldest[op.Type]; !found || op.Time.Time.Before(first) {
+				oldest[op.Type] = op.Time.Time
+			}
 		}
-		sums[op.Type].add(op)
 	}
-	for t, s := range sums {
-		s.collect(ch, string(t))
+	for _, t := range operations {
+		ch <- gauge(jobsInFlight, float64(running[t]), string(t))
+		ch <- gauge(unknownOutcomes, float64(unknown[t]), string(t))
+		if start, found := oldest[t]; found {
+			ch <- gauge(oldestJobStart, float64(start.Unix()), string(t))
+		}
 	}
 }
 
-// objects are those that have a operation.
+// objects are those that may have an operation.
 func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
 	var options []client.ListOption
 	if o.WatchFilterValue != "" {
@@ -94,31 +102,4 @@ func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
 		objects = append(objects, &controlPlanes.Items[i])
 	}
 	return objects, nil
-}
-
-// sum of the operations of one type.
-type sum struct {
-	running, unknown int
-	oldest           time.Time
-}
-
-func (s *sum) add(op *operation.Operation) {
-	switch {
-	case op.Lost() && !op.Type.Repeatable():
-		s.unknown++
-	case op.Lost():
-	case op.JobID != "":
-		s.running++
-		if s.oldest.IsZero() || op.Time.Time.Before(s.oldest) {
-			s.oldest = op.Time.Time
-		}
-	}
-}
-
-func (s *sum) collect(ch chan<- prometheus.Metric, operation string) {
-	ch <- gauge(jobsInFlight, float64(s.running), operation)
-	ch <- gauge(unknownOutcomes, float64(s.unknown), operation)
-	if s.running > 0 {
-		ch <- gauge(oldestJobStart, float64(s.oldest.Unix()), operation)
-	}
 }

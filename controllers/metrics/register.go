@@ -10,17 +10,13 @@ const namespace = "capportal"
 // Register adds what this package counts, and the collectors of what is so, to a registry: for a manager that is
 // controller-runtime's. A registry takes them once.
 func Register(registry prometheus.Registerer, accounts *Accounts, operations *Operations) error {
-	for _, c := range append(counted(), accounts, operations) {
+	// Those of what happens belong to the process, as the registry of controller-runtime does.
+	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, accounts, operations} {
 		if err := registry.Register(c); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// counted are the metrics of what happens. They belong to the process, as the registry of controller-runtime does.
-func counted() []prometheus.Collector {
-	return []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration}
 }
 
 // gauge is one value of a collector.
