@@ -50,15 +50,6 @@ type Outcome struct {
 // IsDone tells whether what the step wants is so.
 func (o Outcome) IsDone() bool { return o.Kind == Done }
 
-// With returns the outcome with another reason and a message in front of its own.
-func (o Outcome) With(reason, format string, args ...any) Outcome {
-	if o.Kind == Retry {
-		return o
-	}
-	o.Reason, o.Message = reason, fmt.Sprintf(format, args...)+": "+o.Message
-	return o
-}
-
 // In returns the outcome with the time to look again.
 func (o Outcome) In(after time.Duration) Outcome {
 	o.After = after
@@ -74,7 +65,12 @@ func (o Outcome) NoLaterThan(after time.Duration) Outcome {
 }
 
 // Prefix returns the outcome with words in front of its message.
-func (o Outcome) Prefix(format string, args ...any) Outcome { return o.With(o.Reason, format, args...) }
+func (o Outcome) Prefix(format string, args ...any) Outcome {
+	if o.Kind != Retry {
+		o.Message = fmt.Sprintf(format, args...) + ": " + o.Message
+	}
+	return o
+}
 
 // DoneBecause is a Done with something to tell.
 func DoneBecause(reason, format string, args ...any) Outcome {
