@@ -64,9 +64,10 @@ type Operation struct {
 	Attempt string `json:"attempt,omitempty"`
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.
 	Nodes int `json:"nodes,omitempty"`
-	// From is the size before a scale, and Before the worker nodes at that moment.
-	From   int               `json:"from,omitempty"`
-	Before []claims.Sighting `json:"before,omitempty"`
+	// From is the size before a scale, or the largest that it may have been, and Before the worker nodes at that moment.
+	From       int               `json:"from,omitempty"`
+	FromAtMost bool              `json:"fromAtMost,omitempty"`
+	Before     []claims.Sighting `json:"before,omitempty"`
 	// Unknown is why it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
 	// Searched is true after the portal was asked for a resource of that name and did not know one.
@@ -149,7 +150,11 @@ func (o *Operation) words(id string) (noun, done string) {
 	case CreateNetwork:
 		return "creation of network " + o.Target, fmt.Sprintf("Created network %s from %s", id, o.Target)
 	case Scale:
-		change := fmt.Sprintf(" from %d to %s workers", o.From, o.Target)
+		from := strconv.Itoa(o.From)
+		if o.FromAtMost {
+			from = "at most " + from
+		}
+		change := fmt.Sprintf(" from %s to %s workers", from, o.Target)
 		return "scale" + change, "Scaled" + change
 	case Upgrade:
 		return "upgrade to " + o.Target, "Upgraded to " + o.Target

@@ -48,7 +48,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 		return s.infrastructure
 	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
-	op.From, op.Nodes, op.Before = from, max(to-from, from-to), s.plan.Before
+	op.From, op.FromAtMost, op.Nodes, op.Before = from, s.record.SizeUncertain, max(to-from, from-to), s.plan.Before
 	if s.op.Lost() {
 		op.Before = s.op.Before // some may be gone since
 	}
