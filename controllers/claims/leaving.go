@@ -68,7 +68,7 @@ func (p *planner) usable(n *place) bool { return n.Ready || len(n.live) > 0 || !
 // needed is how many nodes the live Machines need. Two that share a node, because one takes it over from the other, need one.
 func (p *planner) needed() (n int) {
 	for _, c := range p.claims {
-		if !c.Deleting && (c.at != nil || !c.TemplateMismatch) {
+		if !c.Deleting && !c.mismatched() {
 			n++
 		}
 	}
@@ -109,7 +109,7 @@ func (p *planner) sendHeld() {
 		return
 	}
 	for _, n := range p.leaving {
-		if n.InCustody() || len(n.departing) > 0 {
+		if n.inCustody() || len(n.departing) > 0 {
 			p.drainHeld(n)
 			continue
 		}
@@ -136,7 +136,7 @@ func (p *planner) sendHeld() {
 // drainHeld lets core drain the node, for the one Machine that is being deleted and holds it.
 func (p *planner) drainHeld(n *place) {
 	for _, c := range n.departing {
-		if c.state != Held || len(n.live) > 0 || c.passedPreDrain() || n.drainedByCore() || p.draining(n) {
+		if c.state != stateHeld || len(n.live) > 0 || c.passedPreDrain() || n.drainedByCore() || p.draining(n) {
 			continue
 		}
 		switch {
@@ -157,7 +157,7 @@ func (p *planner) draining(n *place) bool {
 // leave it at once.
 func (p *planner) heldElsewhere(atOnce bool) *claim {
 	for _, c := range slices.Backward(p.claims) {
-		if c.state != Held || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.shared() {
+		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.shared() {
 			continue
 		}
 		if atOnce || !c.shared() && len(c.at.departing) == 1 {
@@ -172,7 +172,7 @@ func (p *planner) heldElsewhere(atOnce bool) *claim {
 func (p *planner) vacate(n *place, holder *claim) {
 	for _, custody := range []bool{false, true} {
 		for _, other := range p.places {
-			if other.leaving || !other.free() || other.InCustody() != custody || !p.usable(other) {
+			if other.leaving || !other.free() || other.inCustody() != custody || !p.usable(other) {
 				continue
 			}
 			if custody {
@@ -192,7 +192,7 @@ func (p *planner) keepSurvivors() {
 		return
 	}
 	for _, n := range p.places {
-		if n.InCustody() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.shown(n) {
+		if n.inCustody() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.shown(n) {
 			p.add(Uncordon, nil, n)
 			n.taken = true // in this pass; the next one may bind a Machine to it
 		}
@@ -232,18 +232,12 @@ const leftOverTime = 5 * time.Minute
 // its Machine, and the Machine of a drained node is gone already. A Node that may be of a running machine is never deleted: it
 // must be drained, not Ready for a while, and as many Nodes as are not Ready must be more than the portal runs.
 func (p *planner) deleteLeftOver() {
-	if p.Operation != Idle || p.Size < 0 || p.Uncertain {
+	if p.Operation != Idle || p.Size < 0 || p.Uncertain || p.ready() < p.Size {
 		return
 	}
-	if p.ready() < p.Size {
-		return
-	}
-	for i, n := range p.Nodes {
-		if n.Ready || n.Drained.IsZero() || p.claimed(n) {
-			continue
-		}
-		if p.long(n) {
-			p.add(DeleteNode, nil, &place{Node: p.Nodes[i]})
+	for _, n := range p.Nodes {
+		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.long(n) {
+			p.add(DeleteNode, nil, &place{Node: n})
 		}
 	}
 }

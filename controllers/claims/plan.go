@@ -172,10 +172,10 @@ func (p *planner) report() {
 	for _, c := range p.claims {
 		switch {
 		case c.Deleting:
-			if c.at != nil && (c.state == Draining || p.has(StartDrain, c)) {
+			if c.at != nil && (c.state == stateDraining || p.has(StartDrain, c)) {
 				p.plan.Draining = append(p.plan.Draining, c.Name)
 			}
-		case c.TemplateMismatch && c.state == Unbound && !c.Outdated:
+		case c.mismatched() && !c.Outdated:
 			p.plan.Mismatched = append(p.plan.Mismatched, c.Name)
 		case c.at != nil && !c.at.Ready:
 			p.plan.NotReady = append(p.plan.NotReady, c.at.Name)
@@ -189,7 +189,7 @@ func (p *planner) reportNodes() {
 		switch {
 		case n.drained():
 			p.plan.Drained = append(p.plan.Drained, n.Name)
-		case n.leaving && n.InCustody():
+		case n.leaving && n.inCustody():
 			p.plan.DrainingNodes = append(p.plan.DrainingNodes, n.Name)
 		case n.free():
 			p.plan.Free++

@@ -7,14 +7,14 @@ package claims
 func (p *planner) release() {
 	for _, c := range p.claims {
 		switch {
-		case c.state == Released:
+		case c.state == stateReleased:
 			p.finish(c)
 		case !c.waits():
 		case c.at == nil && c.unseen() && !c.PortalMachineDeleted:
 			p.add(LetGo, c, nil)
 		case c.at == nil || c.passedPreDrain():
 			p.detach(c)
-		case c.state == Held:
+		case c.state == stateHeld:
 			p.releaseHeld(c)
 		default:
 			p.releaseDrained(c)
@@ -26,9 +26,9 @@ func (p *planner) release() {
 func (p *planner) releaseDrained(c *claim) {
 	goes := len(c.at.live) == 0 && c.at.leaving
 	switch {
-	case c.state == Draining && (goes || p.unsettling()):
+	case c.state == stateDraining && (goes || p.unsettling()):
 		return
-	case c.state == Drained && len(c.at.live) == 0 && (goes || p.unsettling()) && !c.at.drained():
+	case c.state == stateDrained && len(c.at.live) == 0 && (goes || p.unsettling()) && !c.at.drained():
 		p.add(MarkDrained, c, c.at)
 	}
 	p.detach(c)
@@ -48,7 +48,7 @@ func (p *planner) releaseHeld(c *claim) {
 
 // first reports whether the claim is the first of those that are being deleted on its node. Only one can be drained.
 func (p *planner) first(c *claim) bool {
-	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == Held
+	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == stateHeld
 }
 
 // unsettling reports whether the portal is changing which nodes exist, or what it changed is not seen yet.
@@ -73,7 +73,7 @@ func (p *planner) finish(c *claim) {
 		// core has yet to copy the providerID; even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
 		p.add(ForgetNode, c, nil)
-	case left != nil && !left.InCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
+	case left != nil && !left.inCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
 		p.add(Uncordon, c, &place{Node: *left})
 	case c.PreDrain || c.PreTerminate:
 		p.add(LetGo, c, nil)

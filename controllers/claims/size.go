@@ -110,8 +110,8 @@ func (p *planner) removableNow() (count int, waited bool) {
 func (p *planner) returning() bool {
 	for _, c := range p.claims {
 		left := p.named(c.ClaimNode)
-		released := c.state == Released && c.waits() || p.has(Detach, c) && !p.has(MarkDrained, c)
-		if released && !c.PreDrain && left != nil && !left.InCustody() {
+		released := c.state == stateReleased && c.waits() || p.has(Detach, c) && !p.has(MarkDrained, c)
+		if released && !c.PreDrain && left != nil && !left.inCustody() {
 			return true
 		}
 	}

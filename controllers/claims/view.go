@@ -112,24 +112,23 @@ type Node struct {
 	ScaleDownSetByUser bool
 }
 
-// InCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.
-func (n Node) InCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
+// inCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.
+func (n Node) inCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
 
 // drained reports whether the Node was drained and still is.
 func (n Node) drained() bool { return !n.Drained.IsZero() && n.Cordoned }
 
-// State of a claim.
-type State int
+// state of a claim. The states are explained in doc.go.
+type state int
 
-// The states of doc.go.
 const (
-	Unbound State = iota
-	Bound
-	Lost
-	Held
-	Draining
-	Drained
-	Released
+	stateUnbound state = iota
+	stateBound
+	stateLost
+	stateHeld
+	stateDraining
+	stateDrained
+	stateReleased
 )
 
 // ReleasedProviderID is the providerID of a released claim. No Node carries it.
@@ -142,27 +141,27 @@ const released = "/released/"
 // IsReleased reports whether the providerID is that of a released claim.
 func IsReleased(providerID string) bool { return strings.Contains(providerID, released) }
 
-// ProviderID is the providerID that a Node gets which has none.
-func ProviderID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
+// providerID is the one that a Node gets which has none.
+func providerID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
 
 // state returns the state of a Machine, given whether the node of its claim exists. A released claim of a Machine that is not
 // being deleted counts as none: its objects were moved or restored, which drops the deletion.
-func (m Machine) state(nodeExists bool) State {
+func (m Machine) state(nodeExists bool) state {
 	switch {
 	case IsReleased(m.ClaimProviderID) && m.Deleting:
-		return Released
+		return stateReleased
 	case m.Deleting && m.Drained && !m.PreDrain:
-		return Drained
+		return stateDrained
 	case m.Deleting && m.PreDrain:
-		return Held
+		return stateHeld
 	case m.Deleting && m.PreTerminate:
-		return Draining
+		return stateDraining
 	case m.ClaimNodeUID == "" || IsReleased(m.ClaimProviderID):
-		return Unbound
+		return stateUnbound
 	case !nodeExists:
-		return Lost
+		return stateLost
 	}
-	return Bound
+	return stateBound
 }
 
 // waits reports whether core waits for the provider with the deletion of the Machine. Without hooks it was let go: core is
