@@ -67,7 +67,7 @@ func (p *planner) choose(c *claim) (best *place) {
 		switch {
 		case n.LastSet == "":
 			score++
-		case p.ownerOf(n.LastSet) == c.Owner:
+		case p.owners[n.LastSet] == c.Owner:
 			score += 2
 		}
 		if score > most {
@@ -75,15 +75,6 @@ func (p *planner) choose(c *claim) (best *place) {
 		}
 	}
 	return best
-}
-
-func (p *planner) ownerOf(set string) string {
-	for _, m := range p.Machines {
-		if m.Set == set {
-			return m.Owner
-		}
-	}
-	return ""
 }
 
 // separate gives another node to a Machine whose node is not Ready for long, if a Ready one is free; and a node of its own to the

@@ -63,7 +63,7 @@ func (p *planner) most() int {
 }
 
 // usable reports whether a Machine can live on the node: its machine exists.
-func (p *planner) usable(n *place) bool { return n.Ready || len(n.live) > 0 || !p.Uncertain }
+func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.Uncertain }
 
 // needed is how many nodes the live Machines need. Two that share a node, because one takes it over from the other, need one.
 func (p *planner) needed() (n int) {
@@ -95,7 +95,7 @@ func (p *planner) restore() {
 			continue
 		}
 		if node := p.named(c.ClaimNode); node != nil && node.Cordoned {
-			p.add(Uncordon, c, &place{Node: *node})
+			p.add(Uncordon, c, node)
 		}
 		p.addHooks(c)
 	}
@@ -116,8 +116,8 @@ func (p *planner) sendHeld() {
 		holder := n.holder()
 		c := p.heldElsewhere(holder == nil)
 		switch {
-		case len(n.live) == 0 && c != nil:
-			if c.at.TaintedByAutoscaler && c.shared() {
+		case !n.inUse() && c != nil:
+			if c.at.TaintedByAutoscaler && c.at.inUse() {
 				p.add(Uncordon, c, c.at) // it stays, with the other Machine
 			}
 			p.name(n)
@@ -135,32 +135,29 @@ func (p *planner) sendHeld() {
 
 // drainHeld lets core drain the node, for the one Machine that is being deleted and holds it.
 func (p *planner) drainHeld(n *place) {
+	if n.inUse() || n.drainedByCore() {
+		return
+	}
 	for _, c := range n.departing {
-		if c.state != stateHeld || len(n.live) > 0 || c.passedPreDrain() || n.drainedByCore() || p.draining(n) {
-			continue
-		}
 		switch {
+		case c.state != stateHeld || c.passedPreDrain():
 		case c.NodeRef == n.Name:
 			p.add(StartDrain, c, n)
+			return
 		case c.NodeRef != "" && c.ProviderID == c.ClaimProviderID:
 			p.add(PointAtNode, c, n)
 		}
 	}
 }
 
-// draining reports whether the plan starts a drain of the node.
-func (p *planner) draining(n *place) bool {
-	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == StartDrain && m.Node.UID == n.UID })
-}
-
 // heldElsewhere returns a held Machine whose node does not go next, the youngest first. Its node may be shared if the Machine can
 // leave it at once.
 func (p *planner) heldElsewhere(atOnce bool) *claim {
 	for _, c := range slices.Backward(p.claims) {
-		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.shared() {
+		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.at.inUse() {
 			continue
 		}
-		if atOnce || !c.shared() && len(c.at.departing) == 1 {
+		if atOnce || !c.at.inUse() && len(c.at.departing) == 1 {
 			return c
 		}
 	}

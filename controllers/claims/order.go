@@ -106,7 +106,7 @@ func (p *planner) removalOrder() []*place {
 // cost ranks how much is lost if the node is the next to go.
 func (n *place) cost() int {
 	switch {
-	case len(n.live) > 0:
+	case n.inUse():
 		return 5
 	case n.drained(), !n.Ready && n.free():
 		return 0

@@ -24,7 +24,8 @@ type Plan struct {
 	// other Node.
 	Certain bool
 
-	// Counted is how many workers the portal appears to run. If it differs from the size for long, somebody else has scaled.
+	// Counted is how many workers the portal appears to run: the size, unless more Nodes are Ready or fewer exist. If it differs from
+	// the size for long, somebody else has scaled.
 	Counted int
 
 	// Before are the nodes that are known to exist, to compare a scale with.
@@ -110,7 +111,7 @@ func (k MoveKind) OfNode() bool { return k >= NameNode }
 // Decide returns what is to be done.
 func Decide(v View) Plan {
 	p := read(v)
-	p.count()
+	p.plan.Counted = min(max(p.Size, p.ready()), max(len(p.places), p.ready()))
 	p.plan.Before = Sight(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.Uncertain || p.existedBefore(n) }))
 	if p.observe() {
 		return p.plan // decided again with what was learned

@@ -46,17 +46,8 @@ func (n *place) drainedByCore() bool {
 	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == stateDraining || c.state == stateDrained })
 }
 
-// shared reports whether another Machine, one that stays, is on the claim's node too.
-func (c *claim) shared() bool {
-	if c.at == nil {
-		return false
-	}
-	others := len(c.at.live)
-	if !c.Deleting {
-		others--
-	}
-	return others > 0
-}
+// inUse reports whether a Machine that stays is on the node.
+func (n *place) inUse() bool { return len(n.live) > 0 }
 
 // planner is a decision in the making: the view, read and sorted, and the plan so far.
 type planner struct {
@@ -71,12 +62,14 @@ type planner struct {
 	surplus int
 	// settled reports that the portal is at rest and that what it did last is seen: nodes may be drained.
 	settled bool
-	plan    Plan
+	// owners of the Machines, by MachineSet.
+	owners map[string]string
+	plan   Plan
 }
 
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
-	p := &planner{View: v}
+	p := &planner{View: v, owners: map[string]string{}}
 	if v.AskAgain && v.Operation == AddingNodes && v.Desired < v.Target {
 		p.Operation = Idle // whether the portal adds nodes that are not wanted any more makes no difference
 	}
@@ -87,6 +80,7 @@ func read(v View) *planner {
 		p.places = append(p.places, at[n.UID])
 	}
 	for _, m := range v.Machines {
+		p.owners[m.Set] = m.Owner
 		c := &claim{Machine: m, at: at[m.ClaimNodeUID]}
 		if IsReleased(m.ClaimProviderID) {
 			c.at = nil
@@ -172,10 +166,10 @@ func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
 }
 
 // named returns the Node of that name, whether its machine appears to be gone or not.
-func (v View) named(name string) *Node {
-	for i := range v.Nodes {
-		if v.Nodes[i].Name == name {
-			return &v.Nodes[i]
+func (p *planner) named(name string) *place {
+	for _, n := range p.Nodes {
+		if n.Name == name {
+			return &place{Node: n}
 		}
 	}
 	return nil

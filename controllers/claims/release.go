@@ -24,11 +24,11 @@ func (p *planner) release() {
 
 // releaseDrained releases a Machine whose node core drains, or has drained. While it is open whether the node goes, a drain goes on.
 func (p *planner) releaseDrained(c *claim) {
-	goes := len(c.at.live) == 0 && c.at.leaving
+	goes := !c.at.inUse() && c.at.leaving
 	switch {
 	case c.state == stateDraining && (goes || p.unsettling()):
 		return
-	case c.state == stateDrained && len(c.at.live) == 0 && (goes || p.unsettling()) && !c.at.drained():
+	case c.state == stateDrained && !c.at.inUse() && (goes || p.unsettling()) && !c.at.drained():
 		p.add(MarkDrained, c, c.at)
 	}
 	p.detach(c)
@@ -37,10 +37,10 @@ func (p *planner) releaseDrained(c *claim) {
 // releaseHeld releases a held Machine, unless it goes on with a node or it is still open whether it does.
 func (p *planner) releaseHeld(c *claim) {
 	switch {
-	case p.has(Swap, c), c.at.awaited && !c.shared():
+	case p.has(Swap, c), c.at.awaited && !c.at.inUse():
 		// it is on its way to a node that goes next
-	case c.at.leaving && len(c.at.live) == 0 && p.first(c):
-	case p.surplus > 0 && !p.settled && !c.shared():
+	case c.at.leaving && !c.at.inUse() && p.first(c):
+	case p.surplus > 0 && !p.settled && !c.at.inUse():
 	default:
 		p.detach(c)
 	}
@@ -58,7 +58,7 @@ func (p *planner) unsettling() bool {
 
 // detach releases a claim. A node whose Machine a MachineHealthCheck replaced remembers that.
 func (p *planner) detach(c *claim) {
-	if c.Unhealthy && c.at != nil && len(c.at.live) == 0 && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
+	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
 		p.add(MarkRemediated, c, c.at)
 	}
 	p.add(Detach, c, c.at)
@@ -74,7 +74,7 @@ func (p *planner) finish(c *claim) {
 	case c.NodeRef != "":
 		p.add(ForgetNode, c, nil)
 	case left != nil && !left.inCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
-		p.add(Uncordon, c, &place{Node: *left})
+		p.add(Uncordon, c, left)
 	case c.PreDrain || c.PreTerminate:
 		p.add(LetGo, c, nil)
 	}

@@ -14,7 +14,7 @@ const joinTime = time.Minute
 // drained, and never below what is desired.
 func (p *planner) decideSize() {
 	p.plan.Reached = p.Lost && p.reached()
-	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && p.right()
+	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && len(p.Nodes) == p.Desired && p.ready() == p.Desired
 	if p.plan.Reached || p.plan.Certain || p.Operation != Idle && !p.AskAgain {
 		return
 	}
@@ -30,14 +30,6 @@ func (p *planner) decideSize() {
 	case p.Desired < size && !p.tooMany(), p.Uncertain:
 		p.decideDown(size)
 	}
-}
-
-// right reports whether as many workers as are desired are Ready, and there is no other Node.
-func (p *planner) right() bool { return len(p.Nodes) == p.Desired && p.ready() == p.Desired }
-
-// count counts the workers that the portal appears to run: the size, unless more Nodes are Ready or fewer exist.
-func (p *planner) count() {
-	p.plan.Counted = min(max(p.Size, p.ready()), max(len(p.places), p.ready()))
 }
 
 func (p *planner) ask(size int) { p.plan.Scale, p.plan.Size = true, size }
