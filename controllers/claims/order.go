@@ -62,15 +62,14 @@ func (l Learned) learn(before []Sighting, now []Node) Learned {
 		return l
 	}
 	newest, oldest := slices.Min(gone) >= slices.Max(kept), slices.Max(gone) <= slices.Min(kept)
-	var order Order
+	order := Newest
+	if oldest {
+		order = Oldest
+	}
 	switch {
 	case newest && oldest, l.Order == Random:
 		return l
-	case newest && l.Order != Oldest:
-		order = Newest
-	case oldest && l.Order != Newest:
-		order = Oldest
-	default:
+	case !newest && !oldest, l.Order != "" && l.Order != order:
 		return Learned{Order: Random}
 	}
 	return Learned{Order: order, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
