@@ -14,7 +14,7 @@ const joinTime = time.Minute
 // drained, and never below what is desired.
 func (p *planner) decideSize() {
 	p.plan.Reached = p.Lost && p.reached()
-	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && len(p.Nodes) == p.Desired && p.ready() == p.Desired
+	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && p.right()
 	if p.plan.Reached || p.plan.Certain || p.Operation != Idle && !p.AskAgain {
 		return
 	}
@@ -31,6 +31,9 @@ func (p *planner) decideSize() {
 		p.decideDown(size)
 	}
 }
+
+// right reports whether as many workers as are desired are Ready, and there is no other Node.
+func (p *planner) right() bool { return len(p.Nodes) == p.Desired && p.ready() == p.Desired }
 
 func (p *planner) ask(size int) { p.plan.Scale, p.plan.Size = true, size }
 

@@ -53,20 +53,17 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	objects, err := o.objects(ctx)
+	all, err := o.inFlight(ctx)
 	if err != nil {
 		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
 		return
 	}
 	running, unknown, oldest := map[operation.Type]int{}, map[operation.Type]int{}, map[operation.Type]time.Time{}
-	for _, obj := range objects {
-		op, err := operation.Load(obj)
+	for _, op := range all {
 		switch {
-		case err != nil || !op.InFlight(): // one that cannot be read shows in a condition
 		case op.Lost() && !op.Type.Repeatable():
 			unknown[op.Type]++
-		case op.Lost() || op.JobID == "":
-		default:
+		case op.JobID != "" && !op.Lost():
 			running[op.Type]++
 			if first, found := oldest[op.Type]; !found || op.Time.Time.Before(first) {
 				oldest[op.Type] = op.Time.Time
@@ -82,11 +79,16 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// objects are those that may have an operation.
-func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
+// inFlight returns the operations in flight. One that cannot be read shows in a condition of its object.
+func (o *Operations) inFlight(ctx context.Context) (all []*operation.Operation, err error) {
 	var options []client.ListOption
 	if o.WatchFilterValue != "" {
 		options = append(options, client.MatchingLabels{clusterv1.WatchLabel: o.WatchFilterValue})
+	}
+	add := func(obj client.Object) {
+		if op, err := operation.Load(obj); err == nil && op.InFlight() {
+			all = append(all, op)
+		}
 	}
 	clusters, controlPlanes := &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}
 	for _, list := range []client.ObjectList{clusters, controlPlanes} {
@@ -94,12 +96,11 @@ func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
 			return nil, err
 		}
 	}
-	var objects []client.Object
 	for i := range clusters.Items {
-		objects = append(objects, &clusters.Items[i])
+		add(&clusters.Items[i])
 	}
 	for i := range controlPlanes.Items {
-		objects = append(objects, &controlPlanes.Items[i])
+		add(&controlPlanes.Items[i])
 	}
-	return objects, nil
+	return all, nil
 }

@@ -78,7 +78,6 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 		return cloud.Job{}, false, m.lookLater(op, o)
 	case job.Done():
 		took := time.Since(op.Time.Time)
-		m.Memory.Backoff.Forget(m.looks())
 		m.Portal.Governor().JobFinished(string(op.Type), op.JobID, took)
 		if m.Observe != nil {
 			m.Observe(op.Type, job.Failed(), took)

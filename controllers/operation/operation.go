@@ -37,16 +37,11 @@ type Result string
 
 // The results.
 const (
-	// Succeeded: the portal's job succeeded, or the end state was seen.
-	Succeeded Result = "Succeeded"
-	// Failed: the portal's job failed, or no effect of it was seen.
-	Failed Result = "Failed"
-	// Refused: the portal refused the request for what it asks for.
-	Refused Result = "Refused"
-	// RefusedEmpty: the portal refused a cluster without workers.
-	RefusedEmpty Result = "RefusedEmpty"
-	// Abandoned: a person ended it.
-	Abandoned Result = "Abandoned"
+	Succeeded    Result = "Succeeded"    // the portal's job succeeded, or the end state was seen
+	Failed       Result = "Failed"       // the portal's job failed, or no effect of it was seen
+	Refused      Result = "Refused"      // the portal refused the request for what it asks for
+	RefusedEmpty Result = "RefusedEmpty" // the portal refused a cluster without workers
+	Abandoned    Result = "Abandoned"    // a person ended it
 )
 
 // Operation is the last request for an object that changes something at the portal: in flight while it has no Result.

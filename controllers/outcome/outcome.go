@@ -19,19 +19,14 @@ import (
 // Kind of an Outcome.
 type Kind int
 
+// The kinds.
 const (
-	// Done: what the step wants is so.
-	Done Kind = iota
-	// Wait: the step is under way; it is looked at again after a time, or when something watched changes.
-	Wait
-	// Stalled: only a person or a change of the spec gets the step further. It is tried again slowly, if at all.
-	Stalled
-	// Retry: nothing can be said now (no ticket yet, stale cache). Conditions stay as they are.
-	Retry
-	// Blocked: another step has to get further first; conditions say Unknown.
-	Blocked
-	// Failed: something unexpected, to be logged.
-	Failed
+	Done    Kind = iota // what the step wants is so
+	Wait                // the step is under way; it is looked at again after a time, or when something watched changes
+	Stalled             // only a person or a change of the spec gets the step further. It is tried again slowly, if at all
+	Retry               // nothing can be said now (no ticket yet, stale cache). Conditions stay as they are
+	Blocked             // another step has to get further first; conditions say Unknown
+	Failed              // something unexpected, to be logged
 )
 
 // PollPriority is the queue priority of everything that is looked at again by time: below the -100 of the initial list,
