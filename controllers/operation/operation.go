@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -167,7 +168,10 @@ func Load(obj client.Object) (*Operation, error) {
 // not be moved to another management cluster.
 func Put(obj client.Object, op *Operation) {
 	put(obj, infrav1.OperationAnnotation, op)
-	setAnnotation(obj, clusterctlv1.BlockMoveAnnotation, "true", op.InFlight() && op.JobID == "" && op.Unknown == "")
+	delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation)
+	if op.InFlight() && op.JobID == "" && op.Unknown == "" {
+		annotations.AddAnnotations(obj, map[string]string{clusterctlv1.BlockMoveAnnotation: "true"})
+	}
 }
 
 // NamedBy reports whether a person has named the operation in the annotation: to allow one retry, or to abandon it.
@@ -189,25 +193,12 @@ func load[T any](obj client.Object, annotation string) (*T, error) {
 
 func put[T any](obj client.Object, annotation string, value *T) {
 	if value == nil {
-		setAnnotation(obj, annotation, "", false)
+		delete(obj.GetAnnotations(), annotation)
 		return
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // plain structs of strings and numbers
 	}
-	setAnnotation(obj, annotation, string(text), true)
-}
-
-func setAnnotation(obj client.Object, key, value string, present bool) {
-	annotations := obj.GetAnnotations()
-	if !present {
-		delete(annotations, key)
-		return
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
-	obj.SetAnnotations(annotations)
+	annotations.AddAnnotations(obj, map[string]string{annotation: string(text)})
 }

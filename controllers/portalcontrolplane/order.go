@@ -5,6 +5,7 @@ package portalcontrolplane
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -56,15 +57,13 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	now := s.expected()
-	switch {
-	case before == now:
-	case now == claims.Random:
-		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on the order counts as random, "+
-			"and the portal is asked for fewer workers only when all drains have ended. Set spec.removalOrder if that is wrong", before)
-	default:
-		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on it is expected to remove "+
-			"them in the order %s", before, now)
+	if now := s.expected(); now != before {
+		then := fmt.Sprintf("it is expected to remove them in the order %s", now)
+		if now == claims.Random {
+			then = "the order counts as random, and the portal is asked for fewer workers only when all drains have ended. " +
+				"Set spec.removalOrder if that is wrong"
+		}
+		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on %s", before, then)
 	}
 	return nil
 }
