@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -17,9 +16,9 @@ func (p *planner) bind() {
 	var waiting []*claim
 	for _, c := range p.claims {
 		switch {
-		case c.Deleting, c.TemplateMismatch && c.state == Unbound:
+		case c.Deleting, c.mismatched():
 			// core deletes it, now or when the template is reverted
-		case c.state == Bound:
+		case c.state == stateBound:
 			p.mend(c)
 		default:
 			waiting = append(waiting, c)
@@ -33,7 +32,7 @@ func (p *planner) bind() {
 			continue
 		}
 		without = append(without, c)
-		if c.state == Lost {
+		if c.state == stateLost {
 			p.plan.Lost = append(p.plan.Lost, c.ClaimNode)
 		}
 	}
@@ -58,17 +57,17 @@ func (p *planner) choose(c *claim) (best *place) {
 	}
 	most := 0
 	for _, n := range p.places {
-		if !n.free() || n.leaving || n.InCustody() || n.awaited {
+		if !n.free() || n.leaving || n.inCustody() || n.awaited {
 			continue
 		}
 		if !n.Ready && (p.Operation != Idle || p.Uncertain || p.Now.Sub(n.Created) < settleTime) {
 			continue // on its way, or the Node object of a machine that is gone
 		}
-		score := cmp.Or(4*rank(n.Ready), 0) + 1
+		score := 1 + 4*rank(n.Ready)
 		switch {
 		case n.LastSet == "":
 			score++
-		case p.ownerOf(n.LastSet) == c.Owner:
+		case p.owners[n.LastSet] == c.Owner:
 			score += 2
 		}
 		if score > most {
@@ -78,26 +77,17 @@ func (p *planner) choose(c *claim) (best *place) {
 	return best
 }
 
-func (p *planner) ownerOf(set string) string {
-	for _, m := range p.Machines {
-		if m.Set == set {
-			return m.Owner
-		}
-	}
-	return ""
-}
-
 // separate gives another node to a Machine whose node is not Ready for long, if a Ready one is free; and a node of its own to the
 // younger of two Machines that share a node, unless one takes it over from the other. A swap ends so if the Machine that it was
 // for is kept after all.
 func (p *planner) separate() {
-	if p.Operation == RemovingNodes || p.Operation == ReplacingNodes {
+	if p.takesNodes() {
 		return
 	}
 	for _, n := range p.places {
 		for i, c := range n.live {
 			lost := !n.Ready && p.long(n.Node)
-			if c.state != Bound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || p.has(Bind, c) {
+			if c.state != stateBound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || p.has(Bind, c) {
 				continue
 			}
 			if other := p.choose(c); other != nil && (other.Ready || !lost) {
@@ -120,18 +110,10 @@ func (p *planner) awaitReady() {
 // Machines of the same MachineDeployment. The outdated one is annotated to be deleted first and the new one is bound to its node.
 // The MachineDeployment then sees one Machine too many and deletes the annotated one, which is held and released.
 func (p *planner) takeOver(without []*claim) {
-	if !p.Takeovers || p.Operation == RemovingNodes || p.Operation == ReplacingNodes {
+	if !p.Takeovers || p.takesNodes() {
 		return
 	}
-	beyond := -p.Desired
-	for _, c := range p.claims {
-		if !c.Deleting && !(c.TemplateMismatch && c.state == Unbound) {
-			beyond++
-		}
-	}
-	for _, n := range p.places {
-		beyond -= max(0, len(n.live)-1)
-	}
+	beyond := p.needed() - p.Desired
 	for _, c := range without {
 		old := p.outdatedOf(c.Owner)
 		if beyond <= 0 || c.Outdated || old == nil {
@@ -150,7 +132,7 @@ func (p *planner) takeOver(without []*claim) {
 // outdatedOf returns an outdated Machine whose node can be taken over: one that is to be deleted first, else the oldest.
 func (p *planner) outdatedOf(owner string) (found *claim) {
 	for _, c := range p.claims {
-		if c.state != Bound || !c.Outdated || c.Owner != owner || len(c.at.live) > 1 || c.at.taken || c.at.awaited || !c.at.Ready {
+		if c.state != stateBound || !c.Outdated || c.Owner != owner || len(c.at.live) > 1 || c.at.taken || c.at.awaited || !c.at.Ready {
 			continue
 		}
 		if found == nil || c.DeleteFirst && !found.DeleteFirst {
@@ -190,7 +172,7 @@ func (p *planner) bindTo(c *claim, n *place) {
 
 func (p *planner) name(n *place) {
 	if n.ProviderID == "" {
-		n.ProviderID = ProviderID(p.ClusterID, n.Name)
+		n.ProviderID = providerID(p.ClusterID, n.Name)
 		p.add(NameNode, nil, n)
 	}
 }

@@ -63,12 +63,12 @@ func (p *planner) most() int {
 }
 
 // usable reports whether a Machine can live on the node: its machine exists.
-func (p *planner) usable(n *place) bool { return n.Ready || len(n.live) > 0 || !p.Uncertain }
+func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.Uncertain }
 
 // needed is how many nodes the live Machines need. Two that share a node, because one takes it over from the other, need one.
 func (p *planner) needed() (n int) {
 	for _, c := range p.claims {
-		if !c.Deleting && (c.at != nil || !c.TemplateMismatch) {
+		if !c.Deleting && !c.mismatched() {
 			n++
 		}
 	}
@@ -95,7 +95,7 @@ func (p *planner) restore() {
 			continue
 		}
 		if node := p.named(c.ClaimNode); node != nil && node.Cordoned {
-			p.add(Uncordon, c, &place{Node: *node})
+			p.add(Uncordon, c, node)
 		}
 		p.addHooks(c)
 	}
@@ -109,15 +109,15 @@ func (p *planner) sendHeld() {
 		return
 	}
 	for _, n := range p.leaving {
-		if n.InCustody() || len(n.departing) > 0 {
+		if n.inCustody() || len(n.departing) > 0 {
 			p.drainHeld(n)
 			continue
 		}
 		holder := n.holder()
 		c := p.heldElsewhere(holder == nil)
 		switch {
-		case len(n.live) == 0 && c != nil:
-			if c.at.TaintedByAutoscaler && c.shared() {
+		case !n.inUse() && c != nil:
+			if c.at.TaintedByAutoscaler && c.at.inUse() {
 				p.add(Uncordon, c, c.at) // it stays, with the other Machine
 			}
 			p.name(n)
@@ -135,32 +135,29 @@ func (p *planner) sendHeld() {
 
 // drainHeld lets core drain the node, for the one Machine that is being deleted and holds it.
 func (p *planner) drainHeld(n *place) {
+	if n.inUse() || n.drainedByCore() {
+		return
+	}
 	for _, c := range n.departing {
-		if c.state != Held || len(n.live) > 0 || c.passedPreDrain() || n.drainedByCore() || p.draining(n) {
-			continue
-		}
 		switch {
+		case c.state != stateHeld || c.passedPreDrain():
 		case c.NodeRef == n.Name:
 			p.add(StartDrain, c, n)
+			return
 		case c.NodeRef != "" && c.ProviderID == c.ClaimProviderID:
 			p.add(PointAtNode, c, n)
 		}
 	}
 }
 
-// draining reports whether the plan starts a drain of the node.
-func (p *planner) draining(n *place) bool {
-	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == StartDrain && m.Node.UID == n.UID })
-}
-
 // heldElsewhere returns a held Machine whose node does not go next, the youngest first. Its node may be shared if the Machine can
 // leave it at once.
 func (p *planner) heldElsewhere(atOnce bool) *claim {
 	for _, c := range slices.Backward(p.claims) {
-		if c.state != Held || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.shared() {
+		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.at.inUse() {
 			continue
 		}
-		if atOnce || !c.shared() && len(c.at.departing) == 1 {
+		if atOnce || !c.at.inUse() && len(c.at.departing) == 1 {
 			return c
 		}
 	}
@@ -172,7 +169,7 @@ func (p *planner) heldElsewhere(atOnce bool) *claim {
 func (p *planner) vacate(n *place, holder *claim) {
 	for _, custody := range []bool{false, true} {
 		for _, other := range p.places {
-			if other.leaving || !other.free() || other.InCustody() != custody || !p.usable(other) {
+			if other.leaving || !other.free() || other.inCustody() != custody || !p.usable(other) {
 				continue
 			}
 			if custody {
@@ -192,7 +189,7 @@ func (p *planner) keepSurvivors() {
 		return
 	}
 	for _, n := range p.places {
-		if n.InCustody() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.shown(n) {
+		if n.inCustody() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.shown(n) {
 			p.add(Uncordon, nil, n)
 			n.taken = true // in this pass; the next one may bind a Machine to it
 		}
@@ -232,18 +229,12 @@ const leftOverTime = 5 * time.Minute
 // its Machine, and the Machine of a drained node is gone already. A Node that may be of a running machine is never deleted: it
 // must be drained, not Ready for a while, and as many Nodes as are not Ready must be more than the portal runs.
 func (p *planner) deleteLeftOver() {
-	if p.Operation != Idle || p.Size < 0 || p.Uncertain {
+	if p.Operation != Idle || p.Size < 0 || p.Uncertain || p.ready() < p.Size {
 		return
 	}
-	if p.ready() < p.Size {
-		return
-	}
-	for i, n := range p.Nodes {
-		if n.Ready || n.Drained.IsZero() || p.claimed(n) {
-			continue
-		}
-		if p.long(n) {
-			p.add(DeleteNode, nil, &place{Node: p.Nodes[i]})
+	for _, n := range p.Nodes {
+		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.long(n) {
+			p.add(DeleteNode, nil, &place{Node: n})
 		}
 	}
 }

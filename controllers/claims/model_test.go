@@ -251,7 +251,7 @@ func (w *world) begin() *pass {
 	// Which of the nodes that are not Ready are gone cannot be seen while the size is uncertain.
 	unclear := view.Uncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
 	for _, move := range plan.Moves {
-		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.InCustody()
+		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.inCustody()
 		if starts && len(w.running()) <= view.Desired && !unclear {
 			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}

@@ -4,6 +4,7 @@ package claims
 
 import (
 	"cmp"
+	"math/big"
 	"slices"
 	"strings"
 )
@@ -60,29 +61,27 @@ func (l Learned) learn(before []Sighting, now []Node) Learned {
 	if len(gone) == 0 || len(kept) == 0 {
 		return l
 	}
-	newest := slices.Min(gone) >= slices.Max(kept)
-	oldest := slices.Max(gone) <= slices.Min(kept)
+	newest, oldest := slices.Min(gone) >= slices.Max(kept), slices.Max(gone) <= slices.Min(kept)
+	order := Newest
+	if oldest {
+		order = Oldest
+	}
 	switch {
 	case newest && oldest, l.Order == Random:
 		return l
-	case newest && l.Order != Oldest:
-		return Learned{Order: Newest, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
-	case oldest && l.Order != Newest:
-		return Learned{Order: Oldest, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
+	case !newest && !oldest, l.Order != "" && l.Order != order:
+		return Learned{Order: Random}
 	}
-	return Learned{Order: Random}
+	return Learned{Order: order, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
 }
 
-// choices is in how many ways k of n nodes can be removed, up to enoughOdds.
+// choices returns in how many ways k of n nodes can be removed, up to enoughOdds.
 func choices(n, k int) int {
-	c := 1
-	for i := range min(k, n-k) {
-		c = c * (n - i) / (i + 1)
-		if c >= enoughOdds {
-			return enoughOdds
-		}
+	ways := new(big.Int).Binomial(int64(n), int64(k))
+	if ways.Cmp(big.NewInt(enoughOdds)) > 0 {
+		return enoughOdds
 	}
-	return c
+	return int(ways.Int64())
 }
 
 // removalOrder sorts the nodes in the order in which the portal is expected to remove them. Where it has no choice to predict,
@@ -106,11 +105,11 @@ func (p *planner) removalOrder() []*place {
 // cost ranks how much is lost if the node is the next to go.
 func (n *place) cost() int {
 	switch {
-	case len(n.live) > 0:
+	case n.inUse():
 		return 5
 	case n.drained(), !n.Ready && n.free():
 		return 0
-	case n.InCustody():
+	case n.inCustody():
 		return 1
 	case n.drainedByCore():
 		return 2

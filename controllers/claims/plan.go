@@ -24,7 +24,8 @@ type Plan struct {
 	// other Node.
 	Certain bool
 
-	// Counted is how many workers the portal appears to run. If it differs from the size for long, somebody else has scaled.
+	// Counted is how many workers the portal appears to run: the size, unless more Nodes are Ready or fewer exist. If it differs from
+	// the size for long, somebody else has scaled.
 	Counted int
 
 	// Before are the nodes that are known to exist, to compare a scale with.
@@ -61,47 +62,30 @@ type MoveKind int
 
 // The moves of Machines.
 const (
-	// AddHooks puts both deletion hooks on the Machine.
-	AddHooks MoveKind = iota
-	// Bind writes the Node's identity into the PortalMachine of a Machine that is not being deleted.
-	Bind
-	// Swap is Bind for a Machine that is held: it takes a node that is expected to go.
-	Swap
-	// PointAtNode makes the Machine's nodeRef name the Node that its claim is on.
-	PointAtNode
-	// StartDrain removes the pre-drain hook: core drains the Node.
-	StartDrain
-	// Detach gives the PortalMachine a providerID that no Node has.
-	Detach
-	// ForgetNode removes the Machine's nodeRef.
-	ForgetNode
-	// LetGo removes both hooks: core finishes the deletion.
-	LetGo
-	// DeleteFirst makes the MachineDeployment delete this Machine first.
-	DeleteFirst
-	// Shield keeps MachineHealthChecks from remediating the Machine. Unshield ends that.
-	Shield
-	Unshield
+	AddHooks    MoveKind = iota // put both deletion hooks on the Machine
+	Bind                        // write the Node's identity into the PortalMachine of a Machine that is not being deleted
+	Swap                        // Bind for a Machine that is held: it takes a node that is expected to go
+	PointAtNode                 // make the Machine's nodeRef name the Node that its claim is on
+	StartDrain                  // remove the pre-drain hook: core drains the Node
+	Detach                      // give the PortalMachine a providerID that no Node has
+	ForgetNode                  // remove the Machine's nodeRef
+	LetGo                       // remove both hooks: core finishes the deletion
+	DeleteFirst                 // make the MachineDeployment delete this Machine first
+	Shield                      // keep MachineHealthChecks from remediating the Machine
+	Unshield                    // end that
 )
 
 // The moves of Nodes.
 const (
-	// NameNode gives the Node, which has no providerID, one.
-	NameNode MoveKind = iota + 100
-	// DrainNode is one step of a drain by the provider: cordon the Node, evict a few Pods, or record that none is left.
-	DrainNode
-	// MarkDrained records that core has drained the Node, which stays cordoned.
-	MarkDrained
-	// Uncordon makes the Node schedulable again and removes the records of a drain.
-	Uncordon
-	// DeleteNode deletes the Node object of a drained machine that the portal has removed.
-	DeleteNode
-	// MarkRemediated records that a MachineHealthCheck replaced the Node's Machine. ForgetRemediated removes the record.
-	MarkRemediated
-	ForgetRemediated
-	// Freeze keeps the cluster autoscaler from choosing the Node for removal. Unfreeze ends that.
-	Freeze
-	Unfreeze
+	NameNode         MoveKind = iota + 100 // give the Node, which has no providerID, one
+	DrainNode                              // one step of a drain by the provider: cordon the Node, evict a few Pods, or record that none is left
+	MarkDrained                            // record that core has drained the Node, which stays cordoned
+	Uncordon                               // make the Node schedulable again and remove the records of a drain
+	DeleteNode                             // delete the Node object of a drained machine that the portal has removed
+	MarkRemediated                         // record that a MachineHealthCheck replaced the Node's Machine
+	ForgetRemediated                       // remove that record
+	Freeze                                 // keep the cluster autoscaler from choosing the Node for removal
+	Unfreeze                               // end that
 )
 
 // OfNode reports whether the move changes a Node, not a Machine or PortalMachine.
@@ -110,7 +94,7 @@ func (k MoveKind) OfNode() bool { return k >= NameNode }
 // Decide returns what is to be done.
 func Decide(v View) Plan {
 	p := read(v)
-	p.count()
+	p.plan.Counted = min(max(p.Size, p.ready()), max(len(p.places), p.ready()))
 	p.plan.Before = Sight(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.Uncertain || p.existedBefore(n) }))
 	if p.observe() {
 		return p.plan // decided again with what was learned
@@ -172,10 +156,10 @@ func (p *planner) report() {
 	for _, c := range p.claims {
 		switch {
 		case c.Deleting:
-			if c.at != nil && (c.state == Draining || p.has(StartDrain, c)) {
+			if c.at != nil && (c.state == stateDraining || p.has(StartDrain, c)) {
 				p.plan.Draining = append(p.plan.Draining, c.Name)
 			}
-		case c.TemplateMismatch && c.state == Unbound && !c.Outdated:
+		case c.mismatched() && !c.Outdated:
 			p.plan.Mismatched = append(p.plan.Mismatched, c.Name)
 		case c.at != nil && !c.at.Ready:
 			p.plan.NotReady = append(p.plan.NotReady, c.at.Name)
@@ -189,7 +173,7 @@ func (p *planner) reportNodes() {
 		switch {
 		case n.drained():
 			p.plan.Drained = append(p.plan.Drained, n.Name)
-		case n.leaving && n.InCustody():
+		case n.leaving && n.inCustody():
 			p.plan.DrainingNodes = append(p.plan.DrainingNodes, n.Name)
 		case n.free():
 			p.plan.Free++

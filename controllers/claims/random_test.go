@@ -274,7 +274,7 @@ func (w *world) waiting() string {
 	}
 	marked := 0
 	for _, n := range w.running() {
-		if n.InCustody() {
+		if n.inCustody() {
 			marked++
 		}
 	}
@@ -330,7 +330,7 @@ func (w *world) quiet() bool {
 		}
 		held[m.NodeRef] = true
 	}
-	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.InCustody() })
+	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.inCustody() })
 }
 
 // TestNothingIsAskedWithoutAChangeOfReplicas rolls out, deletes Machines and replaces them: the portal is not asked.

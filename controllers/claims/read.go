@@ -12,9 +12,12 @@ import (
 // claim is a Machine with its state and its node.
 type claim struct {
 	Machine
-	state State
+	state state
 	at    *place // nil: it has no node, or its node is gone
 }
+
+// mismatched reports whether the Machine gets no node, because its template asks for other workers than the portal cluster has.
+func (c *claim) mismatched() bool { return c.TemplateMismatch && c.state == stateUnbound }
 
 // place is a worker node with the claims on it.
 type place struct {
@@ -40,20 +43,11 @@ func (n *place) holder() *claim {
 
 // drainedByCore reports whether core drains the node, or has drained it.
 func (n *place) drainedByCore() bool {
-	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == Draining || c.state == Drained })
+	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == stateDraining || c.state == stateDrained })
 }
 
-// shared reports whether another Machine, one that stays, is on the claim's node too.
-func (c *claim) shared() bool {
-	if c.at == nil {
-		return false
-	}
-	others := len(c.at.live)
-	if !c.Deleting {
-		others--
-	}
-	return others > 0
-}
+// inUse reports whether a Machine that stays is on the node.
+func (n *place) inUse() bool { return len(n.live) > 0 }
 
 // planner is a decision in the making: the view, read and sorted, and the plan so far.
 type planner struct {
@@ -68,25 +62,25 @@ type planner struct {
 	surplus int
 	// settled reports that the portal is at rest and that what it did last is seen: nodes may be drained.
 	settled bool
-	plan    Plan
+	// owners of the Machines, by MachineSet.
+	owners map[string]string
+	plan   Plan
 }
 
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
-	p := &planner{View: v}
+	p := &planner{View: v, owners: map[string]string{}}
 	if v.AskAgain && v.Operation == AddingNodes && v.Desired < v.Target {
 		p.Operation = Idle // whether the portal adds nodes that are not wanted any more makes no difference
 	}
 	at := map[string]*place{}
-	for _, n := range p.present() {
-		place := &place{Node: n}
-		at[n.UID] = place
-		p.places = append(p.places, place)
+	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
+	for _, n := range p.plan.Present {
+		at[n.UID] = &place{Node: n}
+		p.places = append(p.places, at[n.UID])
 	}
-	slices.SortFunc(p.places, func(a, b *place) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
-	})
 	for _, m := range v.Machines {
+		p.owners[m.Set] = m.Owner
 		c := &claim{Machine: m, at: at[m.ClaimNodeUID]}
 		if IsReleased(m.ClaimProviderID) {
 			c.at = nil
@@ -101,13 +95,18 @@ func read(v View) *planner {
 		}
 		p.claims = append(p.claims, c)
 	}
-	slices.SortFunc(p.claims, func(a, b *claim) int {
-		return cmp.Or(a.Created.Compare(b.Created), strings.Compare(a.Name, b.Name))
-	})
-	for _, n := range p.places {
-		p.plan.Present = append(p.plan.Present, n.Node)
-	}
+	slices.SortFunc(p.claims, func(a, b *claim) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	return p
+}
+
+// older compares by age, ties by name.
+func older(aCreated, bCreated time.Time, aName, bName string) int {
+	return cmp.Or(aCreated.Compare(bCreated), strings.Compare(aName, bName))
+}
+
+// takesNodes reports whether the portal is removing or replacing nodes.
+func (p *planner) takesNodes() bool {
+	return p.Operation == RemovingNodes || p.Operation == ReplacingNodes
 }
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
@@ -167,10 +166,10 @@ func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
 }
 
 // named returns the Node of that name, whether its machine appears to be gone or not.
-func (v View) named(name string) *Node {
-	for i := range v.Nodes {
-		if v.Nodes[i].Name == name {
-			return &v.Nodes[i]
+func (p *planner) named(name string) *place {
+	for _, n := range p.Nodes {
+		if n.Name == name {
+			return &place{Node: n}
 		}
 	}
 	return nil

@@ -7,14 +7,14 @@ package claims
 func (p *planner) release() {
 	for _, c := range p.claims {
 		switch {
-		case c.state == Released:
+		case c.state == stateReleased:
 			p.finish(c)
 		case !c.waits():
 		case c.at == nil && c.unseen() && !c.PortalMachineDeleted:
 			p.add(LetGo, c, nil)
 		case c.at == nil || c.passedPreDrain():
 			p.detach(c)
-		case c.state == Held:
+		case c.state == stateHeld:
 			p.releaseHeld(c)
 		default:
 			p.releaseDrained(c)
@@ -24,11 +24,11 @@ func (p *planner) release() {
 
 // releaseDrained releases a Machine whose node core drains, or has drained. While it is open whether the node goes, a drain goes on.
 func (p *planner) releaseDrained(c *claim) {
-	goes := len(c.at.live) == 0 && c.at.leaving
+	goes := !c.at.inUse() && c.at.leaving
 	switch {
-	case c.state == Draining && (goes || p.unsettling()):
+	case c.state == stateDraining && (goes || p.unsettling()):
 		return
-	case c.state == Drained && len(c.at.live) == 0 && (goes || p.unsettling()) && !c.at.drained():
+	case c.state == stateDrained && !c.at.inUse() && (goes || p.unsettling()) && !c.at.drained():
 		p.add(MarkDrained, c, c.at)
 	}
 	p.detach(c)
@@ -37,10 +37,10 @@ func (p *planner) releaseDrained(c *claim) {
 // releaseHeld releases a held Machine, unless it goes on with a node or it is still open whether it does.
 func (p *planner) releaseHeld(c *claim) {
 	switch {
-	case p.has(Swap, c), c.at.awaited && !c.shared():
+	case p.has(Swap, c), c.at.awaited && !c.at.inUse():
 		// it is on its way to a node that goes next
-	case c.at.leaving && len(c.at.live) == 0 && p.first(c):
-	case p.surplus > 0 && !p.settled && !c.shared():
+	case c.at.leaving && !c.at.inUse() && p.first(c):
+	case p.surplus > 0 && !p.settled && !c.at.inUse():
 	default:
 		p.detach(c)
 	}
@@ -48,7 +48,7 @@ func (p *planner) releaseHeld(c *claim) {
 
 // first reports whether the claim is the first of those that are being deleted on its node. Only one can be drained.
 func (p *planner) first(c *claim) bool {
-	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == Held
+	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == stateHeld
 }
 
 // unsettling reports whether the portal is changing which nodes exist, or what it changed is not seen yet.
@@ -58,7 +58,7 @@ func (p *planner) unsettling() bool {
 
 // detach releases a claim. A node whose Machine a MachineHealthCheck replaced remembers that.
 func (p *planner) detach(c *claim) {
-	if c.Unhealthy && c.at != nil && len(c.at.live) == 0 && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
+	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
 		p.add(MarkRemediated, c, c.at)
 	}
 	p.add(Detach, c, c.at)
@@ -73,8 +73,8 @@ func (p *planner) finish(c *claim) {
 		// core has yet to copy the providerID; even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
 		p.add(ForgetNode, c, nil)
-	case left != nil && !left.InCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
-		p.add(Uncordon, c, &place{Node: *left})
+	case left != nil && !left.inCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
+		p.add(Uncordon, c, left)
 	case c.PreDrain || c.PreTerminate:
 		p.add(LetGo, c, nil)
 	}

@@ -2,7 +2,10 @@
 
 package claims
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // remediatedTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the Machine, not
 // on the Node, needs that time to show again.
@@ -11,15 +14,14 @@ const remediatedTime = 10 * time.Minute
 // shield keeps MachineHealthChecks away from Machines while the portal removes or replaces nodes. It lasts, for these Machines and
 // for those that were bound to a node with a fault, until the node is healthy and the portal is at rest.
 func (p *planner) shield() {
-	changing := p.Operation == RemovingNodes || p.Operation == ReplacingNodes
 	for _, c := range p.claims {
 		if c.Deleting || c.ClaimNodeUID == "" {
 			continue
 		}
 		switch {
-		case changing && !c.Shielded && !c.Unhealthy && !p.has(Shield, c):
+		case p.takesNodes() && !c.Shielded && !c.Unhealthy && !p.has(Shield, c):
 			p.add(Shield, c, nil)
-		case !changing && c.Shielded && !p.has(Bind, c) && p.healthy(c):
+		case !p.takesNodes() && c.Shielded && !p.has(Bind, c) && p.healthy(c):
 			if !c.at.Remediated.IsZero() {
 				p.add(ForgetRemediated, c, c.at)
 			}
@@ -38,3 +40,40 @@ func (p *planner) healthy(c *claim) bool {
 
 // faulty reports whether a Machine on the Node would be remediated.
 func (n Node) faulty() bool { return !n.Ready || n.Sick }
+
+// podsAgain is how often the Pods of an autoscaled cluster are looked at. They are not watched: their number has no bound.
+const podsAgain = 10 * time.Second
+
+// freeze keeps the cluster autoscaler from choosing nodes that the portal would not remove. While there are more workers than the
+// replicas ask for, all are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise those are frozen
+// that come after a node which must not go, in the order in which the portal removes them; and all if there is no order.
+func (p *planner) freeze() {
+	line := p.removalOrder()
+	from := p.frozenFrom(line)
+	for i, n := range line {
+		switch {
+		case n.ScaleDownSetByUser:
+		case i >= from && !n.Frozen:
+			p.add(Freeze, nil, n)
+		case i < from && n.Frozen:
+			p.add(Unfreeze, nil, n)
+		}
+	}
+	if p.Autoscaled && p.Order != Random {
+		p.lookAgain(podsAgain)
+	}
+}
+
+// frozenFrom returns the index of the first node in the line that the autoscaler must not choose.
+func (p *planner) frozenFrom(line []*place) int {
+	if !p.Autoscaled {
+		return len(line)
+	}
+	if p.Order == Random || p.surplus > 0 || p.takesNodes() {
+		return 0
+	}
+	if i := slices.IndexFunc(line, func(n *place) bool { return n.Pinned }); i >= 0 {
+		return i
+	}
+	return len(line)
+}

@@ -35,11 +35,6 @@ func (p *planner) decideSize() {
 // right reports whether as many workers as are desired are Ready, and there is no other Node.
 func (p *planner) right() bool { return len(p.Nodes) == p.Desired && p.ready() == p.Desired }
 
-// count counts the workers that the portal appears to run: the size, unless more Nodes are Ready or fewer exist.
-func (p *planner) count() {
-	p.plan.Counted = min(max(p.Size, p.ready()), max(len(p.places), p.ready()))
-}
-
 func (p *planner) ask(size int) { p.plan.Scale, p.plan.Size = true, size }
 
 // reached reports whether the Nodes show that a scale is done. A Node that is not Ready may be on its way, or its machine may be gone.
@@ -110,8 +105,8 @@ func (p *planner) removableNow() (count int, waited bool) {
 func (p *planner) returning() bool {
 	for _, c := range p.claims {
 		left := p.named(c.ClaimNode)
-		released := c.state == Released && c.waits() || p.has(Detach, c) && !p.has(MarkDrained, c)
-		if released && !c.PreDrain && left != nil && !left.InCustody() {
+		released := c.state == stateReleased && c.waits() || p.has(Detach, c) && !p.has(MarkDrained, c)
+		if released && !c.PreDrain && left != nil && !left.inCustody() {
 			return true
 		}
 	}

@@ -55,29 +55,20 @@ const (
 type Machine struct {
 	Name    string
 	Created time.Time
-	// Owner groups the Machines that may follow each other on a node: the MachineDeployment, else the MachineSet.
-	Owner string
-	// Set is the MachineSet. Core writes its name on the Node that the Machine holds.
-	Set string
-	// Outdated reports that the Machine is of an older revision of its MachineDeployment. A kubelet of another version alone
-	// does not make it so.
-	Outdated bool
-	// DeleteFirst reports that the Machine is annotated to be deleted first.
-	DeleteFirst bool
-	// Unhealthy reports that a MachineHealthCheck has found it so already. Shielding it now would not save it.
-	Unhealthy bool
-	// Suspect reports that a MachineHealthCheck names a condition that the Machine shows.
-	Suspect bool
-	// Shielded reports that our annotation keeps MachineHealthChecks from remediating it.
-	Shielded bool
-	// TemplateMismatch reports that its template asks for other workers than the portal cluster has.
-	TemplateMismatch bool
-	// Deleting reports that the Machine or its PortalMachine is being deleted.
-	Deleting bool
-	// PreDrain and PreTerminate report that our hooks are on the Machine.
-	PreDrain, PreTerminate bool
-	// Drained reports that core waits at the pre-terminate hook.
-	Drained bool
+	Owner   string // groups the Machines that may follow each other on a node: the MachineDeployment, else the MachineSet
+	Set     string // the MachineSet. Core writes its name on the Node that the Machine holds
+
+	Outdated         bool // of an older revision of its MachineDeployment. A kubelet of another version alone does not make it so
+	DeleteFirst      bool // annotated to be deleted first
+	Unhealthy        bool // a MachineHealthCheck has found it so already. Shielding it now would not save it
+	Suspect          bool // shows a condition that a MachineHealthCheck names
+	Shielded         bool // our annotation keeps MachineHealthChecks from remediating it
+	TemplateMismatch bool // its template asks for other workers than the portal cluster has
+	Deleting         bool // it or its PortalMachine is being deleted
+	PreDrain         bool // our pre-drain hook is on it
+	PreTerminate     bool // our pre-terminate hook is on it
+	Drained          bool // core waits at the pre-terminate hook
+
 	// ClaimProviderID, ClaimNode and ClaimNodeUID are in the spec of the PortalMachine.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
 	// PortalMachineDeleted reports that the PortalMachine is deleted, or being deleted: core copies nothing from it any more.
@@ -91,45 +82,36 @@ type Node struct {
 	Name, UID, ProviderID string
 	Created               time.Time
 	Ready, Cordoned       bool
-	// NotReadySince is when the Node was last Ready; zero if that is not known.
-	NotReadySince time.Time
-	// Sick reports that a MachineHealthCheck names a condition that the Node shows.
-	Sick bool
-	// TaintedByAutoscaler reports that the cluster autoscaler is about to remove the Node.
-	TaintedByAutoscaler bool
-	// LastSet is the MachineSet of the Machine that last held the Node.
-	LastSet string
-	// DrainStarted is when the provider began to drain the Node itself, Drained when a drain of it ended, by core or by the
-	// provider. Zero: neither.
-	DrainStarted, Drained time.Time
-	// Remediated is when a Machine that a MachineHealthCheck replaced gave the Node back; zero: never.
-	Remediated time.Time
-	// Pinned reports that a Pod on the Node must not be evicted, or that the user has disabled scaling it down.
-	Pinned bool
-	// Frozen reports that the provider has disabled scaling the Node down, for the cluster autoscaler.
-	Frozen bool
-	// ScaleDownSetByUser reports that the user has set the autoscaler's annotation: it is left alone.
-	ScaleDownSetByUser bool
+
+	NotReadySince       time.Time // when it was last Ready; zero if that is not known
+	Sick                bool      // shows a condition that a MachineHealthCheck names
+	TaintedByAutoscaler bool      // the cluster autoscaler is about to remove it
+	LastSet             string    // the MachineSet of the Machine that last held it
+	DrainStarted        time.Time // when the provider began to drain it itself; zero: it did not
+	Drained             time.Time // when a drain of it ended, by core or by the provider; zero: none did
+	Remediated          time.Time // when a Machine that a MachineHealthCheck replaced gave it back; zero: never
+	Pinned              bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
+	Frozen              bool      // the provider has disabled scaling it down, for the cluster autoscaler
+	ScaleDownSetByUser  bool      // the user has set the autoscaler's annotation, which is left alone
 }
 
-// InCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.
-func (n Node) InCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
+// inCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.
+func (n Node) inCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
 
 // drained reports whether the Node was drained and still is.
 func (n Node) drained() bool { return !n.Drained.IsZero() && n.Cordoned }
 
-// State of a claim.
-type State int
+// state of a claim. The states are explained in doc.go.
+type state int
 
-// The states of doc.go.
 const (
-	Unbound State = iota
-	Bound
-	Lost
-	Held
-	Draining
-	Drained
-	Released
+	stateUnbound state = iota
+	stateBound
+	stateLost
+	stateHeld
+	stateDraining
+	stateDrained
+	stateReleased
 )
 
 // ReleasedProviderID is the providerID of a released claim. No Node carries it.
@@ -142,27 +124,27 @@ const released = "/released/"
 // IsReleased reports whether the providerID is that of a released claim.
 func IsReleased(providerID string) bool { return strings.Contains(providerID, released) }
 
-// ProviderID is the providerID that a Node gets which has none.
-func ProviderID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
+// providerID is the one that a Node gets which has none.
+func providerID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
 
 // state returns the state of a Machine, given whether the node of its claim exists. A released claim of a Machine that is not
 // being deleted counts as none: its objects were moved or restored, which drops the deletion.
-func (m Machine) state(nodeExists bool) State {
+func (m Machine) state(nodeExists bool) state {
 	switch {
 	case IsReleased(m.ClaimProviderID) && m.Deleting:
-		return Released
+		return stateReleased
 	case m.Deleting && m.Drained && !m.PreDrain:
-		return Drained
+		return stateDrained
 	case m.Deleting && m.PreDrain:
-		return Held
+		return stateHeld
 	case m.Deleting && m.PreTerminate:
-		return Draining
+		return stateDraining
 	case m.ClaimNodeUID == "" || IsReleased(m.ClaimProviderID):
-		return Unbound
+		return stateUnbound
 	case !nodeExists:
-		return Lost
+		return stateLost
 	}
-	return Bound
+	return stateBound
 }
 
 // waits reports whether core waits for the provider with the deletion of the Machine. Without hooks it was let go: core is

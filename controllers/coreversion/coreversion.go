@@ -7,6 +7,7 @@ package coreversion
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -71,7 +72,7 @@ func (c *Check) look(ctx context.Context) (bool, error) {
 			continue
 		}
 		version, err := semver.ParseTolerant(p.Version)
-		if err == nil && slices.Contains(tried, minor(version)) {
+		if err == nil && slices.Contains(tried, fmt.Sprintf("%d.%d", version.Major, version.Minor)) {
 			return true, nil
 		}
 		log.Info("Takeovers are off: this version of core was not tried", "version", p.Version, "tried", tried)
@@ -79,9 +80,4 @@ func (c *Check) look(ctx context.Context) (bool, error) {
 	}
 	log.Info("Takeovers are off: core is not in clusterctl's inventory, so its version is not known")
 	return false, nil
-}
-
-func minor(v semver.Version) string {
-	v.Patch, v.Pre, v.Build = 0, nil, nil
-	return v.String()[:len(v.String())-len(".0")]
 }

@@ -8,18 +8,23 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/labels"
+	"sigs.k8s.io/cluster-api/util/predicates"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -98,17 +103,14 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	if !problem.IsDone() {
 		return problem
 	}
-	before := secret.DeepCopy()
-	if secret.DeletionTimestamp.IsZero() {
-		controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
-	} else if !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
+	if !secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
 		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
 	}
-	metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
-	if equality.Semantic.DeepEqual(before.ObjectMeta, secret.ObjectMeta) {
-		return outcome.Outcome{}
-	}
-	if err := r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	err := operation.Writer{Client: r.Client}.Change(ctx, secret, func() {
+		controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
+		metav1.SetMetaDataLabel(&secret.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
+	})
+	if err != nil {
 		return outcome.Fail(fmt.Errorf("hold identity Secret %q: %w", secret.Name, err))
 	}
 	return outcome.Outcome{}
@@ -136,11 +138,9 @@ func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) 
 	if err := r.Client.Get(ctx, key, secret); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	before := secret.DeepCopy()
-	if !controllerutil.RemoveFinalizer(secret, infrav1.IdentityFinalizer) {
-		return nil
-	}
-	return client.IgnoreNotFound(r.Client.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+	return client.IgnoreNotFound(operation.Writer{Client: r.Client}.Change(ctx, secret, func() {
+		controllerutil.RemoveFinalizer(secret, infrav1.IdentityFinalizer)
+	}))
 }
 
 func (r *Resolver) needs(ctx context.Context, user *infrav1.PortalCluster) (bool, error) {
@@ -154,4 +154,28 @@ func (r *Resolver) needs(ctx context.Context, user *infrav1.PortalCluster) (bool
 	controlPlanes := &infrav1.PortalControlPlaneList{}
 	err := r.Live.List(ctx, controlPlanes, client.InNamespace(user.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
 	return len(controlPlanes.Items) > 0, err
+}
+
+// EventFilter lets through what carries the label of --watch-filter, and Secrets whatever they carry: users label what is
+// to be reconciled, not what it refers to. Whoever maps a Secret to objects asks Watched for each.
+func EventFilter(scheme *runtime.Scheme, log logr.Logger, watchFilterValue string) predicate.Predicate {
+	return predicate.Or[client.Object](
+		predicates.ResourceHasFilterLabel(scheme, log, watchFilterValue),
+		predicate.NewPredicateFuncs(isSecret),
+	)
+}
+
+// Watched tells whether --watch-filter leaves the object to this manager.
+func Watched(obj client.Object, watchFilterValue string) bool {
+	return watchFilterValue == "" || labels.HasWatchLabel(obj, watchFilterValue)
+}
+
+func isSecret(obj client.Object) bool {
+	switch obj := obj.(type) {
+	case *corev1.Secret:
+		return true
+	case *metav1.PartialObjectMetadata: // of a watch on metadata only
+		return obj.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret")
+	}
+	return false
 }

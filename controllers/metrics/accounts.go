@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"maps"
 	"net/url"
 	"sync"
 	"time"
@@ -19,23 +20,32 @@ var (
 	accountInfo = newDesc("account_info",
 		"Always 1: the identity Secret (namespace/name) uses this portal account, which is named by the first of its identities.",
 		"account", "identity", "portal")
-	accountLimit = newDesc("account_limit_requests_per_second",
-		"Requests that the portal allows the account, as its answers say.", "account")
-	accountShare = newDesc("account_share_ratio",
-		"Part of the limit that this manager takes at most: less than 1 after the portal refused requests, since others use the account too.", "account")
-	accountTokens = newDesc("account_tokens",
-		"Requests that could be sent at once, now; none or fewer: requests wait.", "account")
-	accountRequests = newDesc("account_requests_total",
-		"Requests sent under the account.", "account")
-	accountLimited = newDesc("account_rate_limited_total",
-		"Requests that the portal refused because of the account's rate limit.", "account")
 	accountWaiting = newDesc("account_waiting_requests",
 		"Requests that wait for the account's rate limit, by class: mutation, read, poll or login.", "account", "class")
-	accountInFlight = newDesc("account_requests_in_flight",
-		"Requests whose answer has not come yet.", "account")
-	accountClosed = newDesc("account_closed",
-		"1 while nothing is sent because the portal refused a request for the rate limit, else 0.", "account")
 )
+
+// ofAccount are the metrics with one value for each account.
+var ofAccount = []struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(cloud.GovernorStats) float64
+}{
+	{newDesc("account_limit_requests_per_second", "Requests that the portal allows the account, as its answers say.", "account"),
+		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return float64(s.Limit) / time.Minute.Seconds() }},
+	{newDesc("account_share_ratio", "Part of the limit that this manager takes at most: less than 1 after the portal refused requests, "+
+		"since others use the account too.", "account"),
+		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return s.Share }},
+	{newDesc("account_tokens", "Requests that could be sent at once, now; none or fewer: requests wait.", "account"),
+		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return s.Tokens }},
+	{newDesc("account_requests_total", "Requests sent under the account.", "account"),
+		prometheus.CounterValue, func(s cloud.GovernorStats) float64 { return float64(s.Sent) }},
+	{newDesc("account_rate_limited_total", "Requests that the portal refused because of the account's rate limit.", "account"),
+		prometheus.CounterValue, func(s cloud.GovernorStats) float64 { return float64(s.Limited) }},
+	{newDesc("account_requests_in_flight", "Requests whose answer has not come yet.", "account"),
+		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return float64(s.InFlight) }},
+	{newDesc("account_closed", "1 while nothing is sent because the portal refused a request for the rate limit, else 0.", "account"),
+		prometheus.GaugeValue, closed},
+}
 
 // Accounts are the portal accounts in use, and collect the state of their rate limits. The zero value is ready to use.
 type Accounts struct {
@@ -71,12 +81,20 @@ func (a *Accounts) Drop(identity string) {
 	delete(a.uses, identity)
 }
 
+// current returns the uses, and drops those that have ended without a call of Drop.
+func (a *Accounts) current() map[string]use {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.uses, func(_ string, u use) bool { return time.Since(u.at) > accountIdle })
+	return maps.Clone(a.uses)
+}
+
 // Describe implements prometheus.Collector.
 func (a *Accounts) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{
-		accountInfo, accountLimit, accountShare, accountTokens, accountRequests, accountLimited, accountWaiting, accountInFlight, accountClosed,
-	} {
-		ch <- desc
+	ch <- accountInfo
+	ch <- accountWaiting
+	for _, m := range ofAccount {
+		ch <- m.desc
 	}
 }
 
@@ -93,38 +111,19 @@ func (a *Accounts) Collect(ch chan<- prometheus.Metric) {
 		ch <- gauge(accountInfo, 1, names[use.governor], identity, use.portal)
 	}
 	for governor, name := range names {
-		collect(ch, name, governor.Stats())
-	}
-}
-
-// current are the uses, without those that have ended without a word.
-func (a *Accounts) current() map[string]use {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	uses := map[string]use{}
-	for identity, use := range a.uses {
-		if time.Since(use.at) > accountIdle {
-			delete(a.uses, identity)
-			continue
+		stats := governor.Stats()
+		for _, m := range ofAccount {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(stats), name)
 		}
-		uses[identity] = use
+		for class, waiting := range stats.Waiting {
+			ch <- gauge(accountWaiting, float64(waiting), name, class.String())
+		}
 	}
-	return uses
 }
 
-func collect(ch chan<- prometheus.Metric, account string, stats cloud.GovernorStats) {
-	closed := 0.0
-	if time.Now().Before(stats.ClosedTo) {
-		closed = 1
+func closed(s cloud.GovernorStats) float64 {
+	if time.Now().Before(s.ClosedTo) {
+		return 1
 	}
-	ch <- gauge(accountLimit, float64(stats.Limit)/time.Minute.Seconds(), account)
-	ch <- gauge(accountShare, stats.Share, account)
-	ch <- gauge(accountTokens, stats.Tokens, account)
-	ch <- prometheus.MustNewConstMetric(accountRequests, prometheus.CounterValue, float64(stats.Sent), account)
-	ch <- prometheus.MustNewConstMetric(accountLimited, prometheus.CounterValue, float64(stats.Limited), account)
-	for class, waiting := range stats.Waiting {
-		ch <- gauge(accountWaiting, float64(waiting), account, class.String())
-	}
-	ch <- gauge(accountInFlight, float64(stats.InFlight), account)
-	ch <- gauge(accountClosed, closed, account)
+	return 0
 }

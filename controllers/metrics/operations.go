@@ -53,32 +53,42 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	objects, err := o.objects(ctx)
+	all, err := o.inFlight(ctx)
 	if err != nil {
 		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
 		return
 	}
-	sums := map[operation.Type]*sum{}
-	for _, t := range operations {
-		sums[t] = &sum{}
-	}
-	for _, obj := range objects {
-		op, err := operation.Load(obj)
-		if err != nil || !op.InFlight() || sums[op.Type] == nil {
-			continue // one that cannot be read shows in a condition
+	running, unknown, oldest := map[operation.Type]int{}, map[operation.Type]int{}, map[operation.Type]time.Time{}
+	for _, op := range all {
+		switch {
+		case op.Lost() && !op.Type.Repeatable():
+			unknown[op.Type]++
+		case op.JobID != "" && !op.Lost():
+			running[op.Type]++
+			if first, found := oldest[op.Type]; !found || op.Time.Time.Before(first) {
+				oldest[op.Type] = op.Time.Time
+			}
 		}
-		sums[op.Type].add(op)
 	}
-	for t, s := range sums {
-		s.collect(ch, string(t))
+	for _, t := range operations {
+		ch <- gauge(jobsInFlight, float64(running[t]), string(t))
+		ch <- gauge(unknownOutcomes, float64(unknown[t]), string(t))
+		if start, found := oldest[t]; found {
+			ch <- gauge(oldestJobStart, float64(start.Unix()), string(t))
+		}
 	}
 }
 
-// objects are those that have a operation.
-func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
+// inFlight returns the operations in flight. One that cannot be read shows in a condition of its object.
+func (o *Operations) inFlight(ctx context.Context) (all []*operation.Operation, err error) {
 	var options []client.ListOption
 	if o.WatchFilterValue != "" {
 		options = append(options, client.MatchingLabels{clusterv1.WatchLabel: o.WatchFilterValue})
+	}
+	add := func(obj client.Object) {
+		if op, err := operation.Load(obj); err == nil && op.InFlight() {
+			all = append(all, op)
+		}
 	}
 	clusters, controlPlanes := &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}
 	for _, list := range []client.ObjectList{clusters, controlPlanes} {
@@ -86,39 +96,11 @@ func (o *Operations) objects(ctx context.Context) ([]client.Object, error) {
 			return nil, err
 		}
 	}
-	var objects []client.Object
 	for i := range clusters.Items {
-		objects = append(objects, &clusters.Items[i])
+		add(&clusters.Items[i])
 	}
 	for i := range controlPlanes.Items {
-		objects = append(objects, &controlPlanes.Items[i])
+		add(&controlPlanes.Items[i])
 	}
-	return objects, nil
-}
-
-// sum of the operations of one type.
-type sum struct {
-	running, unknown int
-	oldest           time.Time
-}
-
-func (s *sum) add(op *operation.Operation) {
-	switch {
-	case op.Lost() && !op.Type.Repeatable():
-		s.unknown++
-	case op.Lost():
-	case op.JobID != "":
-		s.running++
-		if s.oldest.IsZero() || op.Time.Time.Before(s.oldest) {
-			s.oldest = op.Time.Time
-		}
-	}
-}
-
-func (s *sum) collect(ch chan<- prometheus.Metric, operation string) {
-	ch <- gauge(jobsInFlight, float64(s.running), operation)
-	ch <- gauge(unknownOutcomes, float64(s.unknown), operation)
-	if s.running > 0 {
-		ch <- gauge(oldestJobStart, float64(s.oldest.Unix()), operation)
-	}
+	return all, nil
 }

@@ -5,10 +5,12 @@ package metrics
 import (
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 var (
@@ -33,20 +35,42 @@ var (
 		Help:    "How long requests that were sent had waited for the account's rate limit before, by class: mutation, read, poll or login.",
 		Buckets: []float64{0.1, 1, 5, 15, 30, 60, 120, 300, 600, 1200},
 	}, []string{"class"})
+
+	jobDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: namespace, Name: "job_duration_seconds",
+		Help:    "How long jobs of the portal took, from the request to the look that saw their end, by operation and outcome: succeeded or failed.",
+		Buckets: []float64{10, 30, 60, 120, 180, 300, 450, 600, 900, 1200, 1800, 3600},
+	}, []string{"operation", "outcome"})
 )
 
-// The outcomes of logins.
+// operations are the values of the label operation.
+var operations = []operation.Type{operation.Create, operation.Scale, operation.Upgrade, operation.Delete, operation.CreateNetwork}
+
+// The outcomes of logins and jobs.
 const (
-	loginSucceeded = "succeeded"
-	loginRefused   = "refused"
-	loginFailed    = "failed"
+	succeeded = "succeeded"
+	refused   = "refused"
+	failed    = "failed"
 )
 
 func init() {
-	// A counter that is there from the start shows its first increase.
-	for _, outcome := range []string{loginSucceeded, loginRefused, loginFailed} {
+	// A counter that exists from the start shows its first increase.
+	for _, outcome := range []string{succeeded, refused, failed} {
 		logins.WithLabelValues(outcome)
 	}
+	for _, t := range operations {
+		jobDuration.WithLabelValues(string(t), succeeded)
+		jobDuration.WithLabelValues(string(t), failed)
+	}
+}
+
+// JobEnded counts a job that was seen to have ended, and how long it took.
+func JobEnded(t operation.Type, hasFailed bool, took time.Duration) {
+	outcome := succeeded
+	if hasFailed {
+		outcome = failed
+	}
+	jobDuration.WithLabelValues(string(t), outcome).Observe(took.Seconds())
 }
 
 // ObserveCall counts a request to the portal; it is a cloud.Config.Observe.
@@ -61,12 +85,12 @@ func ObserveCall(c cloud.Call) {
 func ObserveLogin(err error) {
 	switch {
 	case err == nil:
-		logins.WithLabelValues(loginSucceeded).Inc()
+		logins.WithLabelValues(succeeded).Inc()
 	case cloud.IsRateLimited(err):
 	case cloud.IsUnauthorized(err), cloud.IsMFARequired(err):
-		logins.WithLabelValues(loginRefused).Inc()
+		logins.WithLabelValues(refused).Inc()
 	default:
-		logins.WithLabelValues(loginFailed).Inc()
+		logins.WithLabelValues(failed).Inc()
 	}
 }
 

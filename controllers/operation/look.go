@@ -4,7 +4,7 @@ package operation
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -27,19 +27,10 @@ const (
 // Memory is what a manager remembers of operations besides the annotations. It may be lost at any time. The zero value is ready to
 // use.
 type Memory struct {
-	// Backoff of refused requests.
+	// Backoff of refused requests, and of looks at jobs.
 	Backoff outcome.Backoff
 
 	creations atomic.Int32 // on the wire
-	mu        sync.Mutex
-	next      map[string]look // by job
-}
-
-// look is when a job is asked for next, and what the last answer was, unless the job was running.
-type look struct {
-	at        time.Time
-	trouble   outcome.Outcome // why the job could not be seen running; Done: it was
-	unknownTo *cloud.Client   // the client that got a 404; nil: none
 }
 
 // takeSlot reports whether a creation may be sent now. If so, freeSlot has to be called after it.
@@ -58,19 +49,17 @@ func (m *Memory) freeSlot() { m.creations.Add(-1) }
 // that it does not know the job. That holds until the next look, or until another client asks, such as that of a corrected Secret.
 //
 // A reconcile is woken by many events, but a job is only asked for when its time has come, and never within 5 seconds
-// (specification, Jobs).
+// (specification, Jobs). Until then the last answer counts: a job that cannot be seen must not be taken for one that runs.
 func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outcome.Outcome) {
-	next := m.Memory.due(op)
-	if wait := time.Until(next.at); wait > 0 {
-		switch {
-		case next.unknownTo == m.Portal:
-			return cloud.Job{}, true, outcome.RetryAfter(wait)
-		case next.unknownTo != nil: // another user may know it
-		case next.trouble.IsDone():
-			return cloud.Job{}, false, outcome.RetryAfter(wait)
-		default:
-			return cloud.Job{}, false, next.trouble.In(wait)
-		}
+	unknown := fmt.Sprintf("%s is unknown to %p", op.JobID, m.Portal)
+	if o, found := m.Memory.Backoff.Recall(m.looks(), unknown); found {
+		return cloud.Job{}, true, o
+	}
+	if o, found := m.Memory.Backoff.Recall(m.looks(), op.JobID); found {
+		return cloud.Job{}, false, o
+	}
+	if wait := time.Until(op.Time.Add(firstLook)); wait > 0 {
+		return cloud.Job{}, false, outcome.RetryAfter(wait)
 	}
 	ticket, err := m.Portal.Reserve(m.Flow, cloud.Poll)
 	if err != nil {
@@ -80,17 +69,15 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 	job, err := m.Portal.Job(cloud.WithTicket(ctx, ticket), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
-		m.Memory.remember(op, look{at: time.Now().Add(troublePoll), unknownTo: m.Portal})
-		return cloud.Job{}, true, outcome.RetryAfter(troublePoll)
+		return cloud.Job{}, true, m.Memory.Backoff.Remember(m.looks(), unknown, outcome.RetryAfter(troublePoll))
 	case err != nil:
 		o := outcome.From(err)
 		if o.Kind != outcome.Retry {
 			o.After = max(o.After, troublePoll) // an error is not polled as fast as a job
 		}
-		return cloud.Job{}, false, m.Memory.later(op, o)
+		return cloud.Job{}, false, m.lookLater(op, o)
 	case job.Done():
 		took := time.Since(op.Time.Time)
-		m.Memory.forget(op.JobID)
 		m.Portal.Governor().JobFinished(string(op.Type), op.JobID, took)
 		if m.Observe != nil {
 			m.Observe(op.Type, job.Failed(), took)
@@ -103,14 +90,14 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 // running is the outcome for a job that was just seen pending or running, or just accepted.
 func (m Machine) running(op *Operation) outcome.Outcome {
 	if limit := op.StuckAfter(); time.Since(op.Time.Time) > limit {
-		return m.Memory.later(op, outcome.StallFor(stuckPoll, infrav1.JobStuckReason,
+		return m.lookLater(op, outcome.StallFor(stuckPoll, infrav1.JobStuckReason,
 			"job %s has been running for more than %d minutes. Ask the portal's support, the job is not sent again%s",
 			op.JobID, int(limit.Minutes()), m.wayToAbandon(op)))
 	}
 	now := time.Now()
 	m.Portal.Governor().JobStarted(string(op.Type), op.JobID)
 	at := m.Portal.Governor().PollAfter(string(op.Type), op.Time.Time, now)
-	return m.Memory.later(op, outcome.RetryAfter(at.Sub(now)))
+	return m.lookLater(op, outcome.RetryAfter(at.Sub(now)))
 }
 
 // wayToAbandon is the way out of a stuck or lost operation, as a sentence's end.
@@ -121,38 +108,10 @@ func (m Machine) wayToAbandon(op *Operation) string {
 	return ". To end the operation and have it decided again: " + m.annotate(infrav1.AbandonOperationAnnotation, op)
 }
 
-// later remembers when to look again: never within firstLook.
-func (m *Memory) later(op *Operation, o outcome.Outcome) outcome.Outcome {
-	o.After = max(o.After, firstLook)
-	next := look{at: time.Now().Add(o.After)}
-	if o.Kind != outcome.Retry {
-		next.trouble = o // until the next look: a job that cannot be seen must not be taken for one that runs
-	}
-	m.remember(op, next)
-	return o
+// lookLater remembers what the last look showed until the next one, which is never within firstLook.
+func (m Machine) lookLater(op *Operation, o outcome.Outcome) outcome.Outcome {
+	return m.Memory.Backoff.Remember(m.looks(), op.JobID, o.In(max(o.After, firstLook)))
 }
 
-func (m *Memory) remember(op *Operation, next look) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.next == nil {
-		m.next = map[string]look{}
-	}
-	m.next[op.JobID] = next
-}
-
-func (m *Memory) due(op *Operation) look {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if at, found := m.next[op.JobID]; found {
-		return at
-	}
-	return look{at: op.Time.Add(firstLook)}
-}
-
-// forget drops what is known of a job that is not looked at again.
-func (m *Memory) forget(jobID string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.next, jobID)
-}
+// looks is the key of the looks at jobs.
+func (m Machine) looks() string { return m.Flow + "/job" }

@@ -162,7 +162,7 @@ func TestHowAJobEnds(t *testing.T) {
 					t.Errorf("the job's error is %v", job.Error)
 				}
 				if !gone {
-					if _, found := b.memory.next[b.op.JobID]; found {
+					if _, found := b.memory.Backoff.Recall(b.machine().looks(), b.op.JobID); found {
 						t.Error("a job that has ended is still remembered")
 					}
 				}

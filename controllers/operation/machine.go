@@ -182,8 +182,6 @@ func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.O
 			"portal user: put the credentials of the user that started it into the identity Secret", op.JobID)
 	case gone:
 		return m.lose(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
-	case o.Kind == outcome.Retry:
-		return o
 	case !o.IsDone():
 		return o.Prefix("%s", op)
 	case job.Failed():
@@ -205,7 +203,6 @@ func (m Machine) Stranger(ctx context.Context) bool {
 func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
-	m.Memory.forget(op.JobID)
 	op.Unknown, op.Time = why, metav1.Now()
 	if err := m.Writer.Settle(ctx, m.Object, m.note(op, r)); err != nil {
 		return outcome.Fail(err)
@@ -263,7 +260,6 @@ func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r 
 func (m Machine) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
-	m.Memory.forget(op.JobID)
 	return m.Writer.Settle(ctx, m.Object, func() {
 		op.Result = result
 		r.Note(op, id, cause)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -37,16 +38,11 @@ type Result string
 
 // The results.
 const (
-	// Succeeded: the portal's job succeeded, or the end state was seen.
-	Succeeded Result = "Succeeded"
-	// Failed: the portal's job failed, or no effect of it was seen.
-	Failed Result = "Failed"
-	// Refused: the portal refused the request for what it asks for.
-	Refused Result = "Refused"
-	// RefusedEmpty: the portal refused a cluster without workers.
-	RefusedEmpty Result = "RefusedEmpty"
-	// Abandoned: a person ended it.
-	Abandoned Result = "Abandoned"
+	Succeeded    Result = "Succeeded"    // the portal's job succeeded, or the end state was seen
+	Failed       Result = "Failed"       // the portal's job failed, or no effect of it was seen
+	Refused      Result = "Refused"      // the portal refused the request for what it asks for
+	RefusedEmpty Result = "RefusedEmpty" // the portal refused a cluster without workers
+	Abandoned    Result = "Abandoned"    // a person ended it
 )
 
 // Operation is the last request for an object that changes something at the portal: in flight while it has no Result.
@@ -64,9 +60,10 @@ type Operation struct {
 	Attempt string `json:"attempt,omitempty"`
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.
 	Nodes int `json:"nodes,omitempty"`
-	// From is the size before a scale, and Before the worker nodes at that moment.
-	From   int               `json:"from,omitempty"`
-	Before []claims.Sighting `json:"before,omitempty"`
+	// From is the size before a scale, or the largest that it may have been, and Before the worker nodes at that moment.
+	From       int               `json:"from,omitempty"`
+	FromAtMost bool              `json:"fromAtMost,omitempty"`
+	Before     []claims.Sighting `json:"before,omitempty"`
 	// Unknown is why it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
 	// Searched is true after the portal was asked for a resource of that name and did not know one.
@@ -149,7 +146,11 @@ func (o *Operation) words(id string) (noun, done string) {
 	case CreateNetwork:
 		return "creation of network " + o.Target, fmt.Sprintf("Created network %s from %s", id, o.Target)
 	case Scale:
-		change := fmt.Sprintf(" from %d to %s workers", o.From, o.Target)
+		from := strconv.Itoa(o.From)
+		if o.FromAtMost {
+			from = "at most " + from
+		}
+		change := fmt.Sprintf(" from %s to %s workers", from, o.Target)
 		return "scale" + change, "Scaled" + change
 	case Upgrade:
 		return "upgrade to " + o.Target, "Upgraded to " + o.Target
@@ -167,7 +168,10 @@ func Load(obj client.Object) (*Operation, error) {
 // not be moved to another management cluster.
 func Put(obj client.Object, op *Operation) {
 	put(obj, infrav1.OperationAnnotation, op)
-	setAnnotation(obj, clusterctlv1.BlockMoveAnnotation, "true", op.InFlight() && op.JobID == "" && op.Unknown == "")
+	delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation)
+	if op.InFlight() && op.JobID == "" && op.Unknown == "" {
+		annotations.AddAnnotations(obj, map[string]string{clusterctlv1.BlockMoveAnnotation: "true"})
+	}
 }
 
 // NamedBy reports whether a person has named the operation in the annotation: to allow one retry, or to abandon it.
@@ -189,25 +193,12 @@ func load[T any](obj client.Object, annotation string) (*T, error) {
 
 func put[T any](obj client.Object, annotation string, value *T) {
 	if value == nil {
-		setAnnotation(obj, annotation, "", false)
+		delete(obj.GetAnnotations(), annotation)
 		return
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		panic(err) // plain structs of strings and numbers
 	}
-	setAnnotation(obj, annotation, string(text), true)
-}
-
-func setAnnotation(obj client.Object, key, value string, present bool) {
-	annotations := obj.GetAnnotations()
-	if !present {
-		delete(annotations, key)
-		return
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
-	obj.SetAnnotations(annotations)
+	annotations.AddAnnotations(obj, map[string]string{annotation: string(text)})
 }

@@ -24,7 +24,7 @@ func TestOperationSurvives(t *testing.T) {
 	}
 	op := New(Scale, "5")
 	op.From, op.JobID, op.Attempt, op.Unknown, op.Searched, op.Result = 3, "job-1", "x", "cut off", true, Failed
-	op.Nodes, op.Before = 2, []claims.Sighting{{UID: "u1", Created: 7}}
+	op.Nodes, op.FromAtMost, op.Before = 2, true, []claims.Sighting{{UID: "u1", Created: 7}}
 	Put(obj, op)
 	got, err := Load(obj)
 	if err != nil {
@@ -221,7 +221,9 @@ func TestWords(t *testing.T) {
 		op   Operation
 		done string
 	}{
-		"scale from 3 to 5 workers":       {Operation{Type: Scale, From: 3, Target: "5"}, "Scaled from 3 to 5 workers"},
+		"scale from 3 to 5 workers": {Operation{Type: Scale, From: 3, Target: "5"}, "Scaled from 3 to 5 workers"},
+		"scale from at most 6 to 6 workers": {Operation{Type: Scale, From: 6, FromAtMost: true, Target: "6"},
+			"Scaled from at most 6 to 6 workers"},
 		"upgrade to v1.37.0":              {Operation{Type: Upgrade, Target: "v1.37.0"}, "Upgraded to v1.37.0"},
 		"deletion of cluster k8s-1":       {Operation{Type: Delete, Target: "k8s-1"}, "Deleted cluster k8s-1"},
 		`creation of cluster "a-1"`:       {Operation{Type: Create, Target: "a-1"}, "Created cluster a-1 (id x-1)"},

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,18 +46,19 @@ func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), CallTimeout)
 }
 
-// Change applies one change to the object's metadata or spec with an optimistic lock. If it fails the object is left as
-// it was.
+// Change applies one change to the object's metadata or spec with an optimistic lock. A change that makes no difference is not
+// written. If it fails the object is left as it was.
 func (w Writer) Change(ctx context.Context, obj client.Object, change func()) error {
 	before, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
 		return fmt.Errorf("%T is not a client.Object", obj)
 	}
 	change()
-	err := w.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	if err != nil {
-		replace(obj, before)
-		return err
+	if !equality.Semantic.DeepEqual(before, obj) {
+		if err := w.Client.Patch(ctx, obj, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			replace(obj, before)
+			return err
+		}
 	}
 	if w.Wrote != nil {
 		w.Wrote(obj)

@@ -211,3 +211,15 @@ func TestLetMove(t *testing.T) {
 		t.Errorf("%v; an object that may move already was written", err)
 	}
 }
+
+// TestChangeNothing checks that a change that makes no difference is not written, and that the next pass still waits for a cache with the
+// object as it is.
+func TestChangeNothing(t *testing.T) {
+	b := newWriterBench(t)
+	if err := b.writer.Change(t.Context(), b.cached, func() { delete(b.cached.Annotations, "none") }); err != nil {
+		t.Fatal(err)
+	}
+	if b.writes != 0 || len(b.wrote) != 1 || b.wrote[0] != b.stored().ResourceVersion {
+		t.Errorf("%d writes, told of %v", b.writes, b.wrote)
+	}
+}

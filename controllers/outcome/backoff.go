@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -34,15 +35,11 @@ type refusal struct {
 func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r, found := b.refused[key]
-	if !found || r.attempt != attempt {
+	r := b.refused[key]
+	r.outcome.After = time.Until(r.at)
+	if r.attempt != attempt || r.outcome.After <= 0 {
 		return Outcome{}, false
 	}
-	left := time.Until(r.at)
-	if left <= 0 {
-		return Outcome{}, false
-	}
-	r.outcome.After = left
 	return r.outcome, true
 }
 
@@ -63,10 +60,16 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if r, found := b.refused[key]; found && r.attempt == attempt {
 		delay = min(2*r.delay, most)
 	}
-	b.sweep()
-	wait := max(o.After, delay+rand.N(delay/5))
-	o.After = wait
-	b.refused[key] = refusal{attempt: attempt, outcome: o, delay: delay, at: time.Now().Add(wait)}
+	o.After = max(o.After, delay+rand.N(delay/5))
+	b.store(key, refusal{attempt: attempt, outcome: o, delay: delay})
+	return o
+}
+
+// Remember has Recall return the outcome of the attempt until its time has come.
+func (b *Backoff) Remember(key, attempt string, o Outcome) Outcome {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.store(key, refusal{attempt: attempt, outcome: o})
 	return o
 }
 
@@ -77,13 +80,12 @@ func (b *Backoff) Forget(key string) {
 	delete(b.refused, key)
 }
 
-func (b *Backoff) sweep() {
+// store remembers a refusal, and drops those that nobody has asked for in a long time.
+func (b *Backoff) store(key string, r refusal) {
 	if b.refused == nil {
 		b.refused = map[string]refusal{}
 	}
-	for key, r := range b.refused {
-		if time.Since(r.at) > forgetAt {
-			delete(b.refused, key)
-		}
-	}
+	maps.DeleteFunc(b.refused, func(_ string, old refusal) bool { return time.Since(old.at) > forgetAt })
+	r.at = time.Now().Add(r.outcome.After)
+	b.refused[key] = r
 }

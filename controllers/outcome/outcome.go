@@ -19,19 +19,14 @@ import (
 // Kind of an Outcome.
 type Kind int
 
+// The kinds.
 const (
-	// Done: what the step wants is so.
-	Done Kind = iota
-	// Wait: the step is under way; it is looked at again after a time, or when something watched changes.
-	Wait
-	// Stalled: only a person or a change of the spec gets the step further. It is tried again slowly, if at all.
-	Stalled
-	// Retry: nothing can be said now (no ticket yet, stale cache). Conditions stay as they are.
-	Retry
-	// Blocked: another step has to get further first; conditions say Unknown.
-	Blocked
-	// Failed: something unexpected, to be logged.
-	Failed
+	Done    Kind = iota // what the step wants is so
+	Wait                // the step is under way; it is looked at again after a time, or when something watched changes
+	Stalled             // only a person or a change of the spec gets the step further. It is tried again slowly, if at all
+	Retry               // nothing can be said now (no ticket yet, stale cache). Conditions stay as they are
+	Blocked             // another step has to get further first; conditions say Unknown
+	Failed              // something unexpected, to be logged
 )
 
 // PollPriority is the queue priority of everything that is looked at again by time: below the -100 of the initial list,
@@ -50,15 +45,6 @@ type Outcome struct {
 // IsDone tells whether what the step wants is so.
 func (o Outcome) IsDone() bool { return o.Kind == Done }
 
-// With returns the outcome with another reason and a message in front of its own.
-func (o Outcome) With(reason, format string, args ...any) Outcome {
-	if o.Kind == Retry {
-		return o
-	}
-	o.Reason, o.Message = reason, fmt.Sprintf(format, args...)+": "+o.Message
-	return o
-}
-
 // In returns the outcome with the time to look again.
 func (o Outcome) In(after time.Duration) Outcome {
 	o.After = after
@@ -74,7 +60,12 @@ func (o Outcome) NoLaterThan(after time.Duration) Outcome {
 }
 
 // Prefix returns the outcome with words in front of its message.
-func (o Outcome) Prefix(format string, args ...any) Outcome { return o.With(o.Reason, format, args...) }
+func (o Outcome) Prefix(format string, args ...any) Outcome {
+	if o.Kind != Retry {
+		o.Message = fmt.Sprintf(format, args...) + ": " + o.Message
+	}
+	return o
+}
 
 // DoneBecause is a Done with something to tell.
 func DoneBecause(reason, format string, args ...any) Outcome {

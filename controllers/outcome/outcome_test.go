@@ -68,7 +68,7 @@ func TestWords(t *testing.T) {
 	if diff := cmp.Diff(Outcome{Kind: Stalled, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {
 		t.Error(diff)
 	}
-	if got := RetryAfter(time.Minute).With("R", "words"); got.Reason != "" || got.Message != "" {
+	if got := RetryAfter(time.Minute).Prefix("words"); got.Reason != "" || got.Message != "" {
 		t.Errorf("an outcome without anything to tell says %+v", got)
 	}
 	if got := WaitFor(0, "R", "m").In(time.Minute).After; got != time.Minute {

@@ -24,35 +24,37 @@ func From(err error) Outcome {
 	return o
 }
 
+// stalled are the errors that a person has to do something about, the more specific ones first.
+var stalled = []struct {
+	is         func(error) bool
+	reason, do string
+}{
+	{cloud.IsMFARequired, infrav1.MFARequiredReason, "add key totpSeed to the identity Secret, or use a portal user without MFA"},
+	{cloud.IsCodeRefused, infrav1.UnauthorizedReason, "check key totpSeed of the identity Secret, and the clocks of the manager and the portal"},
+	{cloud.IsTokenRefused, infrav1.UnauthorizedReason, "report this to the portal's support: it refuses the token that it has just issued"},
+	{cloud.IsUnauthorized, infrav1.UnauthorizedReason, "correct email and password in the identity Secret"},
+	{cloud.IsNotPortal, infrav1.IdentityInvalidReason, "check baseURL in the identity Secret: what answers there does not speak the portal's API"},
+	{cloud.IsForbidden, infrav1.ForbiddenReason, "give the portal user the right to do this, or use another user in the identity Secret"},
+	{cloud.IsQuota, infrav1.QuotaExceededReason, "ask for less, free something in the account, or have its quota raised"},
+	{cloud.IsCapacity, infrav1.InsufficientCapacityReason, "the zone lacks capacity now; trying again"},
+	{cloud.IsNotFound, infrav1.NotFoundReason, "check the identifier, and that it belongs to the account of the identity Secret"},
+	{cloud.IsInvalid, infrav1.RefusedReason, "change what the portal refuses"},
+	{cloud.IsNotAllowed, infrav1.RefusedReason, "change what the portal refuses"},
+}
+
 func classify(err error) Outcome {
-	is := func(reason, do string) Outcome {
-		return StallFor(0, reason, "%s; the portal says: %v", do, err)
-	}
 	switch {
 	case cloud.IsUnknownOutcome(err):
 		return StallFor(0, infrav1.OutcomeUnknownReason, "the call was cut off: %v", err)
 	case cloud.IsBusy(err):
 		return WaitFor(busyRetry, infrav1.PortalBusyReason, "another operation holds the portal cluster; waiting for it")
-	case cloud.IsMFARequired(err):
-		return is(infrav1.MFARequiredReason, "add key totpSeed to the identity Secret, or use a portal user without MFA")
-	case cloud.IsCodeRefused(err):
-		return is(infrav1.UnauthorizedReason, "check key totpSeed of the identity Secret, and the clocks of the manager and the portal")
-	case cloud.IsTokenRefused(err):
-		return is(infrav1.UnauthorizedReason, "report this to the portal's support: it refuses the token that it has just issued")
-	case cloud.IsUnauthorized(err):
-		return is(infrav1.UnauthorizedReason, "correct email and password in the identity Secret")
-	case cloud.IsNotPortal(err):
-		return is(infrav1.IdentityInvalidReason, "check baseURL in the identity Secret: what answers there does not speak the portal's API")
-	case cloud.IsForbidden(err):
-		return is(infrav1.ForbiddenReason, "give the portal user the right to do this, or use another user in the identity Secret")
-	case cloud.IsQuota(err):
-		return is(infrav1.QuotaExceededReason, "ask for less, free something in the account, or have its quota raised")
-	case cloud.IsCapacity(err):
-		return is(infrav1.InsufficientCapacityReason, "the zone lacks capacity now; trying again")
-	case cloud.IsNotFound(err):
-		return is(infrav1.NotFoundReason, "check the identifier, and that it belongs to the account of the identity Secret")
-	case cloud.IsInvalid(err), cloud.IsNotAllowed(err):
-		return is(infrav1.RefusedReason, "change what the portal refuses")
+	}
+	for _, s := range stalled {
+		if s.is(err) {
+			return StallFor(0, s.reason, "%s; the portal says: %v", s.do, err)
+		}
+	}
+	switch {
 	case cloud.IsUntrusted(err):
 		return WaitFor(firstRetry, infrav1.PortalUnavailableReason, "%v; correct caBundle in the identity Secret", err)
 	case cloud.IsUnavailable(err):

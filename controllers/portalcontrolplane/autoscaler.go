@@ -4,16 +4,19 @@ package portalcontrolplane
 
 import (
 	"context"
-	"sync"
+	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // scaleDownDisabled keeps the cluster autoscaler from removing a Node.
@@ -49,36 +52,25 @@ func autoscaled(md *clusterv1.MachineDeployment) bool {
 // pinsAge is how long a look at the Pods of an autoscaled cluster is used.
 const pinsAge = 5 * time.Second
 
-// pins remembers, for each autoscaled cluster, which Nodes run Pods that must not be evicted. The zero value is ready to use.
-type pins struct {
-	mu   sync.Mutex
-	seen map[string]pinned
-}
-
-type pinned struct {
-	nodes map[string]bool
-	at    time.Time
-}
-
 // pinnedNodes returns the names of the Nodes of an autoscaled cluster that run Pods which must not be evicted.
 func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool, error) {
+	seen := r.sights.of(s.flow())
 	if !s.desired.autoscaled {
-		r.pins.set(s.flow(), nil)
+		seen.pinned = nil
 		return nil, nil
 	}
-	if known, fresh := r.pins.get(s.flow()); fresh {
-		return known, nil
+	if seen.pinned == nil || time.Since(seen.pinnedAt) >= pinsAge {
+		workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
+		if err != nil {
+			return nil, err
+		}
+		nodes, err := nodesWithPinnedPods(ctx, workload)
+		if err != nil {
+			return nil, err
+		}
+		seen.pinned, seen.pinnedAt = nodes, time.Now()
 	}
-	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := nodesWithPinnedPods(ctx, workload)
-	if err != nil {
-		return nil, err
-	}
-	r.pins.set(s.flow(), nodes)
-	return nodes, nil
+	return seen.pinned, nil
 }
 
 // nodesWithPinnedPods lists the metadata of all Pods, and reads those that must not be evicted: few, as a rule.
@@ -108,22 +100,30 @@ func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[strin
 	}
 }
 
-func (p *pins) get(key string) (map[string]bool, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	seen, found := p.seen[key]
-	return seen.nodes, found && time.Since(seen.at) < pinsAge
-}
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates/status,verbs=get;update;patch
 
-func (p *pins) set(key string, nodes map[string]bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if nodes == nil {
-		delete(p.seen, key)
-		return
+// noteCapacity tells, on the templates of the MachineDeployments, what their nodes report: all workers of a portal cluster
+// are alike, so any node that is Ready will do. The cluster autoscaler reads it when there is no node left to look at.
+func (r *Reconciler) noteCapacity(ctx context.Context, s *scope) error {
+	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return util.IsNodeReady(&n) && len(n.Status.Capacity) > 0 })
+	if i < 0 || len(s.plan.Mismatched) > 0 {
+		return nil
 	}
-	if p.seen == nil {
-		p.seen = map[string]pinned{}
+	info := s.nodes[i].Status.NodeInfo
+	want := infrav1.PortalMachineTemplateStatus{
+		Capacity: s.nodes[i].Status.Capacity,
+		NodeInfo: infrav1.PortalNodeInfo{Architecture: info.Architecture, OperatingSystem: info.OperatingSystem},
 	}
-	p.seen[key] = pinned{nodes: nodes, at: time.Now()}
+	for _, name := range s.desired.templates {
+		template := &infrav1.PortalMachineTemplate{}
+		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		before := template.Status
+		template.Status = want
+		if err := outcome.PatchStatus(ctx, r.Client, template, &template.Status, before); err != nil {
+			return fmt.Errorf("PortalMachineTemplate %s: %w", name, err)
+		}
+	}
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -210,5 +212,27 @@ func TestDriftOfTwoClusters(t *testing.T) {
 		if one.counts != 1 || other.counts != 0 {
 			t.Errorf("counted %d and %d times", one.counts, other.counts)
 		}
+	})
+}
+
+// TestForgetDeletedCluster checks that nothing is remembered of the nodes of a portal cluster that is being deleted.
+func TestForgetDeletedCluster(t *testing.T) {
+	d := newDrifting(t, "1", "2")
+	d.pass()
+	d.desired.autoscaled = true
+	d.manager.ClusterCache = clustercache.NewFakeClusterCache(newPods(t), client.ObjectKeyFromObject(d.cluster))
+	if _, err := d.manager.pinnedNodes(t.Context(), d.scope); err != nil {
+		t.Fatal(err)
+	}
+	seen := d.manager.sights.of(d.flow())
+	if seen.drift == "" || seen.pinned == nil {
+		t.Fatalf("nothing is remembered of a cluster that is not being deleted: %+v", seen)
+	}
+	if err := d.manager.dropHooks(t.Context(), d.scope); err != nil {
+		t.Fatal(err)
+	}
+	d.manager.sights.Range(func(key, what any) bool {
+		t.Errorf("%s is remembered as %+v", key, what)
+		return true
 	})
 }

@@ -306,3 +306,20 @@ func TestAbandon(t *testing.T) {
 		}
 	})
 }
+
+// TestScaleAfterFailure checks that events do not claim to know how many workers there were: a job that failed may have added some.
+func TestScaleAfterFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 3, emulator.Durations{})
+		h.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobFails})
+		h.scale(5)
+		for range 100 {
+			h.pass()
+			time.Sleep(4 * time.Second)
+		}
+		if got := strings.Join(h.events(), "\n"); !strings.Contains(got, "for the scale from 3 to 5 workers failed") ||
+			!strings.Contains(got, "Scaled from at most 5 to 5 workers") {
+			t.Error(got)
+		}
+	})
+}

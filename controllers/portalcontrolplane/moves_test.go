@@ -11,13 +11,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
@@ -99,4 +102,44 @@ func newWorkload(t *testing.T, node, meanwhile func(*corev1.Node)) client.Client
 			return c.Update(ctx, theirs)
 		},
 	})
+}
+
+// TestApplyToMachine checks what each move leaves of a Machine's annotations, also if an interrupted pass is repeated.
+func TestApplyToMachine(t *testing.T) {
+	const drain, terminate, first = infrav1.PreDrainHook, infrav1.PreTerminateHook, clusterv1.DeleteMachineAnnotation
+	const skip, shielded = clusterv1.MachineSkipRemediationAnnotation, infrav1.ShieldAnnotation
+	tests := map[string]struct {
+		kind         claims.MoveKind
+		deleting     bool
+		before, want []string
+	}{
+		"hooks":                             {claims.AddHooks, false, []string{"theirs"}, []string{"theirs", drain, terminate}},
+		"hooks, one is missing":             {claims.AddHooks, false, []string{terminate}, []string{drain, terminate}},
+		"no hooks once it is being deleted": {claims.AddHooks, true, []string{terminate}, []string{terminate}},
+		"core drains it":                    {claims.StartDrain, true, []string{"theirs", drain, terminate}, []string{"theirs", terminate}},
+		"let go":                            {claims.LetGo, true, []string{"theirs", drain, terminate}, []string{"theirs"}},
+		"let go, half of it is done":        {claims.LetGo, true, []string{terminate}, nil},
+		"deleted first":                     {claims.DeleteFirst, false, nil, []string{first}},
+		"shield":                            {claims.Shield, false, nil, []string{skip, shielded}},
+		"the user's shield":                 {claims.Shield, false, []string{skip}, []string{skip}},
+		"unshield":                          {claims.Unshield, false, []string{"theirs", skip, shielded}, []string{"theirs"}},
+		"a move of Nodes changes none":      {claims.Uncordon, true, []string{drain, skip}, []string{drain, skip}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			m := &clusterv1.Machine{}
+			if test.deleting {
+				m.DeletionTimestamp = ptr.To(metav1.Now())
+			}
+			for _, key := range test.before {
+				metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, "")
+			}
+			for range 2 {
+				applyToMachine(m, test.kind)
+			}
+			if got := sets.KeySet(m.Annotations); !got.Equal(sets.New(test.want...)) {
+				t.Errorf("%v, want %v", sets.List(got), test.want)
+			}
+		})
+	}
 }

@@ -5,12 +5,10 @@ package portalcontrolplane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -21,6 +19,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
 // autoscalerTaint is on a Node that the cluster autoscaler is about to remove.
@@ -43,29 +42,43 @@ func (r *Reconciler) carryOutNode(ctx context.Context, s *scope, move claims.Mov
 	if string(node.UID) != move.Node.UID {
 		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it is another Node of that name"))
 	}
-	switch move.Kind {
-	case claims.NameNode:
-		return nameNode(ctx, workload, node, move.Node.ProviderID)
-	case claims.DrainNode:
+	switch {
+	case move.Kind == claims.DrainNode:
 		return r.drainNode(ctx, s, workload, node)
-	case claims.DeleteNode:
+	case move.Kind == claims.DeleteNode:
 		ctrl.LoggerFrom(ctx).Info("Deleting the Node of a drained machine that the portal has removed", "Node", node.Name)
 		return client.IgnoreNotFound(workload.Delete(ctx, node, client.Preconditions{UID: &node.UID, ResourceVersion: &node.ResourceVersion}))
+	case move.Kind == claims.NameNode && node.Spec.ProviderID != "" && node.Spec.ProviderID != move.Node.ProviderID:
+		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
 	}
-	return changeNode(ctx, workload, node, func(n *corev1.Node) { applyToNode(n, move.Kind, time.Now()) })
+	return changeNode(ctx, workload, node, move)
+}
+
+// changeNode writes the change of a move.
+func changeNode(ctx context.Context, workload client.Client, node *corev1.Node, move claims.Move) error {
+	return operation.Writer{Client: workload}.Change(ctx, node, func() { applyToNode(node, move, time.Now()) })
 }
 
 // applyToNode makes the change of a move.
-func applyToNode(n *corev1.Node, kind claims.MoveKind, now time.Time) {
+func applyToNode(n *corev1.Node, move claims.Move, now time.Time) {
 	stamp := now.UTC().Format(time.RFC3339)
-	switch kind {
+	switch move.Kind {
+	case claims.NameNode:
+		n.Spec.ProviderID = move.Node.ProviderID
+	case claims.DrainNode:
+		n.Spec.Unschedulable = true
+		delete(n.Annotations, infrav1.DrainedAnnotation)
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainStartedAnnotation, stamp)
 	case claims.MarkDrained:
 		n.Spec.Unschedulable = true
 		removeAutoscalerTaint(n) // or an autoscaler that restarts would make the Node schedulable
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainedAnnotation, stamp)
 		delete(n.Annotations, infrav1.DrainStartedAnnotation)
 	case claims.Uncordon:
-		uncordon(n)
+		n.Spec.Unschedulable = false
+		removeAutoscalerTaint(n)
+		delete(n.Annotations, infrav1.DrainStartedAnnotation)
+		delete(n.Annotations, infrav1.DrainedAnnotation)
 	case claims.MarkRemediated:
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.RemediatedAnnotation, stamp)
 	case claims.ForgetRemediated:
@@ -75,25 +88,6 @@ func applyToNode(n *corev1.Node, kind claims.MoveKind, now time.Time) {
 	case claims.Unfreeze:
 		unfreeze(n)
 	}
-}
-
-// nameNode gives a Node a providerID, unless it has got one: then the next plan knows that one.
-func nameNode(ctx context.Context, workload client.Client, node *corev1.Node, providerID string) error {
-	if node.Spec.ProviderID == providerID {
-		return nil
-	}
-	if node.Spec.ProviderID != "" {
-		return apierrors.NewConflict(corev1.Resource("nodes"), node.Name, errors.New("it has another providerID"))
-	}
-	return changeNode(ctx, workload, node, func(n *corev1.Node) { n.Spec.ProviderID = providerID })
-}
-
-// uncordon makes a Node schedulable again, for core and for the cluster autoscaler.
-func uncordon(n *corev1.Node) {
-	n.Spec.Unschedulable = false
-	removeAutoscalerTaint(n)
-	delete(n.Annotations, infrav1.DrainStartedAnnotation)
-	delete(n.Annotations, infrav1.DrainedAnnotation)
 }
 
 func removeAutoscalerTaint(n *corev1.Node) {
@@ -108,11 +102,7 @@ const evictTimeout = 10 * time.Second
 func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Client, node *corev1.Node) error {
 	started := timeIn(node, infrav1.DrainStartedAnnotation)
 	if started.IsZero() || !node.Spec.Unschedulable {
-		return changeNode(ctx, workload, node, func(n *corev1.Node) {
-			n.Spec.Unschedulable = true
-			delete(n.Annotations, infrav1.DrainedAnnotation)
-			metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainStartedAnnotation, time.Now().UTC().Format(time.RFC3339))
-		})
+		return changeNode(ctx, workload, node, claims.Move{Kind: claims.DrainNode})
 	}
 	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
 	defer cancel()
@@ -129,7 +119,7 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 		s.drains[node.Name] = progress
 		return nil
 	}
-	return changeNode(ctx, workload, node, func(n *corev1.Node) { applyToNode(n, claims.MarkDrained, time.Now()) })
+	return changeNode(ctx, workload, node, claims.Move{Kind: claims.MarkDrained})
 }
 
 // drainTimeout is how long a drain of the Node may take, as the MachineDeployment says that held it last; 0: without end.
@@ -141,16 +131,4 @@ func (d *desired) drainTimeout(n *corev1.Node) time.Duration {
 		}
 	}
 	return 0
-}
-
-func changeNode(ctx context.Context, workload client.Client, node *corev1.Node, change func(*corev1.Node)) error {
-	before := node.DeepCopy()
-	change(node)
-	if equality.Semantic.DeepEqual(before, node) {
-		return nil
-	}
-	if err := workload.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("patch Node %s: %w", node.Name, err)
-	}
-	return nil
 }

@@ -78,7 +78,7 @@ func TestApplyToNode(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			got, want := nodeWith(test.before...), nodeWith(test.want...)
 			for range 2 { // an interrupted pass is repeated
-				applyToNode(got, test.kind, at)
+				applyToNode(got, claims.Move{Kind: test.kind}, at)
 			}
 			got.Annotations, want.Annotations = some(got.Annotations), some(want.Annotations)
 			if len(got.Spec.Taints) == 0 {

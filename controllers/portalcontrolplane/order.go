@@ -5,6 +5,7 @@ package portalcontrolplane
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"sync"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -17,33 +18,16 @@ import (
 //
 // An order counts for the clusters of its own namespace only. A tenant can write the annotations that it comes from, and must not
 // decide which nodes of others are drained.
-type orders struct {
-	mu    sync.Mutex
-	known map[string]claims.Order
-}
-
-func (o *orders) note(key string, order claims.Order) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.known == nil {
-		o.known = map[string]claims.Order{}
-	}
-	o.known[key] = order
-}
-
-func (o *orders) of(key string) claims.Order {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.known[key]
-}
+type orders struct{ sync.Map }
 
 // shareOrder shares what the cluster knows of its portal with others, and takes from others what it does not know.
 func (r *Reconciler) shareOrder(s *scope) {
 	namespaced := s.controlPlane.Namespace + " " + s.identity.BaseURL
 	if learned := s.record.RemovalOrder; learned.Known() {
-		r.orders.note(namespaced, learned.Order)
+		r.orders.Store(namespaced, learned.Order)
 	}
-	s.sharedOrder = r.orders.of(namespaced)
+	shared, _ := r.orders.Load(namespaced)
+	s.sharedOrder, _ = shared.(claims.Order)
 }
 
 // expected is the order in which the portal is expected to remove workers: what the user says, else what the cluster has shown, else what
@@ -73,15 +57,13 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	now := s.expected()
-	switch {
-	case before == now:
-	case now == claims.Random:
-		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on the order counts as random, "+
-			"and the portal is asked for fewer workers only when all drains have ended. Set spec.removalOrder if that is wrong", before)
-	default:
-		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on it is expected to remove "+
-			"them in the order %s", before, now)
+	if now := s.expected(); now != before {
+		then := fmt.Sprintf("it is expected to remove them in the order %s", now)
+		if now == claims.Random {
+			then = "the order counts as random, and the portal is asked for fewer workers only when all drains have ended. " +
+				"Set spec.removalOrder if that is wrong"
+		}
+		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on %s", before, then)
 	}
 	return nil
 }

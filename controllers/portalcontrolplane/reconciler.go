@@ -54,9 +54,8 @@ type Reconciler struct {
 	memory     operation.Memory
 	probes     probes
 	versions   offers
-	drifts     sightings
 	orders     orders
-	pins       pins
+	sights     sights
 	others     otherManagers
 }
 

@@ -4,9 +4,14 @@ package portalcontrolplane
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"sync"
+	"time"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -48,7 +53,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 		return s.infrastructure
 	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
-	op.From, op.Nodes, op.Before = from, max(to-from, from-to), s.plan.Before
+	op.From, op.FromAtMost, op.Nodes, op.Before = from, s.record.SizeUncertain, max(to-from, from-to), s.plan.Before
 	if s.op.Lost() {
 		op.Before = s.op.Before // some may be gone since
 	}
@@ -72,4 +77,84 @@ func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome
 		return o
 	}
 	return outcome.RetryAfter(0)
+}
+
+// driftTimeout is how long the node count must differ from the size before the workers are counted. Shorter differences are usually
+// nodes that still join, or Node objects of removed machines that are about to become NotReady.
+const driftTimeout = 2 * time.Minute
+
+// sights remembers what was seen of each portal cluster. The zero value is ready to use.
+type sights struct{ sync.Map }
+
+// sight is what was seen of one portal cluster in earlier passes, of which there is one at a time.
+type sight struct {
+	drift      string    // the set of nodes that differs from the size; "": none
+	driftSince time.Time // since when, without anything else in between
+	pinned     map[string]bool
+	pinnedAt   time.Time
+}
+
+func (s *sights) of(key string) *sight {
+	known, _ := s.LoadOrStore(key, &sight{})
+	seen, _ := known.(*sight) // nothing else is stored
+	return seen
+}
+
+// reconcileDrift notices that the number of workers differs from the size because somebody else has changed it, on the portal's own
+// pages or by deleting Node objects. After a while the workers are counted, and the portal is asked for what is desired, like
+// after any other change: once for each set of nodes, never in a loop.
+func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
+	seen, drift := r.sights.of(s.flow()), s.drift()
+	if seen.drift != drift {
+		seen.drift, seen.driftSince = drift, time.Now()
+	}
+	left := driftTimeout - time.Since(seen.driftSince)
+	switch {
+	case drift == "":
+		return outcome.Outcome{}, false
+	case s.restored():
+		return s.driftOutcome("The portal was asked once to restore that, and it made no difference: it may still run what is missing here. " +
+			"Look at its list of instances. A node whose Node object was deleted comes back when its kubelet is restarted"), true
+	case left > 0:
+		return s.driftOutcome("If it stays so, the portal is asked to restore that").In(left + time.Second), true
+	}
+	err := r.change(ctx, s, func() {
+		s.record.Size, s.record.SizeUncertain = s.plan.Counted, true
+		operation.PutRecord(s.controlPlane, s.record)
+	})
+	if err != nil {
+		return outcome.Fail(err), true
+	}
+	return outcome.RetryAfter(0), true
+}
+
+// drift names the set of worker nodes if it is not of the size that the portal was asked for, or returns "".
+func (s *scope) drift() string {
+	if s.op != nil || s.record.Size < 0 || s.record.SizeUncertain || s.plan.Counted == s.record.Size {
+		return ""
+	}
+	name := strconv.Itoa(s.plan.Counted)
+	for _, n := range s.plan.Present {
+		name += " " + n.UID
+	}
+	return name
+}
+
+// restored reports whether the last request was a scale to this size that made no difference to the nodes.
+func (s *scope) restored() bool {
+	if !s.last.Is(operation.Scale) || s.last.Result != operation.Succeeded || len(s.last.Before) != len(s.plan.Present) {
+		return false
+	}
+	return !slices.ContainsFunc(s.plan.Present, func(n claims.Node) bool {
+		return !slices.ContainsFunc(s.last.Before, func(b claims.Sighting) bool { return b.UID == n.UID })
+	})
+}
+
+func (s *scope) driftOutcome(what string) outcome.Outcome {
+	missing := ""
+	if len(s.plan.Lost) > 0 {
+		missing = " (gone: " + list(s.plan.Lost) + ")"
+	}
+	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes exist, but the portal was asked for %d%s. %s",
+		s.plan.Counted, s.record.Size, missing, what)
 }

@@ -140,8 +140,9 @@ func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
 }
 
 // dropHooks lets all Machines of a Cluster that is being deleted go: the whole portal cluster goes, so there is nothing
-// to drain and no node to keep.
+// to drain and no node to keep. What was seen of its nodes is forgotten.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
+	r.sights.Delete(s.flow())
 	machines := &clusterv1.MachineList{}
 	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
 	if s.cluster != nil {
@@ -152,8 +153,8 @@ func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	}
 	var all []error
 	for i := range machines.Items {
-		if machines.Items[i].Spec.InfrastructureRef.Kind == machineKind {
-			all = append(all, client.IgnoreNotFound(r.letGo(ctx, &machines.Items[i])))
+		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
+			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, func() { applyToMachine(m, claims.LetGo) })))
 		}
 	}
 	return errors.Join(all...)

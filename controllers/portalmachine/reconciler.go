@@ -11,7 +11,6 @@ package portalmachine
 import (
 	"context"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
@@ -60,12 +59,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	machine, err := util.GetOwnerMachine(ctx, r.Client, claim.ObjectMeta)
-	if err != nil && !apierrors.IsNotFound(err) {
+	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, err
 	}
 	var cluster *clusterv1.Cluster
 	if machine != nil {
-		if cluster, err = util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName); err != nil && !apierrors.IsNotFound(err) {
+		if cluster, err = util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}
 	}
