@@ -10,11 +10,12 @@
 //
 // and what they stand on:
 //
-//	claims     Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
-//	operation  runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
-//	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
-//	identity   an identity Secret becomes a client of the portal
-//	metrics    what Prometheus is told
+//	claims       Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
+//	operation    runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
+//	outcome      how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
+//	ownedsecret  the Secrets that the provider writes belong to an object, also after a restore
+//	identity     an identity Secret becomes a client of the portal
+//	metrics      what Prometheus is told
 //
 // The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.
 package controllers

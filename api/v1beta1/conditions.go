@@ -237,6 +237,8 @@ const (
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
+	// EventNetworkMayRemain: the PortalCluster is deleted, and it is not known whether the portal created its network.
+	EventNetworkMayRemain = "NetworkMayRemain"
 	// EventPortalClusterRetained: deletionPolicy Retain left the portal cluster running.
 	EventPortalClusterRetained = "PortalClusterRetained"
 )

@@ -55,6 +55,11 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 		return outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
 	}
 	missing := apierrors.IsNotFound(err)
+	if !missing {
+		if err := r.restoreKubeconfigOwner(ctx, s, stored); err != nil {
+			return outcome.Fail(err)
+		}
+	}
 	if !missing && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && !r.expired(ctx, s, stored) {
 		return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
 	}

@@ -26,9 +26,10 @@ func (r *Reconciler) machine(s *scope) operation.Machine {
 	return m
 }
 
-// start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt.
+// start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt; what op.Attempt
+// holds already counts as well.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operation, request operation.Request) outcome.Outcome {
-	op.Attempt = op.Target + " " + s.identity.Version
+	op.Attempt += op.Target + " " + s.identity.Version
 	return s.after(r.machine(s).Start(ctx, op, request))
 }
 
@@ -64,7 +65,7 @@ func (s *scope) request() operation.Request {
 	case operation.Scale:
 		return scaling{s, s.op.Size()}
 	case operation.Upgrade:
-		return upgrading{s, ""}
+		return &upgrading{s: s}
 	case operation.Delete, operation.Create, operation.CreateNetwork:
 	}
 	return &deletion{s: s}
