@@ -106,3 +106,22 @@ func TestDeleteReportsUnknownNetwork(t *testing.T) {
 		})
 	}
 }
+
+// TestReplacedObjectKeepsItsNetwork has a user replace the object by the manifest that created it: without annotations and finalizers.
+func TestReplacedObjectKeepsItsNetwork(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	b.reconcile(5)
+	id := b.get().Status.NetworkID
+	c := b.get()
+	c.Annotations, c.Finalizers = nil, nil
+	if err := b.store.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(5)
+	if n := b.calls("POST", "/networks"); n != 1 {
+		t.Errorf("%d requests for one network", n)
+	}
+	if c = b.get(); c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.NetworkID != id || id == "" {
+		t.Errorf("the network was %q, the annotation is %q, and status has %q", id, c.Annotations[infrav1.NetworkAnnotation], c.Status.NetworkID)
+	}
+}
