@@ -37,8 +37,9 @@ func changes() []row {
 			happens: func(s *story) { misown(s, s.deployment) }, sees: []sight{provisioned},
 		}, {
 			event: "the Cluster loses its finalizers while it is deleted", clusters: 1,
-			happens: (*story).loseCluster, sees: []sight{{kind: "Cluster"}},
-			after: func(s *story) { s.fetch(s.controlPlane) },
+			happens: (*story).loseCluster,
+			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
+			after:   func(s *story) { s.fetch(s.controlPlane) },
 		}, {
 			event: "the PortalControlPlane loses its finalizer", clusters: 1,
 			happens: func(s *story) {
@@ -51,7 +52,11 @@ func changes() []row {
 			sees: []sight{provisioned, available},
 		}, {
 			event: "the identity Secret gets a user of another portal account", clusters: 1,
-			happens: (*story).changeAccount, sees: []sight{{kind: "Cluster", condition: clusterv1.PausedCondition, status: metav1.ConditionFalse}},
+			happens: (*story).changeAccount,
+			sees: []sight{
+				{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: either},
+				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: either},
+			},
 		}, {
 			event: "deletion of the Cluster while the identity Secret has a user of another portal account", clusters: 1,
 			happens: func(s *story) { s.changeAccount(); s.delete(s.cluster) }, sees: []sight{held},
@@ -90,10 +95,13 @@ func (s *story) replacePortalCluster() {
 }
 
 // misown gives an object an owner reference with a UID that no Cluster has, and waits for the garbage collector. Core, which would correct
-// the reference, leaves the Cluster alone in the meantime.
+// the reference, leaves the Cluster alone in the meantime, and a MachineDeployment until the end of the row.
 func misown(s *story, o client.Object) {
 	s.Helper()
 	s.leaveAlone(true)
+	if o == s.deployment {
+		s.pause(o)
+	}
 	change(s, o, func(o client.Object) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: "00000000-0000-4000-8000-000000000000",

@@ -30,7 +30,11 @@ func restores() []row {
 		}, {
 			event:    "restore from a backup that is older than the creation of the portal cluster",
 			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.withoutOwners().beforeCreation()) },
-			clusters: 1, sees: []sight{{kind: "Cluster", condition: clusterv1.PausedCondition, status: metav1.ConditionFalse}},
+			clusters: 1,
+			sees: []sight{
+				{kind: "Cluster", condition: clusterv1.ClusterInfrastructureReadyCondition, status: metav1.ConditionTrue},
+				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: either},
+			},
 			after: (*story).noOtherCluster,
 		}, {
 			event:    "restore from the manifest with `spec.clusterID`, after the loss of all objects",

@@ -38,8 +38,9 @@ func uninstalls() []row {
 			sees: []sight{notDeleting, available},
 		}, {
 			event: "Cluster API's CRDs are deleted, finalizers are removed by force, and Cluster API is installed again", clusters: 1,
-			happens: (*story).loseCore, sees: []sight{{kind: "Cluster"}},
-			after: func(s *story) { s.fetch(s.controlPlane) },
+			happens: (*story).loseCore,
+			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
+			after:   func(s *story) { s.fetch(s.controlPlane) },
 		}, {
 			event: "the provider's CRDs are deleted while the provider is uninstalled, the policy is set to Retain, the provider is installed again, " +
 				"and the manifest is applied with `spec.clusterID`",
