@@ -123,6 +123,33 @@ func TestDisabledVersion(t *testing.T) {
 	}
 }
 
+// TestRefusedCreation checks which refusals of a creation have the next request name another entry of the version.
+func TestRefusedCreation(t *testing.T) {
+	for title, test := range map[string]struct {
+		fault emulator.Fault
+		want  bool
+	}{
+		"the version":       {emulator.Fault{Code: emulator.CodeInvalidParameter, Field: "kubernetesVersionId"}, true},
+		"no field is named": {emulator.Fault{Code: emulator.CodeInvalidParameter}, true},
+		"another field":     {emulator.Fault{Code: emulator.CodeInvalidParameter, Field: "sshKeyPair"}, false},
+		"the quota":         {emulator.Fault{Code: emulator.CodeQuotaExceeded}, false},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 1, emulator.Durations{})
+				test.fault.Method, test.fault.Path = "POST", "/kubernetes-clusters"
+				h.strike(test.fault)
+				s := newScopeFor(before)
+				s.identity = identity.Identity{Portal: h.cloud, Version: "1"}
+				q := newCreation(s, cloud.CreateClusterRequest{Name: "prod-2", KubernetesVersionID: "v"})
+				if _, err := q.Send(t.Context()); err == nil || q.versionRefused != test.want {
+					t.Errorf("refused: %v, %v", q.versionRefused, err)
+				}
+			})
+		})
+	}
+}
+
 // newScopeFor returns a scope of a control plane that wants the version.
 func newScopeFor(version string) *scope {
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
