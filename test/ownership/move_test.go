@@ -9,7 +9,11 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
@@ -55,9 +59,23 @@ func (s *story) away() *sandbox.Sandbox {
 	return there
 }
 
+// label labels the CRDs as clusterctl init does. Without the label, clusterctl move does not see their objects.
+func (s *story) label(at *sandbox.Sandbox) {
+	s.Helper()
+	all := &apiextensionsv1.CustomResourceDefinitionList{}
+	s.Expect(at.Client.List(s.Context(), all, client.HasLabels{clusterv1.ProviderNameLabel})).To(Succeed())
+	s.Expect(all.Items).NotTo(BeEmpty())
+	for i := range all.Items {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clusterctlv1.ClusterctlLabel+`":""}}}`))
+		s.Expect(at.Client.Patch(s.Context(), &all.Items[i], patch)).To(Succeed())
+	}
+}
+
 // move has clusterctl move the namespace.
 func (s *story) move(from, to *sandbox.Sandbox) {
 	s.Helper()
+	s.label(from)
+	s.label(to)
 	command := exec.CommandContext(s.Context(), box.Binary("clusterctl"), "move", "--namespace", s.namespace,
 		"--kubeconfig", from.Kubeconfig, "--to-kubeconfig", to.Kubeconfig)
 	command.Env = append(os.Environ(), from.Environment()...)

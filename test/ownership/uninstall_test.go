@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,7 +78,7 @@ func (s *story) loseCore() {
 		s.Expect(err).NotTo(HaveOccurred())
 		for _, o := range all.only("Cluster", "MachineDeployment", "MachineSet", "Machine") {
 			if o.GetFinalizers() != nil {
-				_ = box.Client.Patch(s.Context(), o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+				_ = box.Client.Patch(s.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
 			}
 		}
 		return len(s.crds("cluster-api"))
