@@ -34,7 +34,8 @@ func changes() []row {
 			happens: func(s *story) { misown(s, s.portalCluster) }, sees: []sight{provisioned},
 		}, {
 			event: "wrong UID of the Cluster in the owner reference of the MachineDeployment", clusters: 1,
-			happens: func(s *story) { misown(s, s.deployment) }, sees: []sight{provisioned},
+			happens: func(s *story) { misown(s, s.deployment) },
+			sees:    []sight{{kind: "MachineDeployment", condition: clusterv1.DeletingCondition, status: metav1.ConditionFalse}, provisioned},
 		}, {
 			event: "the Cluster loses its finalizers while it is deleted", clusters: 1,
 			happens: (*story).loseCluster,
@@ -95,12 +96,13 @@ func (s *story) replacePortalCluster() {
 }
 
 // misown gives an object an owner reference with a UID that no Cluster has, and waits for the garbage collector. Core, which would correct
-// the reference, leaves the Cluster alone in the meantime, and a MachineDeployment until the end of the row.
+// the reference, leaves the Cluster and the MachineDeployment alone in the meantime.
 func misown(s *story, o client.Object) {
 	s.Helper()
 	s.leaveAlone(true)
 	if o == s.deployment {
 		s.pause(o)
+		defer change(s, s.deployment, func(md *clusterv1.MachineDeployment) { delete(md.Annotations, clusterv1.PausedAnnotation) })
 	}
 	change(s, o, func(o client.Object) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{

@@ -58,7 +58,7 @@ const (
 	either metav1.ConditionStatus = "either"
 
 	// quiet is how long the portal must not be asked anything more after everything was seen. The garbage collector acts within seconds.
-	quiet = 15 * time.Second
+	quiet = 10 * time.Second
 )
 
 // results are the reasons that were seen, by event, for the page.
