@@ -47,6 +47,15 @@ func uninstalls() []row {
 			event: "the provider's CRDs are deleted while the provider is uninstalled, the policy is set to Retain, the provider is installed again, " +
 				"and the manifest is applied with `spec.clusterID`",
 			clusters: 1, happens: (*story).loseProvider, sees: []sight{notDeleting, available},
+		}, {
+			event: "the provider's CRDs are deleted while the provider is uninstalled, and the provider is installed again", clusters: 1,
+			happens: func(s *story) {
+				box.StopManager()
+				s.deleteCRDs("infrastructure-portal")
+				time.Sleep(absence)
+				s.installProvider()
+			},
+			sees: []sight{held}, // last: the CRDs are being deleted until the objects are gone
 		},
 	}
 }
