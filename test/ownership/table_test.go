@@ -67,16 +67,21 @@ var (
 	results   = map[string][]string{}
 )
 
-// TestOwnership lives all rows. Those that touch the whole management cluster come last, one after the other.
+// TestOwnership lives all rows. Those that touch the whole management cluster come last: first those that stop a manager, then, one after the
+// other, those that delete CRDs.
 func TestOwnership(t *testing.T) {
-	t.Run("together", func(t *testing.T) {
-		for _, r := range slices.Concat(restores(), clones(), deletions(), changes(), moves()) {
-			t.Run(r.event, func(t *testing.T) {
-				t.Parallel()
-				r.live(t)
-			})
+	together := func(rows []row) func(*testing.T) {
+		return func(t *testing.T) {
+			for _, r := range rows {
+				t.Run(r.event, func(t *testing.T) {
+					t.Parallel()
+					r.live(t)
+				})
+			}
 		}
-	})
+	}
+	t.Run("together", together(slices.Concat(restores(), clones(), deletions(), changes(), moves())))
+	t.Run("restarts", together(restarts()))
 	for _, r := range uninstalls() {
 		t.Run(r.event, r.live)
 	}
@@ -84,7 +89,7 @@ func TestOwnership(t *testing.T) {
 
 // rows of the table, in the order of the page.
 func rows() []row {
-	return slices.Concat(restores(), clones(), moves(), deletions(), uninstalls(), changes())
+	return slices.Concat(restores(), clones(), moves(), deletions(), restarts(), uninstalls(), changes())
 }
 
 // live lives the row and notes what was seen.

@@ -17,10 +17,10 @@ import (
 )
 
 // absence is how long a manager, or the CRDs, are missing.
-const absence = 10 * time.Second
+const absence = 5 * time.Second
 
-// uninstalls remove a provider from the management cluster and install it again. They concern all Clusters, so they run alone.
-func uninstalls() []row {
+// restarts remove a manager from the management cluster for a while. They concern all Clusters, so they run by themselves.
+func restarts() []row {
 	return []row{
 		{
 			event: "the provider is uninstalled and installed again, its CRDs stay", clusters: 1,
@@ -38,7 +38,14 @@ func uninstalls() []row {
 				s.Expect(box.StartCore(s.Context())).To(Succeed())
 			},
 			sees: []sight{notDeleting, available},
-		}, {
+		},
+	}
+}
+
+// uninstalls remove CRDs, too. They run alone.
+func uninstalls() []row {
+	return []row{
+		{
 			event: "Cluster API's CRDs are deleted, finalizers are removed by force, and Cluster API is installed again", clusters: 1,
 			happens: (*story).loseCore,
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
