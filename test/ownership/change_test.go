@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -106,10 +107,10 @@ func misown(s *story, o client.Object) {
 	}
 	change(s, o, func(o client.Object) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{
-			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: "00000000-0000-4000-8000-000000000000",
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: uuid.NewUUID(),
 		}})
 	})
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) && o.GetDeletionTimestamp().IsZero() {
 		time.Sleep(200 * time.Millisecond)
 		if box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil {
