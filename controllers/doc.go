@@ -12,7 +12,7 @@
 //
 //	claims     Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
 //	operation  runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
-//	ownerref   owner references, which are stale after a restore
+//	ownerref   owner references, which are stale or missing after a restore
 //	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
 //	identity   an identity Secret becomes a client of the portal
 //	metrics    what Prometheus is told

@@ -261,6 +261,8 @@ const (
 	EventNetworkRemains = "NetworkRemains"
 	// EventPortalClusterGone: the portal does not know the cluster any more.
 	EventPortalClusterGone = "PortalClusterGone"
+	// EventNetworkMayRemain: the PortalCluster is deleted, and it is not known whether the portal created its network.
+	EventNetworkMayRemain = "NetworkMayRemain"
 	// EventPortalClusterRetained: the portal cluster was left running, because deletionPolicy is Retain or because the deleted object
 	// did not own it.
 	EventPortalClusterRetained = "PortalClusterRetained"

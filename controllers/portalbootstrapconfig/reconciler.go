@@ -31,13 +31,14 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs/status,verbs=get;update;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs/finalizers,verbs=update
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get;patch
 
 // dataKey is where the contract for bootstrap providers has the data in the Secret.
 const dataKey = "value"
@@ -67,7 +68,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(ctx, r)
 }
 
-// Reconcile gives one PortalBootstrapConfig its Secret, once.
+// Reconcile gives one PortalBootstrapConfig its Secret, and keeps it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	config := &infrav1.PortalBootstrapConfig{}
 	if err := r.Client.Get(ctx, req.NamespacedName, config); err != nil {
@@ -98,19 +99,38 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return outcome.Result(o), outcome.FirstError(o)
 }
 
-// reconcileSecret sees to it that the Secret exists, and names it in status. It is looked at until it is there; core reads
-// its name once.
+// reconcileSecret makes sure that the Secret exists and belongs to the config, and names it in status. A restore may have dropped the
+// Secret, or its owner.
 func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, machine *clusterv1.Machine) outcome.Outcome {
-	ready := outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
-	if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
-		return ready
-	}
 	if machine == nil {
+		if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
+			return outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
+		}
 		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
 	}
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(config), secret)
+	if apierrors.IsNotFound(err) {
+		return r.createSecret(ctx, config, machine.Spec.ClusterName)
+	}
+	if err != nil {
+		return outcome.Fail(fmt.Errorf("read Secret %s: %w", config.Name, err))
+	}
+	owned, err := ownerref.RestoreSecret(ctx, r.Client, config, machine.Spec.ClusterName, secret)
+	switch {
+	case err != nil:
+		return outcome.Fail(err)
+	case !owned:
+		return outcome.StallFor(retryAfter, infrav1.DataSecretTakenReason,
+			"Secret %s exists and belongs to something else; nothing is read from it or written to it: delete it if nobody needs it", secret.Name)
+	}
+	return created(config)
+}
+
+func (r *Reconciler) createSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, clusterName string) outcome.Outcome {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: config.Namespace, Name: config.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: machine.Spec.ClusterName},
+			Namespace: config.Namespace, Name: config.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
 		},
 		Type: clusterv1.ClusterSecretType,
 		Data: map[string][]byte{dataKey: {}},
@@ -118,20 +138,18 @@ func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.Portal
 	if err := controllerutil.SetControllerReference(config, secret, r.Client.Scheme()); err != nil {
 		return outcome.Fail(err)
 	}
-	err := r.Client.Create(ctx, secret)
-	if apierrors.IsAlreadyExists(err) {
-		err = r.Client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+	if err := r.Client.Create(ctx, secret); err != nil {
+		if apierrors.IsAlreadyExists(err) {
+			return outcome.RetryAfter(0) // another writer created it since it was read
+		}
+		return outcome.Fail(fmt.Errorf("create Secret %s: %w", secret.Name, err))
 	}
-	switch {
-	case apierrors.IsNotFound(err):
-		return outcome.RetryAfter(0) // it went in between
-	case err != nil:
-		return outcome.Fail(fmt.Errorf("secret %s: %w", secret.Name, err))
-	case !metav1.IsControlledBy(secret, config):
-		return outcome.StallFor(retryAfter, infrav1.DataSecretTakenReason,
-			"Secret %s exists and belongs to something else; nothing is read from it or written to it: delete it if nobody needs it", secret.Name)
-	}
-	config.Status.DataSecretName = secret.Name
+	return created(config)
+}
+
+// created names the Secret in status. Core reads the name once.
+func created(config *infrav1.PortalBootstrapConfig) outcome.Outcome {
+	config.Status.DataSecretName = config.Name
 	config.Status.Initialization.DataSecretCreated = ptr.To(true)
-	return ready
+	return outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
 }

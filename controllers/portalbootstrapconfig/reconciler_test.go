@@ -3,6 +3,7 @@
 package portalbootstrapconfig
 
 import (
+	"fmt"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -103,6 +104,56 @@ func TestStatusComesBack(t *testing.T) {
 	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
 	b.Expect(b.config.Status.DataSecretName).To(Equal(key.Name))
 	b.Expect(b.secrets()).To(HaveLen(1))
+}
+
+// TestOwnerComesBack restores the Secret from a backup: without its owner, or with the UID that the config had before. The status of the config
+// may be there, or not.
+func TestOwnerComesBack(t *testing.T) {
+	for title, change := range map[string]func(*corev1.Secret){
+		"no owner":          func(s *corev1.Secret) { s.OwnerReferences = nil },
+		"the UID of before": func(s *corev1.Secret) { s.OwnerReferences[0].UID = "config-uid-of-before" },
+	} {
+		for _, withStatus := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, with status %v", title, withStatus), func(t *testing.T) {
+				b := newBench(t)
+				b.reconcile()
+				secret := b.secrets()[0]
+				change(&secret)
+				b.Expect(b.store.Update(t.Context(), &secret)).To(Succeed())
+				if !withStatus {
+					b.config.Status = infrav1.PortalBootstrapConfigStatus{}
+					b.Expect(b.store.Status().Update(t.Context(), b.config)).To(Succeed())
+				}
+				b.reconcile()
+				b.Expect(b.secrets()[0].OwnerReferences).To(HaveLen(1))
+				b.Expect(b.secrets()[0].OwnerReferences[0].UID).To(Equal(b.config.UID))
+				b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
+			})
+		}
+	}
+}
+
+// TestSecretComesBack has the Secret deleted, as the garbage collector does with an owner that does not exist.
+func TestSecretComesBack(t *testing.T) {
+	b := newBench(t)
+	b.reconcile()
+	secret := b.secrets()[0]
+	b.Expect(b.store.Delete(t.Context(), &secret)).To(Succeed())
+	b.reconcile()
+	b.Expect(b.secrets()).To(HaveLen(1))
+	b.Expect(metav1.IsControlledBy(&b.secrets()[0], b.config)).To(BeTrue())
+}
+
+// TestSecretOfAnotherController is not taken over, although it looks like one of ours.
+func TestSecretOfAnotherController(t *testing.T) {
+	b := newBench(t)
+	theirs := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: key.Name, UID: "theirs", Controller: ptr.To(true)}},
+	}}
+	b.reconcile(theirs)
+	b.Expect(b.reason()).To(Equal(infrav1.DataSecretTakenReason))
+	b.Expect(b.secrets()[0].OwnerReferences).To(Equal(theirs.OwnerReferences))
 }
 
 func TestWaitsForMachine(t *testing.T) {

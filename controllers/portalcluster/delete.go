@@ -5,6 +5,7 @@ package portalcluster
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -30,16 +32,34 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		return ctrl.Result{}, nil
 	}
 	s.deleting = outcome.WaitFor(0, infrav1.DeletingReason, "releasing the identity Secret")
-	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
-		r.event(s, infrav1.EventNetworkRemains, "Delete",
-			"network %s, created from %s, remains: the portal's API cannot delete networks", id, ptr.Deref(s.portalCluster.Spec.Network, infrav1.PortalNetwork{}).CIDR)
-	}
+	r.reportNetwork(s)
 	if err := r.Identities.Release(ctx, s.portalCluster); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(r.writer().Change(ctx, s.portalCluster, func() {
 		controllerutil.RemoveFinalizer(s.portalCluster, infrav1.ClusterFinalizer)
 	}))
+}
+
+// reportNetwork reports the network that remains at the portal, or that may remain there because the outcome of its creation is not known.
+func (r *Reconciler) reportNetwork(s *scope) {
+	network := ptr.Deref(s.portalCluster.Spec.Network, infrav1.PortalNetwork{})
+	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
+		r.event(s, infrav1.EventNetworkRemains, "Delete",
+			"network %s, created from %s, remains: the portal's API cannot delete networks", id, network.CIDR)
+		return
+	}
+	op, err := operation.Load(s.portalCluster)
+	cidr := network.CIDR
+	if op.InFlight() {
+		cidr = op.Target
+	}
+	if cidr == "" || network.ID != "" || err == nil && !op.InFlight() {
+		return
+	}
+	r.Recorder.Eventf(s.portalCluster, nil, corev1.EventTypeWarning, infrav1.EventNetworkMayRemain, "Delete",
+		"A network with CIDR %s may remain at the portal: the outcome of its creation is not known. Look for a network with this CIDR on the "+
+			"portal's pages, and delete it there if nothing uses it", cidr)
 }
 
 // controlPlane names a PortalControlPlane that still needs this PortalCluster: the one that the Cluster refers to, or

@@ -9,5 +9,10 @@
 // anything at the portal. It is an operation (package operation), like the creation of a cluster. The portal can neither list nor
 // delete networks, so only a person can settle an interrupted call, with spec.network.id.
 //
-// Deletion waits for the PortalControlPlane, which still needs the identity; then the identity Secret is released.
+// Deletion waits for the PortalControlPlane, which still needs the identity; then the identity Secret is released. A network that was
+// created, or may have been created, remains at the portal, and an event names it.
+//
+// A PortalCluster with the annotation cluster.x-k8s.io/managed-by is not touched (Cluster API's contract, externally managed
+// infrastructure). The system that manages it writes status.initialization.provisioned, status.vpcID and status.networkID, and removes
+// every finalizer when the object is deleted.
 package portalcluster

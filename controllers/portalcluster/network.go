@@ -28,6 +28,9 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 		s.networkID = network.ID
 		return r.adoptNetwork(ctx, s, op)
 	}
+	if err := r.restoreNetwork(ctx, s, op); err != nil {
+		return outcome.Fail(err)
+	}
 	if s.portalCluster.Annotations[infrav1.NetworkAnnotation] == "" {
 		if o := r.createNetwork(ctx, s, op); !o.IsDone() {
 			return o
@@ -35,6 +38,18 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 	}
 	s.networkID = s.portalCluster.Annotations[infrav1.NetworkAnnotation]
 	return outcome.DoneBecause(infrav1.NetworkReadyReason, "network %s was created from %s", s.networkID, network.CIDR)
+}
+
+// restoreNetwork writes the annotation with the network's id again, after a user has replaced the object by a manifest that does not have it.
+// The status survives that.
+func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation.Operation) error {
+	id := s.portalCluster.Status.NetworkID
+	if id == "" || op.InFlight() || s.portalCluster.Annotations[infrav1.NetworkAnnotation] != "" {
+		return nil
+	}
+	return r.writer().Change(ctx, s.portalCluster, func() {
+		metav1.SetMetaDataAnnotation(&s.portalCluster.ObjectMeta, infrav1.NetworkAnnotation, id)
+	})
 }
 
 // adoptNetwork ends an unfinished creation: spec.network.id says what it created.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/annotations"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -115,6 +116,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	portalCluster := &infrav1.PortalCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, portalCluster); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if annotations.IsExternallyManaged(portalCluster) {
+		return ctrl.Result{}, nil // another system provides the infrastructure, and writes this object and its status
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, portalCluster.ObjectMeta)
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -4,9 +4,11 @@ package portalcluster
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -260,42 +261,28 @@ func TestLostNetwork(t *testing.T) {
 	}
 }
 
-// TestDelete: the control plane needs the identity; then the Secret is let go, and what remains is told.
-func TestDelete(t *testing.T) {
+// TestExternallyManaged has another system manage the infrastructure (Cluster API's contract). The object is not changed in any way, also not
+// while it is being deleted, and the portal is not asked.
+func TestExternallyManaged(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
-	b.reconcile(5)
-	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "default", Name: "cp", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
-	}}
-	if err := b.store.Create(t.Context(), cp); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.store.Delete(t.Context(), b.get()); err != nil {
-		t.Fatal(err)
-	}
-	b.reconcile(2)
-	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForControlPlaneReason, "PortalControlPlane cp")
-	if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
-		t.Fatal("the Secret is let go while the control plane needs it")
-	}
-	b.events()
 	c := b.get()
-	c.Spec.Network = nil // refused by the API server today; objects may be older than the rule
+	c.Annotations = map[string]string{clusterv1.ManagedByAnnotation: "terraform"}
+	c.Finalizers = []string{"terraform.example/portal"}
 	if err := b.store.Update(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.store.Delete(t.Context(), cp); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		before := b.get()
+		b.reconcile(3)
+		if diff := cmp.Diff(before, b.get()); diff != "" {
+			t.Error(diff)
+		}
+		if err := b.store.Delete(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b.reconcile(2)
-	if err := b.store.Get(t.Context(), key, c); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the PortalCluster is still there: %v", err)
-	}
-	if controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
-		t.Error("the Secret is still held")
-	}
-	if got := b.events(); strings.Count(got, infrav1.EventNetworkRemains) != 1 {
-		t.Errorf("events: %s", got)
+	if asked := slices.DeleteFunc(b.portal.Journal(), func(e emulator.Entry) bool { return !e.IsRequest() }); len(asked) > 0 {
+		t.Errorf("the portal was asked: %v", asked)
 	}
 }
 

@@ -50,7 +50,11 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	request.Name = s.controlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
-	o = s.after(r.machine(s).Start(ctx, op, newCreation(s, request)))
+	q := newCreation(s, request)
+	o = s.after(r.machine(s).Start(ctx, op, q))
+	if q.versionRefused {
+		r.versions.refuse(request.KubernetesVersionID)
+	}
 	if s.refusedEmpty() && request.Size == 0 {
 		return outcome.RetryAfter(0) // the next request has one worker
 	}
@@ -81,8 +85,9 @@ type creation struct {
 	userID  string
 	// generated reports whether the name is one of ours, which was never used before. A cluster with a name that a person chose may
 	// be somebody else's.
-	generated bool
-	nextName  string
+	generated      bool
+	nextName       string
+	versionRefused bool // the portal refused the id of the version
 }
 
 func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
@@ -114,6 +119,7 @@ func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 // Send implements operation.Request.
 func (q *creation) Send(ctx context.Context) (cloud.Created, error) {
 	job, err := q.s.identity.Portal.CreateCluster(ctx, q.request)
+	q.versionRefused = refusesVersion(err)
 	return cloud.Created{Job: job}, err
 }
 

@@ -126,13 +126,13 @@ type workloads struct{ *nodes }
 // Delete implements emulator.Workloads.
 func (workloads) Delete(context.Context, string) error { return nil }
 
-// newHouse has a portal cluster of so many workers.
-func newHouse(t *testing.T, size int, durations emulator.Durations) *house {
+// newHouse has a portal cluster of so many workers. Without versions, the portal offers the usual ones.
+func newHouse(t *testing.T, size int, durations emulator.Durations, versions ...emulator.Version) *house {
 	t.Helper()
 	h := &house{T: t, recorder: events.NewFakeRecorder(1000), nodes: &nodes{}}
 	h.nodes.Client = fake.NewClientBuilder().WithScheme(newScheme(t)).Build()
 	portal, err := emulator.New(emulator.Options{
-		Seed: 1, Durations: durations, Workloads: workloads{h.nodes},
+		Seed: 1, Durations: durations, Workloads: workloads{h.nodes}, Versions: versions,
 		Users: []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}},
 	})
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 const (
@@ -71,6 +72,11 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	stored, err := r.readKubeconfig(ctx, s)
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
+	}
+	if !stored.missing {
+		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.controlPlane, s.cluster.Name, stored.Secret); err != nil {
+			return outcome.Fail(err)
+		}
 	}
 	if stored.missing || !s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		return r.fetchKubeconfig(ctx, s, stored, whyMissing)

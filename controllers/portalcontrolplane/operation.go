@@ -27,9 +27,10 @@ func (r *Reconciler) machine(s *scope) operation.Machine {
 	return m
 }
 
-// start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt.
+// start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt; what op.Attempt
+// holds already counts as well.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operation, request operation.Request) outcome.Outcome {
-	op.Attempt = op.Target + " " + s.identity.Version
+	op.Attempt += op.Target + " " + s.identity.Version
 	sent := &noticing{Request: request}
 	o := s.after(r.machine(s).Start(ctx, op, sent))
 	if sent.unknown && op.Type != operation.Delete {
@@ -73,7 +74,7 @@ func (s *scope) request() operation.Request {
 	case operation.Scale:
 		return scaling{s, s.op.Size()}
 	case operation.Upgrade:
-		return upgrading{s, ""}
+		return &upgrading{s: s}
 	case operation.Delete, operation.Create, operation.CreateNetwork:
 	}
 	return &deletion{s: s}

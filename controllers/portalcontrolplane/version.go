@@ -4,9 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/blang/semver/v4"
@@ -81,7 +79,7 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 	lost := s.op
 	some, all := s.reach(lost.Target)
 	if all {
-		return s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", upgrading{s, ""}))
+		return s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", &upgrading{s: s}))
 	}
 	patience := quietTime
 	if some {
@@ -93,7 +91,7 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 	if s.behind(s.controlPlane.Spec.Version) < 0 {
 		return outcome.Outcome{} // sent again
 	}
-	return s.after(r.machine(s).Finish(ctx, lost, operation.Failed, "", upgrading{s, ""})) // not wanted any more
+	return s.after(r.machine(s).Finish(ctx, lost, operation.Failed, "", &upgrading{s: s})) // not wanted any more
 }
 
 func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
@@ -127,16 +125,18 @@ func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
 type upgrading struct {
 	s         *scope
 	versionID string
+	refused   bool // the portal refused the id of the version
 }
 
 // Send implements operation.Request.
-func (q upgrading) Send(ctx context.Context) (cloud.Created, error) {
+func (q *upgrading) Send(ctx context.Context) (cloud.Created, error) {
 	job, err := q.s.identity.Portal.UpgradeCluster(ctx, q.s.controlPlane.Spec.ClusterID, q.versionID)
+	q.refused = refusesVersion(err)
 	return cloud.Created{Job: job}, err
 }
 
 // Note implements operation.Request.
-func (q upgrading) Note(op *operation.Operation, _ string, _ error) {
+func (q *upgrading) Note(op *operation.Operation, _ string, _ error) {
 	if op.Result == operation.Succeeded {
 		q.s.record.Version = op.Target
 		operation.PutRecord(q.s.controlPlane, q.s.record)
@@ -152,8 +152,12 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 		return o
 	}
 	op := operation.New(operation.Upgrade, wanted)
-	op.Nodes = len(s.nodes)
-	o = r.start(ctx, s, op, upgrading{s, version.ID})
+	op.Nodes, op.Attempt = len(s.nodes), version.ID+" "
+	request := &upgrading{s: s, versionID: version.ID}
+	o = r.start(ctx, s, op, request)
+	if request.refused {
+		r.versions.refuse(version.ID)
+	}
 	if o.IsDone() || s.op.Lost() && o.Kind != outcome.Failed {
 		return s.upgradeRuns(o.After, s.op.Target)
 	}
@@ -227,66 +231,4 @@ func compareVersions(a, b string) int {
 		return 1
 	}
 	return x.Compare(y)
-}
-
-// offered finds the version in what the portal offers. The meaning of its state is not shown in the specification: an
-// unknown state is usable, the portal decides.
-func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
-	versions, o := r.versions.list(ctx, s, &r.memory.Backoff)
-	if !o.IsDone() {
-		return cloud.KubernetesVersion{}, o
-	}
-	var names []string
-	for _, v := range versions {
-		if compareVersions(v.SemanticVersion, wanted) == 0 {
-			return v, outcome.Outcome{}
-		}
-		names = append(names, "v"+strings.TrimPrefix(v.SemanticVersion, "v"))
-	}
-	slices.SortFunc(names, compareVersions)
-	return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
-		"the portal does not offer %s; set spec.version to one of: %s", wanted, strings.Join(names, ", "))
-}
-
-// offersAge is how long a list of versions is used.
-const offersAge = 2 * time.Minute
-
-// offers keeps the portal's list of versions for a while, for each client.
-type offers struct {
-	mu    sync.Mutex
-	known map[*cloud.Client]offer
-}
-
-type offer struct {
-	versions []cloud.KubernetesVersion
-	at       time.Time
-}
-
-func (o *offers) list(ctx context.Context, s *scope, backoff *outcome.Backoff) ([]cloud.KubernetesVersion, outcome.Outcome) {
-	o.mu.Lock()
-	have, found := o.known[s.identity.Portal]
-	o.mu.Unlock()
-	if found && time.Since(have.at) < offersAge {
-		return have.versions, outcome.Outcome{}
-	}
-	key := s.flow() + "/versions"
-	if refused, found := backoff.Recall(key, s.identity.Version); found {
-		return nil, refused
-	}
-	versions, err := s.identity.Portal.KubernetesVersions(ctx)
-	if err != nil {
-		return nil, backoff.Refuse(key, s.identity.Version, outcome.From(err).Prefix("list Kubernetes versions"))
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for portal, old := range o.known {
-		if time.Since(old.at) > offersAge {
-			delete(o.known, portal)
-		}
-	}
-	if o.known == nil {
-		o.known = map[*cloud.Client]offer{}
-	}
-	o.known[s.identity.Portal] = offer{versions: versions, at: time.Now()}
-	return versions, outcome.Outcome{}
 }

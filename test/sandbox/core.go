@@ -167,3 +167,12 @@ func freePorts(count int) ([]int, error) {
 }
 
 func hostPort(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+
+// InstallCore installs Cluster API's CRDs and webhooks again, after a test has removed them. StartCore comes next.
+func (s *Sandbox) InstallCore(ctx context.Context) error { return s.installCore(ctx) }
+
+// StartCore runs Cluster API's manager again, after StopCore.
+func (s *Sandbox) StartCore(ctx context.Context) error { return s.startCore(ctx) }
+
+// StopCore ends Cluster API's manager as a Deployment would, and returns when it has ended.
+func (s *Sandbox) StopCore() { s.core.Stop() }

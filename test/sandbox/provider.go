@@ -97,3 +97,6 @@ func (s *Sandbox) StopManager() { s.manager.Stop() }
 
 // KillManager ends our manager as a crash would.
 func (s *Sandbox) KillManager() { s.manager.Kill() }
+
+// InstallProvider installs our CRDs, policies and RBAC again, after a test has removed them.
+func (s *Sandbox) InstallProvider(ctx context.Context) error { return s.installProvider(ctx) }

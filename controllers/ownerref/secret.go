@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownerref
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// RestoreSecret makes owner the controller of a Secret that the provider wrote, and reports whether it is. Without its owner the Secret
+// would outlive the Cluster, and with it the credentials of the portal cluster. A Secret that does not have the type and the label that the
+// contract of Cluster API demands was written by somebody else. It is left alone, and so is a Secret that another object controls. A
+// controller of the owner's kind and name, but with another UID, is an earlier life of the owner.
+func RestoreSecret(ctx context.Context, c client.Client, owner client.Object, clusterName string, secret *corev1.Secret) (bool, error) {
+	if metav1.IsControlledBy(secret, owner) {
+		return true, nil
+	}
+	if secret.Type != clusterv1.ClusterSecretType || secret.Labels[clusterv1.ClusterNameLabel] != clusterName {
+		return false, nil
+	}
+	before := secret.DeepCopy()
+	err := controllerutil.SetControllerReference(owner, secret, c.Scheme())
+	if taken := (&controllerutil.AlreadyOwnedError{}); errors.As(err, &taken) {
+		return false, nil
+	}
+	if err == nil {
+		err = c.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	}
+	if err != nil {
+		return false, fmt.Errorf("restore the owner of Secret %s: %w", secret.Name, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestDelete: the control plane needs the identity; then the Secret is let go, and what remains is told.
+func TestDelete(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	b.reconcile(5)
+	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "cp", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
+	}}
+	if err := b.store.Create(t.Context(), cp); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Delete(t.Context(), b.get()); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(2)
+	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForControlPlaneReason, "PortalControlPlane cp")
+	if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
+		t.Fatal("the Secret is let go while the control plane needs it")
+	}
+	b.events()
+	c := b.get()
+	c.Spec.Network = nil // refused by the API server today; objects may be older than the rule
+	if err := b.store.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.Delete(t.Context(), cp); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(2)
+	if err := b.store.Get(t.Context(), key, c); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the PortalCluster is still there: %v", err)
+	}
+	if controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
+		t.Error("the Secret is still held")
+	}
+	if got := b.events(); strings.Count(got, infrav1.EventNetworkRemains) != 1 {
+		t.Errorf("events: %s", got)
+	}
+}
+
+// TestDeleteReportsUnknownNetwork deletes the PortalCluster before it is known whether the portal created its network. A Warning names the
+// CIDR, and what to do. There is no warning if the portal was never asked, or if a person has named the network.
+func TestDeleteReportsUnknownNetwork(t *testing.T) {
+	const cidr = "10.1.0.0/24"
+	tests := map[string]struct {
+		fault  emulator.Fault
+		passes int
+		change func(*infrav1.PortalCluster)
+		warns  int
+	}{
+		"answer lost":               {fault: emulator.Fault{Cut: true, After: true}, passes: 10, warns: 1},
+		"answer lost, nothing done": {fault: emulator.Fault{Cut: true}, passes: 10, warns: 1},
+		"never asked":               {fault: emulator.Fault{Cut: true}, passes: 1},
+		"refused":                   {fault: emulator.Fault{Code: emulator.CodeQuotaExceeded}, passes: 10},
+		"a person named it": {fault: emulator.Fault{Cut: true, After: true}, passes: 10, change: func(c *infrav1.PortalCluster) {
+			c.Spec.Network = &infrav1.PortalNetwork{ID: "net-1"}
+		}},
+		"the annotation is damaged": {fault: emulator.Fault{Cut: true, After: true}, passes: 10, warns: 1, change: func(c *infrav1.PortalCluster) {
+			c.Annotations[infrav1.OperationAnnotation] = "{"
+		}},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			b := newBench(t, &infrav1.PortalNetwork{CIDR: cidr})
+			test.fault.Method, test.fault.Path, test.fault.Count = "POST", "/networks", 1
+			if err := b.portal.Inject(test.fault); err != nil {
+				t.Fatal(err)
+			}
+			b.reconcile(test.passes)
+			b.events()
+			c := b.get()
+			if test.change != nil {
+				test.change(c)
+				if err := b.store.Update(t.Context(), c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := b.store.Delete(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			b.reconcile(2)
+			if err := b.store.Get(t.Context(), key, c); !apierrors.IsNotFound(err) {
+				t.Errorf("the PortalCluster still exists: %v", err)
+			}
+			got := b.events()
+			if strings.Count(got, "Warning "+infrav1.EventNetworkMayRemain) != test.warns || test.warns > 0 && !strings.Contains(got, "CIDR "+cidr) {
+				t.Errorf("events: %q", got)
+			}
+		})
+	}
+}
+
+// TestReplacedObjectKeepsItsNetwork has a user replace the object by the manifest that created it: without annotations and finalizers.
+func TestReplacedObjectKeepsItsNetwork(t *testing.T) {
+	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
+	b.reconcile(5)
+	id := b.get().Status.NetworkID
+	c := b.get()
+	c.Annotations, c.Finalizers = nil, nil
+	if err := b.store.Update(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(5)
+	if n := b.calls("POST", "/networks"); n != 1 {
+		t.Errorf("%d requests for one network", n)
+	}
+	if c = b.get(); c.Annotations[infrav1.NetworkAnnotation] != id || c.Status.NetworkID != id || id == "" {
+		t.Errorf("the network was %q, the annotation is %q, and status has %q", id, c.Annotations[infrav1.NetworkAnnotation], c.Status.NetworkID)
+	}
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// kinds of the objects that a Cluster consists of, in the order in which Velero restores them.
+var kinds = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "Secret"},
+	clusterv1.GroupVersion.WithKind("Cluster"),
+	clusterv1.GroupVersion.WithKind("MachineDeployment"),
+	clusterv1.GroupVersion.WithKind("Machine"),
+	clusterv1.GroupVersion.WithKind("MachineSet"),
+	infrav1.GroupVersion.WithKind("PortalBootstrapConfig"),
+	infrav1.GroupVersion.WithKind("PortalBootstrapConfigTemplate"),
+	infrav1.GroupVersion.WithKind("PortalCluster"),
+	infrav1.GroupVersion.WithKind("PortalControlPlane"),
+	infrav1.GroupVersion.WithKind("PortalMachine"),
+	infrav1.GroupVersion.WithKind("PortalMachineTemplate"),
+}
+
+// backup holds the objects of a namespace, without what an API server fills in.
+type backup []*unstructured.Unstructured
+
+// list returns what exists in the namespace. Kinds without a CRD have no objects.
+func list(ctx context.Context, c client.Client, namespace string) (backup, error) {
+	var all backup
+	for _, kind := range kinds {
+		objects := &unstructured.UnstructuredList{}
+		objects.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := c.List(ctx, objects, client.InNamespace(namespace))
+		if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+		for i := range objects.Items {
+			all = append(all, &objects.Items[i])
+		}
+	}
+	return all, nil
+}
+
+// backup saves the namespace.
+func (s *story) backup() backup {
+	s.Helper()
+	all, err := list(s.Context(), box.Client, s.namespace)
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, o := range all {
+		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp"} {
+			unstructured.RemoveNestedField(o.Object, "metadata", field)
+		}
+	}
+	return all
+}
+
+// change returns a backup with each object changed.
+func (b backup) change(change func(o *unstructured.Unstructured)) backup {
+	var changed backup
+	for _, o := range b {
+		o = o.DeepCopy()
+		change(o)
+		changed = append(changed, o)
+	}
+	return changed
+}
+
+// withoutOwners is what a tool saves that drops owner references.
+func (b backup) withoutOwners() backup {
+	return b.change(func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
+}
+
+// withoutStatus is what a tool saves, or restores, that drops status.
+func (b backup) withoutStatus() backup {
+	return b.change(func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "status") })
+}
+
+// backwards has the Cluster come after the objects that it owns.
+func (b backup) backwards() backup {
+	b = slices.Clone(b)
+	slices.Reverse(b)
+	return b
+}
+
+// only keeps objects of the kinds.
+func (b backup) only(kinds ...string) backup {
+	return slices.DeleteFunc(slices.Clone(b), func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
+}
+
+// restore creates the objects at a management cluster, and writes their status if the backup has it.
+func (s *story) restore(at client.Client, b backup) {
+	s.Helper()
+	for _, o := range b {
+		status, saved := o.Object["status"]
+		restored := o.DeepCopy()
+		err := at.Create(s.Context(), restored)
+		if apierrors.IsAlreadyExists(err) { // core or the provider was faster: a restore leaves what exists
+			continue
+		}
+		s.Expect(err).NotTo(HaveOccurred(), "%s %s", o.GetKind(), o.GetName())
+		if saved {
+			restored.Object["status"] = status
+			if err := at.Status().Update(s.Context(), restored); err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+				s.Expect(err).NotTo(HaveOccurred(), "status of %s %s", o.GetKind(), o.GetName())
+			}
+		}
+	}
+}
+
+// lose removes all objects of the namespace without any controller taking notice, as the loss of a management cluster does.
+func (s *story) lose() {
+	s.Helper()
+	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane, s.deployment} {
+		s.pause(o)
+	}
+	s.strip()
+}
+
+// pause has core, or the provider, leave the object alone.
+func (s *story) pause(o client.Object) {
+	s.Helper()
+	change(s, o, func(o client.Object) {
+		if cluster, ok := o.(*clusterv1.Cluster); ok {
+			cluster.Spec.Paused = new(true)
+			return
+		}
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[clusterv1.PausedAnnotation] = ""
+		o.SetAnnotations(annotations)
+	})
+	s.Eventually(func() bool { return isTrue(s, o, clusterv1.PausedCondition) }).WithTimeout(time.Minute).Should(BeTrue(), "%T is paused", o)
+}
+
+// strip deletes all objects of the namespace, whatever holds them.
+func (s *story) strip() {
+	s.Helper()
+	s.Eventually(func() (left int) {
+		left, err := raze(s.Context(), box.Client, s.namespace)
+		s.Expect(err).NotTo(HaveOccurred())
+		return left
+	}).WithTimeout(time.Minute).Should(BeZero(), "objects that are left")
+}
+
+// raze deletes what is in the namespace and removes every finalizer. It returns how many objects there were.
+func raze(ctx context.Context, c client.Client, namespace string) (int, error) {
+	all, err := list(ctx, c, namespace)
+	if err != nil {
+		return 0, err
+	}
+	for _, o := range all {
+		if o.GetDeletionTimestamp() == nil {
+			if err := client.IgnoreNotFound(c.Delete(ctx, o)); err != nil {
+				return 0, err
+			}
+		}
+		none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+		if err := c.Patch(ctx, o, none); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return 0, err
+		}
+	}
+	return len(all), nil
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// changes write what nobody should write, or what somebody writes by mistake.
+func changes() []row {
+	return []row{
+		{
+			event: "`kubectl replace` of the PortalControlPlane by the manifest that created it", clusters: 1,
+			happens: (*story).replaceControlPlane, sees: []sight{provisioned, available},
+		}, {
+			event: "`kubectl replace` of the PortalCluster by the manifest that created it, with a network by CIDR", clusters: 1,
+			with:    func(s *story) { s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"} },
+			happens: (*story).replacePortalCluster, sees: []sight{available},
+		}, {
+			event: "wrong UID of the Cluster in the owner reference of the PortalControlPlane", clusters: 1,
+			happens: func(s *story) { misown(s, s.controlPlane) }, sees: []sight{provisioned},
+		}, {
+			event: "wrong UID of the Cluster in the owner reference of the PortalCluster", clusters: 1,
+			happens: func(s *story) { misown(s, s.portalCluster) }, sees: []sight{provisioned},
+		}, {
+			event: "wrong UID of the Cluster in the owner reference of the MachineDeployment", clusters: 1,
+			happens: func(s *story) { misown(s, s.deployment) },
+			sees:    []sight{{kind: "MachineDeployment", condition: clusterv1.DeletingCondition, status: metav1.ConditionFalse}, provisioned},
+		}, {
+			event: "the Cluster loses its finalizers while it is deleted", clusters: 1,
+			happens: (*story).loseCluster,
+			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
+			after:   func(s *story) { s.fetch(s.controlPlane) },
+		}, {
+			event: "the PortalControlPlane loses its finalizer", clusters: 1,
+			happens: func(s *story) {
+				change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
+				s.Eventually(func() bool {
+					s.fetch(s.controlPlane)
+					return controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer)
+				}).Should(BeTrue())
+			},
+			sees: []sight{provisioned, available},
+		}, {
+			event: "the identity Secret gets a user of another portal account", clusters: 1,
+			happens: (*story).changeAccount,
+			sees: []sight{
+				{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: either},
+				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: either},
+			},
+		}, {
+			event: "deletion of the Cluster while the identity Secret has a user of another portal account", clusters: 1,
+			happens: func(s *story) { s.changeAccount(); s.delete(s.cluster) }, sees: []sight{held},
+		}, {
+			event: "a person deletes the cluster at the portal",
+			happens: func(s *story) {
+				_, err := s.person().DeleteCluster(s.Context(), s.id)
+				s.Expect(err).NotTo(HaveOccurred())
+			},
+			sees: []sight{{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: metav1.ConditionFalse}},
+		},
+	}
+}
+
+// replaceControlPlane replaces the whole object, as kubectl replace -f does: without spec.clusterID and without annotations.
+func (s *story) replaceControlPlane() {
+	current := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	s.fetch(current)
+	s.compose()
+	s.controlPlane.ResourceVersion = current.ResourceVersion
+	err := box.Client.Update(s.Context(), s.controlPlane)
+	s.Expect(err == nil || apierrors.IsInvalid(err) || apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
+	s.fetch(s.controlPlane)
+}
+
+// replacePortalCluster does the same with the PortalCluster, until no other writer is faster.
+func (s *story) replacePortalCluster() {
+	s.Eventually(func() error {
+		current := &infrav1.PortalCluster{}
+		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), current); err != nil {
+			return err
+		}
+		manifest := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, ResourceVersion: current.ResourceVersion}, Spec: current.Spec}
+		return box.Client.Update(s.Context(), manifest)
+	}).Should(Succeed())
+}
+
+// misown gives an object an owner reference with a UID that no Cluster has, and waits for the garbage collector. Core, which would correct
+// the reference, leaves the Cluster and the MachineDeployment alone in the meantime.
+func misown(s *story, o client.Object) {
+	s.Helper()
+	s.leaveAlone(true)
+	if o == s.deployment {
+		s.pause(o)
+		defer change(s, s.deployment, func(md *clusterv1.MachineDeployment) { delete(md.Annotations, clusterv1.PausedAnnotation) })
+	}
+	change(s, o, func(o client.Object) {
+		o.SetOwnerReferences([]metav1.OwnerReference{{
+			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: uuid.NewUUID(),
+		}})
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) && o.GetDeletionTimestamp().IsZero() {
+		time.Sleep(200 * time.Millisecond)
+		if box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil {
+			break
+		}
+	}
+	s.leaveAlone(false)
+}
+
+// leaveAlone has core's controller of Clusters leave the Cluster alone. All other controllers go on: spec.paused is not set.
+func (s *story) leaveAlone(on bool) {
+	s.Helper()
+	change(s, s.cluster, func(c *clusterv1.Cluster) {
+		delete(c.Annotations, clusterv1.PausedAnnotation)
+		if on {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1.PausedAnnotation, "")
+		}
+	})
+	s.Eventually(func() bool { return isTrue(s, s.cluster, clusterv1.PausedCondition) }).Should(Equal(on))
+}
+
+// loseCluster deletes the Cluster and removes its finalizers, before core can delete what belongs to the Cluster.
+func (s *story) loseCluster() {
+	s.leaveAlone(true)
+	s.delete(s.cluster)
+	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
+}
+
+// changeAccount puts the credentials of another account into the identity Secret.
+func (s *story) changeAccount() {
+	credentials := s.identitySecret(nextAccount(s.T))
+	change(s, s.secret, func(secret *corev1.Secret) { secret.StringData = credentials.StringData })
+}

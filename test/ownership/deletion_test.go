@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// deletions delete one object with kubectl, and all of them with their namespace.
+func deletions() []row {
+	return []row{
+		{
+			event: "`kubectl delete cluster`", happens: func(s *story) { s.delete(s.cluster) },
+			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}},
+		}, {
+			event: "`kubectl delete portalcontrolplane`", happens: func(s *story) { s.delete(s.controlPlane) },
+			asked: []string{deleteRequest},
+			sees:  []sight{{kind: "PortalControlPlane"}, {kind: "Cluster", condition: clusterv1.ClusterAvailableCondition, status: metav1.ConditionFalse}},
+		}, {
+			event: "`kubectl delete portalcluster`", happens: func(s *story) { s.delete(s.portalCluster) }, clusters: 1,
+			sees: []sight{{kind: "PortalCluster", condition: clusterv1.DeletingCondition, status: metav1.ConditionTrue}, provisioned},
+		}, {
+			event: "`kubectl delete machinedeployment`", happens: func(s *story) { s.delete(s.deployment) }, clusters: 1,
+			asked: []string{scaleRequest}, sees: []sight{{kind: "MachineDeployment"}, provisioned},
+		}, {
+			event: "`kubectl delete machineset`", happens: func(s *story) { s.deleteOne("MachineSet") }, clusters: 1,
+			sees: []sight{available}, after: func(s *story) { s.settled(box) },
+		}, {
+			event: "`kubectl delete machine`", happens: func(s *story) { s.deleteOne("Machine") }, clusters: 1,
+			sees: []sight{available}, after: func(s *story) { s.settled(box) },
+		}, {
+			event: "`kubectl delete portalmachine`", happens: func(s *story) { s.deleteOne("PortalMachine") }, clusters: 1,
+			sees: []sight{provisioned},
+		}, {
+			event: "`kubectl delete portalmachinetemplate`", happens: func(s *story) { s.delete(s.template) }, clusters: 1,
+			sees: []sight{available}, after: func(s *story) { s.settled(box) },
+		}, {
+			event: "`kubectl delete portalbootstrapconfig`", happens: func(s *story) { s.deleteOne("PortalBootstrapConfig") }, clusters: 1,
+			sees: []sight{available},
+		}, {
+			event: "`kubectl delete secret` of the kubeconfig", happens: (*story).deleteKubeconfig, clusters: 1,
+			sees: []sight{available}, after: (*story).secretsHaveOwners,
+		}, {
+			event: "`kubectl delete secret` of the identity", happens: func(s *story) { s.delete(s.secret) }, clusters: 1,
+			sees:  []sight{available, {kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: metav1.ConditionTrue}},
+			after: func(s *story) { s.fetch(s.secret) },
+		}, {
+			event: "`kubectl delete namespace`",
+			happens: func(s *story) {
+				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+			},
+			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}, {kind: "PortalCluster"}},
+		},
+	}
+}
+
+// deleteOne deletes one object of the kind.
+func (s *story) deleteOne(kind string) {
+	s.Helper()
+	all, err := list(s.Context(), box.Client, s.namespace)
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(all.only(kind)).NotTo(BeEmpty())
+	s.delete(all.only(kind)[0])
+}
+
+// deleteKubeconfig deletes the Secret with the kubeconfig, and waits until it is back.
+func (s *story) deleteKubeconfig() {
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}}
+	s.fetch(secret)
+	before := secret.UID
+	s.delete(secret)
+	s.Eventually(func() bool {
+		all, err := list(s.Context(), box.Client, s.namespace)
+		s.Expect(err).NotTo(HaveOccurred())
+		for _, o := range all.only("Secret") {
+			if o.GetName() == secret.Name && o.GetUID() != before {
+				return true
+			}
+		}
+		return false
+	}).Should(BeTrue(), "the kubeconfig is fetched again")
+}

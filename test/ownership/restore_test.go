@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// restores lose all objects of the namespace and bring them back from a backup, while the portal cluster runs.
+func restores() []row {
+	return []row{
+		{
+			event:    "restore with the owner references of the lost objects, children first",
+			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.backwards()) },
+			clusters: 1, sees: []sight{notDeleting, provisioned},
+		}, {
+			event:    "restore without owner references",
+			happens:  func(s *story) { b := s.backup().withoutOwners(); s.lose(); s.restore(box.Client, b) },
+			clusters: 1, sees: []sight{notDeleting, available},
+			after: (*story).secretsHaveOwners,
+		}, {
+			event:    "restore as Velero does by default: owner references of the lost objects, no status",
+			happens:  func(s *story) { b := s.backup().withoutStatus(); s.lose(); s.restore(box.Client, b) },
+			clusters: 1, sees: []sight{notDeleting, provisioned},
+		}, {
+			event:    "restore from a backup that is older than the creation of the portal cluster",
+			happens:  func(s *story) { b := s.backup(); s.lose(); s.restore(box.Client, b.withoutOwners().beforeCreation()) },
+			clusters: 1,
+			sees: []sight{
+				{kind: "Cluster", condition: clusterv1.ClusterInfrastructureReadyCondition, status: metav1.ConditionTrue},
+				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: either},
+			},
+			after: (*story).noOtherCluster,
+		}, {
+			event:    "restore from the manifest with `spec.clusterID`, after the loss of all objects",
+			happens:  (*story).adopt,
+			clusters: 1, sees: []sight{notDeleting, available},
+			after: func(s *story) {
+				s.fetch(s.controlPlane)
+				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "of an adopted cluster")
+			},
+		}, {
+			event: "deletion of the Cluster after such a restore",
+			happens: func(s *story) {
+				s.adopt()
+				s.Eventually(func() bool { return isTrue(s, s.cluster, clusterv1.ClusterAvailableCondition) }).Should(BeTrue())
+				s.delete(s.cluster)
+			},
+			clusters: 1, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}},
+		},
+	}
+}
+
+// beforeCreation takes back what the provider writes when the portal accepts the request for the cluster, and later.
+func (b backup) beforeCreation() backup {
+	b = b.withoutStatus().only("Secret", "Cluster", "MachineDeployment", "PortalBootstrapConfigTemplate", "PortalCluster", "PortalControlPlane", "PortalMachineTemplate")
+	return b.change(func(o *unstructured.Unstructured) {
+		if o.GetKind() != "PortalControlPlane" {
+			return
+		}
+		annotations := o.GetAnnotations()
+		delete(annotations, infrav1.OperationAnnotation)
+		delete(annotations, infrav1.RecordAnnotation)
+		o.SetAnnotations(annotations)
+		for _, field := range []string{"clusterID", "controlPlaneEndpoint"} {
+			unstructured.RemoveNestedField(o.Object, "spec", field)
+		}
+	})
+}
+
+// adopt loses all objects and applies the manifest again, with the id of the portal cluster.
+func (s *story) adopt() {
+	s.Helper()
+	s.lose()
+	s.compose()
+	s.controlPlane.Spec.ClusterID = s.id
+	for _, o := range s.objects() {
+		s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+	}
+}
+
+// noOtherCluster checks that the control plane names the portal cluster that exists, or none.
+func (s *story) noOtherCluster() {
+	s.fetch(s.controlPlane)
+	s.Expect(s.controlPlane.Spec.ClusterID).To(Or(BeEmpty(), Equal(s.id)))
+}
+
+// secretsHaveOwners checks that no Secret with credentials outlives the Cluster.
+func (s *story) secretsHaveOwners() {
+	s.Eventually(func() (orphans []string) {
+		all, err := list(s.Context(), box.Client, s.namespace)
+		s.Expect(err).NotTo(HaveOccurred())
+		for _, o := range all.only("Secret") {
+			if kind, _, _ := unstructured.NestedString(o.Object, "type"); kind == string(clusterv1.ClusterSecretType) && metav1.GetControllerOf(o) == nil {
+				orphans = append(orphans, o.GetName())
+			}
+		}
+		return orphans
+	}).Should(BeEmpty(), "Secrets without an owner")
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// row is one line of the table.
+type row struct {
+	// event is what happens, in words.
+	event string
+	// with changes what the story begins with.
+	with func(*story)
+	// happens makes the event happen to a Cluster that is available.
+	happens func(*story)
+	// asked are the requests that change something at the portal, since the event.
+	asked []string
+	// clusters is how many portal clusters exist afterwards.
+	clusters int
+	// sees are conditions as the user sees them.
+	sees []sight
+	// after is what a person does next, once all this was seen. The portal is asked nothing more.
+	after func(*story)
+}
+
+// sight is one condition of one object, or that the object is gone.
+type sight struct {
+	kind      string // of infrav1 or clusterv1
+	condition string // none: the object is gone
+	status    metav1.ConditionStatus
+	// reason is checked unless it is empty.
+	reason string
+	// name of the object, if it is not the story's; and its namespace.
+	name, namespace string
+}
+
+const (
+	deleteRequest = "DELETE /kubernetes-clusters/{cluster_id} → 202"
+	scaleRequest  = "POST /kubernetes-clusters/{cluster_id}/scale → 202"
+
+	// either is the status of a condition that a row does not decide. If it is not True, it has a reason and a message.
+	either metav1.ConditionStatus = "either"
+
+	// quiet is how long the portal must not be asked anything more after everything was seen. The garbage collector acts within seconds.
+	quiet = 10 * time.Second
+)
+
+// results are the reasons that were seen, by event, for the page.
+var (
+	resultsMu sync.Mutex
+	results   = map[string][]string{}
+)
+
+// TestOwnership lives all rows. Those that touch the whole management cluster come last: first those that stop a manager, then, one after the
+// other, those that delete CRDs.
+func TestOwnership(t *testing.T) {
+	together := func(rows []row) func(*testing.T) {
+		return func(t *testing.T) {
+			for _, r := range rows {
+				t.Run(r.event, func(t *testing.T) {
+					t.Parallel()
+					r.live(t)
+				})
+			}
+		}
+	}
+	t.Run("together", together(slices.Concat(restores(), clones(), deletions(), changes(), moves())))
+	t.Run("restarts", together(restarts()))
+	for _, r := range uninstalls() {
+		t.Run(r.event, r.live)
+	}
+}
+
+// rows of the table, in the order of the page.
+func rows() []row {
+	return slices.Concat(restores(), clones(), moves(), deletions(), restarts(), uninstalls(), changes())
+}
+
+// live lives the row and notes what was seen.
+func (r row) live(t *testing.T) {
+	s := tell(t)
+	if r.with != nil {
+		r.with(s)
+	}
+	s.settle()
+	s.begin = len(box.Portal.Journal())
+	r.happens(s)
+	s.Eventually(func(g Gomega) {
+		asked := s.requests()
+		if !begins(r.asked, asked) {
+			StopTrying(fmt.Sprintf("the portal was asked %v, and should be asked %v", asked, r.asked)).Now()
+		}
+		g.Expect(asked).To(HaveExactElements(r.asked), "requests")
+		for _, want := range r.sees {
+			_, status, got := want.look(s)
+			if want.status != either {
+				g.Expect(status).To(Equal(want.status), "%s: %s", want, got)
+			}
+		}
+	}).Should(Succeed())
+	r.note(s)
+	if r.after != nil {
+		r.after(s)
+	}
+	s.Consistently(s.requests, quiet, time.Second).Should(HaveExactElements(r.asked), "requests")
+	s.Eventually(s.portalClusters).WithTimeout(30*time.Second).Should(HaveLen(r.clusters), "portal clusters")
+}
+
+// begins reports whether the requests so far are those that are wanted, or the first of them.
+func begins(want, got []string) bool {
+	return len(got) <= len(want) && slices.Equal(want[:len(got)], got)
+}
+
+// note keeps what the user sees for the page. A condition that needs a person has a reason and a message.
+func (r row) note(s *story) {
+	s.Helper()
+	var seen []string
+	for _, want := range r.sees {
+		reason, status, message := want.look(s)
+		if want.troubles(status) {
+			s.Expect(reason).NotTo(BeEmpty(), "%s has a reason", want)
+			s.Expect(message).NotTo(BeEmpty(), "%s has a message", want)
+		}
+		if want.reason != "" {
+			s.Expect(reason).To(Equal(want.reason), "%s", want)
+		}
+		if reason != "" {
+			seen = append(seen, "`"+reason+"`")
+		}
+	}
+	resultsMu.Lock()
+	defer resultsMu.Unlock()
+	results[r.event] = seen
+}
+
+// troubles reports whether a person has to understand the condition.
+func (w sight) troubles(status metav1.ConditionStatus) bool {
+	switch w.condition {
+	case "", clusterv1.PausedCondition:
+		return false
+	case clusterv1.DeletingCondition:
+		return status == metav1.ConditionTrue
+	}
+	return status != metav1.ConditionTrue
+}
+
+func (w sight) String() string {
+	object := strings.TrimSpace(w.kind + " " + w.name)
+	if w.namespace != "" {
+		object += " of the other namespace"
+	}
+	if w.condition == "" {
+		return object + " is gone"
+	}
+	if w.status == either {
+		return fmt.Sprintf("%s `%s`", object, w.condition)
+	}
+	return fmt.Sprintf("%s `%s=%s`", object, w.condition, w.status)
+}
+
+// look returns the condition as it is. The status of an object that is gone is empty.
+func (w sight) look(s *story) (reason string, status metav1.ConditionStatus, message string) {
+	o := w.object(s)
+	err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o)
+	if apierrors.IsNotFound(err) {
+		return "", "", "does not exist"
+	}
+	if err != nil {
+		return "", metav1.ConditionUnknown, err.Error()
+	}
+	getter, _ := o.(conditions.Getter)
+	if c := conditions.Get(getter, w.condition); c != nil {
+		return c.Reason, c.Status, c.Message
+	}
+	return "", metav1.ConditionUnknown, "no such condition"
+}
+
+func (w sight) object(s *story) client.Object {
+	objects := map[string]client.Object{
+		"Cluster": &clusterv1.Cluster{}, "MachineDeployment": &clusterv1.MachineDeployment{},
+		"PortalCluster": &infrav1.PortalCluster{}, "PortalControlPlane": &infrav1.PortalControlPlane{},
+	}
+	o := objects[w.kind]
+	o.SetNamespace(s.namespace + w.namespace)
+	o.SetName(name)
+	if w.name != "" {
+		o.SetName(w.name)
+	}
+	return o
+}
+
+// isTrue reports whether a condition of the object is True.
+func isTrue(s *story, o client.Object, condition string) bool {
+	if box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil {
+		return false
+	}
+	getter, ok := o.(conditions.Getter)
+	return ok && conditions.IsTrue(getter, condition)
+}
+
+// demolish removes what the row leaves, so that its API servers do not slow the others down.
+func (s *story) demolish() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), time.Minute)
+	defer cancel()
+	for _, namespace := range []string{s.namespace, s.namespace + other} {
+		for ctx.Err() == nil {
+			if left, err := raze(ctx, box.Client, namespace); err == nil && left == 0 {
+				break
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	portal := s.person()
+	for _, c := range s.portalClusters() {
+		_, _ = portal.DeleteCluster(ctx, c.ID)
+	}
+}
+
+// other ends the name of a second namespace of a row.
+const other = "-b"
+
+// Sights that several rows share.
+var (
+	available   = sight{kind: "Cluster", condition: clusterv1.ClusterAvailableCondition, status: metav1.ConditionTrue}
+	provisioned = sight{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: metav1.ConditionTrue}
+	held        = sight{kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: metav1.ConditionTrue}
+	notDeleting = sight{kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: metav1.ConditionFalse}
+)

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	"slices"
+	"time"
+
+	. "github.com/onsi/gomega"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// absence is how long a manager, or the CRDs, are missing.
+const absence = 5 * time.Second
+
+// restarts remove a manager from the management cluster for a while. They concern all Clusters, so they run by themselves.
+func restarts() []row {
+	return []row{
+		{
+			event: "the provider is uninstalled and installed again, its CRDs stay", clusters: 1,
+			happens: func(s *story) {
+				box.StopManager()
+				time.Sleep(absence)
+				s.Expect(box.StartManager(s.Context())).To(Succeed())
+			},
+			sees: []sight{notDeleting, available},
+		}, {
+			event: "Cluster API is uninstalled and installed again, its CRDs stay", clusters: 1,
+			happens: func(s *story) {
+				box.StopCore()
+				time.Sleep(absence)
+				s.Expect(box.StartCore(s.Context())).To(Succeed())
+			},
+			sees: []sight{notDeleting, available},
+		},
+	}
+}
+
+// uninstalls remove CRDs, too. They run alone.
+func uninstalls() []row {
+	return []row{
+		{
+			event: "Cluster API's CRDs are deleted, finalizers are removed by force, and Cluster API is installed again", clusters: 1,
+			happens: (*story).loseCore,
+			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
+			after:   func(s *story) { s.fetch(s.controlPlane) },
+		}, {
+			event: "the provider's CRDs are deleted while the provider is uninstalled, the policy is set to Retain, the provider is installed again, " +
+				"and the manifest is applied with `spec.clusterID`",
+			clusters: 1, happens: (*story).loseProvider, sees: []sight{notDeleting, available},
+		}, {
+			event: "the provider's CRDs are deleted while the provider is uninstalled, and the provider is installed again", clusters: 1,
+			happens: func(s *story) {
+				box.StopManager()
+				s.deleteCRDs("infrastructure-portal")
+				time.Sleep(absence)
+				s.installProvider()
+			},
+			sees: []sight{held}, // last: the CRDs are being deleted until the objects are gone
+		},
+	}
+}
+
+// crds are the CRDs of a provider, as clusterctl labels them.
+func (s *story) crds(provider string) []apiextensionsv1.CustomResourceDefinition {
+	s.Helper()
+	all := &apiextensionsv1.CustomResourceDefinitionList{}
+	s.Expect(box.Client.List(s.Context(), all, client.MatchingLabels{clusterv1.ProviderNameLabel: provider})).To(Succeed())
+	return all.Items
+}
+
+func (s *story) deleteCRDs(provider string) {
+	s.Helper()
+	crds := s.crds(provider)
+	s.Expect(crds).NotTo(BeEmpty())
+	for i := range crds {
+		s.delete(&crds[i])
+	}
+}
+
+// loseCore removes all of Cluster API, by force, and installs it again without the objects.
+func (s *story) loseCore() {
+	box.StopCore()
+	s.Expect(box.Client.DeleteAllOf(s.Context(), &admissionv1.ValidatingWebhookConfiguration{})).To(Succeed())
+	s.Expect(box.Client.DeleteAllOf(s.Context(), &admissionv1.MutatingWebhookConfiguration{})).To(Succeed())
+	s.deleteCRDs("cluster-api")
+	s.Eventually(func() (left int) {
+		all, err := list(s.Context(), box.Client, s.namespace)
+		s.Expect(err).NotTo(HaveOccurred())
+		for _, o := range all.only("Cluster", "MachineDeployment", "MachineSet", "Machine") {
+			if o.GetFinalizers() != nil {
+				_ = box.Client.Patch(s.Context(), o, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+			}
+		}
+		return len(s.crds("cluster-api"))
+	}).Should(BeZero(), "CRDs that are left")
+	time.Sleep(absence)
+	s.Expect(box.InstallCore(s.Context())).To(Succeed())
+	s.Expect(box.StartCore(s.Context())).To(Succeed())
+	time.Sleep(collection)
+}
+
+// collection is how long the garbage collector takes at most to notice new kinds, and to look at objects again whose owners it could not find.
+const collection = 35 * time.Second
+
+// loseProvider removes the provider and its CRDs. The finalizers hold the objects and their CRDs. After a person has set deletionPolicy Retain,
+// the provider is installed and lets them go. The person removes the rest of the Cluster, and the manifest adopts the portal cluster.
+func (s *story) loseProvider() {
+	box.StopManager()
+	s.deleteCRDs("infrastructure-portal")
+	time.Sleep(absence)
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Expect(s.controlPlane.DeletionTimestamp.IsZero()).To(BeFalse(), "the CRD takes its objects along")
+	s.Expect(s.requests()).To(BeEmpty())
+	s.installProvider()
+	s.Eventually(func() bool {
+		return slices.ContainsFunc(s.crds("infrastructure-portal"), func(crd apiextensionsv1.CustomResourceDefinition) bool {
+			return !crd.DeletionTimestamp.IsZero()
+		})
+	}).Should(BeFalse(), "CRDs that are held")
+	box.StopManager()
+	s.pause(s.cluster)
+	s.pause(s.deployment)
+	s.strip()
+	s.installProvider()
+	s.compose()
+	s.controlPlane.Spec.ClusterID = s.id
+	for _, o := range s.objects() {
+		s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+	}
+}
+
+// installProvider brings back the CRDs that do not exist, and runs the manager.
+func (s *story) installProvider() {
+	s.Helper()
+	s.Expect(box.InstallProvider(s.Context())).To(Succeed())
+	s.Expect(box.StartManager(s.Context())).To(Succeed())
+}
