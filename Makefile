@@ -240,9 +240,9 @@ MUTANTS := 2
 ONLY :=
 
 .PHONY: mutation
-mutation: ## Break the code on purpose and see that tests notice (half an hour): make mutation [MUTATE=cloud] [ONLY=pool.go]
+mutation: ## Break the code on purpose and see that tests notice (some minutes): make mutation [MUTATE=cloud] [ONLY=pool.go]
 	go build -o $(BIN)/mutation ./hack/mutation
-	nice -n 10 $(BIN)/mutation -workers $(MUTANTS) -only '$(ONLY)' $(MUTATE)
+	nice $(BIN)/mutation -workers $(MUTANTS) -only '$(ONLY)' $(MUTATE)
 
 # How long to go on (1h30m, 90s), and the first seed.
 FOR := 10m

@@ -26,64 +26,95 @@ var instead = map[token.Token][]token.Token{
 	token.NOT: {token.ILLEGAL}, // left out
 }
 
-// mutant is a source file with one operator changed.
-type mutant struct {
-	file    string // relative to the checkout
-	line    int
-	name    string // the file, the declaration and the changed line: it stays the same when lines above it change
-	content []byte
+// site is an operator in a source file that can be changed.
+type site struct {
+	from, at, to int // offsets of the whole expression or statement, and of its operator
+	line         int
+	operator     token.Token
+	constant     bool // it is part of a constant's declaration: only another program can have another value
+	mutants      []*mutant
 }
 
-// mutants lists every mutant of the package in a folder of the checkout, in the order of the source.
-func mutants(root, dir string) ([]mutant, error) {
+// mutant is a site with another operator.
+type mutant struct {
+	id       int // in its package, from 1
+	file     string
+	site     *site
+	operator token.Token
+	name     string // the file, the declaration and the changed line: it stays the same when lines above it change
+}
+
+// source is a file of the package, with its sites.
+type source struct {
+	file    string // relative to the checkout
+	content string
+	sites   []*site
+}
+
+// sources reads the package in a folder of the checkout, and numbers its mutants.
+func sources(root, dir string) ([]*source, error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
 		return nil, err
 	}
-	var list []mutant
+	var list []*source
+	id := 0
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		source, err := os.ReadFile(name)
+		content, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		found, err := mutate(dir+"/"+filepath.Base(name), source)
-		if err != nil {
+		s := &source{file: dir + "/" + filepath.Base(name), content: string(content)}
+		if err := s.find(&id); err != nil {
 			return nil, err
 		}
-		list = append(list, found...)
+		list = append(list, s)
 	}
 	return list, nil
 }
 
-// mutate lists the mutants of one file.
-func mutate(file string, source []byte) ([]mutant, error) {
+// find lists the sites of the file, outer ones before those inside them.
+func (s *source) find(id *int) error {
 	set := token.NewFileSet()
-	tree, err := parser.ParseFile(set, file, source, parser.SkipObjectResolution)
+	tree, err := parser.ParseFile(set, s.file, s.content, parser.SkipObjectResolution)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var list []mutant
 	for _, declaration := range tree.Decls {
+		d, general := declaration.(*ast.GenDecl)
 		ast.Inspect(declaration, func(n ast.Node) bool {
 			at, operator := operatorOf(n)
-			for _, other := range instead[operator] {
-				position := set.Position(at)
-				text := other.String()
-				if other == token.ILLEGAL {
-					text = ""
-				}
-				content := string(source[:position.Offset]) + text + string(source[position.Offset+len(operator.String()):])
-				changed := strings.Split(content, "\n")[position.Line-1]
-				list = append(list, mutant{file: file, line: position.Line, content: []byte(content),
-					name: fmt.Sprintf("%s: %s: %s", file, nameOf(declaration), strings.Join(strings.Fields(changed), " "))})
+			if len(instead[operator]) == 0 {
+				return true
 			}
+			found := &site{
+				from: set.Position(n.Pos()).Offset, at: set.Position(at).Offset, to: set.Position(n.End()).Offset,
+				line: set.Position(at).Line, operator: operator, constant: general && d.Tok == token.CONST,
+			}
+			for _, other := range instead[operator] {
+				*id++
+				m := &mutant{id: *id, file: s.file, site: found, operator: other}
+				changed := strings.Split(s.with(m), "\n")[found.line-1]
+				m.name = fmt.Sprintf("%s: %s: %s", s.file, nameOf(declaration), strings.Join(strings.Fields(changed), " "))
+				found.mutants = append(found.mutants, m)
+			}
+			s.sites = append(s.sites, found)
 			return true
 		})
 	}
-	return list, nil
+	return nil
+}
+
+// with returns the file with the mutant's operator.
+func (s *source) with(m *mutant) string {
+	text := m.operator.String()
+	if m.operator == token.ILLEGAL {
+		text = ""
+	}
+	return s.content[:m.site.at] + text + s.content[m.site.at+len(m.site.operator.String()):]
 }
 
 // operatorOf returns the operator of an expression or a statement, and its position.
@@ -92,7 +123,7 @@ func operatorOf(n ast.Node) (token.Pos, token.Token) {
 	case *ast.BinaryExpr:
 		return n.OpPos, n.Op
 	case *ast.UnaryExpr:
-		if n.Op == token.SUB || n.Op == token.NOT {
+		if n.Op == token.NOT || n.Op == token.SUB {
 			return n.OpPos, n.Op
 		}
 	case *ast.IncDecStmt:

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 const sample = `package sample
@@ -24,17 +27,17 @@ func count(list []int, all bool) (n int) {
 }
 `
 
-// TestMutate checks that operators are changed wherever they are: in constants and in the conditions of cases, too.
-func TestMutate(t *testing.T) {
-	list, err := mutate("pkg/sample.go", []byte(sample))
-	if err != nil {
+// TestFind checks that operators are changed wherever they are: in constants and in the conditions of cases, too.
+func TestFind(t *testing.T) {
+	s := &source{file: "pkg/sample.go", content: sample}
+	id := 0
+	if err := s.find(&id); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, m := range list {
-		got = append(got, m.name)
-		if strings.Count(string(m.content), "\n") != strings.Count(sample, "\n") || string(m.content) == sample {
-			t.Errorf("%s changes another line, or nothing", m.name)
+	for _, at := range s.sites {
+		for _, m := range at.mutants {
+			got = append(got, m.name)
 		}
 	}
 	want := []string{
@@ -50,7 +53,7 @@ func TestMutate(t *testing.T) {
 		"pkg/sample.go: count: case list[i] == 0, !all && i <= 1:",
 		"pkg/sample.go: count: n -= 2",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+	if strings.Join(got, "\n") != strings.Join(want, "\n") || id != len(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -71,7 +74,7 @@ func TestReport(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := result{counts: map[fate]int{}, survivors: map[string]int{}, lines: map[string]int{}}
 			for _, s := range test.survivors {
-				r.add(mutant{name: s}, survived)
+				r.add(&mutant{name: s, site: &site{}}, survived)
 			}
 			if got := r.report("a", test.explained); got != test.want {
 				t.Errorf("the run succeeds: %t, want %t", got, test.want)
@@ -94,14 +97,49 @@ func TestReadExplained(t *testing.T) {
 	}
 }
 
-// TestTry checks what becomes of mutants of a small module.
+const tried = `package pkg
+
+import "time"
+
+const twice = 2 * 1
+
+func half(n int) int {
+	for n > 9 &&
+		n != 100 {
+		n -= 2
+	}
+	return n / twice
+}
+
+func hello(long bool) string {
+	if !long || 3*time.Second < time.Minute-time.Hour {
+		return "a" + "b"
+	}
+	return "c"
+}
+
+func free(n int) (m int64) {
+	for m++; m < 0; m-- {
+	}
+	return int64(n+0) + m
+}
+`
+
+const tests = `package pkg
+
+import "testing"
+
+func TestHalf(t *testing.T) {
+	if half(21) != 4 || half(100) != 50 || half(3) != 1 || hello(false) != "ab" || hello(true) != "c" || free(2) != 3 {
+		t.Fail()
+	}
+}
+`
+
+// TestTry checks what becomes of the mutants of a small module: those that can be switched on, and those that are built.
 func TestTry(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"go.mod":             "module sample\n\ngo 1.26\n",
-		"pkg/sample.go":      "package pkg\n\nfunc half(n int) int {\n\tfor n > 9 {\n\t\tn -= 2\n\t}\n\treturn n / 2\n}\n\nfunc hello() string { return \"a\" + \"b\" }\n\nfunc free(n int) int { return n + 0 }\n",
-		"pkg/sample_test.go": "package pkg\n\nimport \"testing\"\n\nfunc TestHalf(t *testing.T) {\n\tif half(21) != 4 || hello() != \"ab\" || free(2) != 2 {\n\t\tt.Fail()\n\t}\n}\n",
-	} {
+	for name, content := range map[string]string{"go.mod": "module sample\n\ngo 1.26\n", "pkg/sample.go": tried, "pkg/sample_test.go": tests} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			t.Fatal(err)
@@ -110,30 +148,48 @@ func TestTry(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := mutants(dir, "pkg")
+	all, err := sources(dir, "pkg")
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &laboratory{root: dir, target: target{dir: "pkg"}, scratch: t.TempDir()}
-	if err := l.calibrate(); err != nil {
+	l := &laboratory{root: dir, target: target{dir: "pkg", rounds: [][]string{{"-test.run=None"}, nil}}, scratch: t.TempDir(), sources: all}
+	if err := l.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	l.limit = leastLimit / 20
-	want := map[string]fate{
-		"pkg/sample.go: half: for n >= 9 {":                                  killed,
-		"pkg/sample.go: half: for n <= 9 {":                                  killed,
-		"pkg/sample.go: half: n += 2":                                        hung,
-		"pkg/sample.go: half: return n * 2":                                  killed,
-		"pkg/sample.go: hello: func hello() string { return \"a\" - \"b\" }": unviable,
-		"pkg/sample.go: free: func free(n int) int { return n - 0 }":         survived,
-	}
-	if len(list) != len(want) {
-		t.Errorf("%d mutants, want %d", len(list), len(want))
-	}
-	for _, m := range list {
-		became, output, err := l.try(0, m)
-		if err != nil || became != want[m.name] {
-			t.Errorf("%s: %d, want %d: %v\n%s", m.name, became, want[m.name], err, output)
+	l.limits[1] = time.Second
+	got := map[string]fate{}
+	for _, at := range all[0].sites {
+		for _, m := range at.mutants {
+			became, err := l.try(0, all[0], m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[strings.SplitN(m.name, ": ", 3)[2]] = became
 		}
+	}
+	want := map[string]fate{
+		"const twice = 2 / 1":    survived,
+		"for m++; m < 0; m++ {":  survived,
+		"for m++; m <= 0; m-- {": survived,
+		"for m++; m >= 0; m-- {": killed,
+		"for m--; m < 0; m-- {":  hung,
+		"for n <= 9 &&":          killed,
+		"for n > 9 ||":           hung,
+		"for n >= 9 &&":          killed,
+		"if !long && 3*time.Second < time.Minute-time.Hour {":  killed,
+		"if !long || 3*time.Second < time.Minute+time.Hour {":  killed,
+		"if !long || 3*time.Second <= time.Minute-time.Hour {": survived,
+		"if !long || 3*time.Second >= time.Minute-time.Hour {": killed,
+		"if !long || 3/time.Second < time.Minute-time.Hour {":  survived,
+		"if long || 3*time.Second < time.Minute-time.Hour {":   killed,
+		"n += 2":                hung,
+		"n == 100 {":            killed,
+		`return "a" - "b"`:      unviable,
+		"return int64(n+0) - m": killed,
+		"return int64(n-0) + m": survived,
+		"return n * twice":      killed,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

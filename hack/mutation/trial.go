@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -26,72 +30,119 @@ const (
 // memory is what the tests of a mutant may use, in KiB: one that allocates without end must not take the machine along.
 const memory = 6 << 20
 
-// laboratory tries mutants of one package.
+// laboratory tries the mutants of one package.
 type laboratory struct {
-	root    string
-	target  target
-	scratch string
-	limit   time.Duration // of a mutant's tests
+	root     string
+	target   target
+	scratch  string
+	sources  []*source
+	excluded map[string]map[int]bool // lines by file: their mutants cannot be switched on, and are built one by one
+	limits   []time.Duration         // of each round of a mutant's tests
 }
 
-// calibrate runs the tests of the unchanged package, which have to pass, and sets the limit by the time that they take.
-func (l *laboratory) calibrate() error {
-	l.limit = 10 * time.Minute
-	began := time.Now()
-	became, output, err := l.try(0, mutant{})
-	if err != nil {
-		return err
+// prepare builds the tests of all mutants that can be switched on, and runs them with none.
+func (l *laboratory) prepare() error {
+	l.excluded = map[string]map[int]bool{}
+	for {
+		files := map[string]string{l.target.dir + "/mutation_runtime.go": fmt.Sprintf(runtimeSource, filepath.Base(l.target.dir))}
+		for _, s := range l.sources {
+			files[s.file] = s.switchable(l.excluded[s.file])
+		}
+		output, err := l.build("all", files)
+		if err == nil {
+			break
+		}
+		if !l.exclude(output) {
+			return fmt.Errorf("the mutants do not compile:\n%s", output)
+		}
 	}
-	if became != survived {
-		return fmt.Errorf("the tests fail without any change:\n%s", output)
+	for i := range l.target.rounds {
+		l.limits = append(l.limits, 10*time.Minute)
+		began := time.Now()
+		if became, output := l.round(i, "all", 0); became != survived {
+			return fmt.Errorf("the tests fail without any change:\n%s", output)
+		}
+		l.limits[i] = max(patience*time.Since(began), leastLimit)
 	}
-	l.limit = max(patience*time.Since(began), leastLimit)
 	return nil
 }
 
-// try builds the package's tests with a mutant in the place of its file, and runs them.
-func (l *laboratory) try(worker int, m mutant) (fate, []byte, error) {
-	scratch := filepath.Join(l.scratch, fmt.Sprint(worker))
-	if err := os.MkdirAll(scratch, 0o755); err != nil {
-		return 0, nil, err
+var compilerError = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):\d+: `)
+
+// exclude notes the lines that the compiler complains about, and reports whether there are new ones.
+func (l *laboratory) exclude(output []byte) (more bool) {
+	for _, found := range compilerError.FindAllSubmatch(output, -1) {
+		file := l.target.dir + "/" + strings.TrimPrefix(filepath.Base(string(found[1])), "all-")
+		line, _ := strconv.Atoi(string(found[2])) // digits
+		if l.excluded[file] == nil {
+			l.excluded[file] = map[int]bool{}
+		}
+		more = more || !l.excluded[file][line]
+		l.excluded[file][line] = true
 	}
-	overlay, binary := filepath.Join(scratch, "overlay.json"), filepath.Join(scratch, "tests")
-	if err := l.writeOverlay(overlay, filepath.Join(scratch, "mutant.go"), m); err != nil {
-		return 0, nil, err
-	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-buildvcs=false", "-ldflags=-s -w", "-overlay", overlay, "-o", binary, "./"+l.target.dir)
-	build.Dir = l.root
-	if output, err := build.CombinedOutput(); err != nil {
-		return unviable, output, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.limit)
-	defer cancel()
-	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory), binary, "-test.failfast", "-test.timeout=0"}, l.target.args...)
-	tests := exec.CommandContext(ctx, "sh", args...)
-	tests.Dir = filepath.Join(l.root, l.target.dir)
-	output, err := tests.CombinedOutput()
-	var failed *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return hung, output, nil
-	case errors.As(err, &failed):
-		return killed, output, nil
-	}
-	return survived, output, err
+	return more
 }
 
-// writeOverlay says to the go command which file to read instead of another.
-func (l *laboratory) writeOverlay(overlay, changed string, m mutant) error {
-	replace := map[string]string{}
-	if m.file != "" {
-		replace[filepath.Join(l.root, m.file)] = changed
-		if err := os.WriteFile(changed, m.content, 0o644); err != nil {
-			return err
+// try runs the package's tests with a mutant.
+func (l *laboratory) try(worker int, s *source, m *mutant) (fate, error) {
+	binary, id := "all", m.id
+	if _, _, _, ok := m.site.rewritten(); !ok || m.site.constant || l.excluded[s.file][m.site.line] {
+		binary, id = strconv.Itoa(worker), 0
+		var failed *exec.ExitError
+		if _, err := l.build(binary, map[string]string{s.file: s.with(m)}); errors.As(err, &failed) {
+			return unviable, nil
+		} else if err != nil {
+			return unviable, err
 		}
 	}
-	content, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return err
+	for i := range l.target.rounds {
+		if became, _ := l.round(i, binary, id); became != survived {
+			return became, nil
+		}
 	}
-	return os.WriteFile(overlay, content, 0o644)
+	return survived, nil
+}
+
+// round runs some of the tests.
+func (l *laboratory) round(i int, binary string, id int) (fate, []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), l.limits[i])
+	defer cancel()
+	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory), filepath.Join(l.scratch, binary),
+		"-test.failfast", "-test.timeout=0"}, l.target.rounds[i]...)
+	tests := exec.CommandContext(ctx, "sh", args...)
+	tests.Dir = filepath.Join(l.root, l.target.dir)
+	tests.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id))
+	output, err := tests.CombinedOutput()
+	switch {
+	case ctx.Err() != nil:
+		return hung, output
+	case err != nil:
+		return killed, output
+	}
+	return survived, output
+}
+
+// build makes a program of the package's tests, in which these files replace those of the checkout.
+func (l *laboratory) build(binary string, files map[string]string) ([]byte, error) {
+	replace := map[string]string{}
+	for name, content := range files {
+		changed := filepath.Join(l.scratch, binary+"-"+filepath.Base(name))
+		if err := os.WriteFile(changed, []byte(content), 0o600); err != nil {
+			return nil, err
+		}
+		replace[filepath.Join(l.root, name)] = changed
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return nil, err
+	}
+	file := filepath.Join(l.scratch, binary+".json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		return nil, err
+	}
+	build := exec.Command("go", "test", "-c", "-vet=off", "-buildvcs=false", "-ldflags=-s -w", "-gcflags=-e",
+		"-overlay", file, "-o", filepath.Join(l.scratch, binary), "./"+l.target.dir)
+	build.Dir = l.root
+	output, err := build.CombinedOutput()
+	return bytes.TrimSpace(output), err
 }
