@@ -56,6 +56,20 @@ func TestPollsShareTheRate(t *testing.T) {
 	}
 }
 
+// TestFewJobsAreNotLeftAlone checks that a few jobs are polled in any case, and that more are left alone until they are likely
+// to be done.
+func TestFewJobsAreNotLeftAlone(t *testing.T) {
+	for jobs, want := range map[int]time.Duration{20: pollInterval, 21: 100 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			g := running(jobs, "create")
+			g.JobFinished("create", "before", 100*time.Second)
+			if got := pollIn(g, "create"); got != want {
+				t.Errorf("one of %d jobs is looked at again after %v, want %v", jobs, got, want)
+			}
+		})
+	}
+}
+
 // TestJobsThatAreNotDue checks that with many jobs in flight only those count that may be done, and that a job is left alone
 // until it is likely to be done, for ten minutes at most.
 func TestJobsThatAreNotDue(t *testing.T) {
@@ -166,6 +180,10 @@ func TestFirstJobOfAKind(t *testing.T) {
 			g.saw("job", false)
 			g.JobFinished("scale", "job", 70*time.Second)
 		}, pollInterval},
+		"of a kind that is known, followed no longer": {func(g *Governor) {
+			g.JobFinished("scale", "before", 100*time.Second)
+			g.JobFinished("scale", "job", 0)
+		}, 100 * time.Second},
 		"followed no longer":         {func(g *Governor) { g.JobFinished("scale", "job", 0) }, pollInterval},
 		"a job that nobody reported": {func(g *Governor) { g.saw("job", true) }, pollInterval},
 		"reported twice": {func(g *Governor) {
