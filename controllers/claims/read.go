@@ -43,16 +43,9 @@ func (n *place) drainedByCore() bool {
 	return slices.ContainsFunc(n.departing, func(c *claim) bool { return c.state == Draining || c.state == Drained })
 }
 
-// shared reports whether another Machine, one that stays, is on the claim's node too.
+// shared reports whether a Machine that stays is on the node of a claim whose Machine is being deleted.
 func (c *claim) shared() bool {
-	if c.at == nil {
-		return false
-	}
-	others := len(c.at.live)
-	if !c.Deleting {
-		others--
-	}
-	return others > 0
+	return len(c.at.live) > 0
 }
 
 // planner is a decision in the making: the view, read and sorted, and the plan so far.
