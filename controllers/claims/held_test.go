@@ -34,6 +34,12 @@ func TestReleaseOrWait(t *testing.T) {
 		"core has drained a node that stays: it gets no mark": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
 		},
+		"core has drained a node while the portal replaces nodes: the node keeps a mark": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "mark m1/n1, detach m1/n1",
+		},
+		"but not if another Machine holds it, too": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1/n1",
+		},
 		"more nodes than the portal runs, but as many as are desired": {
 			View{Desired: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1/n1, scale 1",
 		},

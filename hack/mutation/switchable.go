@@ -91,8 +91,8 @@ type edit struct {
 	text     string
 }
 
-// switchable returns the file with all its sites rewritten so that each mutant can be switched on, except those at the lines
-// that are excluded. Its lines keep their numbers.
+// switchable returns the file with its sites rewritten so that each mutant can be switched on, except those at the lines
+// that are excluded. Lines keep their numbers, and expressions their shape: a && b && c becomes (a || b) && c.
 func (s *source) switchable(excluded map[int]bool) string {
 	var opening, closing []edit
 	for _, at := range s.sites {
