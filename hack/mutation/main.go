@@ -24,10 +24,12 @@ import (
 	"time"
 )
 
-// The limit of a mutant's tests: many times what they take unchanged, since other work may share the machine.
+// The limits of a mutant's tests: some times the time of the processor that they take unchanged; and for those that wait and
+// use none, many times that by the clock, since other work may share the machine.
 const (
-	patience   = 10
-	leastLimit = 10 * time.Second
+	patience   = 4
+	leastLimit = 4 * time.Second
+	busyness   = 60
 )
 
 // target is a package to mutate.

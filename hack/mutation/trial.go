@@ -8,12 +8,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -37,7 +39,7 @@ type laboratory struct {
 	scratch  string
 	sources  []*source
 	excluded map[string]map[int]bool // lines by file: their mutants cannot be switched on, and are built one by one
-	limits   []time.Duration         // of each round of a mutant's tests
+	limits   []time.Duration         // of each round of a mutant's tests, in time of the processor
 }
 
 // prepare builds the tests of all mutants that can be switched on, and runs them with none.
@@ -58,11 +60,11 @@ func (l *laboratory) prepare() error {
 	}
 	for i := range l.target.rounds {
 		l.limits = append(l.limits, 10*time.Minute)
-		began := time.Now()
-		if became, output := l.round(i, "all", 0); became != survived {
+		became, used, output := l.round(i, "all", 0)
+		if became != survived {
 			return fmt.Errorf("the tests fail without any change:\n%s", output)
 		}
-		l.limits[i] = max(patience*time.Since(began), leastLimit)
+		l.limits[i] = max(patience*used, leastLimit)
 	}
 	return nil
 }
@@ -96,30 +98,32 @@ func (l *laboratory) try(worker int, s *source, m *mutant) (fate, error) {
 		}
 	}
 	for i := range l.target.rounds {
-		if became, _ := l.round(i, binary, id); became != survived {
+		if became, _, _ := l.round(i, binary, id); became != survived {
 			return became, nil
 		}
 	}
 	return survived, nil
 }
 
-// round runs some of the tests.
-func (l *laboratory) round(i int, binary string, id int) (fate, []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.limits[i])
+// round runs some of the tests, and returns the time of the processor that they used.
+func (l *laboratory) round(i int, binary string, id int) (became fate, used time.Duration, output []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), busyness*l.limits[i])
 	defer cancel()
-	args := append([]string{"-c", fmt.Sprintf(`ulimit -v %d; exec "$0" "$@"`, memory), filepath.Join(l.scratch, binary),
-		"-test.failfast", "-test.timeout=0"}, l.target.rounds[i]...)
+	limits := fmt.Sprintf(`ulimit -v %d; ulimit -t %d; exec "$0" "$@"`, memory, int(math.Ceil(l.limits[i].Seconds())))
+	args := append([]string{"-c", limits, filepath.Join(l.scratch, binary), "-test.failfast", "-test.timeout=0"}, l.target.rounds[i]...)
 	tests := exec.CommandContext(ctx, "sh", args...)
 	tests.Dir = filepath.Join(l.root, l.target.dir)
 	tests.Env = append(os.Environ(), "MUTANT="+strconv.Itoa(id))
 	output, err := tests.CombinedOutput()
+	used = tests.ProcessState.UserTime() + tests.ProcessState.SystemTime()
+	status, _ := tests.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
-	case ctx.Err() != nil:
-		return hung, output
+	case status.Signaled():
+		return hung, used, output
 	case err != nil:
-		return killed, output
+		return killed, used, output
 	}
-	return survived, output
+	return survived, used, output
 }
 
 // build makes a program of the package's tests, in which these files replace those of the checkout.
