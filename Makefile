@@ -13,7 +13,6 @@ GOFILES = $(shell git ls-files --cached --others --exclude-standard -- '*.go')
 GOBUILD := CGO_ENABLED=0 go build -trimpath
 TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
 RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
-MUTATION_MODULE := hack/mutation/go.mod hack/mutation/go.sum hack/tools/build.sh
 LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/kube/build.sh cloud/emulator/workload/versions.txt
 
@@ -23,7 +22,6 @@ CRD_REF_DOCS := $(BIN)/crd-ref-docs
 CYCLONEDX := $(BIN)/cyclonedx-gomod
 KUBE_SCORE := $(BIN)/kube-score
 GOLANGCI_LINT := $(BIN)/golangci-lint
-GREMLINS := $(BIN)/gremlins
 # Where generated files go; verify points it to a scratch directory and compares.
 OUT := .
 
@@ -71,9 +69,6 @@ $(CYCLONEDX): $(RELEASE_MODULE)
 
 $(KUBE_SCORE): $(LINT_MODULE)
 	@hack/tools/build.sh kube-score github.com/zegl/kube-score/cmd/kube-score lint
-
-$(GREMLINS): $(MUTATION_MODULE)
-	@hack/tools/build.sh gremlins github.com/go-gremlins/gremlins/cmd/gremlins mutation
 
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
 	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
@@ -239,13 +234,15 @@ fuzz: ## Fuzz what the client parses: make fuzz FUZZTIME=5m
 		go test ./cloud -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 	done
 
-# Packages to mutate: cloud, controllers/claims, or both.
+# Packages to mutate: cloud, controllers/claims, or both. How many mutants to try at a time. Part of their names, to try only those.
 MUTATE := cloud controllers/claims
+MUTANTS := 2
+ONLY :=
 
 .PHONY: mutation
-mutation: $(GREMLINS) ## Break the code on purpose and see that tests notice (most of an hour): make mutation MUTATE=cloud
-	go -C hack/mutation build -o $(CURDIR)/$(BIN)/mutation .
-	nice $(BIN)/mutation -root $(CURDIR) -gremlins $(CURDIR)/$(GREMLINS) $(MUTATE)
+mutation: ## Break the code on purpose and see that tests notice (some minutes): make mutation [MUTATE=cloud] [ONLY=pool.go]
+	go build -o $(BIN)/mutation ./hack/mutation
+	nice $(BIN)/mutation -workers $(MUTANTS) -only '$(ONLY)' $(MUTATE)
 
 # How long to go on (1h30m, 90s), and the first seed.
 FOR := 10m

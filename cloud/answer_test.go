@@ -16,6 +16,7 @@ func TestUnreadableAnswersToReads(t *testing.T) {
 		c := newClient(t, testConfig(answersWith(200, body)))
 		for name, call := range map[string]func() error{
 			"versions":   func() error { _, err := c.KubernetesVersions(t.Context()); return err },
+			"VPCs":       func() error { _, err := c.VPCs(t.Context(), ""); return err },
 			"kubeconfig": func() error { _, err := c.Kubeconfig(t.Context(), "c"); return err },
 			"job":        func() error { _, err := c.Job(t.Context(), "c"); return err },
 			"instance":   func() error { _, err := c.Instance(t.Context(), "c"); return err },
@@ -31,10 +32,10 @@ func TestUnreadableAnswersToReads(t *testing.T) {
 func TestImpossibleIDs(t *testing.T) {
 	c := newClient(t, testConfig(noTransport{t}))
 	for _, id := range []string{"", ".", ".."} {
-		if _, err := c.DeleteCluster(t.Context(), id); !IsInvalid(err) {
+		if _, err := c.DeleteCluster(t.Context(), id); !IsInvalid(err) || asError(err).Field != "cluster_id" {
 			t.Errorf("id %q: %v", id, err)
 		}
-		if _, err := c.Job(t.Context(), id); !IsInvalid(err) {
+		if _, err := c.Job(t.Context(), id); !IsInvalid(err) || asError(err).Field != "job_id" {
 			t.Errorf("id %q: %v", id, err)
 		}
 	}

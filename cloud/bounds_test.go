@@ -263,11 +263,21 @@ func TestTokenAtTheTop(t *testing.T) {
 	}
 }
 
+// TestTokenIsNotSoughtForEver: it is found up to four levels below the top.
+func TestTokenIsNotSoughtForEver(t *testing.T) {
+	for levels, found := range map[int]bool{1: true, 4: true, 5: false} {
+		body := strings.Repeat(`{"a":`, levels-1) + `{"token":"t"}` + strings.Repeat(`}`, levels-1)
+		if token, _ := tokenIn([]byte(body), ""); (token == "t") != found {
+			t.Errorf("%d levels down the token is %q", levels, token)
+		}
+	}
+}
+
 // TestTextOfTheLargestLength is shown as it is, and a token that lives no time at all counts as one that does not tell.
 func TestTextOfTheLargestLength(t *testing.T) {
-	for length, want := range map[int]int{127: 127, 128: 128, 129: 128} {
-		if got := len([]rune(clean(strings.Repeat("x", length), 128, nil))); got != want {
-			t.Errorf("%d characters become %d", length, got)
+	for length, want := range map[int]string{127: strings.Repeat("x", 127), 128: strings.Repeat("x", 128), 129: strings.Repeat("x", 127) + "…"} {
+		if got := clean(strings.Repeat("x", length), 128, nil); got != want {
+			t.Errorf("%d characters become %q", length, got)
 		}
 	}
 	now := time.Now()

@@ -226,7 +226,7 @@ func IsNotPortal(err error) bool { return hasKind(err, kindNotPortal) }
 // IsUntrusted reports whether the portal's certificate could not be verified. Such an error also is IsUnavailable.
 func IsUntrusted(err error) bool {
 	e := asError(err)
-	return e != nil && e.cause != nil && isCertificate(e.cause)
+	return e != nil && isCertificate(e.cause)
 }
 
 // IsProxyCredentials reports whether a proxy on the way asked for credentials. Such an error also is IsUnavailable.

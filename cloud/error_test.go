@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -56,7 +57,7 @@ func TestCodeDecidesWhateverTheStatus(t *testing.T) {
 
 func TestUnknownCodeFallsBackToTheStatus(t *testing.T) {
 	for status, kind := range map[int]string{
-		301: "invalid", 400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not found", 405: "unsupported",
+		299: "", 300: "invalid", 301: "invalid", 400: "invalid", 401: "unauthorized", 403: "forbidden", 404: "not found", 405: "unsupported",
 		408: "unavailable", 409: "not allowed", 413: "invalid", 422: "invalid", 429: "rate limited",
 		500: "unavailable", 501: "unsupported", 502: "unavailable", 503: "unavailable", 504: "unavailable",
 	} {
@@ -76,6 +77,53 @@ func TestNoErrorIsNothing(t *testing.T) {
 		}
 		if _, ok := RetryAt(err); ok {
 			t.Errorf("%v has a RetryAt", err)
+		}
+	}
+}
+
+// TestWhatWasRefused checks that a refused code, a refused token and refused credentials are told apart.
+func TestWhatWasRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		err         error
+		code, token bool
+	}{
+		"nothing":           {nil, false, false},
+		"the configuration": {&Error{kind: kindUnauthorized}, false, false},
+		"the credentials":   {&Error{Endpoint: routeLogin.String(), Status: 401}, false, false},
+		"to send a code":    {&Error{Endpoint: routeSendOTP.String(), Status: 401}, false, false},
+		"the code":          {&Error{Endpoint: routeVerifyOTP.String(), Status: 401}, true, false},
+		"no code, but busy": {&Error{Endpoint: routeVerifyOTP.String(), Status: 503}, false, false},
+		"the token":         {&Error{Endpoint: routeVersions.String(), Status: 401}, false, true},
+		"the call":          {&Error{Endpoint: routeVersions.String(), Status: 404}, false, false},
+	} {
+		if got := IsCodeRefused(test.err); got != test.code {
+			t.Errorf("%s: the code was refused: %t", name, got)
+		}
+		if got := IsTokenRefused(test.err); got != test.token {
+			t.Errorf("%s: the token was refused: %t", name, got)
+		}
+	}
+}
+
+// TestWhatIsOnTheWay checks that a certificate that is not trusted and a proxy that asks for credentials are told apart from
+// other failures, and from none.
+func TestWhatIsOnTheWay(t *testing.T) {
+	for name, test := range map[string]struct {
+		err              error
+		untrusted, proxy bool
+	}{
+		"nothing":          {nil, false, false},
+		"a refusal":        {&Error{Status: 401}, false, false},
+		"no connection":    {&Error{cause: net.ErrClosed}, false, false},
+		"a certificate":    {&Error{cause: x509.HostnameError{}}, true, false},
+		"a proxy":          {&Error{Status: 407}, false, true},
+		"a proxy, CONNECT": {&Error{cause: errProxyCredentials}, false, true},
+	} {
+		if got := IsUntrusted(test.err); got != test.untrusted {
+			t.Errorf("%s: the certificate is not trusted: %t", name, got)
+		}
+		if got := IsProxyCredentials(test.err); got != test.proxy {
+			t.Errorf("%s: a proxy asks for credentials: %t", name, got)
 		}
 	}
 }

@@ -50,13 +50,9 @@ func (h *governed) spend(ctx context.Context, c *call) (*ticket, error) {
 		if err != nil {
 			return nil, c.notSent(err)
 		}
-		ok, err := h.governor.spend(t.t)
-		if ok {
+		if ok, _ := h.governor.spend(t.t); ok {
 			return t.t, nil
-		}
-		if err != nil && !h.wait {
-			return nil, c.notSent(err)
-		}
+		} // the gate has just closed: the next ticket takes the time that it opens into account
 	}
 }
 

@@ -31,7 +31,7 @@ func (g *Governor) JobFinished(kind, jobID string, took time.Duration) {
 	defer g.mu.Unlock()
 	job := g.jobs.running[jobID]
 	delete(g.jobs.running, jobID)
-	if took > 0 && (job == nil || job.looks == 0) {
+	if took > 0 && (job == nil || !job.looked) {
 		g.jobs.learn(kind, 0, took)
 	}
 }
@@ -68,7 +68,7 @@ func (g *Governor) saw(jobID string, done bool) {
 	if job == nil {
 		return
 	}
-	job.looks++
+	job.looked = true
 	age := time.Since(job.started)
 	if !done {
 		job.seenAt = age
@@ -89,7 +89,7 @@ type runningJob struct {
 	kind    string
 	started time.Time
 	seenAt  time.Duration // its age when it was last seen running
-	looks   int
+	looked  bool
 }
 
 func newJobBook() jobBook {

@@ -66,6 +66,9 @@ func (p *Pool) Client(config Config) (*Client, error) {
 	if p.clients == nil {
 		p.clients = map[identity]*pooledClient{}
 	}
+	for len(p.clients) >= poolSize {
+		p.drop(p.longestUnused())
+	}
 	p.clients[key] = &pooledClient{client: client, used: now}
 	return client, nil
 }
@@ -112,9 +115,6 @@ func (p *Pool) evict(now time.Time) {
 		if now.Sub(g.used) > 2*poolIdle {
 			delete(p.governors, key)
 		}
-	}
-	for len(p.clients) >= poolSize {
-		p.drop(p.longestUnused())
 	}
 }
 

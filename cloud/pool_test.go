@@ -130,3 +130,77 @@ func TestPoolIsBounded(t *testing.T) {
 		}
 	})
 }
+
+// TestPoolForgetsInTime checks that a client is dropped when it was unused for more than an hour, with what it had learned
+// of the credentials. The governor of its account stays another hour.
+func TestPoolForgetsInTime(t *testing.T) {
+	for unused, want := range map[time.Duration]struct{ client, governor bool }{
+		poolIdle:                   {true, true},
+		poolIdle + time.Second:     {false, true},
+		2 * poolIdle:               {false, true},
+		2*poolIdle + time.Second:   {false, false},
+		2*poolIdle + 2*time.Minute: {false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var pool Pool
+			first := pooled(t, &pool, testConfig(noTransport{t}))
+			time.Sleep(unused)
+			again := pooled(t, &pool, testConfig(noTransport{t}))
+			if (again == first) != want.client || (again.Governor() == first.Governor()) != want.governor {
+				t.Errorf("after %v the client is kept: %t, its governor: %t", unused, again == first, again.Governor() == first.Governor())
+			}
+		})
+	}
+}
+
+// TestPoolDropsTheLongestUnused checks which client goes when there are too many, and that the clients that are in use keep
+// the governor of their account.
+func TestPoolDropsTheLongestUnused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		user := func(i int) Config {
+			config := testConfig(noTransport{t})
+			config.Password = fmt.Sprint(i)
+			return config
+		}
+		var clients []*Client
+		for i := range poolSize {
+			clients = append(clients, pooled(t, &pool, user(i)))
+			time.Sleep(time.Millisecond)
+		}
+		pooled(t, &pool, user(0))
+		pooled(t, &pool, user(poolSize)) // one too many: the second goes
+		for _, i := range []int{0, 2, 3, poolSize - 1} {
+			if pooled(t, &pool, user(i)) != clients[i] {
+				t.Errorf("client %d was dropped", i)
+			}
+		}
+		if pooled(t, &pool, user(1)) == clients[1] {
+			t.Error("the client that was unused longest was kept")
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		first := pooled(t, &pool, testConfig(noTransport{t}))
+		for range 10 {
+			time.Sleep(50 * time.Minute)
+			pooled(t, &pool, testConfig(noTransport{t}))
+		}
+		other := testConfig(noTransport{t})
+		other.Password = "another"
+		if pooled(t, &pool, other).Governor() != first.Governor() {
+			t.Error("the governor of a client in use was dropped")
+		}
+	})
+}
+
+// TestPoolTellsIdentitiesApart checks that no two identities read alike, however their parts are cut.
+func TestPoolTellsIdentitiesApart(t *testing.T) {
+	var pool Pool
+	a, b := testConfig(noTransport{t}), testConfig(noTransport{t})
+	a.Email, a.Password = "robot@example.test", "xpw"
+	b.Email, b.Password = "robot@example.testx", "pw"
+	if pooled(t, &pool, a) == pooled(t, &pool, b) {
+		t.Error("two users share a client")
+	}
+}

@@ -40,6 +40,7 @@ func TestReasons(t *testing.T) {
 		{x509.UnknownAuthorityError{}, "the portal's certificate is not signed by a trusted authority", true},
 		{x509.HostnameError{Certificate: &x509.Certificate{}}, "the portal's certificate is for another host name", true},
 		{x509.CertificateInvalidError{Reason: x509.Expired}, "the portal's certificate has expired or is not yet valid", true},
+		{x509.CertificateInvalidError{Reason: x509.IncompatibleUsage}, "the portal's certificate is not signed by a trusted authority", true},
 		{&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}},
 			"the portal's certificate is not signed by a trusted authority", true},
 	} {

@@ -164,7 +164,7 @@ func TestRefresh(t *testing.T) {
 			return jwt.RegisteredClaims{ExpiresAt: jwt.NewNumericDate(time.Now().Add(-time.Hour))}
 		}, 7 * time.Hour},
 		"a year":   {issued(0, 365*24*time.Hour), 7 * time.Hour},
-		"1 second": {issued(0, time.Second), minRefresh},
+		"1 second": {issued(0, time.Second), 30 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -336,6 +336,9 @@ func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
 		want   string
 	}{
 		{400, `{"error":{"code":"INVALID_PARAMETER","field":"email"}}`, "unauthorized"},
+		{400, `{"error":{"code":"BAD_CREDENTIALS","message":"m"}}`, "unauthorized"},
+		{399, `{"error":{"code":"BAD_CREDENTIALS","message":"m"}}`, "not portal"},
+		{302, `{"error":{"code":"INVALID_TOKEN","message":"m"}}`, "unauthorized"},
 		{401, ``, "unauthorized"},
 		{403, `{"error":{"code":"FORBIDDEN"}}`, "unauthorized"},
 		{404, `{"error":{"code":"RESOURCE_NOT_FOUND"}}`, "not portal"},

@@ -76,6 +76,13 @@ var brokenResources = []broken{
 		x.path = strings.Replace(x.path, "/upgrade", "/scale", 1)
 		x.sent = map[string]any{"size": 2}
 	}), noticed: []string{"clusters/upgrade moves the cluster to the version"}},
+	{name: "scale upgrades, too", options: func(o *emulator.Options) {
+		o.Versions = []emulator.Version{{ID: "old", SemanticVersion: "v1.35.1"}, {ID: "new", SemanticVersion: "v1.35.2"}}
+	}, ask: sentTo("/scale", func(x *exchange) {
+		x.more("POST", strings.Replace(x.path, "/scale", "/upgrade", 1), map[string]any{"kubernetesVersionId": "new"})
+	}), noticed: []string{"clusters/scale leaves the control plane alone"}},
+	{name: "upgrade of all nodes at once", options: func(o *emulator.Options) { o.Durations.Upgrade = time.Millisecond },
+		noticed: []string{"clusters/upgrade is rolling"}},
 	{name: "delete takes the volumes along", options: func(o *emulator.Options) { o.VolumesPerCluster = 0 },
 		noticed: []string{"clusters/delete leaves the volumes"}},
 	{name: "volumes stay", ask: func(x *exchange) {

@@ -1,209 +1,158 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mutation changes a package's source in small ways, one at a time, and runs the package's tests at each change: a
-// mutant that no test notices has survived. It runs gremlins in a copy of the checkout, and compares the survivors with
-// survivors.txt, which says for each why it may live.
+// Command mutation changes one operator of a package's source at a time, and runs the package's tests with the change: a
+// mutant that no test notices has survived. The survivors are compared with survivors.txt, which says for each why it may
+// live. The checkout is not touched: the go command reads changed files as an overlay. One program holds nearly all mutants,
+// and the environment switches one of them on (switchable.go). The others, such as those of constants, are built one by one.
 //
-//	mutation -root CHECKOUT -gremlins BINARY [PACKAGE...]
+//	mutation [-root CHECKOUT] [-workers N] [-only SUBSTRING] [PACKAGE...]
+//
+// It exists because the tools to be had do not change what Go's coverage leaves out: the conditions of a switch's cases,
+// and constants.
 package main
 
 import (
-	"bufio"
-	"cmp"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"log"
-	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
+)
+
+// The limits of a mutant's tests: some times the time of the processor that they take unchanged; and for those that wait and
+// use none, many times that by the clock, since other work may share the machine.
+const (
+	patience   = 4
+	leastLimit = 4 * time.Second
+	busyness   = 60
 )
 
 // target is a package to mutate.
 type target struct {
-	dir string
-	// skip are tests that need other packages' files, or take long and notice nothing that others do not.
-	skip string
-	// patience is how many times as long as usual the tests may take with a mutant that does not end.
-	patience string
+	dir    string
+	rounds [][]string // arguments of its tests, the fast ones first
 }
 
+// slowInCloud are the tests that take most of the time, and of which most mutants need none. TestThousandCreates takes as
+// long as all others together.
+const slowInCloud = "TestHundredCallers|TestLostAnswers|TestPollsNotice|TestNeighbour|TestPollsOfABusy|TestRefresh$|" +
+	"TestMutationsGoBefore|TestTierLearned|TestPollsAreNotStarved|TestReadsAreNotStarved|TestPoolIsBounded"
+
 var targets = []target{
-	{dir: "cloud", skip: "TestSilences|TestThousandCreates|TestPollsAreNotStarved|TestReadsAreNotStarved", patience: "5"},
-	{dir: "controllers/claims", skip: "TestNothing", patience: "30"},
+	{dir: "cloud", rounds: [][]string{{"-test.skip=TestThousandCreates|" + slowInCloud}, {"-test.run=" + slowInCloud}}},
+	// The random histories are the same for each mutant, and no time is spent on finding a shorter one that fails.
+	{dir: "controllers/claims", rounds: [][]string{{"-rapid.seed=1", "-rapid.shrinktime=0s", "-rapid.nofailfile"}}},
 }
 
 var (
-	root     = flag.String("root", ".", "the checkout")
-	gremlins = flag.String("gremlins", "bin/gremlins", "the program that makes mutants")
+	root    = flag.String("root", ".", "the checkout")
+	workers = flag.Int("workers", 2, "how many mutants to try at a time")
+	only    = flag.String("only", "", "try only the mutants whose name contains this")
 )
 
 func main() {
 	log.SetFlags(0)
 	flag.Parse()
-	wanted := flag.Args()
-	if len(wanted) == 0 {
-		wanted = []string{"cloud", "controllers/claims"}
-	}
-	explained, err := readExplained(filepath.Join(*root, "hack/mutation/survivors.txt"))
+	checkout, err := filepath.Abs(*root)
 	if err != nil {
 		log.Fatal(err)
 	}
-	failed := false
+	explained, err := readExplained(filepath.Join(checkout, "hack/mutation/survivors.txt"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ok := true
 	for _, t := range targets {
-		if !slices.Contains(wanted, t.dir) {
+		if flag.NArg() > 0 && !slices.Contains(flag.Args(), t.dir) {
 			continue
 		}
-		found, err := t.run()
+		r, err := t.run(checkout)
 		if err != nil {
 			log.Fatalf("%s: %v", t.dir, err)
 		}
-		failed = found.report(t.dir, explained) || failed
+		ok = r.report(t.dir, explained) && ok
 	}
-	if failed {
+	if !ok {
 		os.Exit(1)
 	}
 }
 
-// result is what gremlins found out.
+// result counts what became of the mutants of a package, and names the survivors.
 type result struct {
-	Files []struct {
-		Name      string `json:"file_name"`
-		Mutations []struct {
-			Type   string `json:"type"`
-			Status string `json:"status"`
-			Line   int    `json:"line"`
-		} `json:"mutations"`
-	} `json:"files"`
+	counts    map[fate]int
+	survivors map[string]int // by name: two changes may make the same line
+	lines     map[string]int
+	took      time.Duration
 }
 
-// run mutates the package in a copy of the checkout.
-func (t target) run() (result, error) {
-	copied, err := os.MkdirTemp("", "portal-mutation-")
+func (t target) run(checkout string) (result, error) {
+	began := time.Now()
+	scratch, err := os.MkdirTemp("", "mutation-")
 	if err != nil {
 		return result{}, err
 	}
-	defer func() { _ = os.RemoveAll(copied) }()
-	if err := t.copyTo(copied); err != nil {
+	defer func() { _ = os.RemoveAll(scratch) }()
+	l := &laboratory{root: checkout, target: t, scratch: scratch}
+	if l.sources, err = sources(checkout, t.dir); err != nil {
 		return result{}, err
 	}
-	report := filepath.Join(copied, "mutants.json")
-	cmd := exec.Command(*gremlins, "unleash", "--invert-logical", "--workers", "1", "--timeout-coefficient", t.patience, "-o", report, "./"+t.dir)
-	cmd.Dir = copied
-	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false -count=1 -vet=off -skip="+t.skip)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if err := cmd.Run(); err != nil {
+	if err := l.prepare(); err != nil {
 		return result{}, err
 	}
-	var found result
-	content, err := os.ReadFile(report)
-	if err != nil {
-		return found, err
-	}
-	return found, json.Unmarshal(content, &found)
+	r := result{counts: map[fate]int{}, survivors: map[string]int{}, lines: map[string]int{}}
+	err = l.tryAll(&r)
+	r.took = time.Since(began)
+	return r, err
 }
 
-// copyTo copies what the package needs to be tested: gremlins changes the sources, and goes into folders below.
-func (t target) copyTo(to string) error {
-	source := os.DirFS(*root)
-	for _, file := range []string{"go.mod", "go.sum"} {
-		if err := copyFile(source, file, to); err != nil {
-			return err
-		}
+// tryAll shares the mutants among the workers.
+func (l *laboratory) tryAll(r *result) error {
+	type trial struct {
+		*source
+		*mutant
 	}
-	entries, err := fs.ReadDir(source, t.dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			if err := copyFile(source, t.dir+"/"+e.Name(), to); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func copyFile(source fs.FS, name, to string) error {
-	content, err := fs.ReadFile(source, name)
-	if err != nil {
-		return err
-	}
-	target := filepath.Join(to, name)
-	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(target, content, 0o644)
-}
-
-// report prints the score, and returns whether a survivor is not explained.
-func (r result) report(dir string, explained map[string]string) bool {
-	counts := map[string]int{}
-	survivors := map[string]int{}
-	for _, file := range r.Files {
-		for _, m := range file.Mutations {
-			counts[m.Status]++
-			if m.Status == "LIVED" {
-				survivors[key(dir, file.Name, m.Type, m.Line)]++
-			}
-		}
-	}
-	unknown := 0
-	for _, k := range slices.Sorted(maps.Keys(survivors)) {
-		if explained[k] == "" {
-			unknown++
-			fmt.Println("survived:", k)
-		}
-	}
-	for _, k := range slices.Sorted(maps.Keys(explained)) {
-		if strings.HasPrefix(k, dir+"/") && survivors[k] == 0 {
-			fmt.Println("explained, and killed now:", k)
-		}
-	}
-	killed := counts["KILLED"] + counts["TIMED OUT"]
-	all := killed + counts["LIVED"]
-	fmt.Printf("%s: %d of %d mutants killed (%.1f %%, %d of them by the clock), %d survivors explained, %d not; %d without a test, such as constants\n",
-		dir, killed, all, 100*float64(killed)/float64(max(all, 1)), counts["TIMED OUT"], len(survivors)-unknown, unknown, counts["NOT COVERED"])
-	return unknown > 0
-}
-
-// key names a mutant by its source line, which moves less than its number.
-func key(dir, file, kind string, line int) string {
-	file = dir + "/" + filepath.Base(file)
-	content, err := os.ReadFile(filepath.Join(*root, file))
-	if err != nil {
-		return file
-	}
-	lines := strings.Split(string(content), "\n")
-	return fmt.Sprintf("%s: %s: %s", file, kind, strings.TrimSpace(lines[min(line, len(lines))-1]))
-}
-
-// readExplained reads lines of a key, two number signs, and the reason why the mutant may live.
-func readExplained(name string) (map[string]string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	explained := map[string]string{}
+	var mu sync.Mutex
 	var problems []error
-	scanner := bufio.NewScanner(f)
-	for scanner.Scan() {
-		line := strings.TrimSpace(scanner.Text())
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		k, why, ok := strings.Cut(line, " ## ")
-		if !ok || why == "" {
-			problems = append(problems, fmt.Errorf("%s: no reason in %q", name, line))
-		}
-		explained[k] = why
+	queue := make(chan trial)
+	var group sync.WaitGroup
+	for worker := range *workers {
+		group.Go(func() {
+			for next := range queue {
+				became, err := l.try(worker, next.source, next.mutant)
+				mu.Lock()
+				problems = append(problems, err)
+				r.add(next.mutant, became)
+				mu.Unlock()
+			}
+		})
 	}
-	return explained, cmp.Or(errors.Join(problems...), scanner.Err())
+	for _, s := range l.sources {
+		for _, at := range s.sites {
+			for _, m := range at.mutants {
+				if strings.Contains(m.name, *only) {
+					queue <- trial{s, m}
+				}
+			}
+		}
+	}
+	close(queue)
+	group.Wait()
+	return errors.Join(problems...)
+}
+
+func (r *result) add(m *mutant, became fate) {
+	r.counts[became]++
+	switch became {
+	case survived:
+		r.survivors[m.name]++
+		r.lines[m.name] = m.site.line
+		fmt.Printf("survived, line %d: %s\n", m.site.line, m.name)
+	case hung:
+		fmt.Printf("did not end, line %d: %s\n", m.site.line, m.name)
+	}
 }

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSharedByDeparting checks what becomes of several Machines on one node that are all being deleted: core drains the node
+// for one of them.
+func TestSharedByDeparting(t *testing.T) {
+	outcomes{
+		"the first one": {
+			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n1", deleting)}}, "drain m1/n1; draining m1",
+		},
+		"it has begun with the second: the first waits for what comes of it": {
+			View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "n1", deleting), machine("m3", "n1", draining)}}, "draining m3",
+		},
+		"it has begun with the last, and the first is drained no more: the second is released": {
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2", passed), machine("m2", "n2", deleting), machine("m3", "n2", draining)}},
+			"detach m1/n2, detach m2/n2; 1 free; draining m3",
+		},
+		"a node that core went past costs more than a free one to lose": {
+			View{Desired: 1, Size: 2, Order: Random, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", passed)}}, "detach m1/n1; 1 free",
+		},
+	}.check(t)
+}
+
+// TestReleaseOrWait checks whether a Machine that is being deleted is released now.
+func TestReleaseOrWait(t *testing.T) {
+	later := func(n *Node) { n.Remediated = epoch.Add(55 * time.Minute) }
+	outcomes{
+		"core has drained a node that stays: it gets no mark": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
+		},
+		"core has drained a node while the portal replaces nodes: the node keeps a mark": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "mark m1/n1, detach m1/n1",
+		},
+		"but not if another Machine holds it, too": {
+			View{Desired: 1, Size: 1, Operation: ReplacingNodes, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained), machine("m2", "n1", shielded)}}, "detach m1/n1",
+		},
+		"more nodes than the portal runs, but as many as are desired": {
+			View{Desired: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1/n1, scale 1",
+		},
+		"fewer nodes than are desired, and more than the portal runs": {
+			View{Desired: 2, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting)}}, "detach m1/n1, scale 2",
+		},
+		"more than are desired: it may go with a node": {
+			View{Desired: 1, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", deleting)}}, "scale 1; 1 free",
+		},
+		"it shows a node that it was not given": {
+			View{Machines: []Machine{machine("m1", "", deleting, func(m *Machine) { m.PreDrain, m.PreTerminate = true, true }, was("n1"))}}, "detach m1",
+		},
+		"it was given a node, and does not show it": {
+			View{Machines: []Machine{machine("m2", "n9", blank, passed)}}, "detach m2",
+		},
+		"an unhealthy one leaves a note": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", deleting, unhealthy)}},
+			"remediated m2/n1, detach m2/n1",
+		},
+		"one note is enough": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", later)}, Machines: []Machine{machine("m2", "n1", deleting, unhealthy)}},
+			"detach m2/n1",
+		},
+		"a note is kept for ten minutes": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", later)}, Machines: []Machine{machine("m2", "n1", shielded)}}, "after 5m0s",
+		},
+	}.check(t)
+}
+
+// TestAsk checks when the portal is asked, and when that waits for nodes which stay after all.
+func TestAsk(t *testing.T) {
+	minute := func(n *Node) { n.Ready, n.Created = false, epoch.Add(59*time.Minute) }
+	five := func(n *Node) { n.Ready, n.Cordoned, n.NotReadySince = false, true, epoch.Add(55*time.Minute) }
+	outcomes{
+		"a removal whose answer was lost is asked for again, whatever is seen": {
+			View{Operation: RemovingNodes, Target: 2, AskAgain: true}, "scale 2",
+		},
+		"as many nodes as are desired, of which one may be gone and one is drained": {
+			View{Desired: 1, Size: 2, Uncertain: true, Nodes: []Node{node("n1", away), node("n2", gone)}}, "uncordon n2; drained n2",
+		},
+		"a drained node that a live Machine holds is not removed": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n3")}}, "1 free; drained n3",
+		},
+		"core may have cordoned a node that stays": {
+			View{Desired: 1, Size: 1, Uncertain: true, Lost: true, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
+		},
+		"core has not touched it": {
+			View{Desired: 1, Size: 1, Uncertain: true, Nodes: []Node{node("n1", recent)}, Machines: []Machine{machine("m2", "n1", detached)}}, "scale 1; 1 free; after 1m0s",
+		},
+		"the node of a drained Machine is gone": {
+			View{Size: 5, Machines: []Machine{machine("m2", "n9", drained)}}, "detach m2",
+		},
+		"a minute is exactly over": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", minute)}, Machines: []Machine{machine("m1", "")}}, "hooks m1, shield m1, bind m1/n1",
+		},
+		"five minutes are exactly over: the plan is looked at again for the other node": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", five), node("n3")}, Machines: threeBound[:1]}, "evict n3; 2 free; after 5s",
+		},
+	}.check(t)
+}
