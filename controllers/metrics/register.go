@@ -10,7 +10,7 @@ const namespace = "capportal"
 // Register adds what this package counts, and the collectors of what is so, to a registry: for a manager that is
 // controller-runtime's. A registry takes them once.
 func Register(registry prometheus.Registerer, accounts *Accounts, operations *Operations) error {
-	for _, c := range append(counted(), accounts, operations) {
+	for _, c := range append(counted(), build, accounts, operations) {
 		if err := registry.Register(c); err != nil {
 			return err
 		}
