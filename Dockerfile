@@ -6,6 +6,14 @@ ARG BASE=scratch
 FROM ${BASE}
 ARG TARGETOS=linux
 ARG TARGETARCH=amd64
+ARG VERSION=unknown
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Cluster API Provider Portal" \
+      org.opencontainers.image.source="https://github.com/capportal/cluster-api-provider-portal" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY bin/image/licenses /licenses
 COPY bin/image/manager-${TARGETOS}-${TARGETARCH} /manager
 USER 65532:65532
 ENTRYPOINT ["/manager"]

@@ -9,11 +9,18 @@ SHELL := /bin/bash
 
 BIN := bin
 GOFILES = $(shell git ls-files --cached --others --exclude-standard -- '*.go')
-# As in hack/*/build.sh: without paths in the objects Go's build cache serves every clone.
-GOBUILD := CGO_ENABLED=0 go build -trimpath
+# What a program reports of itself (package version). A build that names no VERSION is not a release, whatever it is made from.
+COMMIT = $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty)
+BUILD = $(VERSION)$(if $(filter file,$(origin VERSION)),-dev)
+STAMP = -X github.com/capportal/cluster-api-provider-portal/version.version=$(BUILD) \
+	-X github.com/capportal/cluster-api-provider-portal/version.commit=$(COMMIT)
+# As in hack/*/build.sh: without paths in the objects Go's build cache serves every clone. What git knows is in STAMP, whether
+# Go finds a repository or not.
+GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false
 TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
 RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
 LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
+LICENSES_MODULE := hack/licenses/go.mod hack/licenses/go.sum hack/tools/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/kube/build.sh cloud/emulator/workload/versions.txt
 
 CONTROLLER_GEN := $(BIN)/controller-gen
@@ -21,6 +28,9 @@ KUSTOMIZE := $(BIN)/kustomize
 CRD_REF_DOCS := $(BIN)/crd-ref-docs
 CYCLONEDX := $(BIN)/cyclonedx-gomod
 KUBE_SCORE := $(BIN)/kube-score
+ACTIONLINT := $(BIN)/actionlint
+GOVULNCHECK := $(BIN)/govulncheck
+GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
 # Where generated files go; verify points it to a scratch directory and compares.
 OUT := .
@@ -34,8 +44,8 @@ help: ## Show the targets
 .PHONY: build
 build: ## Build the manager and the commands into bin/
 	@mkdir -p $(BIN)
-	$(if $(wildcard main.go),$(GOBUILD) -o $(BIN)/manager .)
-	$(if $(wildcard cmd/*/*.go),$(GOBUILD) -o $(BIN)/ ./cmd/...)
+	$(GOBUILD) -ldflags '$(STAMP)' -o $(BIN)/manager .
+	$(GOBUILD) -ldflags '$(STAMP)' -o $(BIN)/ ./cmd/...
 
 .PHONY: kube
 kube: $(BIN)/.kube ## Build etcd, kube-apiserver and the like into bin/ (once; minutes)
@@ -70,6 +80,15 @@ $(CYCLONEDX): $(RELEASE_MODULE)
 $(KUBE_SCORE): $(LINT_MODULE)
 	@hack/tools/build.sh kube-score github.com/zegl/kube-score/cmd/kube-score lint
 
+$(ACTIONLINT): $(LINT_MODULE)
+	@hack/tools/build.sh actionlint github.com/rhysd/actionlint/cmd/actionlint lint
+
+$(GOVULNCHECK): $(LINT_MODULE)
+	@hack/tools/build.sh govulncheck golang.org/x/vuln/cmd/govulncheck lint
+
+$(GO_LICENSES): $(LICENSES_MODULE)
+	@hack/tools/build.sh go-licenses github.com/google/go-licenses licenses
+
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
 	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
@@ -83,11 +102,20 @@ IMG = registry.example/capportal/cluster-api-provider-portal:$(VERSION)
 RELEASE := out
 
 .PHONY: release-manifests
-release-manifests: $(KUSTOMIZE) ## Write what clusterctl installs and renders into out/ (VERSION, IMG)
+release-manifests: known-version $(KUSTOMIZE) ## Write what clusterctl installs and renders into out/ (VERSION, IMG)
 	@mkdir -p $(RELEASE)
 	@rm -f $(RELEASE)/*.yaml
 	$(KUSTOMIZE) build config/default | sed 's|image: controller:latest$$|image: $(IMG)|' >$(RELEASE)/infrastructure-components.yaml
 	cp metadata.yaml $(wildcard templates/cluster-template*.yaml templates/clusterclass-*.yaml) $(RELEASE)/
+
+# clusterctl refuses a release whose minor version metadata.yaml does not know.
+.PHONY: known-version
+known-version:
+	@[[ "$(VERSION)" =~ ^v(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?$$ ]] || { \
+		echo "VERSION=$(VERSION) is not a version: it must look like v1.2.3 or v1.2.3-rc.1" >&2; exit 1; }; \
+	grep -A1 "major: $${BASH_REMATCH[1]}$$" metadata.yaml | grep -q "minor: $${BASH_REMATCH[2]}$$" || { \
+		echo "metadata.yaml has no release series for VERSION=$(VERSION), so clusterctl would refuse the release." \
+			"Add major $${BASH_REMATCH[1]}, minor $${BASH_REMATCH[2]} and its contract to metadata.yaml." >&2; exit 1; }
 
 # What the image is for, "linux/amd64,linux/arm64" for instance, and what it is built on: nothing, or a static base.
 PLATFORMS = linux/$(shell go env GOARCH)
@@ -99,14 +127,14 @@ binaries = $(architectures:%=$(BIN)/image/manager-linux-%)
 image_name = $(IMG)$(if $(word 2,$(architectures)),-$$arch)
 
 .PHONY: image
-image: docker $(binaries) ## Build the manager's image (IMG, PLATFORMS, BASE)
+image: docker licenses $(binaries) ## Build the manager's image (IMG, PLATFORMS, BASE)
 	@# Docker's builder of old, without buildx, mistakes every layer of an empty image for one of its own platform. With
 	@# buildx, attestations would make a list of every image, and docker manifest puts no lists into lists.
 	@for arch in $(architectures); do \
 		docker buildx version >/dev/null 2>&1 || [ $$arch = "$$(docker version --format '{{.Server.Arch}}')" ] || { \
 			echo "make image needs docker buildx for linux/$$arch" >&2; exit 1; }; \
 		BUILDX_NO_DEFAULT_ATTESTATIONS=1 docker build --platform linux/$$arch --build-arg TARGETARCH=$$arch \
-			--build-arg BASE=$(BASE) --tag $(image_name) . || exit 1; \
+			--build-arg BASE=$(BASE) --build-arg VERSION=$(BUILD) --build-arg REVISION=$(COMMIT) --tag $(image_name) . || exit 1; \
 		echo "$(image_name)"; \
 	done
 
@@ -125,7 +153,20 @@ docker:
 # Go knows what is up to date.
 .PHONY: $(binaries)
 $(binaries): $(BIN)/image/manager-linux-%:
-	GOOS=linux GOARCH=$* $(GOBUILD) -ldflags '-s -w' -o $@ .
+	GOOS=linux GOARCH=$* $(GOBUILD) -ldflags '-s -w $(STAMP)' -o $@ .
+
+# The licence texts of all that is linked into the manager, Go's own included. go-licenses fails if it finds none, or one that
+# forbids use. It takes a minute, so it only runs if the packages changed.
+LICENSES := $(BIN)/image/licenses
+.PHONY: licenses
+licenses: $(GO_LICENSES) ## Collect the licence texts of what is linked into the manager, in bin/image/licenses
+	@export GOOS=linux GOARCH=amd64 CGO_ENABLED=0 GOROOT=$$(go env GOROOT); \
+	packages=$$(go version; go list -deps -f '{{with .Module}}{{$$.ImportPath}} {{.Version}}{{end}}' .); \
+	[ "$$packages" = "$$(cat $(LICENSES).of 2>/dev/null)" ] && [ -d $(LICENSES) ] && exit; \
+	rm -rf $(LICENSES) $(LICENSES).of; mkdir -p $(LICENSES); \
+	$(GO_LICENSES) save . --force --save_path $(LICENSES) --ignore "$$(go list -m)" 2>$(LICENSES).log || { cat $(LICENSES).log >&2; exit 1; }; \
+	mkdir $(LICENSES)/go; cp "$$GOROOT/LICENSE" "$$GOROOT/PATENTS" $(LICENSES)/go/; cp LICENSE $(LICENSES)/; \
+	echo "$$packages" >$(LICENSES).of
 
 .PHONY: sbom
 sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as CycloneDX (PLATFORMS)
@@ -157,7 +198,7 @@ manifests: $(CONTROLLER_GEN) $(CRD_REF_DOCS) ## Regenerate the CRDs, the RBAC ro
 		--output-path $(OUT)/docs/reference.md --log-level ERROR
 
 .PHONY: verify
-verify: verify-generated verify-format verify-lint verify-manifests ## Fail if generated files are stale, or vet or a linter complains
+verify: verify-generated verify-format verify-lint verify-manifests verify-workflows ## Fail if generated files are stale, or vet or a linter complains
 
 .PHONY: verify-generated
 verify-generated: $(CONTROLLER_GEN)
@@ -191,6 +232,19 @@ verify-manifests: $(KUBE_SCORE) $(KUSTOMIZE)
 	exceptions=$$(sed -n 's/^\([a-z-]*\): .*/--ignore-test=\1/p' hack/lint/exceptions.txt); \
 	$(KUBE_SCORE) score --kubernetes-version v1.36 --exit-one-on-warning --output-format ci $(SCORED) $$exceptions \
 		"$$release/infrastructure-components.yaml" >"$$release/findings" || { grep '^\[\(CRITICAL\|WARNING\)' "$$release/findings"; exit 1; }
+
+# Shell scripts in workflows are short, and shellcheck is not a Go module: neither it nor pyflakes is used where it happens to be installed.
+.PHONY: verify-workflows
+verify-workflows: $(ACTIONLINT)
+	$(ACTIONLINT) -shellcheck= -pyflakes=
+
+# The database is on the network: without it govulncheck, and so this target, fails. It is not part of verify for that reason.
+.PHONY: vulnerabilities
+vulnerabilities: $(GOVULNCHECK) ## Fail if the programs reach code with a known vulnerability, or the database cannot be read
+	@$(GOVULNCHECK) . ./cmd/... || { code=$$?; \
+		[ $$code = 3 ] && echo "Vulnerable code is reachable: raise the modules above, or the toolchain line of go.mod." >&2 || \
+			echo "The check did not run, so nothing is known of vulnerabilities." >&2; \
+		exit $$code; }
 
 ##@ Run
 

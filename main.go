@@ -4,10 +4,12 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -21,10 +23,10 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/logs"
 	logsv1 "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // makes --logging-format=json known
 	"k8s.io/klog/v2"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
-	"sigs.k8s.io/cluster-api/feature"
 	"sigs.k8s.io/cluster-api/util/flags"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,6 +35,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
+	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
 // gracePeriod lets calls to the portal that are under way end, with their outcomes stored, before the manager does.
@@ -50,12 +53,18 @@ type options struct {
 	controllers               controllers.Options
 	manager                   flags.ManagerOptions
 	logs                      *logs.Options
+	metricsCertDir            string
+	version                   bool
 }
 
 func main() {
 	o := options{logs: logs.NewOptions()}
 	o.addFlags(pflag.CommandLine)
 	pflag.Parse()
+	if o.version {
+		fmt.Printf("manager version %s\n", version.Get())
+		return
+	}
 	if err := o.validate(pflag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2) // as pflag does with what it cannot parse
@@ -72,7 +81,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.AddGoFlagSet(flag.CommandLine)
 	logsv1.AddFlags(o.logs, fs)
 	flags.AddManagerOptions(fs, &o.manager)
-	feature.MutableGates.AddFlag(fs)
+	fs.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active.")
 	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease. If empty, the one that the manager runs in; needed outside of a cluster.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over the leadership.")
@@ -82,6 +91,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.controllers.WatchFilterValue, "watch-filter", "",
 		fmt.Sprintf("Only reconcile objects with label %s of this value. If empty, all objects are reconciled.", clusterv1.WatchLabel))
 	fs.StringVar(&o.healthAddr, "health-addr", ":9440", "Address of the health probes.")
+	fs.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
+		"Directory of the diagnostics endpoint's certificate, tls.crt and tls.key. A renewed certificate is used without a restart. If empty, the manager makes a self-signed certificate at every start.")
 	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, there is none.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is looked at even if nothing changed.")
 	fs.BoolVar(&o.controllers.AllowUnverifiedCore, "allow-unverified-core", false,
@@ -116,8 +127,11 @@ func (o *options) validate(arguments []string) error {
 	problem(len(validation.IsValidLabelValue(o.controllers.WatchFilterValue)) > 0,
 		"--watch-filter=%q: is no value of a label", o.controllers.WatchFilterValue)
 	o.validateLease(problem)
+	o.validateCertificate(problem)
 	_, _, err := flags.GetManagerOptions(o.manager)
 	problem(err != nil, "the --tls flags: %v", err)
+	invalid := logsv1.Validate(o.logs, nil, nil)
+	problem(len(invalid) > 0, "the --log flags: %v", invalid.ToAggregate())
 	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(wrong...)
 }
@@ -131,6 +145,15 @@ func (o *options) validateLease(problem func(is bool, format string, args ...any
 		o.renewDeadline, leaderelection.JitterFactor, o.retryEvery)
 	problem(o.leaseDuration.Truncate(time.Second) <= o.renewDeadline,
 		"--leader-elect-lease-duration=%s: must be more than --leader-elect-renew-deadline=%s, and counts in whole seconds", o.leaseDuration, o.renewDeadline)
+}
+
+// validateCertificate refuses a directory without a certificate: the metrics server would make a self-signed one instead.
+func (o *options) validateCertificate(problem func(is bool, format string, args ...any)) {
+	if o.metricsCertDir == "" {
+		return
+	}
+	_, err := tls.LoadX509KeyPair(filepath.Join(o.metricsCertDir, "tls.crt"), filepath.Join(o.metricsCertDir, "tls.key"))
+	problem(err != nil, "--metrics-cert-dir=%s: has no usable tls.crt and tls.key: %v", o.metricsCertDir, err)
 }
 
 // run starts the manager and stays until SIGTERM or SIGINT; a second signal ends it at once.
@@ -154,7 +177,7 @@ func (o *options) run() error {
 	if err := mgr.AddHealthzCheck("alive", healthz.Ping); err != nil {
 		return err
 	}
-	log.Info("Starting the manager")
+	log.Info("Starting the manager", "version", version.Get().String())
 	return mgr.Start(ctx)
 }
 
@@ -174,6 +197,7 @@ func (o *options) newManager() (ctrl.Manager, error) {
 
 func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 	grace := gracePeriod
+	metrics.CertDir = o.metricsCertDir
 	managerOptions := ctrl.Options{
 		Scheme:                        newScheme(),
 		Metrics:                       metrics,

@@ -3,7 +3,11 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -56,6 +60,9 @@ func TestFlags(t *testing.T) {
 		"a lease of a part second":   {"--leader-elect-lease-duration=3900ms --leader-elect-renew-deadline=3500ms", []string{"counts in whole seconds"}},
 		"a single try":               {"--leader-elect-renew-deadline=2s", []string{"--leader-elect-renew-deadline=2s: must be more than 1.2 times --leader-elect-retry-period=2s"}},
 		"no pause":                   {"--leader-elect-retry-period=0s", []string{"--leader-elect-retry-period=0s: must be more than 0"}},
+		"JSON logs":                  {"--logging-format=json", nil},
+		"no such format of logs":     {"--logging-format=xml", []string{"xml"}},
+		"no certificate":             {"--metrics-cert-dir=/nowhere", []string{"--metrics-cert-dir=/nowhere: has no usable tls.crt and tls.key"}},
 		"an unknown TLS version":     {"--tls-min-version=VersionTLS99", []string{"--tls", "VersionTLS99"}},
 		"a word too much":            {"--leader-elect false", []string{`flags only, not ["false"]`}},
 		"all at once":                {"--sync-period=-1s --portalcluster-concurrency=0", []string{"--sync-period=-1s", "--portalcluster-concurrency=0"}},
@@ -73,6 +80,27 @@ func TestFlags(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPrinted: what the manager prints about itself, and that its logs can be JSON.
+func TestPrinted(t *testing.T) {
+	run := func(flags ...string) string {
+		command := exec.CommandContext(t.Context(), os.Args[0], flags...)
+		command.Env = append(os.Environ(), asManager+"=yes", "KUBECONFIG="+filepath.Join(t.TempDir(), "none"))
+		out, _ := command.CombinedOutput() // what it exits with is the business of others
+		return string(out)
+	}
+	if out := run("--version"); !strings.HasPrefix(out, "manager version ") || !strings.Contains(out, runtime.Version()) {
+		t.Errorf("--version prints %q", out)
+	}
+	if out := run("--help"); !strings.Contains(out, "--watch-filter") || strings.Contains(out, "feature-gates") {
+		t.Errorf("--help has no flags of the provider's, or feature gates of core's:\n%s", out)
+	}
+	out := run("--logging-format=json", "--kubeconfig="+filepath.Join(t.TempDir(), "none"))
+	var line struct{ Msg, Err string }
+	if err := json.Unmarshal([]byte(out), &line); err != nil || line.Msg != "The manager stopped" || line.Err == "" {
+		t.Errorf("no line of JSON: %v: %s", err, out)
 	}
 }
 

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +22,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
+	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -74,6 +76,7 @@ func TestManagers(t *testing.T) {
 		{"hand over", (*house).handOver},
 		{"a Secret needs no label", (*house).secretWithoutLabel},
 		{"who may read the metrics", (*house).metricsReaders},
+		{"a certificate for the metrics", (*house).metricsCertificate},
 	} {
 		t.Run(test.title, func(t *testing.T) {
 			h.T, h.WithT = t, NewWithT(t)
@@ -163,6 +166,28 @@ func (h *house) metricsReaders() {
 	h.Eventually(h.ask(url, "")).Should(HavePrefix("401"))
 	h.Expect(h.ask(url, h.token("anybody"))()).To(HavePrefix("403"))
 	h.Expect(h.ask(url, h.token("prometheus"))()).To(And(HavePrefix("200"), ContainSubstring("capportal_portal_logins_total")))
+}
+
+// metricsCertificate verifies that the metrics are served with the certificate of --metrics-cert-dir.
+func (h *house) metricsCertificate() {
+	const name = "capportal-metrics.capportal-system.svc"
+	certificate, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+	h.Expect(err).NotTo(HaveOccurred())
+	dir := h.TempDir()
+	h.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600)).To(Succeed())
+	h.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
+	manager, url := h.start("certificate", "--insecure-diagnostics=false", "--metrics-cert-dir="+dir)
+	defer manager.Stop()
+	trusted := x509.NewCertPool()
+	h.Expect(trusted.AppendCertsFromPEM(certificate)).To(BeTrue())
+	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/metrics")
+	h.Eventually(func() error {
+		connection, err := tls.Dial("tcp", address, &tls.Config{RootCAs: trusted, ServerName: name})
+		if err != nil {
+			return err
+		}
+		return connection.Close()
+	}).Should(Succeed())
 }
 
 // token makes a ServiceAccount, and a token of it.

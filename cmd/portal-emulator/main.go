@@ -18,6 +18,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
+	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
 func main() {
@@ -47,6 +48,7 @@ Things that go wrong are data: --faults reads them from a file, and the admin li
     -d '{"email":"admin@portal.example","password":"…"}'
   curl -X POST http://127.0.0.1:8444/faults -d '{"path":"/jobs/*","status":503,"count":3}'
   curl 'http://127.0.0.1:8444/journal?format=text'`,
+		Version:       version.Get().String(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: false,

@@ -25,6 +25,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox/demo"
+	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
 func main() {
@@ -58,6 +59,7 @@ func command() *cobra.Command {
 	root := &cobra.Command{
 		Use:          "portal-sandbox",
 		Short:        "Run the portal provider and everything around it on this machine until Ctrl-C",
+		Version:      version.Get().String(),
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE:         func(cmd *cobra.Command, _ []string) error { return f.stayUp(cmd) },

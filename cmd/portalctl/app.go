@@ -9,6 +9,8 @@ import (
 	"net/http"
 
 	"github.com/spf13/cobra"
+
+	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
 // surroundings are what a command touches besides the portal.
@@ -66,6 +68,7 @@ func (a *app) root() *cobra.Command {
 		Use:           "portalctl",
 		Short:         "Look things up at the cloud portal, change them, and test credentials",
 		Long:          rootLong + exitCodeHelp(),
+		Version:       version.Get().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
 // The environment, where flags are not given or not offered.
@@ -50,7 +51,7 @@ func (a *app) config() (cloud.Config, error) {
 		TOTPSeed:  a.getenv(seedVariable),
 		Wait:      true,
 		Transport: a.transport,
-		UserAgent: "portalctl/" + buildVersion(),
+		UserAgent: "portalctl/" + version.Get().Version,
 	}
 	switch {
 	case config.BaseURL == "":

@@ -21,7 +21,7 @@ const namespace = "capportal"
 // controller-runtime's. A registry takes them once.
 func Register(registry prometheus.Registerer, accounts *Accounts, operations *Operations) error {
 	// Those of what happens belong to the process, as the registry of controller-runtime does.
-	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, accounts, operations} {
+	for _, c := range []prometheus.Collector{requests, requestDuration, logins, wait, jobDuration, build, accounts, operations} {
 		if err := registry.Register(c); err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ func TestArrow(t *testing.T) {
 		{"/cloud/emulator", module, []string{"/cloud/emulator"}, "shared wire structs would be wrong on both sides, and every test would pass"},
 		{"/controllers/claims", "k8s.io/", nil, "the plan is a pure function"},
 		{"/controllers/...", module + "/cloud/emulator", nil, "controllers know the portal only as the client shows it"},
+		{"/version", module, []string{"/version"}, "every program and package may ask for it"},
 		{"", module + "/cloud/emulator", nil, "the manager does not ship the emulator"},
 	}
 	for _, test := range tests {

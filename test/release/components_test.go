@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -187,28 +185,4 @@ func TestBinary(t *testing.T) {
 	}
 	g.Expect(modules).To(ContainElement("golang.org/x/crypto/x509roots/fallback"))
 	g.Expect(settings).To(ContainElements("CGO_ENABLED=0", "-trimpath=true"))
-}
-
-// TestMonitor: the optional ServiceMonitor can be put over a release, and selects its Service.
-func TestMonitor(t *testing.T) {
-	g := NewWithT(t)
-	overlay := t.TempDir()
-	g.Expect(os.CopyFS(filepath.Join(overlay, "monitor"), os.DirFS(filepath.Join(root, "config", "metrics", "monitor")))).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(overlay, "components.yaml"), []byte(written(t, "infrastructure-components.yaml")), 0o600)).To(Succeed())
-	g.Expect(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte("resources: [components.yaml]\ncomponents: [monitor]\n"), 0o600)).To(Succeed())
-	out, err := exec.CommandContext(t.Context(), box.Binary("kustomize"), "build", overlay).CombinedOutput()
-	g.Expect(err).NotTo(HaveOccurred(), string(out))
-	monitor := one(t, parse(t, string(out)), "ServiceMonitor")
-	service := one(t, components(t), "Service")
-	g.Expect(monitor.GetNamespace()).To(Equal(service.GetNamespace()))
-	selector, found, err := unstructured.NestedStringMap(monitor.Object, "spec", "selector", "matchLabels")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(found).To(BeTrue())
-	for key, value := range selector {
-		g.Expect(service.GetLabels()).To(HaveKeyWithValue(key, value))
-	}
-	endpoints, _, err := unstructured.NestedSlice(monitor.Object, "spec", "endpoints")
-	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(endpoints).To(ConsistOf(And(HaveKeyWithValue("port", "metrics"), HaveKeyWithValue("scheme", "https"))))
-	g.Expect(written(t, "infrastructure-components.yaml")).NotTo(ContainSubstring("monitoring.coreos.com"))
 }

@@ -73,9 +73,7 @@ func write(ctx context.Context, scratch string) error {
 		return err
 	}
 	command := exec.CommandContext(ctx, "make", "-C", root, "-s", "release-manifests", "RELEASE="+dir, "IMG="+image)
-	command.Env = slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "MAKE") // what a make that runs this test was told
-	})
+	command.Env = environment()
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("make release-manifests: %w\n%s", err, out)
 	}
@@ -84,10 +82,20 @@ func write(ctx context.Context, scratch string) error {
 `, filepath.Join(dir, "infrastructure-components.yaml")), 0o600)
 }
 
+// environment is the test's, without what a make that runs the test was told.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
+	})
+}
+
 // touch looks at everything a release is made from: go test remembers files, but not those that make reads for it, and
 // would go on to report an old result.
 func touch() error {
-	for _, place := range []string{"Makefile", "metadata.yaml", "config", "templates", "bin/clusterctl"} {
+	for _, place := range []string{
+		"Makefile", "metadata.yaml", "config", "templates", "bin/clusterctl", "bin/manager",
+		"Dockerfile", ".dockerignore", "go.mod", "hack/licenses",
+	} {
 		if err := filepath.WalkDir(filepath.Join(root, place), func(path string, _ fs.DirEntry, err error) error {
 			if err == nil {
 				_, err = os.Stat(path)

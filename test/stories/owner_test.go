@@ -116,8 +116,8 @@ func TestHandOver(t *testing.T) {
 	heir.gone()
 }
 
-// lose has the management cluster lose its objects. The portal cluster stays.
-func (s *story) lose() {
+// retire deletes the objects and retains the portal cluster.
+func (s *story) retire() {
 	s.Helper()
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	for _, o := range s.objects()[1:] {
@@ -161,7 +161,7 @@ func TestOldBackup(t *testing.T) {
 	s.create(s.template)
 	s.settled(2)
 	nodes := uids(s.nodes())
-	s.lose()
+	s.retire()
 
 	s.compose()
 	s.controlPlane = backup
@@ -201,7 +201,7 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	s.create(s.deployment)
 	s.create(s.template)
 	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
-	s.lose()
+	s.retire()
 
 	s.compose()
 	s.controlPlane = backup
