@@ -48,8 +48,8 @@ func (s *story) live() *infrav1.PortalControlPlane {
 	return s.controlPlane
 }
 
-// left waits until the Cluster of the story is gone.
-func (s *story) left() {
+// awaitDeletion waits until the Cluster of the story is gone.
+func (s *story) awaitDeletion() {
 	s.Helper()
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), &clusterv1.Cluster{}))
@@ -80,7 +80,7 @@ func TestClone(t *testing.T) {
 			s.Expect(uids(s.nodes())).To(ConsistOf(nodes))
 
 			s.Expect(box.Client.Delete(s.Context(), clone.cluster)).To(Succeed())
-			clone.left()
+			clone.awaitDeletion()
 			s.Expect(s.changes()).To(Equal([]string{createRequest}), "nor does its deletion")
 			s.settled(2)
 			s.deleteAll()
@@ -106,7 +106,7 @@ func TestHandOver(t *testing.T) {
 
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
-	s.left()
+	s.awaitDeletion()
 	heir.settled(2)
 	heir.Expect(heir.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
 	heir.Expect(uids(heir.nodes())).To(ConsistOf(nodes))
@@ -123,7 +123,7 @@ func (s *story) retire() {
 	for _, o := range s.objects()[1:] {
 		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
-	s.left()
+	s.awaitDeletion()
 	for _, o := range s.objects()[1:] {
 		s.Eventually(func() bool {
 			return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
@@ -213,7 +213,7 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	s.Expect(s.live().Spec.ClusterID).To(Equal(portal.Clusters()[0].ID))
 	s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
 	s.deleteAll()
-	s.left()
+	s.awaitDeletion()
 	s.Expect(portal.Clusters()).To(HaveLen(1), "what was found is not deleted without the user's word")
 }
 
