@@ -17,6 +17,8 @@ import (
 //	POST   /faults           arms one fault or a list
 //	DELETE /faults           removes all faults
 //	DELETE /faults/{id}      removes one
+//	GET    /victim-order     the order in which scale-downs remove workers
+//	PUT    /victim-order     changes that order
 //	GET    /journal          the journal as JSON; as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	GET    /jobs             the jobs of all accounts
@@ -41,6 +43,8 @@ func (p *Portal) AdminHandler() http.Handler {
 		}
 		writeAdmin(w, p.Faults())
 	})
+	mux.HandleFunc("GET /victim-order", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, removalOrder{p.VictimOrder()}) })
+	mux.HandleFunc("PUT /victim-order", p.adminSetVictimOrder)
 	mux.HandleFunc("GET /journal", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") == "text" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -55,7 +59,7 @@ func (p *Portal) AdminHandler() http.Handler {
 	mux.HandleFunc("GET /mailbox/{email}", func(w http.ResponseWriter, r *http.Request) {
 		writeAdmin(w, p.Mailbox(r.PathValue("email")))
 	})
-	return localOnly(mux)
+	return localOnly(new(http.CrossOriginProtection).Handler(mux))
 }
 
 func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
@@ -78,6 +82,26 @@ func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
 	writeAdmin(w, p.Faults())
 }
 
+// removalOrder is the body of /victim-order.
+type removalOrder struct {
+	VictimOrder VictimOrder `json:"victimOrder"`
+}
+
+func (p *Portal) adminSetVictimOrder(w http.ResponseWriter, r *http.Request) {
+	var body removalOrder
+	decoder := json.NewDecoder(io.LimitReader(r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&body)
+	if err == nil {
+		err = p.SetVictimOrder(body.VictimOrder)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	writeAdmin(w, body)
+}
+
 func writeAdmin(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
@@ -86,7 +110,7 @@ func writeAdmin(w http.ResponseWriter, body any) {
 }
 
 // localOnly refuses requests for another host, so that no web page can steer the emulator through a name that
-// resolves to loopback.
+// resolves to loopback. A web page that names the loopback address itself is refused as cross-origin.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)
