@@ -51,10 +51,12 @@ type shown struct {
 	Log []emulator.Entry
 }
 
-// ask sends a request to the page as this machine's browser would, changed as the caller likes.
+// ask sends a request to the page as this machine's browser would, changed as the caller likes. It reads a stream for a second.
 func ask(t *testing.T, handler http.Handler, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8445"+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:8445"+path, strings.NewReader(body))
 	if change != nil {
 		change(r)
 	}
