@@ -36,5 +36,5 @@ const cell = (text) => el("td", {}, text);
 
 function change(entry) {
   const steps = [entry.from, entry.to].filter(Boolean).join(" → ");
-  return `${entry.object} ${entry.id ?? ""}: ${steps}`;
+  return `${[entry.object, entry.id].filter(Boolean).join(" ")}: ${steps}`;
 }
