@@ -36,8 +36,9 @@ help: ## Show the targets
 .PHONY: build
 build: ## Build the manager and the commands into bin/
 	@mkdir -p $(BIN)
-	$(if $(wildcard main.go),$(GOBUILD) -o $(BIN)/manager .)
-	$(if $(wildcard cmd/*/*.go),$(GOBUILD) -o $(BIN)/ ./cmd/...)
+	@echo "the manager and the commands into bin/"
+	$(if $(wildcard main.go),@hack/progress.sh env $(GOBUILD) -v -o $(BIN)/manager .)
+	$(if $(wildcard cmd/*/*.go),@hack/progress.sh env $(GOBUILD) -v -o $(BIN)/ ./cmd/...)
 
 .PHONY: kube
 kube: $(BIN)/.kube ## Build etcd, kube-apiserver and the like into bin/ (once; minutes)

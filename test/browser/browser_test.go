@@ -47,7 +47,7 @@ func browserPath(t *testing.T) string {
 // open opens a page in a browser of its own.
 func open(t *testing.T, url string) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browserPath(t)), chromedp.WindowSize(1280, 900),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(browserPath(t)), chromedp.WindowSize(1280, 730),
 		chromedp.WSURLReadTimeout(patience))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // a browser does not start as root with its own sandbox

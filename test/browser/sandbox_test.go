@@ -53,7 +53,7 @@ func (s *sandbox) run(format string, arguments ...any) {
 	}
 }
 
-// lines is how many Machines run, each with a line that begins at its box and ends at the box of the node that it claims.
+// lines counts the Machines that run and have a line from their box to the box of the node that they claim.
 const lines = `(() => {
 	const box = (list, key) => document.querySelector("." + list + " > [data-key='" + key + "']")?.getBoundingClientRect();
 	const stage = document.querySelector(".stage")?.getBoundingClientRect();
@@ -93,7 +93,7 @@ func TestSandbox(t *testing.T) {
 	s.run(`kubectl patch machinedeployment shop-workers --type merge --patch '{"spec": {"rollout": {"after": "%s"}}}'`, time.Now().UTC().Format(time.RFC3339))
 	page.await("a takeover", `document.querySelector(".machines [data-state=takeover] .what")?.textContent.includes("takes over node")`)
 	page.screenshot("sandbox-light.png", "light")
-	page.await("five new Machines", lines+` === 5 && document.querySelectorAll(".machines .box").length === 5`)
+	page.await("the end of a takeover", lines+` === 5 && document.querySelectorAll(".machines .box").length === 5`)
 
 	s.run("kubectl scale machinedeployment shop-workers --replicas 2")
 	page.await("a drain", `document.querySelector(".machines [data-state=draining], .machines [data-state=drained], .nodes [data-state=drained]")`)

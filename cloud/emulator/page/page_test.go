@@ -256,6 +256,7 @@ func TestStrangers(t *testing.T) {
 		{"a name that begins like loopback", "GET", "/", host("127.0.0.1.portal.example"), 403},
 		{"localhost", "GET", "/snapshot", host("localhost:8445"), 200},
 		{"IPv6 loopback", "GET", "/snapshot", host("[::1]:8445"), 200},
+		{"a browser that names the origin only", "GET", "/snapshot", header("Origin", "http://portal.example"), 403},
 		{"a form of another page", "POST", "/faults", header("Origin", "http://portal.example"), 403},
 		{"a script of another page", "POST", "/faults", header("Origin", "http://portal.example", click, "1"), 403},
 		{"a page on another port", "POST", "/faults", header("Origin", "http://127.0.0.1:3000", click, "1"), 403},

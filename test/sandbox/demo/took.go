@@ -56,7 +56,7 @@ func (t *took) last(name string) string {
 
 // announce prints what the demonstration will do, and how long each step took last time.
 func (d *demo) announce() {
-	say(d.out, "What happens now, and how many seconds each step took here last time (?: it has not run here yet; all of it takes about 3 minutes)")
+	say(d.out, "What happens now, and how long it took here last time (? for the first time; all of it takes about 3 minutes)")
 	indent(d.out, d.took.last(startStep)+"  "+startStep)
 	for _, step := range d.steps() {
 		indent(d.out, d.took.last(step.name)+"  "+step.name)

@@ -93,7 +93,7 @@ function updateMachine(box, machine) {
   box.dataset.state = machine.state;
   let what = machineStates[machine.state] ?? machine.state;
   if (machine.state === "takeover") what += ` node ${machine.node} from ${machine.from}`;
-  else if (machine.node) what += ` on ${machine.node}`;
+  else if (machine.node) what += ` · node ${machine.node}`;
   say(box.querySelector(".what"), what);
 }
 
