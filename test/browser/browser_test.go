@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +86,13 @@ func (p *tab) listen(event any) {
 	}
 }
 
+// forgive drops complaints of the browser that the test caused on purpose.
+func (p *tab) forgive(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = slices.DeleteFunc(p.problems, func(problem string) bool { return strings.Contains(problem, text) })
+}
+
 // do runs actions in the browser.
 func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
@@ -159,7 +167,9 @@ func command(t *testing.T, until string, environment []string, name string, argu
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(os.Interrupt) // one that has ended needs no signal
-		<-ended
+		if err := <-ended; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	})
 	for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		said, err := os.ReadFile(out.Name())

@@ -40,7 +40,7 @@ func TestPicture(t *testing.T) {
 	page.do(chromedp.Click(chromedp.CSS("#show-changes")))
 	page.wait("changes of state", `document.querySelector("tr.change").checkVisibility()`)
 	page.do(chromedp.Click(chromedp.CSS("#hide-looks")))
-	page.wait("no looks at jobs", `![...document.querySelectorAll("tr.look")].some((row) => row.checkVisibility())`)
+	page.wait("no looks at jobs", `document.querySelector("tr.look") && ![...document.querySelectorAll("tr.look")].some((row) => row.checkVisibility())`)
 
 	if status, answer := p.call("DELETE", "/kubernetes-clusters/"+cluster, nil); status != 202 {
 		t.Fatalf("%d %v", status, answer)
@@ -68,9 +68,7 @@ func TestFaults(t *testing.T) {
 	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"path": "/vpcs", "stauts": 503}`))
 	page.click("Arm this fault")
 	page.wait("why it is refused", `document.querySelector("#answer").textContent.includes("stauts")`)
-	page.mu.Lock()
-	page.problems = slices.DeleteFunc(page.problems, func(s string) bool { return strings.Contains(s, "400 (Bad Request)") }) // it is what was asked for
-	page.mu.Unlock()
+	page.forgive("400 (Bad Request)")
 	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"id": "<b>mine</b>", "path": "/vpcs", "status": 503}`))
 	page.click("Arm this fault")
 	page.wait("it as text, not as HTML", `document.querySelector("#armed .title")?.textContent.trim() === "<b>mine</b>"`)
@@ -79,6 +77,25 @@ func TestFaults(t *testing.T) {
 	if faults := strings.TrimSpace(p.books("/faults")); faults != "[]" {
 		t.Errorf("the emulator has %s", faults)
 	}
+}
+
+// TestReconnect: a page that is left open says that the emulator is gone, and shows the next one without what the first one did.
+func TestReconnect(t *testing.T) {
+	var page *tab
+	var address string
+	t.Run("first emulator", func(first *testing.T) {
+		p := startPortal(first)
+		page, address = open(t, p.page), p.page
+		page.wait("the first log", `document.querySelectorAll("tr.change").length === 1`)
+	})
+	if page == nil {
+		return // there is no browser
+	}
+	page.wait("that the emulator is gone", `document.querySelector("#connection").textContent.startsWith("No connection")`)
+	startPortal(t, "--page-listen="+strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))
+	page.wait("the next emulator", `document.querySelector("#connection").textContent === "Live"`)
+	page.wait("its log alone", `document.querySelectorAll("tr.change").length === 1 && document.querySelectorAll("tr").length === 3`)
+	page.forgive("net::ERR_")
 }
 
 // TestReadOnly: without the admin listener there is nothing to click, and the page says why.
