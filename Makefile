@@ -44,8 +44,9 @@ help: ## Show the targets
 .PHONY: build
 build: ## Build the manager and the commands into bin/
 	@mkdir -p $(BIN)
-	$(GOBUILD) -ldflags '$(STAMP)' -o $(BIN)/manager .
-	$(GOBUILD) -ldflags '$(STAMP)' -o $(BIN)/ ./cmd/...
+	@echo "the manager and the commands into bin/"
+	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/manager .
+	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/ ./cmd/...
 
 .PHONY: kube
 kube: $(BIN)/.kube ## Build etcd, kube-apiserver and the like into bin/ (once; minutes)
@@ -324,8 +325,12 @@ sandbox: kube core build ## Start everything on this machine and keep it up unti
 	@exec $(BIN)/portal-sandbox $(FLAGS)
 
 .PHONY: demo
-demo: kube core build ## Drive a cluster through its life in the sandbox (make demo FLAGS='--seed 7')
-	@exec $(BIN)/portal-sandbox demo $(FLAGS)
+demo: ## Drive a cluster through its life in the sandbox (make demo FLAGS='--seed 7')
+	@MAKE="$(MAKE)" hack/demo.sh $(FLAGS)
+
+.PHONY: test-browser
+test-browser: kube core build ## Test the page in a browser (test/browser; needs chromium)
+	go -C test/browser test -count 1 -timeout 20m -v ./... $(BROWSER_FLAGS)
 
 .PHONY: clean
 clean: ## Remove what was built (Go's build cache stays)

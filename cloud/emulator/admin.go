@@ -17,6 +17,8 @@ import (
 //	POST   /faults           arms one fault or a list
 //	DELETE /faults           removes all faults
 //	DELETE /faults/{id}      removes one
+//	GET    /victim-order     the order in which scale-downs remove workers
+//	PUT    /victim-order     changes that order
 //	GET    /journal          the journal as JSON; as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
@@ -42,6 +44,8 @@ func (p *Portal) AdminHandler() http.Handler {
 		}
 		writeAdmin(w, p.Faults())
 	})
+	mux.HandleFunc("GET /victim-order", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, removalOrder{p.VictimOrder()}) })
+	mux.HandleFunc("PUT /victim-order", p.adminSetVictimOrder)
 	mux.HandleFunc("GET /journal", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") == "text" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -57,7 +61,7 @@ func (p *Portal) AdminHandler() http.Handler {
 	mux.HandleFunc("GET /mailbox/{email}", func(w http.ResponseWriter, r *http.Request) {
 		writeAdmin(w, p.Mailbox(r.PathValue("email")))
 	})
-	return localOnly(mux)
+	return localOnly(new(http.CrossOriginProtection).Handler(mux))
 }
 
 func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
@@ -82,17 +86,32 @@ func (p *Portal) adminInject(w http.ResponseWriter, r *http.Request) {
 
 func (p *Portal) adminRotate(w http.ResponseWriter, r *http.Request) {
 	var what Rotation
+	answerChange(w, r, &what, func() error { return p.Rotate(r.Context(), r.PathValue("id"), what) })
+}
+
+// removalOrder is the body of /victim-order.
+type removalOrder struct {
+	VictimOrder VictimOrder `json:"victimOrder"`
+}
+
+func (p *Portal) adminSetVictimOrder(w http.ResponseWriter, r *http.Request) {
+	var body removalOrder
+	answerChange(w, r, &body, func() error { return p.SetVictimOrder(body.VictimOrder) })
+}
+
+// answerChange reads the body of the request, makes the change, and answers with the body.
+func answerChange(w http.ResponseWriter, r *http.Request, body any, change func() error) {
 	decoder := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&what)
+	err := decoder.Decode(body)
 	if err == nil {
-		err = p.Rotate(r.Context(), r.PathValue("id"), what)
+		err = change()
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	writeAdmin(w, what)
+	writeAdmin(w, body)
 }
 
 func writeAdmin(w http.ResponseWriter, body any) {
@@ -103,7 +122,7 @@ func writeAdmin(w http.ResponseWriter, body any) {
 }
 
 // localOnly refuses requests for another host, so that no web page can steer the emulator through a name that
-// resolves to loopback.
+// resolves to loopback. A web page that names the loopback address itself is refused as cross-origin.
 func localOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

@@ -262,3 +262,18 @@ func TestFleetIDs(t *testing.T) {
 		}
 	})
 }
+
+// TestJobDue: a job names the earliest time at which it can end, with what a fault adds to it.
+func TestJobDue(t *testing.T) {
+	faults := []emulator.Fault{{Path: "/kubernetes-clusters", JobDelay: 10 * time.Second}}
+	bubble(t, emulator.Options{Faults: faults}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		c.create(c.newCluster(1))
+		job := p.Jobs()[0]
+		if takes := job.Due.Sub(job.Accepted); takes != 19*time.Second {
+			t.Errorf("due after %s, want 1 s pending, 8 s for the work and 10 s of the fault", takes)
+		}
+		if !job.Ended.Equal(job.Due) {
+			t.Errorf("ended at %s, due at %s", job.Ended, job.Due)
+		}
+	})
+}

@@ -93,8 +93,8 @@
 //
 // A [Fault] is data: which calls it selects, and what happens to them, to their job, or to the account. Faults come
 // with [Options], from a file of the command portal-emulator ([ParseFaults]), through [Portal.Inject], or over the
-// admin listener ([Portal.ListenAdmin]), which is plain HTTP on loopback, apart from the portal. A busy resource, a
-// full platform or an exhausted quota is a fault with that Code.
+// admin listener ([Portal.ListenAdmin]), which is plain HTTP on loopback, apart from the portal. Package page shows a browser
+// all of this, and arms faults by a click. A busy resource, a full platform or an exhausted quota is a fault with that Code.
 //
 // A portal that goes wrong for a long time is a fault with a Count or a duration (For). Scale has the fault strike only
 // requests for fewer workers, or for more. So these scale-downs are refused twice, then fail for five minutes, and then

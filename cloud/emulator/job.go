@@ -42,6 +42,7 @@ type Job struct {
 	Status    JobStatus `json:"status"`
 	Forgotten bool      `json:"forgotten,omitempty"` // by a fault: it goes on, and GET says 404
 	Accepted  time.Time `json:"accepted"`
+	Due       time.Time `json:"due"` // the earliest time at which it can end
 	Ended     time.Time `json:"ended,omitzero"`
 }
 
@@ -82,9 +83,11 @@ type order struct {
 
 // startJob accepts an operation. It begins once the answer is journaled. Callers hold mu.
 func (p *Portal) startJob(c *call, o order) answer {
+	now := time.Now()
 	j := &job{Job: Job{
 		ID: p.newID("job"), Account: c.account, Kind: o.kind, ClusterID: o.clusterID,
-		Status: JobPending, Accepted: time.Now(), Forgotten: c.strike.forgets(),
+		Status: JobPending, Accepted: now, Forgotten: c.strike.forgets(),
+		Due: now.Add(max(p.opts.Durations.Pending, 0) + max(o.takes, 0) + c.strike.jobDelay()),
 	}}
 	p.jobs = append(p.jobs, j)
 	p.jobsByID[j.ID] = j

@@ -106,6 +106,13 @@ func (p *Portal) Journal() []Entry {
 	return slices.Clone(p.journal.entries)
 }
 
+// JournalFrom returns the requests and changes of state so far without the first n. It returns none if there are no more than n.
+func (p *Portal) JournalFrom(n int) []Entry {
+	p.journal.mu.Lock()
+	defer p.journal.mu.Unlock()
+	return slices.Clone(p.journal.entries[min(max(n, 0), len(p.journal.entries)):])
+}
+
 // Violations returns the requests that the specification does not allow: unknown endpoints, methods and parameters,
 // missing parameters, wrong content types, plain HTTP. A correct client causes none.
 func (p *Portal) Violations() []Entry {

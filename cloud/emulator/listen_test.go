@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -128,6 +129,12 @@ func TestAdmin(t *testing.T) {
 		{"DELETE", "/faults/two", "", 200, `"three"`},
 		{"DELETE", "/faults/two", "", 404, ""},
 		{"GET", "/faults", "", 200, `"delay": "1ms"`},
+		{"GET", "/victim-order", "", 200, `"newest"`},
+		{"PUT", "/victim-order", `{"victimOrder":"oldest"}`, 200, `"oldest"`},
+		{"PUT", "/victim-order", `{"victimOrder":"largest"}`, 400, "largest"},
+		{"PUT", "/victim-order", `{"order":"newest"}`, 400, "order"},
+		{"PUT", "/victim-order", `{}`, 400, "oldest"},
+		{"GET", "/victim-order", "", 200, `"oldest"`},
 		{"GET", "/journal", "", 200, `"path": "/login"`},
 		{"GET", "/journal?format=text", "", 200, "POST /login → 200\n"},
 		{"GET", "/clusters", "", 200, "[]"},
@@ -184,6 +191,18 @@ func TestAdminIsLocal(t *testing.T) {
 		t.Errorf("status %d", response.StatusCode)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestAdminIsNotForWebPages: a page in a browser on this machine cannot arm faults, although it can send a form here.
+func TestAdminIsNotForWebPages(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8444/faults", strings.NewReader(`{"cut":true}`))
+	r.Header.Set("Origin", "http://portal.example")
+	w := httptest.NewRecorder()
+	p.AdminHandler().ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden || len(p.Faults()) != 0 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
 }
 
 // TestStateAsData: what the admin listener shows can be read by programs.

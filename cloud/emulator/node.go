@@ -112,13 +112,35 @@ func (p *Portal) resize(cl *cluster, size int, leave bool) {
 	}
 }
 
+// VictimOrder returns the order in which a scale-down removes workers.
+func (p *Portal) VictimOrder() VictimOrder {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.removals
+}
+
+// SetVictimOrder changes the order in which later scale-downs remove workers.
+func (p *Portal) SetVictimOrder(order VictimOrder) error {
+	if order == "" {
+		return fmt.Errorf("victim order: want one of %q", victimOrders)
+	}
+	if err := known("victim order", order, victimOrders); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.record(Entry{Object: "portal", ID: "victim order", From: string(p.removals), To: string(order)})
+	p.removals = order
+	return nil
+}
+
 // victims picks n of the workers, which come oldest first.
 func (p *Portal) victims(cl *cluster, workers []*node, n int) []*node {
 	if n <= 0 {
 		return nil
 	}
 	workers = slices.Clone(workers)
-	switch p.opts.VictimOrder {
+	switch p.removals {
 	case VictimsNewest:
 		slices.Reverse(workers)
 	case VictimsRandom:

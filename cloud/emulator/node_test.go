@@ -55,6 +55,32 @@ func TestRandomVictims(t *testing.T) {
 	}
 }
 
+// TestSetVictimOrder: the order can change between two scale-downs, and the journal has the change.
+func TestSetVictimOrder(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		id := c.create(c.newCluster(4))
+		before := workers(p)
+		c.scale(id, 3)
+		if err := p.SetVictimOrder(emulator.VictimsOldest); err != nil {
+			t.Fatal(err)
+		}
+		n := len(p.Journal())
+		c.scale(id, 2)
+		if diff := cmp.Diff(before[1:3], workers(p)); diff != "" {
+			t.Errorf("of %v (-want +got):\n%s", before, diff)
+		}
+		if last := p.JournalFrom(n - 1)[0]; last.Object != "portal" || last.From != "newest" || last.To != "oldest" {
+			t.Errorf("the journal has %+v", last)
+		}
+		if p.SetVictimOrder("largest") == nil || p.SetVictimOrder("") == nil || p.VictimOrder() != emulator.VictimsOldest {
+			t.Errorf("the order is %q", p.VictimOrder())
+		}
+		if rest := p.JournalFrom(1 << 20); len(rest) != 0 {
+			t.Errorf("after the end of the journal: %v", rest)
+		}
+	})
+}
+
 // TestUpgradeStyles: control nodes first, then workers, one at a time; the API server never behind a kubelet.
 func TestUpgradeStyles(t *testing.T) {
 	for style, want := range map[emulator.UpgradeStyle][]string{

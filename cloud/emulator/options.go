@@ -32,7 +32,7 @@ type Options struct {
 	// Durations of the asynchronous operations.
 	Durations Durations
 
-	// VictimOrder decides which workers a scale-down removes. Default: VictimsNewest.
+	// VictimOrder decides which workers a scale-down removes, until Portal.SetVictimOrder changes it. Default: VictimsNewest.
 	VictimOrder VictimOrder
 	// UpgradeStyle decides what an upgrade does to a node. Default: UpgradeInPlace.
 	UpgradeStyle UpgradeStyle

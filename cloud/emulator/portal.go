@@ -36,6 +36,7 @@ type Portal struct {
 	ids       *rand.Rand
 	dice      *rand.Rand // of faults
 	requests  uint64
+	removals  VictimOrder // of scale-downs
 	nextFault int
 	faults    []*armed
 	limits    map[string]*limiter
@@ -72,6 +73,7 @@ func New(opts Options) (*Portal, error) {
 		resets:   map[string]*reset{},
 		mailbox:  map[string][]Mail{},
 		jobsByID: map[string]*job{},
+		removals: opts.VictimOrder,
 	}
 	p.journal.to = opts.JournalTo
 	p.opts.BasePath = strings.TrimSuffix(opts.BasePath, "/")

@@ -3,7 +3,9 @@
 package emulator
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -63,6 +65,32 @@ func (l *limiter) take(now time.Time) limits {
 	}
 	l.fullAt = after
 	return limits{remaining: int((room - after.Sub(now)) / l.interval), resetIn: after.Sub(now)}
+}
+
+// Budget is how many requests an account can make at this moment.
+type Budget struct {
+	Account   string `json:"account"` // empty: callers that belong to no account
+	Remaining int    `json:"remaining"`
+	Burst     int    `json:"burst"`     // Remaining when the account has been idle for long
+	PerMinute int    `json:"perMinute"` // requests that come back each minute
+}
+
+// Budgets returns the budgets of the accounts that have made a request, sorted by account. Looking costs no request.
+func (p *Portal) Budgets() []Budget {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	out := make([]Budget, 0, len(p.limits))
+	for _, account := range slices.Sorted(maps.Keys(p.limits)) {
+		l := *p.limits[account]
+		l.useByOthers(now, p.othersPerMinute(account))
+		used := max(l.fullAt.Sub(now), 0)
+		room := time.Duration(l.burst) * l.interval
+		out = append(out, Budget{
+			Account: account, Remaining: int(max(room-used, 0) / l.interval), Burst: l.burst, PerMinute: p.opts.RateLimit.PerMinute,
+		})
+	}
+	return out
 }
 
 // useByOthers takes what a neighbour on the account used since the last look, as far as the budget allowed it.

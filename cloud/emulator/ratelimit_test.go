@@ -105,6 +105,35 @@ func TestNeighbour(t *testing.T) {
 	})
 }
 
+// TestBudgets: what an account can still do is known without spending it, and others on the account take their part.
+func TestBudgets(t *testing.T) {
+	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
+		for i := range 10 {
+			left, err := strconv.Atoi(c.get("/vpcs").want(200).header.Get("X-RateLimit-Remaining"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := emulator.Budget{Account: emulator.DefaultAccount, Remaining: left, Burst: 50, PerMinute: 300}
+			for range 3 {
+				if got := p.Budgets(); len(got) != 1 || got[0] != want {
+					t.Fatalf("after %d requests: %+v, want %+v", i+2, got, want)
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		if got := p.Budgets()[0].Remaining; got != 44 {
+			t.Errorf("a second later %d are left, want 39 and 5 more", got)
+		}
+		if err := p.Inject(emulator.Fault{OthersPerMinute: 6000}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if got := p.Budgets()[0].Remaining; got != 0 {
+			t.Errorf("beside a busy neighbour %d are left", got)
+		}
+	})
+}
+
 // TestLimitHeaderShapes where the specification leaves room.
 func TestLimitHeaderShapes(t *testing.T) {
 	opts := emulator.Options{RateLimit: emulator.RateLimit{Burst: 2}, Shapes: emulator.Shapes{QuietLimits: true, RetryAfterDate: true}}

@@ -26,6 +26,7 @@ const (
 // flags are the command line.
 type flags struct {
 	listen, adminListen, caFile string
+	pageListen                  string
 	binaries                    string
 	workloadHost, workloadBind  string
 	user, passwordFile          string
@@ -49,6 +50,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringVar(&f.profile, "profile", "", "a portal as data: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
 	set.StringVar(&f.listen, "listen", "127.0.0.1:8443", "address of the API, TLS only; port 0 takes a free one")
 	set.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8444", "loopback address of the admin listener, plain HTTP; empty turns it off")
+	set.StringVar(&f.pageListen, "page-listen", "127.0.0.1:8445", "loopback address of the page for a browser, plain HTTP; empty turns it off")
 	set.StringVar(&f.caFile, "ca-file", "", "write the CA certificate that clients have to trust to this `file`")
 	set.StringSliceVar(&o.Hosts, "host", nil, "further name or address for the certificate (repeatable)")
 	set.StringVar(&o.BasePath, "base-path", "", "path before all endpoints, such as /api/v1")

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
@@ -41,7 +42,8 @@ Kubernetes clusters, jobs, instances, volumes, the documented errors and the rat
 memory. With --kubernetes-binaries its clusters are real API servers with simulated nodes; without, they exist in
 its books only.
 
-Things that go wrong are data: --faults reads them from a file, and the admin listener changes them while it runs.`,
+Things that go wrong are data: --faults reads them from a file, and the admin listener changes them while it runs.
+The page shows clusters, jobs and requests in a browser. Without the admin listener it is read-only.`,
 		Example: `  portal-emulator --ca-file portal-ca.crt
   portal-emulator --kubernetes-binaries bin --job-duration create=30s --victim-order random
   curl --cacert portal-ca.crt https://127.0.0.1:8443/login -H 'Content-Type: application/json' \
@@ -91,38 +93,49 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		return err
 	}
 	defer portal.Close()
-	if err := listen(portal, f, out); err != nil {
+	picture, err := listen(ctx, portal, f, out)
+	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, picture.Close()) }()
 	<-ctx.Done()
 	_, err = fmt.Fprintln(out, "Stopping: jobs under way end where they are, workload clusters are removed.")
 	return err
 }
 
-// listen starts the listeners and tells how to use them.
-func listen(portal *emulator.Portal, f *flags, out io.Writer) error {
+// listen starts the listeners and prints how to use them. The caller closes the page, which is nil if there is none.
+func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Writer) (picture *page.Server, err error) {
 	if err := portal.Listen(f.listen); err != nil {
-		return err
+		return nil, err
 	}
 	if f.caFile != "" {
 		if err := os.WriteFile(f.caFile, portal.CAPEM(), 0o644); err != nil { //nolint:gosec // A certificate is public.
-			return err
+			return nil, err
 		}
 	}
-	admin := "off (--admin-listen)"
+	admin, shown := "off (--admin-listen)", "off (--page-listen)"
 	if f.adminListen != "" {
 		url, err := portal.ListenAdmin(f.adminListen)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		admin = url + "  (/ca /faults /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
+		admin = url + "  (/ca /faults /victim-order /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
 	}
-	_, err := io.WriteString(out, f.welcome(portal, admin))
-	return err
+	if f.pageListen != "" {
+		picture, err = page.Listen(ctx, f.pageListen, page.Options{Portal: portal, ReadOnly: f.adminListen == ""})
+		if err != nil {
+			return nil, err
+		}
+		shown = picture.URL + "  (for a browser; loopback only)"
+	}
+	if _, err := io.WriteString(out, f.welcome(portal, admin, shown)); err != nil {
+		return nil, errors.Join(err, picture.Close())
+	}
+	return picture, nil
 }
 
 // welcome is what a person needs to know. The password stands in it only if the emulator made it up.
-func (f *flags) welcome(portal *emulator.Portal, admin string) string {
+func (f *flags) welcome(portal *emulator.Portal, admin, shown string) string {
 	email, password := portal.Credentials()
 	if f.passwordGiven {
 		password = "(as given)"
@@ -145,11 +158,12 @@ func (f *flags) welcome(portal *emulator.Portal, admin string) string {
   E-mail     %s
   Password   %s
   Admin      %s
+  Page       %s
   Clusters   %s
   Versions   %s
   Seed       %d
 Ctrl-C stops it; nothing is kept.
-`, portal.URL(), ca, email, password, admin, clusters, strings.Join(versions, " "), portal.Seed())
+`, portal.URL(), ca, email, password, admin, shown, clusters, strings.Join(versions, " "), portal.Seed())
 }
 
 // openJournal opens the journal's file; - is standard output.

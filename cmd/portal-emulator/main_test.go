@@ -49,7 +49,7 @@ func start(t *testing.T, args ...string) (out *output, stop func() error) {
 	cmd := newCommand()
 	cmd.SetOut(out)
 	cmd.SetErr(out)
-	cmd.SetArgs(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"}, args...))
+	cmd.SetArgs(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--page-listen", "127.0.0.1:0"}, args...))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }()
@@ -209,6 +209,7 @@ func TestWrongFlags(t *testing.T) {
 		"there are no users":   {"--users-file", write(t, "none.yaml", "[]")},
 		"is empty":             {"--password-file", write(t, "empty", "\n")},
 		"loopback":             {"--admin-listen", "0.0.0.0:0"},
+		"page must be on":      {"--page-listen", "0.0.0.0:0"},
 		"run make kube":        {"--kubernetes-binaries", "/nonexistent"},
 		"unknown command":      {"serve"},
 	} {
@@ -216,7 +217,7 @@ func TestWrongFlags(t *testing.T) {
 		out := &output{}
 		cmd.SetOut(out)
 		cmd.SetErr(out)
-		cmd.SetArgs(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", ""}, args...))
+		cmd.SetArgs(append([]string{"--listen", "127.0.0.1:0", "--admin-listen", "", "--page-listen", ""}, args...))
 		err := cmd.ExecuteContext(t.Context())
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out.String(), "canary") {
 			t.Errorf("%v: %v\n%s", args, err, out)

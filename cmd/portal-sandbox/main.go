@@ -82,6 +82,7 @@ func command() *cobra.Command {
 	set := root.PersistentFlags()
 	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which then stay (default a temporary one)")
 	set.StringVar(&f.sandbox.PortalAddress, "portal-listen", "", "address of the portal, TLS only (default a free port of 127.0.0.1)")
+	set.StringVar(&f.sandbox.PageAddress, "page-listen", "127.0.0.1:0", "loopback address of the page for a browser, plain HTTP; port 0 takes a free one, empty turns it off")
 	set.DurationVar(&f.jobDuration, "job-duration", 0, "how long the portal's create, scale, upgrade and delete jobs take at least (default 5 to 10 s)")
 	set.StringVar(&f.profile, "profile", "", "the portal as data: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
 	set.StringVar(&f.victimOrder, victimOrder, "", "workers that a scale-down removes first: newest, oldest or random (default random in the demo, else the profile's or newest)")

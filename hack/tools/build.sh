@@ -17,7 +17,7 @@ build() {
 	shift 2
 	printf '%-34s' "$name"
 	begin=$(date +%s)
-	go build -trimpath -o "$bin/$name" "$@" "$package" || {
+	"$here/../progress.sh" go build -v -trimpath -o "$bin/$name" "$@" "$package" || {
 		echo "hack/tools/build.sh: $name did not build" >&2
 		exit 1
 	}

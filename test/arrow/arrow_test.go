@@ -24,6 +24,8 @@ func TestArrow(t *testing.T) {
 		{"/cloud", module, []string{"/cloud"}, "the portal client knows nothing of who uses it"},
 		{"/cloud/emulator", "k8s.io/", nil, "workload clusters stand behind an interface, in packages of their own"},
 		{"/cloud/emulator", module, []string{"/cloud/emulator"}, "shared wire structs would be wrong on both sides, and every test would pass"},
+		{"/cloud/emulator/page", "k8s.io/", nil, "the page gets Machines as data; whoever runs it reads them"},
+		{"/cloud/emulator/page", module, []string{"/cloud/emulator"}, "the page shows the portal as the emulator has it"},
 		{"/controllers/claims", "k8s.io/", nil, "the plan is a pure function"},
 		{"/controllers/...", module + "/cloud/emulator", nil, "controllers know the portal only as the client shows it"},
 		{"/version", module, []string{"/version"}, "every program and package may ask for it"},

@@ -21,6 +21,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
@@ -43,6 +44,8 @@ type Options struct {
 	Portal emulator.Options
 	// PortalAddress is where the portal listens, a free port of 127.0.0.1 when empty.
 	PortalAddress string
+	// PageAddress is a loopback address on which a browser finds a picture of the sandbox. No page is served when it is empty.
+	PageAddress string
 
 	// WithoutCore leaves out Cluster API: its CRDs, its webhooks and its manager.
 	WithoutCore bool
@@ -72,6 +75,8 @@ type Sandbox struct {
 	Portal *emulator.Portal
 	// PortalAdminURL is where the portal's journal can be read and faults be set, in plain HTTP.
 	PortalAdminURL string
+	// PageURL is where a browser finds the picture; empty without Options.PageAddress.
+	PageURL string
 	// Identity names the Secret with which clusters log in to the portal.
 	Identity client.ObjectKey
 	// MetricsURL answers with our manager's metrics.
@@ -80,6 +85,7 @@ type Sandbox struct {
 	Dir string
 
 	options   Options
+	page      *page.Server
 	scratch   string
 	etcd      *plane.Etcd
 	plane     *plane.Plane
@@ -114,6 +120,9 @@ func (s *Sandbox) start(ctx context.Context) error {
 	if err := s.createIdentity(ctx); err != nil {
 		return err
 	}
+	if err := s.startPage(ctx); err != nil {
+		return err
+	}
 	if s.options.WithoutManager {
 		return nil
 	}
@@ -122,12 +131,12 @@ func (s *Sandbox) start(ctx context.Context) error {
 
 // Close ends everything, in the order in which the parts need each other.
 func (s *Sandbox) Close() error {
+	failed := []error{s.page.Close()}
 	s.StopManager()
 	s.core.Stop()
 	if s.Portal != nil {
 		s.Portal.Close()
 	}
-	var failed []error
 	if s.workloads != nil {
 		failed = append(failed, s.workloads.Close())
 	}
@@ -200,7 +209,7 @@ func (s *Sandbox) File(elements ...string) string {
 func (s *Sandbox) findPlaces() error {
 	var err error
 	if s.options.Root == "" {
-		if s.options.Root, err = findRoot(); err != nil {
+		if s.options.Root, err = FindRoot(); err != nil {
 			return err
 		}
 	}
@@ -221,8 +230,8 @@ func (s *Sandbox) findPlaces() error {
 	return nil
 }
 
-// findRoot walks from the working directory upwards to the one with config/ and go.mod.
-func findRoot() (string, error) {
+// FindRoot walks from the working directory upwards to the checkout, which has config/ and go.mod.
+func FindRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
 		return "", err

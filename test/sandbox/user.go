@@ -63,7 +63,8 @@ func (s *Sandbox) Explain(out io.Writer) error {
 		fromSecret(infrav1.IdentityCABundle), ca, fromSecret(infrav1.IdentityEmail), fromSecret(infrav1.IdentityPassword))
 	_, err := fmt.Fprintf(out, `
 The sandbox is up. The portal answers at %[1]s; Secret %[2]s holds the credentials.
-Logs are in %[3]s. In another terminal:
+Logs are in %[3]s. %[12]s
+In another terminal:
 
 %[4]s  export CLUSTERCTL_DISABLE_VERSIONCHECK=true
   export PATH=%[5]s:$PATH
@@ -101,6 +102,14 @@ The end of the cluster:
 
 What the portal does at random follows from its seed, %[10]d (flag --seed). Ctrl-C ends everything.
 `, s.Portal.URL(), s.Identity, s.Dir, exports, filepath.Dir(s.Binary("clusterctl")), s.File("templates", "cluster-template.yaml"),
-		versions[0], versions[min(1, len(versions)-1)], s.PortalAdminURL, s.Portal.Seed(), credentials)
+		versions[0], versions[min(1, len(versions)-1)], s.PortalAdminURL, s.Portal.Seed(), credentials, s.where())
 	return err
+}
+
+// where says where a browser finds the picture.
+func (s *Sandbox) where() string {
+	if s.PageURL == "" {
+		return "There is no page for a browser."
+	}
+	return "Watch it in a browser: " + s.PageURL
 }

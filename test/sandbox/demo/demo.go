@@ -33,25 +33,35 @@ type demo struct {
 	to   string
 	// longest is how long one step may take.
 	longest time.Duration
+	took    *took
 }
+
+// startStep is what happens before the first step.
+const startStep = "Start a management cluster, Cluster API, the portal provider and an emulated portal on this machine"
 
 // Run starts a sandbox, takes a cluster through its life in it, and ends it. It returns an error if a step fails, which
 // is explained on out, or if the portal saw requests that it should not have seen.
 func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	options.Out = out
 	begin := time.Now()
-	say(out, "Starting a management cluster, Cluster API, the portal provider and an emulated portal on this machine")
+	versions, jobs := workload.Versions(), options.Portal.Durations
+	d := &demo{
+		out: out, from: versions[0], to: versions[1],
+		longest: patience + max(jobs.Create, jobs.Scale, jobs.Upgrade, jobs.Delete), took: readTook(options.Root),
+	}
+	d.announce()
+	say(out, "%s", startStep)
 	s, err := sandbox.Start(ctx, options)
 	if err != nil {
 		return err
 	}
+	d.Sandbox = s
+	d.took.record(startStep, begin)
+	if s.PageURL != "" {
+		indent(out, "watch it in a browser: "+s.PageURL)
+	}
 	indent(out, fmt.Sprintf("the portal removes workers in the order %q, its seed is %d: a run with --seed %[2]d makes the same choices",
 		options.Portal.VictimOrder, s.Portal.Seed()))
-	versions, jobs := workload.Versions(), options.Portal.Durations
-	d := &demo{
-		Sandbox: s, out: out, from: versions[0], to: versions[1],
-		longest: patience + max(jobs.Create, jobs.Scale, jobs.Upgrade, jobs.Delete),
-	}
 	err = d.life(ctx)
 	if err != nil {
 		d.explain(context.WithoutCancel(ctx))

@@ -50,6 +50,7 @@ func (d *demo) run(ctx context.Context, step step) error {
 		}
 	}
 	indent(d.out, fmt.Sprintf("%5.1f s  done", time.Since(begin).Seconds()))
+	d.took.record(step.name, begin)
 	if step.after != nil {
 		if err := step.after(ctx); err != nil {
 			return err

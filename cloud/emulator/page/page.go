@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+//go:embed static
+var embedded embed.FS
+
+// Options are what the page shows, and what can be done with it.
+type Options struct {
+	// Portal is shown.
+	Portal *emulator.Portal
+	// Kubernetes reads what the management cluster and the workload clusters know. Nil: the page shows the portal alone.
+	Kubernetes func(context.Context) (Kubernetes, error)
+	// ReadOnly refuses faults and changes of the removal order.
+	ReadOnly bool
+}
+
+// page serves one picture.
+type page struct {
+	Options
+	streams chan struct{} // a place for each open stream
+
+	mu      sync.Mutex // guards what follows; held while the state is read
+	state   []byte     // as JSON
+	stateAt time.Time
+}
+
+// Handler serves the page. Requests must come from this machine: [Listen] sees to that, and so must every other server.
+func Handler(options Options) http.Handler {
+	p := &page{Options: options, streams: make(chan struct{}, maxStreams)}
+	static, err := fs.Sub(embedded, "static")
+	if err != nil {
+		panic("the name of an embedded folder is valid: " + err.Error())
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /", http.FileServerFS(static))
+	mux.HandleFunc("GET /snapshot", p.snapshot)
+	mux.HandleFunc("GET /events", p.events)
+	admin := p.changing(options.Portal.AdminHandler())
+	for _, change := range []string{"POST /faults", "DELETE /faults", "DELETE /faults/{id}", "PUT /victim-order"} {
+		mux.Handle(change, admin)
+	}
+	return guarded(mux)
+}
+
+// snapshot answers GET /snapshot.
+func (p *page) snapshot(w http.ResponseWriter, r *http.Request) {
+	state, err := p.current(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	entries, _ := p.logFrom(0)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(struct { // a reader who has gone needs no answer
+		State json.RawMessage  `json:"state"`
+		Log   []emulator.Entry `json:"log"`
+	}{state, entries})
+}
+
+// Server is a page that is being served.
+type Server struct {
+	// URL is where a browser finds the page.
+	URL string
+
+	server *http.Server
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// Listen serves the page on a loopback address, such as 127.0.0.1:0, in the background until Close.
+func Listen(ctx context.Context, address string, options Options) (*Server, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if tcp, ok := listener.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
+		return nil, errors.Join(fmt.Errorf("the page must be on a loopback address, not %s", listener.Addr()), listener.Close())
+	}
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s := &Server{URL: "http://" + listener.Addr().String() + "/", cancel: cancel, ended: make(chan struct{})}
+	s.server = &http.Server{
+		Handler:           Handler(options),
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ReadHeaderTimeout: requestTimeout,
+		ReadTimeout:       requestTimeout,
+		ErrorLog:          log.New(io.Discard, "", 0), // a browser that goes away is no concern of the operator
+	}
+	go func() {
+		defer close(s.ended)
+		_ = s.server.Serve(listener) // it ends with Close
+	}()
+	return s, nil
+}
+
+// Close ends the streams and stops serving. It may be called on nil.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	err := s.server.Shutdown(ctx)
+	<-s.ended
+	return err
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
+)
+
+func newPortal(t *testing.T, options emulator.Options) *emulator.Portal {
+	t.Helper()
+	p, err := emulator.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// shown is what GET /snapshot answers, as far as tests look at it.
+type shown struct {
+	State struct {
+		ReadOnly, Kubernetes bool
+		Problem, VictimOrder string
+		Clusters             []struct {
+			Name, State string
+			Nodes       []struct{ Name, State string }
+		}
+		Machines []page.Machine
+		Jobs     []struct {
+			Kind, Cluster, Status string
+			Percent               int
+		}
+		Budgets []emulator.Budget
+		Faults  []emulator.FaultState
+	}
+	Log []emulator.Entry
+}
+
+// ask sends a request to the page as this machine's browser would, changed as the caller likes. It reads a stream for a second.
+func ask(t *testing.T, handler http.Handler, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	r := httptest.NewRequestWithContext(ctx, method, "http://127.0.0.1:8445"+path, strings.NewReader(body))
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
+func snapshot(t *testing.T, handler http.Handler) (out shown) {
+	t.Helper()
+	time.Sleep(300 * time.Millisecond) // virtual: the last reading is no longer shared
+	w := ask(t, handler, "GET", "/snapshot", "", nil)
+	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 {
+		t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+	}
+	return out
+}
+
+// portalCall sends a request to the portal itself and returns a member of its answer.
+func portalCall(t *testing.T, p *emulator.Portal, token *string, method, path string, body map[string]any) map[string]any {
+	t.Helper()
+	payload := []byte{}
+	if body != nil {
+		payload, _ = json.Marshal(body)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), method, p.URL()+path, bytes.NewReader(payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+*token)
+	response, err := p.Transport().RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := json.NewDecoder(response.Body).Decode(&out); err != nil || response.StatusCode >= 300 {
+		t.Fatalf("%s %s: %d %v %v", method, path, response.StatusCode, err, out)
+	}
+	if given, ok := out["token"].(string); ok {
+		*token = given
+	}
+	return out
+}
+
+// createCluster logs in and orders a cluster with two workers.
+func createCluster(t *testing.T, p *emulator.Portal) (token *string) {
+	t.Helper()
+	token = new(string)
+	email, password := p.Credentials()
+	portalCall(t, p, token, "POST", "/login", map[string]any{"email": email, "password": password})
+	vpc := portalCall(t, p, token, "GET", "/vpcs?name=default", nil)["vpcs"].([]any)[0].(map[string]any)["id"]
+	portalCall(t, p, token, "POST", "/kubernetes-clusters", map[string]any{
+		"name": "demo", "description": "a test", "zoneId": "zone-1", "kubernetesVersionId": p.Versions()[0].ID, "vpcId": vpc,
+		"serviceOfferingId": "offering-1", "size": 2, "controlNodes": 1, "sshKeyPair": "key",
+	})
+	return token
+}
+
+// TestSnapshot follows a cluster from its creation to a scale-down.
+func TestSnapshot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		handler := page.Handler(page.Options{Portal: p})
+		token := createCluster(t, p)
+		time.Sleep(5 * time.Second)
+		early := snapshot(t, handler).State
+		if len(early.Clusters) != 1 || early.Clusters[0].State != "Creating" || len(early.Clusters[0].Nodes) != 3 || early.Clusters[0].Nodes[0].State != "joining" {
+			t.Errorf("while the cluster is made: %+v", early.Clusters)
+		}
+		if len(early.Jobs) != 1 || early.Jobs[0].Cluster != "demo" || early.Jobs[0].Percent < 50 || early.Jobs[0].Percent > 65 {
+			t.Errorf("5.3 s of a job of 9 s: %+v", early.Jobs)
+		}
+		time.Sleep(10 * time.Second)
+		up := snapshot(t, handler).State
+		if up.Clusters[0].State != "Running" || up.Clusters[0].Nodes[2].State != "up" || up.Jobs[0].Percent != 100 {
+			t.Errorf("when the cluster is made: %+v", up)
+		}
+		id := p.Clusters()[0].ID
+		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+id+"/scale", map[string]any{"size": 1})
+		before := p.Budgets()
+		time.Sleep(3 * time.Second)
+		down := snapshot(t, handler).State
+		if last := down.Clusters[0].Nodes[len(down.Clusters[0].Nodes)-1]; last.State != "leaving" {
+			t.Errorf("while a worker is removed: %+v", down.Clusters[0].Nodes)
+		}
+		if before[0].Remaining >= down.Budgets[0].Remaining || down.Budgets[0].Remaining != 50 || before[0].Remaining < 45 {
+			t.Errorf("the budget was %+v, then %+v", before, down.Budgets)
+		}
+		time.Sleep(10 * time.Second)
+		if left := snapshot(t, handler).State.Clusters[0].Nodes; len(left) != 2 {
+			t.Errorf("when the worker is removed: %+v", left)
+		}
+	})
+}
+
+// TestMachines: what the management cluster knows is shown beside the portal's nodes; without it, the portal alone.
+func TestMachines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		createCluster(t, p)
+		time.Sleep(time.Minute)
+		id, worker := p.Clusters()[0].ID, p.Clusters()[0].Nodes[1].Name
+		var problem error
+		handler := page.Handler(page.Options{Portal: p, Kubernetes: func(context.Context) (page.Kubernetes, error) {
+			return page.Kubernetes{
+				Machines: []page.Machine{{Name: "a", ClusterID: id, Node: worker, State: page.MachineDraining}},
+				Nodes:    []page.Node{{ClusterID: id, Name: worker, State: page.NodeDraining}},
+			}, problem
+		}})
+		state := snapshot(t, handler).State
+		if len(state.Machines) != 1 || state.Machines[0].Node != worker || state.Clusters[0].Nodes[1].State != "draining" || state.Clusters[0].Nodes[2].State != "up" {
+			t.Errorf("%+v", state)
+		}
+		problem = errors.New("no route")
+		if state := snapshot(t, handler).State; !strings.Contains(state.Problem, "no route") || len(state.Clusters) != 1 {
+			t.Errorf("a management cluster that does not answer hides the portal: %+v", state)
+		}
+		if state := snapshot(t, page.Handler(page.Options{Portal: p})).State; state.Kubernetes || len(state.Clusters) != 1 {
+			t.Errorf("%+v", state)
+		}
+	})
+}
+
+// TestNoSecrets: nothing that the page serves holds a credential.
+func TestNoSecrets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPortal(t, emulator.Options{})
+		token := createCluster(t, p)
+		time.Sleep(time.Minute)
+		portalCall(t, p, token, "GET", "/kubernetes-clusters/"+p.Clusters()[0].ID+"/config", nil)
+		_, password := p.Credentials()
+		served := ask(t, page.Handler(page.Options{Portal: p}), "GET", "/snapshot", "", nil).Body.String()
+		for what, secret := range map[string]string{"password": password, "token": *token, "kubeconfig": "certificate-authority"} {
+			if strings.Contains(served, secret) {
+				t.Errorf("the snapshot holds a %s", what)
+			}
+		}
+		if !strings.Contains(served, `"path":"/login"`) {
+			t.Errorf("the snapshot has no log: %s", served)
+		}
+	})
+}
+
+// TestChanges: a click arms and removes faults and changes the removal order; a page that is read-only refuses it.
+func TestChanges(t *testing.T) {
+	click := func(r *http.Request) { r.Header.Set("X-Portal-Page", "1") }
+	steps := []struct{ method, path, body string }{
+		{"POST", "/faults", `{"id":"one","path":"/vpcs","status":503}`},
+		{"PUT", "/victim-order", `{"victimOrder":"random"}`},
+		{"DELETE", "/faults/one", ""},
+		{"DELETE", "/faults", ""},
+	}
+	p := newPortal(t, emulator.Options{})
+	handler := page.Handler(page.Options{Portal: p})
+	for i, step := range steps {
+		if w := ask(t, handler, step.method, step.path, step.body, click); w.Code != 200 {
+			t.Errorf("%s %s: %d %s", step.method, step.path, w.Code, w.Body)
+		}
+		if i == 0 && len(p.Faults()) != 1 {
+			t.Error("the fault is not armed")
+		}
+	}
+	if len(p.Faults()) != 0 || p.VictimOrder() != emulator.VictimsRandom {
+		t.Errorf("%+v, order %s", p.Faults(), p.VictimOrder())
+	}
+	readOnly := page.Handler(page.Options{Portal: p, ReadOnly: true})
+	for _, step := range steps {
+		if w := ask(t, readOnly, step.method, step.path, step.body, click); w.Code != 403 || !strings.Contains(w.Body.String(), "read-only") {
+			t.Errorf("read-only, %s %s: %d %s", step.method, step.path, w.Code, w.Body)
+		}
+	}
+	if w := ask(t, handler, "GET", "/mailbox/admin@portal.example", "", click); w.Code != 404 {
+		t.Errorf("the page serves mails: %d", w.Code)
+	}
+}
+
+// TestStrangers: other hosts, other origins and plain forms are refused, whatever they ask for.
+func TestStrangers(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	handler := page.Handler(page.Options{Portal: p})
+	header := func(pairs ...string) func(*http.Request) {
+		return func(r *http.Request) {
+			for i := 0; i < len(pairs); i += 2 {
+				r.Header.Set(pairs[i], pairs[i+1])
+			}
+		}
+	}
+	host := func(name string) func(*http.Request) { return func(r *http.Request) { r.Host = name } }
+	const click = "X-Portal-Page"
+	for _, test := range []struct {
+		what, method, path string
+		change             func(*http.Request)
+		want               int
+	}{
+		{"a name that resolves to loopback", "GET", "/snapshot", host("portal.example:8445"), 403},
+		{"a name that begins like loopback", "GET", "/", host("127.0.0.1.portal.example"), 403},
+		{"localhost", "GET", "/snapshot", host("localhost:8445"), 200},
+		{"IPv6 loopback", "GET", "/snapshot", host("[::1]:8445"), 200},
+		{"a browser that names the origin only", "GET", "/snapshot", header("Origin", "http://portal.example"), 403},
+		{"a form of another page", "POST", "/faults", header("Origin", "http://portal.example"), 403},
+		{"a script of another page", "POST", "/faults", header("Origin", "http://portal.example", click, "1"), 403},
+		{"a page on another port", "POST", "/faults", header("Origin", "http://127.0.0.1:3000", click, "1"), 403},
+		{"a sandboxed frame", "POST", "/faults", header("Origin", "null", click, "1"), 403},
+		{"a browser that names the site only", "GET", "/events", header("Sec-Fetch-Site", "cross-site"), 403},
+		{"another port of this machine", "GET", "/snapshot", header("Sec-Fetch-Site", "same-site"), 403},
+		{"a link to the page", "GET", "/", header("Sec-Fetch-Site", "cross-site"), 200},
+		{"a change without the header", "POST", "/faults", nil, 403},
+		{"a change by this page", "POST", "/faults", header("Origin", "http://127.0.0.1:8445", "Sec-Fetch-Site", "same-origin", click, "1"), 200},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			w := ask(t, handler, test.method, test.path, `{"path":"/vpcs","status":503}`, test.change)
+			if w.Code != test.want {
+				t.Errorf("%s %s: %d %s", test.method, test.path, w.Code, w.Body)
+			}
+			if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+				t.Errorf("policy %q", policy)
+			}
+		})
+	}
+	if n := len(p.Faults()); n != 1 {
+		t.Errorf("%d faults are armed, want the one of this page", n)
+	}
+}
+
+// TestPresets: every fault that the page offers is one of the emulator's, and has a label.
+func TestPresets(t *testing.T) {
+	data, err := os.ReadFile("static/faults.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var presets []struct {
+		Label string
+		Fault json.RawMessage
+	}
+	if err := json.Unmarshal(data, &presets); err != nil || len(presets) == 0 {
+		t.Fatalf("%v, %d presets", err, len(presets))
+	}
+	p := newPortal(t, emulator.Options{})
+	for _, preset := range presets {
+		faults, err := emulator.ParseFaults(preset.Fault)
+		if err != nil || preset.Label == "" {
+			t.Fatalf("%q: %v", preset.Label, err)
+		}
+		if err := p.Inject(faults[0]); err != nil {
+			t.Errorf("%q: %v", preset.Label, err)
+		}
+	}
+}
+
+// TestFilesAreShort: somebody who opens a file of the page can read it in one go, and no file has code in its HTML.
+func TestFilesAreShort(t *testing.T) {
+	files, err := os.ReadDir("static")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile("static/" + file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := bytes.Count(data, []byte("\n")); n > 400 {
+			t.Errorf("%s has %d lines", file.Name(), n)
+		}
+		for _, inline := range []string{" onclick=", " onchange=", " style=", "<style", "innerHTML", "https://"} {
+			if bytes.Contains(data, []byte(inline)) {
+				t.Errorf("%s has %q", file.Name(), inline)
+			}
+		}
+	}
+	if len(files) < 8 {
+		t.Errorf("only %d files", len(files))
+	}
+}
+
+// TestListen serves the page on loopback alone, with streams that Close ends.
+func TestListen(t *testing.T) {
+	p := newPortal(t, emulator.Options{})
+	if _, err := page.Listen(t.Context(), "0.0.0.0:0", page.Options{Portal: p}); err == nil {
+		t.Error("the page is open to the network")
+	}
+	server, err := page.Listen(t.Context(), "127.0.0.1:0", page.Options{Portal: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"": "text/html", "app.js": "text/javascript", "style.css": "text/css", "faults.json": "application/json"} {
+		response, body := get(t, server.URL+path)
+		if kind := response.Header.Get("Content-Type"); response.StatusCode != 200 || !strings.HasPrefix(kind, want) || body == "" {
+			t.Errorf("%q: %d %s", path, response.StatusCode, kind)
+		}
+	}
+	ended := make(chan string)
+	go func() {
+		_, body := get(t, server.URL+"events")
+		ended <- body
+	}()
+	for len(p.Journal()) < 2 { // something happens while the stream is open
+		_ = p.SetVictimOrder(emulator.VictimsOldest)
+	}
+	time.Sleep(50 * time.Millisecond)
+	if err := server.Close(); err != nil {
+		t.Error(err)
+	}
+	if body := <-ended; !strings.HasPrefix(body, "event: state\ndata: {") {
+		t.Errorf("the stream sent %q", body)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+func get(t *testing.T, url string) (*http.Response, string) {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Error(err)
+		return nil, ""
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return &http.Response{Header: http.Header{}}, fmt.Sprint(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, _ := io.ReadAll(response.Body) // a stream that Close ends may be cut
+	return response, string(body)
+}

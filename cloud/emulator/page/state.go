@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// Kubernetes is what the management cluster and the workload clusters know.
+type Kubernetes struct {
+	Machines []Machine
+	Nodes    []Node
+}
+
+// Machine is one Machine of Cluster API.
+type Machine struct {
+	Name      string       `json:"name"`
+	Cluster   string       `json:"cluster"`             // name of the Cluster
+	ClusterID string       `json:"clusterId,omitempty"` // the portal's id of the cluster; empty: there is none yet
+	Node      string       `json:"node,omitempty"`      // that it claims
+	State     MachineState `json:"state"`
+	From      string       `json:"from,omitempty"` // the Machine that still claims the same node, which this one takes over
+	Version   string       `json:"version,omitempty"`
+}
+
+// MachineState is what a Machine is doing.
+type MachineState string
+
+// The states of a Machine.
+const (
+	MachineWaiting  MachineState = "waiting"  // for a node
+	MachineJoining  MachineState = "joining"  // it claims a node, and core has not found the Node yet
+	MachineRunning  MachineState = "running"  // it has its Node
+	MachineTakeover MachineState = "takeover" // it claims a node that another Machine still claims
+	MachineHeld     MachineState = "held"     // it is being deleted, and the provider holds it
+	MachineDraining MachineState = "draining" // core drains its Node
+	MachineDrained  MachineState = "drained"  // its Node is drained
+	MachineReleased MachineState = "released" // it gave its node back
+)
+
+// Node is the Node object of a node.
+type Node struct {
+	ClusterID string
+	Name      string
+	State     NodeState // NodeCordoned, NodeDraining or NodeDrained
+}
+
+// NodeState is what happens to a node.
+type NodeState string
+
+// The states of a node.
+const (
+	NodeUp       NodeState = "up"
+	NodeJoining  NodeState = "joining" // the portal makes its machine
+	NodeLeaving  NodeState = "leaving" // the portal removes its machine
+	NodeGone     NodeState = "gone"    // the portal removed the machine, and its Node object is still there
+	NodeCordoned NodeState = "cordoned"
+	NodeDraining NodeState = "draining"
+	NodeDrained  NodeState = "drained" // it waits for the portal to remove it
+)
+
+// state is what the page shows, beside the log.
+type state struct {
+	ReadOnly    bool                  `json:"readOnly"`
+	Kubernetes  bool                  `json:"kubernetes"`        // Machines are shown
+	Problem     string                `json:"problem,omitempty"` // why the Machines cannot be read
+	VictimOrder emulator.VictimOrder  `json:"victimOrder"`
+	Clusters    []cluster             `json:"clusters"`
+	Machines    []Machine             `json:"machines"`
+	Jobs        []job                 `json:"jobs"` // newest first
+	Budgets     []emulator.Budget     `json:"budgets"`
+	Faults      []emulator.FaultState `json:"faults"`
+}
+
+// cluster is one of the portal's.
+type cluster struct {
+	ID      string                `json:"id"`
+	Name    string                `json:"name"`
+	State   emulator.ClusterState `json:"state"`
+	Version string                `json:"version"`
+	Size    int                   `json:"size"`
+	Nodes   []node                `json:"nodes"` // oldest first
+}
+
+// node is a machine of the portal, or what is left of one.
+type node struct {
+	Name         string    `json:"name"`
+	ControlPlane bool      `json:"controlPlane,omitempty"`
+	Version      string    `json:"version,omitempty"`
+	State        NodeState `json:"state"`
+}
+
+// job is one of the portal's.
+type job struct {
+	ID      string             `json:"id"`
+	Kind    emulator.JobKind   `json:"kind"`
+	Cluster string             `json:"cluster,omitempty"` // name, or id of a cluster that is gone
+	Status  emulator.JobStatus `json:"status"`
+	Percent int                `json:"percent"` // of the time that it takes at least; 99 at most until it has ended
+	Seconds int                `json:"seconds"` // since the portal accepted it, or until it ended
+}
+
+// jobsShown is how many jobs the page lists.
+const jobsShown = 12
+
+// read reads everything that the page shows beside the log.
+func (p *page) read(ctx context.Context) state {
+	s := state{
+		ReadOnly: p.ReadOnly, Kubernetes: p.Options.Kubernetes != nil, VictimOrder: p.Portal.VictimOrder(),
+		Machines: []Machine{}, Budgets: p.Portal.Budgets(), Faults: p.Portal.Faults(),
+	}
+	var known Kubernetes
+	if s.Kubernetes {
+		var err error
+		if known, err = p.Options.Kubernetes(ctx); err != nil {
+			s.Problem = "The Machines cannot be read: " + err.Error()
+		}
+		s.Machines = append(s.Machines, known.Machines...)
+	}
+	s.Clusters = clusters(p.Portal, known.Nodes)
+	s.Jobs = jobs(p.Portal, time.Now())
+	return s
+}
+
+// clusters returns the portal's clusters, oldest first.
+func clusters(portal *emulator.Portal, known []Node) []cluster {
+	all, instances := portal.Clusters(), portal.Instances()
+	out := make([]cluster, 0, len(all))
+	for _, c := range all {
+		out = append(out, cluster{
+			ID: c.ID, Name: c.Name, State: c.State, Version: c.Version, Size: c.Size, Nodes: nodes(c, instances, known),
+		})
+	}
+	return out
+}
+
+// nodes returns the nodes of a cluster, oldest first. An instance that the cluster no longer lists is being removed.
+func nodes(c emulator.Cluster, instances []emulator.Instance, known []Node) []node {
+	states := map[string]NodeState{}
+	for _, k := range known {
+		if k.ClusterID == c.ID {
+			states[k.Name] = k.State
+		}
+	}
+	running := map[string]bool{} // by id
+	for _, i := range instances {
+		running[i.ID] = i.State == emulator.InstanceRunning
+	}
+	out := []node{}
+	listed := map[string]bool{} // by id
+	for _, n := range c.Nodes {
+		listed[n.ID] = true
+		shown := node{Name: n.Name, ControlPlane: n.ControlPlane, Version: n.Version, State: NodeUp}
+		switch {
+		case n.Gone:
+			shown.State = NodeGone
+		case !running[n.ID]:
+			shown.State = NodeJoining
+		case states[n.Name] != "":
+			shown.State = states[n.Name]
+		}
+		out = append(out, shown)
+	}
+	for _, i := range instances {
+		// A machine that is replaced under its name is shown once, as the new one.
+		replaced := slices.ContainsFunc(out, func(n node) bool { return n.Name == i.Name })
+		if i.ClusterID == c.ID && !listed[i.ID] && !replaced {
+			out = append(out, node{Name: i.Name, State: NodeLeaving})
+		}
+	}
+	return out
+}
+
+// jobs returns the newest jobs, newest first.
+func jobs(portal *emulator.Portal, now time.Time) []job {
+	names := map[string]string{}
+	for _, c := range portal.Clusters() {
+		names[c.ID] = c.Name
+	}
+	all := portal.Jobs()
+	slices.Reverse(all)
+	out := []job{}
+	for _, j := range all[:min(len(all), jobsShown)] {
+		shown := job{ID: j.ID, Kind: j.Kind, Cluster: j.ClusterID, Status: j.Status}
+		if name := names[j.ClusterID]; name != "" {
+			shown.Cluster = name
+		}
+		end := now
+		if j.Ended.IsZero() {
+			shown.Percent = progress(j, now)
+		} else {
+			end, shown.Percent = j.Ended, 100
+		}
+		shown.Seconds = int(end.Sub(j.Accepted).Seconds())
+		out = append(out, shown)
+	}
+	return out
+}
+
+// progress returns how much of the time that a job takes at least has passed, in percent.
+func progress(j emulator.Job, now time.Time) int {
+	takes := j.Due.Sub(j.Accepted)
+	if takes <= 0 {
+		return 99
+	}
+	return min(max(int(100*now.Sub(j.Accepted)/takes), 0), 99)
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The page's beginning: it follows the stream of events and hands what arrives to the parts of the page.
+
+import { byID, say } from "./dom.js";
+import { showClusters } from "./picture.js";
+import { showBudgets, showJobs } from "./account.js";
+import { prepareTrouble, showTrouble } from "./trouble.js";
+import { clearLog, prepareLog, showLog } from "./log.js";
+import { showNews } from "./news.js";
+
+// How long the page waits before it connects again after the server refused the stream, in milliseconds.
+const pause = 5000;
+
+function show(state) {
+  say(byID("problem"), state.problem ?? "");
+  byID("problem").hidden = !state.problem;
+  showClusters(state);
+  showJobs(state.jobs);
+  showBudgets(state.budgets);
+  showTrouble(state);
+  showNews(state);
+}
+
+function follow() {
+  const events = new EventSource("events");
+  const connection = byID("connection");
+  events.onopen = () => {
+    clearLog(); // the stream sends the end of the log again
+    say(connection, "Live");
+    connection.className = "live";
+  };
+  events.onerror = () => {
+    say(connection, "No connection. Is the emulator still running?");
+    connection.className = "lost";
+    if (events.readyState === EventSource.CLOSED) setTimeout(follow, pause); // else the browser connects again
+  };
+  events.addEventListener("state", (event) => show(JSON.parse(event.data)));
+  events.addEventListener("log", (event) => showLog(JSON.parse(event.data)));
+}
+
+prepareLog();
+prepareTrouble();
+follow();

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+//go:embed audit.js
+var audit string
+
+const noCapacity = "The next scale finds no capacity"
+
+// TestPicture: a cluster, its nodes, its job and the requests for it appear by themselves.
+func TestPicture(t *testing.T) {
+	p := startPortal(t, "--job-duration=create=2s")
+	page := open(t, p.page)
+	if !eval[bool](page, `document.querySelector("#no-clusters").checkVisibility()`) {
+		t.Error("an empty portal does not say so")
+	}
+	cluster := p.create("first", 2)
+	page.wait("the cluster", `document.querySelector("article h3")?.textContent === "first"`)
+	page.wait("that it runs", `document.querySelector("article .facts").textContent.startsWith("Running")`)
+	page.wait("its nodes", `document.querySelectorAll("article .nodes .box[data-state=up]").length === 3`)
+	page.wait("the job", `document.querySelector("#jobs li").textContent.includes("create cluster first: succeeded")`)
+	page.wait("the request", `[...document.querySelectorAll("#entries tr")].some((row) => row.innerText.includes("POST /kubernetes-clusters\t202"))`)
+	page.wait("the budget", `document.querySelector("#budgets meter").value > 0`)
+	page.wait("the news", `document.querySelector("#news").textContent.includes("Cluster first is Running.")`)
+
+	if eval[int](page, `document.querySelectorAll("tr.change").length`) == 0 || eval[bool](page, `document.querySelector("tr.change").checkVisibility()`) {
+		t.Error("changes of state are shown before somebody asks for them")
+	}
+	page.do(chromedp.Click(chromedp.CSS("#show-changes")))
+	page.wait("changes of state", `document.querySelector("tr.change").checkVisibility()`)
+	page.do(chromedp.Click(chromedp.CSS("#hide-looks")))
+	page.wait("no looks at jobs", `document.querySelector("tr.look") && ![...document.querySelectorAll("tr.look")].some((row) => row.checkVisibility())`)
+
+	if status, answer := p.call("DELETE", "/kubernetes-clusters/"+cluster, nil); status != 202 {
+		t.Fatalf("%d %v", status, answer)
+	}
+	page.wait("that the cluster is being deleted", `document.querySelector("article .facts")?.textContent.startsWith("Deleting")`)
+	page.wait("its end", `document.querySelector("article") === null && document.querySelector("#no-clusters").checkVisibility()`)
+}
+
+// TestFaults: a click arms a fault that strikes, and another click removes it.
+func TestFaults(t *testing.T) {
+	p := startPortal(t, "--job-duration=all=1s")
+	cluster := p.create("first", 2)
+	page := open(t, p.page)
+	page.click(noCapacity)
+	page.wait("the fault", `document.querySelectorAll("#armed li").length === 1`)
+	if status, answer := p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3}); status < 400 {
+		t.Errorf("the fault did not strike: %d %v", status, answer)
+	}
+	page.wait("that it struck", `document.querySelector("#armed .hits").textContent === "struck 1 of 1 calls"`)
+	page.wait("the refused request", `document.querySelector("tr.refused")?.textContent.includes("INSUFFICIENT_CAPACITY")`)
+	page.click("Remove")
+	page.wait("that it is gone", `document.querySelectorAll("#armed li").length === 0`)
+	page.wait("the focus where the fault was", `document.activeElement.id === "armed-heading"`)
+
+	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"path": "/vpcs", "stauts": 503}`))
+	page.click("Arm this fault")
+	page.wait("why it is refused", `document.querySelector("#answer").textContent.includes("stauts")`)
+	page.forgive("400 (Bad Request)")
+	page.do(chromedp.SetValue(chromedp.ID("fault"), `{"id": "<b>mine</b>", "path": "/vpcs", "status": 503}`))
+	page.click("Arm this fault")
+	page.wait("it as text, not as HTML", `document.querySelector("#armed .title")?.textContent.trim() === "<b>mine</b>"`)
+	page.click("Remove all faults")
+	page.wait("that all are gone", `document.querySelector("#no-faults").checkVisibility()`)
+	if faults := strings.TrimSpace(p.books("/faults")); faults != "[]" {
+		t.Errorf("the emulator has %s", faults)
+	}
+}
+
+// TestReconnect: a page that is left open says that the emulator is gone, and shows the next one without what the first one did.
+func TestReconnect(t *testing.T) {
+	var page *tab
+	var address string
+	t.Run("first emulator", func(first *testing.T) {
+		p := startPortal(first)
+		page, address = open(t, p.page), p.page
+		page.wait("the first log", `document.querySelectorAll("tr.change").length === 1`)
+	})
+	if page == nil {
+		return // there is no browser
+	}
+	page.wait("that the emulator is gone", `document.querySelector("#connection").textContent.startsWith("No connection")`)
+	startPortal(t, "--page-listen="+strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))
+	page.wait("the next emulator", `document.querySelector("#connection").textContent === "Live"`)
+	page.wait("its log alone", `document.querySelectorAll("tr.change").length === 1 && document.querySelectorAll("tr").length === 3`)
+	page.forgive("net::ERR_")
+}
+
+// TestReadOnly: without the admin listener there is nothing to click, and the page says why.
+func TestReadOnly(t *testing.T) {
+	p := startPortal(t, "--admin-listen=")
+	page := open(t, p.page)
+	page.wait("why", `document.querySelector("#read-only").checkVisibility() && document.querySelector("#read-only").textContent.includes("--admin-listen")`)
+	page.wait("the faults", `document.querySelectorAll("#presets button").length > 5`)
+	if !eval[bool](page, `[...document.querySelectorAll("#order input, #faults button, #faults textarea")].every((control) => control.matches(":disabled"))`) {
+		t.Error("something can be clicked")
+	}
+}
+
+// TestKeyboard: the Tab key reaches everything, each stop is visible, and keys do what a click does.
+func TestKeyboard(t *testing.T) {
+	p := startPortal(t, "--job-duration=all=1s")
+	p.create("first", 1)
+	page := open(t, p.page)
+	page.wait("the faults", `document.querySelectorAll("#presets button:enabled").length > 5`)
+	page.click(noCapacity)
+	page.wait("a fault to remove", `document.querySelectorAll("#armed button").length === 1`)
+	eval[bool](page, `document.activeElement.blur(); document.querySelector("h1").scrollIntoView(); true`)
+	// A group of radio buttons is one stop.
+	want := eval[[]string](page, `[...document.querySelectorAll("a[href], button, textarea, input:not([type=radio]), input:checked, [tabindex='0']")]
+			.filter((e) => e.checkVisibility() && !e.matches(":disabled")).map((e) => e.id || e.textContent || e.name)`)
+	var reached []string
+	for range len(want) + 1 { // once round, past the window itself
+		page.do(chromedp.KeyEvent(kb.Tab))
+		if eval[bool](page, `document.activeElement === document.body`) {
+			continue
+		}
+		stop := eval[struct{ Name, Outline string }](page, `(() => { const e = document.activeElement;
+			return { name: e.id || e.textContent || e.name, outline: getComputedStyle(e).outlineStyle + " " + getComputedStyle(e).outlineWidth } })()`)
+		reached = append(reached, stop.Name)
+		if stop.Outline != "solid 3px" {
+			t.Errorf("the focus on %q is not seen: outline %s", stop.Name, stop.Outline)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(reached)
+	if !slices.Equal(want, reached) {
+		t.Errorf("the Tab key reached\n%q, want\n%q", reached, want)
+	}
+
+	page.do(chromedp.Focus(`//button[contains(., "Every answer")]`), chromedp.KeyEvent(kb.Enter))
+	page.wait("the fault that a key armed", `document.querySelectorAll("#armed li").length === 2`)
+	page.do(chromedp.Focus(chromedp.CSS(`input[value=newest]`)), chromedp.KeyEvent(kb.ArrowDown))
+	page.wait("the order that a key changed", `document.querySelector("#answer").textContent.includes("oldest")`)
+	if order := p.books("/victim-order"); !strings.Contains(order, "oldest") {
+		t.Errorf("the emulator has %s", order)
+	}
+	page.do(chromedp.Focus(chromedp.CSS(".skip")), chromedp.KeyEvent(kb.Enter))
+	page.wait("the clusters have the focus", `document.activeElement.id === "clusters"`)
+}
+
+// animations names how a box and the line of a drain move.
+const animations = `(() => {
+	const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
+	line.dataset.state = "draining";
+	document.querySelector(".lines").append(line);
+	const names = getComputedStyle(document.querySelector(".box")).animationName + " " + getComputedStyle(line).animationName;
+	line.remove();
+	return names;
+})()`
+
+// TestAccessible: names, roles, headings and contrast are right, in dark and in light; nothing moves for those who do not want it.
+func TestAccessible(t *testing.T) {
+	p := startPortal(t, "--job-duration=create=1s,scale=20s")
+	cluster := p.create("first", 2)
+	page := open(t, p.page)
+	page.click("Other users take the rate limit")
+	page.click(noCapacity)
+	page.wait("a refused request", `document.querySelectorAll("#armed li").length === 2`)
+	p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3})
+	p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 1})
+	page.wait("a node that leaves", `document.querySelector(".box[data-state=leaving]") && document.querySelector("#jobs progress:not([hidden])")`)
+	for _, scheme := range []string{"light", "dark"} {
+		page.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
+		time.Sleep(300 * time.Millisecond) // a frame with the new colors
+		for _, problem := range eval[[]string](page, audit) {
+			t.Errorf("%s: %s", scheme, problem)
+		}
+		if moving := eval[string](page, animations); moving != "none none" {
+			t.Errorf("%s: things move for those who do not want it: %s", scheme, moving)
+		}
+	}
+	page.prefer("prefers-color-scheme: light")
+	if moving := eval[string](page, animations); moving != "appear flow" {
+		t.Errorf("things that move: %s", moving)
+	}
+	light := eval[string](page, `getComputedStyle(document.body).backgroundColor`)
+	page.prefer("prefers-color-scheme: dark")
+	if dark := eval[string](page, `getComputedStyle(document.body).backgroundColor`); light == dark {
+		t.Errorf("dark and light are both %s", dark)
+	}
+}

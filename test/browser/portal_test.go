@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+	"time"
+)
+
+// portal is an emulator that runs as a command, and its user.
+type portal struct {
+	t                *testing.T
+	url, admin, page string
+	client           *http.Client
+	token            string
+}
+
+// startPortal starts an emulator whose clusters exist in its books only, and logs in.
+func startPortal(t *testing.T, arguments ...string) *portal {
+	t.Helper()
+	browserPath(t) // skips the test before anything starts
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--page-listen=127.0.0.1:0", "--ca-file", ca}, arguments...)
+	said := command(t, "Ctrl-C", []string{"PORTAL_EMULATOR_PASSWORD=try-me", "KUBEBUILDER_ASSETS="}, "portal-emulator", arguments...)
+	told := func(word string) string {
+		match := regexp.MustCompile(`(?m)^\s+` + word + `\s+(\S+)`).FindStringSubmatch(said)
+		if match == nil {
+			t.Fatalf("nothing about %s in:\n%s", word, said)
+		}
+		return match[1]
+	}
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	t.Cleanup(transport.CloseIdleConnections)
+	p := &portal{t: t, url: told("URL"), admin: told("Admin"), page: told("Page"), client: &http.Client{Transport: transport, Timeout: patience}}
+	_, answer := p.call("POST", "/login", map[string]any{"email": "admin@portal.example", "password": "try-me"})
+	p.token, _ = answer["token"].(string)
+	return p
+}
+
+// call sends a request to the portal's API.
+func (p *portal) call(method, path string, body any) (status int, answer map[string]any) {
+	p.t.Helper()
+	payload := []byte{}
+	if body != nil {
+		payload, _ = json.Marshal(body)
+	}
+	r, err := http.NewRequestWithContext(p.t.Context(), method, p.url+path, bytes.NewReader(payload))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Authorization", "Bearer "+p.token)
+	response, err := p.client.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		p.t.Fatal(err)
+	}
+	return response.StatusCode, answer
+}
+
+// create has the portal make a cluster, and returns its id when it runs.
+func (p *portal) create(name string, size int) string {
+	p.t.Helper()
+	_, vpcs := p.call("GET", "/vpcs?name=default", nil)
+	_, versions := p.call("GET", "/kubernetes-versions", nil)
+	status, job := p.call("POST", "/kubernetes-clusters", map[string]any{
+		"name": name, "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "offering-1", "size": size, "controlNodes": 1,
+		"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
+	})
+	if status != http.StatusAccepted {
+		p.t.Fatalf("%d %v", status, job)
+	}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if _, j := p.call("GET", fmt.Sprintf("/jobs/%s", job["jobId"]), nil); j["status"] == "succeeded" {
+			return j["result"].(map[string]any)["kubernetesCluster"].(map[string]any)["id"].(string)
+		}
+	}
+	p.t.Fatal("the cluster was not created")
+	return ""
+}
+
+// id returns the id of the first record of a list.
+func id(list any) any { return list.([]any)[0].(map[string]any)["id"] }
+
+// books returns what the admin listener knows.
+func (p *portal) books(path string) string {
+	p.t.Helper()
+	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.admin+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(body)
+}

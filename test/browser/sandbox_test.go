@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// sandbox is one that runs as a command, with a user at a terminal.
+type sandbox struct {
+	t           *testing.T
+	environment []string
+	page        string
+}
+
+// startSandbox starts a sandbox in which jobs take long enough to be seen.
+func startSandbox(t *testing.T) *sandbox {
+	t.Helper()
+	browserPath(t) // skips the test before anything starts
+	said := command(t, "Ctrl-C ends everything", nil, "portal-sandbox", "--page-listen=127.0.0.1:0", "--job-duration=6s", "--victim-order=random", "--seed=7")
+	s := &sandbox{t: t, environment: append(os.Environ(), "PATH="+filepath.Dir(binary(t, "clusterctl"))+":"+os.Getenv("PATH"))}
+	for _, export := range regexp.MustCompile(`(?m)^  export ([A-Z_]+=[^$\s]+)$`).FindAllStringSubmatch(said, -1) {
+		s.environment = append(s.environment, export[1])
+	}
+	match := regexp.MustCompile(`in a browser: (\S+)`).FindStringSubmatch(said)
+	if match == nil {
+		t.Fatalf("no page in:\n%s", said)
+	}
+	s.page = match[1]
+	return s
+}
+
+// run runs a shell command as the user would.
+func (s *sandbox) run(format string, arguments ...any) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", fmt.Sprintf(format, arguments...))
+	cmd.Env, cmd.Dir = s.environment, filepath.Join("..", "..")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.t.Fatalf("%s: %v\n%s", cmd.Args[4], err, out)
+	}
+}
+
+// lines counts the Machines that run and have a line from their box to the box of the node that they claim.
+const lines = `(() => {
+	const box = (list, key) => document.querySelector("." + list + " > [data-key='" + key + "']")?.getBoundingClientRect();
+	const stage = document.querySelector(".stage")?.getBoundingClientRect();
+	return [...document.querySelectorAll(".lines path")].filter((line) => {
+		const from = box("machines", line.dataset.key), to = box("nodes", line.dataset.node);
+		if (!from || !to || line.dataset.state !== "running") return false;
+		const length = line.getTotalLength(), start = line.getPointAtLength(0), end = line.getPointAtLength(length);
+		const near = (a, b) => Math.abs(a - b) < 2;
+		return near(start.x + stage.left, from.right) && near(start.y + stage.top, from.top + from.height / 2)
+			&& near(end.x + stage.left, to.left) && near(end.y + stage.top, to.top + to.height / 2);
+	}).length;
+})()`
+
+// watch has the page remember every state of a Machine and every job that it shows.
+const watch = `window.states = new Set(); window.jobs = new Set();
+	new MutationObserver(() => {
+		document.querySelectorAll(".machines .box").forEach((box) => states.add(box.dataset.state));
+		document.querySelectorAll("#jobs progress:not([hidden])").forEach((bar) => { if (bar.value > 0) jobs.add(bar.getAttribute("aria-label")); });
+	}).observe(document.body, { subtree: true, childList: true, attributes: true }); true`
+
+// TestSandbox follows a cluster through creation, scales and a roll-out: lines, drains and takeovers.
+func TestSandbox(t *testing.T) {
+	for _, name := range []string{"kube-apiserver", "capi-core-manager", "clusterctl"} {
+		if _, err := os.Stat(filepath.Join("..", "..", "bin", name)); err != nil {
+			t.Skipf("bin/%s is missing: make test-browser builds it", name)
+		}
+	}
+	s := startSandbox(t)
+	page := open(t, s.page)
+	eval[bool](page, watch)
+	s.run("clusterctl generate cluster shop --from templates/cluster-template.yaml --kubernetes-version v1.34.9 --worker-machine-count 3 | kubectl apply -f -")
+	page.await("three Machines on their nodes", lines+" === 3")
+	s.run("kubectl scale machinedeployment shop-workers --replicas 5")
+	page.await("a node that is being made", `document.querySelector(".nodes [data-state=joining]")`)
+	page.await("five Machines on their nodes", lines+" === 5")
+
+	s.run(`kubectl patch machinedeployment shop-workers --type merge --patch '{"spec": {"rollout": {"after": "%s"}}}'`, time.Now().UTC().Format(time.RFC3339))
+	page.await("a takeover", `document.querySelector(".machines [data-state=takeover] .what")?.textContent.includes("takes over node")`)
+	page.screenshot("sandbox-light.png", "light")
+	page.await("the end of a takeover", lines+` === 5 && document.querySelectorAll(".machines .box").length === 5`)
+
+	s.run("kubectl scale machinedeployment shop-workers --replicas 2")
+	page.await("a drain", `document.querySelector(".machines [data-state=draining], .machines [data-state=drained], .nodes [data-state=drained]")`)
+	page.screenshot("sandbox-dark.png", "dark")
+	page.await("two Machines on their nodes", lines+` === 2 && document.querySelectorAll(".machines .box").length === 2 && document.querySelector(".facts").textContent.startsWith("Running")`)
+
+	states := eval[[]string](page, `[...states]`)
+	for _, state := range []string{"waiting", "running", "takeover", "held"} {
+		if !slices.Contains(states, state) {
+			t.Errorf("no Machine was seen in state %q, only %q", state, states)
+		}
+	}
+	if jobs := strings.Join(eval[[]string](page, `[...jobs]`), ", "); !strings.Contains(jobs, "create cluster") || !strings.Contains(jobs, "scale cluster") {
+		t.Errorf("the jobs whose progress was seen: %s", jobs)
+	}
+	if problems := eval[[]string](page, audit); len(problems) > 0 {
+		t.Errorf("with Machines:\n%s", strings.Join(problems, "\n"))
+	}
+}
+
+// await is wait for what takes several reconciles.
+func (p *tab) await(what, expression string) {
+	p.t.Helper()
+	begin := time.Now()
+	for !eval[bool](p, "Boolean("+expression+")") {
+		if time.Since(begin) > 4*time.Minute {
+			p.t.Fatalf("not seen: %s. The page shows:\n%s", what, eval[string](p, "document.body.innerText"))
+		}
+		time.Sleep(30 * time.Millisecond)
+	}
+	p.t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), what)
+}
+
+// screenshot writes what the window shows, if SCREENSHOTS names a directory.
+func (p *tab) screenshot(name, scheme string) {
+	p.t.Helper()
+	directory := os.Getenv("SCREENSHOTS")
+	if directory == "" {
+		return
+	}
+	p.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
+	picture, err := chromedp.Run(p, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(directory, name), picture, 0o644); err != nil { //nolint:gosec // A picture for the docs.
+		p.t.Fatal(err)
+	}
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package sandbox
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+)
+
+// life is a Machine and its claim, as a test describes them.
+type life struct {
+	node      string // that the claim names
+	released  bool
+	deleted   bool
+	draining  bool
+	drained   bool
+	unjoined  bool // core has not found the Node
+	unclaimed bool // there is no PortalMachine yet
+}
+
+// TestPictured: every phase of a Machine's life has a state of its own, and a takeover names both Machines.
+func TestPictured(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		lives []life // Machines a, b, …, oldest first
+		want  []page.Machine
+	}{
+		{"waits for its claim", []life{{unclaimed: true}}, []page.Machine{{State: page.MachineWaiting}}},
+		{"waits for a node", []life{{}}, []page.Machine{{State: page.MachineWaiting}}},
+		{"core has not found the Node", []life{{node: "n", unjoined: true}}, []page.Machine{{Node: "n", State: page.MachineJoining}}},
+		{"runs", []life{{node: "n"}}, []page.Machine{{Node: "n", State: page.MachineRunning}}},
+		{"held", []life{{node: "n", deleted: true}}, []page.Machine{{Node: "n", State: page.MachineHeld}}},
+		{"being drained", []life{{node: "n", deleted: true, draining: true}}, []page.Machine{{Node: "n", State: page.MachineDraining}}},
+		{"drained", []life{{node: "n", deleted: true, draining: true, drained: true}}, []page.Machine{{Node: "n", State: page.MachineDrained}}},
+		{"released", []life{{node: "n", deleted: true, released: true}}, []page.Machine{{State: page.MachineReleased}}},
+		{"takeover", []life{{node: "n"}, {node: "n"}}, []page.Machine{
+			{Node: "n", State: page.MachineRunning}, {Node: "n", State: page.MachineTakeover, From: "a"},
+		}},
+		{"takeover while the old Machine is deleted", []life{{node: "n", deleted: true}, {node: "n"}}, []page.Machine{
+			{Node: "n", State: page.MachineHeld}, {Node: "n", State: page.MachineTakeover, From: "a"},
+		}},
+		{"after the takeover", []life{{node: "n", deleted: true, released: true}, {node: "n"}}, []page.Machine{
+			{State: page.MachineReleased}, {Node: "n", State: page.MachineRunning},
+		}},
+		{"two nodes", []life{{node: "n"}, {node: "m"}}, []page.Machine{
+			{Node: "n", State: page.MachineRunning}, {Node: "m", State: page.MachineRunning},
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			controlPlane := infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "any", Labels: map[string]string{clusterv1.ClusterNameLabel: "demo"}}}
+			controlPlane.Spec.ClusterID = "cluster-1"
+			var machines []clusterv1.Machine
+			var portalMachines []infrav1.PortalMachine
+			for i, l := range test.lives {
+				name := string(rune('a' + i))
+				test.want[i].Name, test.want[i].Cluster, test.want[i].ClusterID = name, "demo", "cluster-1"
+				machines = append(machines, l.machine(name, i))
+				if !l.unclaimed {
+					portalMachines = append(portalMachines, l.claim(name))
+				}
+			}
+			got := pictured(machines, portalMachines, []infrav1.PortalControlPlane{controlPlane})
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func (l life) machine(name string, age int) clusterv1.Machine {
+	now := metav1.NewTime(time.Date(2026, 1, 1, 0, age, 0, 0, time.UTC))
+	m := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, CreationTimestamp: now}}
+	m.Spec.ClusterName = "demo"
+	if l.node != "" && !l.unjoined {
+		m.Status.NodeRef.Name = l.node
+	}
+	if l.deleted {
+		m.DeletionTimestamp, m.Status.Deletion = &now, &clusterv1.MachineDeletionStatus{}
+	}
+	if l.draining {
+		m.Status.Deletion.NodeDrainStartTime = now
+	}
+	if l.drained {
+		m.Status.Deletion.WaitForPreTerminateHookStartTime = now
+	}
+	return m
+}
+
+func (l life) claim(name string) infrav1.PortalMachine {
+	c := infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	if l.node != "" {
+		c.Spec.Node, c.Spec.ProviderID = &infrav1.BoundNode{Name: l.node, UID: "uid-" + l.node}, "portal://"+l.node
+	}
+	if l.released {
+		c.Spec.ProviderID = claims.ReleasedProviderID("cluster-1", name)
+	}
+	return c
+}
+
+// TestNodeState: a Node shows the furthest that its drain has come.
+func TestNodeState(t *testing.T) {
+	for want, node := range map[page.NodeState]corev1.Node{
+		"":                {},
+		page.NodeCordoned: {Spec: corev1.NodeSpec{Unschedulable: true}},
+		page.NodeDraining: {Spec: corev1.NodeSpec{Unschedulable: true}, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{infrav1.DrainStartedAnnotation: "now"}}},
+		page.NodeDrained: {Spec: corev1.NodeSpec{Unschedulable: true}, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			infrav1.DrainStartedAnnotation: "now", infrav1.DrainedAnnotation: "now"}}},
+	} {
+		if got := nodeState(&node); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
