@@ -53,8 +53,8 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s is left as it is: this object does not own it", spec.ClusterID)
 		return outcome.Outcome{}
 	case s.deletionPolicy() == infrav1.DeletionPolicyRetain:
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s (id %s) is left as it is: deletionPolicy is Retain",
-			spec.ClusterName, cmp.Or(spec.ClusterID, "unknown"))
+		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s is left as it is: deletionPolicy is Retain",
+			cmp.Or(spec.ClusterID, spec.ClusterName)) // the name of an adopted cluster is not known
 		return outcome.Outcome{}
 	case !s.infrastructure.IsDone():
 		return s.infrastructure.Prefix("to delete the portal cluster (or set spec.deletionPolicy to Retain to leave it running)")

@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -126,9 +127,13 @@ func TestDeletionPolicy(t *testing.T) {
 				if o := e.passes(key)[key]; !o.IsDone() || e.get(key).Spec.DeletionPolicy != test.written {
 					t.Errorf("%+v, policy %q", o, e.get(key).Spec.DeletionPolicy)
 				}
+				retained := fmt.Sprintf("portal cluster %s is left as it is", e.get(key).Spec.ClusterID)
 				e.delete(key)
 				if got := e.asked("DELETE"); got != test.deletions {
 					t.Errorf("%d deletions", got)
+				}
+				if got := strings.Contains(strings.Join(e.events(), "\n"), retained); got != (test.deletions == 0) {
+					t.Errorf("an event says %q: %t", retained, got)
 				}
 			})
 		})
