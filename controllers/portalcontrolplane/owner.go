@@ -119,12 +119,14 @@ func (s *scope) forgetCluster() {
 	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 }
 
-// adopts reports whether the object is about to claim a portal cluster that it did not create. The records of earlier versions hold
-// neither UID nor cluster id, but what a cluster was created with.
+// adopts reports whether the object is about to claim a portal cluster that it did not create.
 func (s *scope) adopts() bool {
-	createdBefore := s.record.UID == "" && s.record.Workers != nil
-	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !createdBefore
+	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !s.createdBefore()
 }
+
+// createdBefore reports whether an earlier version of the provider created the portal cluster. Its records hold neither UID nor cluster id,
+// but what a cluster was created with.
+func (s *scope) createdBefore() bool { return s.record.UID == "" && s.record.Workers != nil }
 
 // endCreation ends an unfinished creation: spec.clusterID says what it created.
 func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome {
@@ -217,13 +219,13 @@ func normalURL(text string) string {
 	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
 }
 
-// mayDelete reports whether the object owns what the portal would be asked to delete, or a person has confirmed the deletion of what nobody
-// owns.
+// mayDelete reports whether the object owns what the portal would be asked to delete, or created it under an earlier version of the
+// provider, or a person has confirmed the deletion of what nobody owns.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.controlPlane.Spec.ClusterID == "" {
 		return true, nil // a creation under way is awaited first
 	}
-	if !s.owns() && !s.deletionConfirmed() {
+	if !s.owns() && !s.createdBefore() && !s.deletionConfirmed() {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)
