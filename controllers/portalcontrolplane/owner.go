@@ -219,6 +219,11 @@ func normalURL(text string) string {
 	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
 }
 
+// copied reports whether the object is a copy of one that owned the portal cluster, and has not claimed it yet.
+func (s *scope) copied() bool {
+	return s.record.UID != "" && s.record.UID != s.controlPlane.UID && !s.adopts()
+}
+
 // mayDelete reports whether the object owns what the portal would be asked to delete, or created it under an earlier version of the
 // provider, or a person has confirmed the deletion of what nobody owns.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {

@@ -77,3 +77,23 @@ func TestDeletionOfEarlierVersion(t *testing.T) {
 		})
 	}
 }
+
+// TestDeletionOfACopy: a moved or restored object that is deleted before it claims its portal cluster neither deletes nor forgets it.
+func TestDeletionOfACopy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{})
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: h.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+		})
+		h.leave(departure{owner: "present", noted: "earlier", leaves: true})
+		var s *scope
+		for range 3 {
+			if s = h.leaving(); s == nil {
+				t.Fatal("the object went, and nobody knows of the portal cluster")
+			}
+		}
+		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 {
+			t.Errorf("%d deletions", h.deletions())
+		}
+	})
+}
