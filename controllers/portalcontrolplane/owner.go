@@ -176,7 +176,7 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
 			}
-			if err == nil && slices.Contains(indexPortalCluster(other), key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
+			if err == nil && rivals(s.controlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
 				first = other
 			}
 		}
@@ -185,6 +185,13 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 		return nil, nil //nolint:nilnil // no other owner is no error
 	}
 	return first, nil
+}
+
+// rivals reports whether two objects that had the key in common name one portal cluster. A creation says nothing of objects that both name
+// one by its id.
+func rivals(cp, other *infrav1.PortalControlPlane, key string) bool {
+	id, of := cp.Spec.ClusterID, other.Spec.ClusterID
+	return slices.Contains(indexPortalCluster(other), key) && (id == "" || of == "" || id == of)
 }
 
 // samePortal reports whether the objects may belong to the same portal. An identity that cannot be read may name any portal.

@@ -97,3 +97,32 @@ func TestDeletionOfACopy(t *testing.T) {
 		}
 	})
 }
+
+// TestCopyAdoptsAnother: a copy that a user gives the id of another portal cluster is no rival of the original, although it carries the
+// creation that the original comes from.
+func TestCopyAdoptsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, false)
+		original := e.add("fleet", "prod", nil)
+		e.passes(original)
+		second := e.add("fleet", "second", func(cp *infrav1.PortalControlPlane) {
+			copyOf(e.get(original))(cp)
+			cp.Spec.ClusterID = "another"
+		})
+		if last := e.passes(second, original); !last[original].IsDone() || !last[second].IsDone() || !e.scope(second).owns() {
+			t.Errorf("%+v", last)
+		}
+	})
+}
+
+// TestProtectedWithoutReference: the Cluster's annotation protects an object that core has not given an owner reference yet.
+func TestProtectedWithoutReference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{})
+		h.leave(departure{guards: true})
+		s := h.leaving()
+		if h.holds(s, infrav1.DeletionProtectedReason); h.deletions() != 0 {
+			t.Errorf("%d deletions", h.deletions())
+		}
+	})
+}
