@@ -86,8 +86,8 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
-	case doubt == "" && s.copied():
-		doubt = "this object was cloned, moved or restored, and was deleted before it took its portal cluster over"
+	case doubt == "" && s.unclaimed():
+		doubt = "this object was deleted before it took its portal cluster over"
 	case doubt == "":
 		return outcome.Outcome{}
 	}

@@ -226,9 +226,11 @@ func normalURL(text string) string {
 	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
 }
 
-// copied reports whether the object is a copy of one that owned the portal cluster, and has not claimed it yet.
-func (s *scope) copied() bool {
-	return s.record.UID != "" && s.record.UID != s.controlPlane.UID && !s.adopts()
+// unclaimed reports whether the object has not claimed a portal cluster that is probably its own: it is a copy of one that owned the cluster,
+// or a person has said by the id what its lost creation made.
+func (s *scope) unclaimed() bool {
+	copied := s.record.UID != "" && s.record.UID != s.controlPlane.UID && !s.adopts()
+	return !s.owns() && (copied || s.op.Is(operation.Create))
 }
 
 // mayDelete reports whether the object owns what the portal would be asked to delete, or created it under an earlier version of the

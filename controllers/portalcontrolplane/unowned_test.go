@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -123,6 +124,40 @@ func TestProtectedWithoutReference(t *testing.T) {
 		s := h.leaving()
 		if h.holds(s, infrav1.DeletionProtectedReason); h.deletions() != 0 {
 			t.Errorf("%d deletions", h.deletions())
+		}
+	})
+}
+
+// TestDeletionAfterALostCreation: while the object is being deleted, a person names the portal cluster that its lost creation made.
+func TestDeletionAfterALostCreation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{})
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			op := operation.New(operation.Create, "prod")
+			op.Unknown, cp.Spec.ClusterID = "the manager stopped during the call", ""
+			operation.PutRecord(cp, &operation.Record{UID: cp.UID, Size: operation.SizeUnknown})
+			operation.Put(cp, op)
+		})
+		h.leave(departure{owner: "present", noted: "present", leaves: true})
+		if s := h.leaving(); s.outcomes[clusterv1.DeletingCondition].Reason != infrav1.OutcomeUnknownReason {
+			t.Fatalf("%+v", s.outcomes)
+		}
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = h.id })
+		s := h.leaving()
+		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 {
+			t.Errorf("%d deletions", h.deletions())
+		}
+		h.change(func(cp *infrav1.PortalControlPlane) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, h.id)
+		})
+		for range 10 {
+			if s = h.leaving(); s == nil {
+				break
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if s != nil || h.deletions() != 1 {
+			t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, h.deletions())
 		}
 	})
 }
