@@ -83,8 +83,11 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 
 // deleteKnown deletes the cluster by its id, after the operation in flight, unless that is stuck or lost.
 func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
+	if o := r.endCreation(ctx, s); !o.IsDone() {
+		return o
+	}
 	running := s.op
-	if running != nil && running.Type != operation.Create {
+	if running != nil {
 		o := r.reconcileOperation(ctx, s)
 		switch {
 		case o.Kind == outcome.Failed:

@@ -86,6 +86,8 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
+	case doubt == "" && s.unclaimed():
+		doubt = "this object was deleted before it took its portal cluster over"
 	case doubt == "":
 		return outcome.Outcome{}
 	}
@@ -136,9 +138,14 @@ func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, nam
 	return "the CustomResourceDefinition " + name + " is being deleted, and all objects with it", nil
 }
 
-// liveCluster reads the Cluster that the owner reference names, whatever its UID, past the cache. It returns nil if there is none.
+// liveCluster reads the Cluster that the owner reference names, whatever its UID, or the label if there is no reference, past the cache. It
+// returns nil if there is none.
 func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
-	for _, reference := range ownerref.To(ownerref.Cluster, cp) {
+	references := ownerref.To(ownerref.Cluster, cp)
+	if name := cp.Labels[clusterv1.ClusterNameLabel]; len(references) == 0 && name != "" {
+		references = []metav1.OwnerReference{{Name: name}}
+	}
+	for _, reference := range references {
 		cluster := &clusterv1.Cluster{}
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: reference.Name}, cluster)
 		if err == nil {

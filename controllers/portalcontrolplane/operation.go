@@ -53,7 +53,7 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 	if s.op == nil || s.op.Type == operation.Create {
 		return outcome.Outcome{}
 	}
-	if !s.owns() {
+	if s.controlPlane.DeletionTimestamp.IsZero() && !s.owns() { // a deletion has asked mayDelete
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
 	}
 	o := s.after(r.machine(s).Poll(ctx, s.request()))

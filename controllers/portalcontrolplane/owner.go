@@ -119,12 +119,14 @@ func (s *scope) forgetCluster() {
 	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 }
 
-// adopts reports whether the object is about to claim a portal cluster that it did not create. The records of earlier versions hold
-// neither UID nor cluster id, but what a cluster was created with.
+// adopts reports whether the object is about to claim a portal cluster that it did not create.
 func (s *scope) adopts() bool {
-	createdBefore := s.record.UID == "" && s.record.Workers != nil
-	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !createdBefore
+	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !s.createdBefore()
 }
+
+// createdBefore reports whether an earlier version of the provider created the portal cluster. Its records hold neither UID nor cluster id,
+// but what a cluster was created with.
+func (s *scope) createdBefore() bool { return s.record.UID == "" && s.record.Workers != nil }
 
 // endCreation ends an unfinished creation: spec.clusterID says what it created.
 func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome {
@@ -174,7 +176,7 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
 			}
-			if err == nil && slices.Contains(indexPortalCluster(other), key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
+			if err == nil && rivals(s.controlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
 				first = other
 			}
 		}
@@ -183,6 +185,13 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 		return nil, nil //nolint:nilnil // no other owner is no error
 	}
 	return first, nil
+}
+
+// rivals reports whether two objects that had the key in common name one portal cluster. A creation says nothing of objects that both name
+// one by its id.
+func rivals(cp, other *infrav1.PortalControlPlane, key string) bool {
+	id, of := cp.Spec.ClusterID, other.Spec.ClusterID
+	return slices.Contains(indexPortalCluster(other), key) && (id == "" || of == "" || id == of)
 }
 
 // samePortal reports whether the objects may belong to the same portal. An identity that cannot be read may name any portal.
@@ -217,13 +226,20 @@ func normalURL(text string) string {
 	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
 }
 
-// mayDelete reports whether the object owns what the portal would be asked to delete, or a person has confirmed the deletion of what nobody
-// owns.
+// unclaimed reports whether the object has not claimed a portal cluster that is probably its own: it is a copy of one that owned the cluster,
+// or a person has said by the id what its lost creation made.
+func (s *scope) unclaimed() bool {
+	copied := s.record.UID != "" && s.record.UID != s.controlPlane.UID && !s.adopts()
+	return !s.owns() && (copied || s.op.Is(operation.Create))
+}
+
+// mayDelete reports whether the object owns what the portal would be asked to delete, or created it under an earlier version of the
+// provider, or a person has confirmed the deletion of what nobody owns.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.controlPlane.Spec.ClusterID == "" {
 		return true, nil // a creation under way is awaited first
 	}
-	if !s.owns() && !s.deletionConfirmed() {
+	if !s.owns() && !s.createdBefore() && !s.deletionConfirmed() {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)

@@ -72,7 +72,27 @@ func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outco
 	if err := r.makePlan(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
+	if len(s.plan.Moves) > 0 || s.plan.Scale {
+		if o := r.namespaceStays(ctx, s); !o.IsDone() {
+			return o
+		}
+	}
 	return s.recognized()
+}
+
+// namespaceStays is done unless the namespace is being deleted. Then its MachineDeployments and Machines are deleted first or last, but a
+// protected Cluster stays, and nobody has asked for fewer workers.
+func (r *Reconciler) namespaceStays(ctx context.Context, s *scope) outcome.Outcome {
+	namespace := &corev1.Namespace{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: s.cluster.Namespace}, namespace)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return outcome.Fail(fmt.Errorf("read Namespace %s: %w", s.cluster.Namespace, err))
+	case namespace.DeletionTimestamp.IsZero():
+		return outcome.Outcome{}
+	}
+	return outcome.StallFor(0, infrav1.DeletingReason, "the namespace %s is being deleted, but the Cluster is not. Its worker nodes stay as they "+
+		"are. Delete the Cluster, after its protection against deletion is removed", namespace.Name)
 }
 
 // recognized is done if the worker Nodes can be told from the control nodes. A Machine on a control node would have it drained.
