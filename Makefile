@@ -266,7 +266,7 @@ AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
 test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1
 	$(AT_PORTALS) $(LIVES)
-	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 40m -skip $(HISTORIES) $(TESTED)
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 60m -skip $(HISTORIES) $(TESTED)
 
 .PHONY: portals
 portals: ## Live at random portals: make portals LIVES=10000

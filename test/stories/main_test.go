@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-const accounts = 60
+const accounts = 100
 
 var (
 	box  *sandbox.Sandbox

@@ -29,18 +29,6 @@ func (s *story) cloneOf(other *story) {
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
 }
 
-// rename gives the objects of the story another name, in the namespace of the other story, whose identity they use.
-func (s *story) rename(to string, other *story) {
-	s.namespace = other.namespace
-	for _, o := range s.objects()[1:] {
-		o.SetNamespace(other.namespace)
-		o.SetName(to)
-	}
-	s.cluster.Spec.InfrastructureRef.Name, s.cluster.Spec.ControlPlaneRef.Name = to, to
-	s.deployment.Spec.ClusterName, s.deployment.Spec.Template.Spec.ClusterName = to, to
-	s.deployment.Spec.Template.Spec.InfrastructureRef.Name = to
-}
-
 // live reads the control plane again.
 func (s *story) live() *infrav1.PortalControlPlane {
 	s.Helper()
@@ -54,40 +42,6 @@ func (s *story) awaitDeletion() {
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), &clusterv1.Cluster{}))
 	}).Should(BeTrue())
-}
-
-// TestClone clones a Cluster with everything, annotations included, and asks for more workers in the clone. The original keeps its
-// portal cluster, and the deletion of the clone leaves it alone.
-func TestClone(t *testing.T) {
-	for title, same := range map[string]bool{"in the same namespace": true, "in another namespace": false} {
-		t.Run(title, func(t *testing.T) {
-			t.Parallel()
-			s, clone := tell(t), tell(t)
-			s.apply()
-			s.settled(2)
-			nodes := uids(s.nodes())
-			if clone.cloneOf(s); same {
-				clone.rename("clone", s)
-			} else {
-				clone.create(clone.secret)
-			}
-			for _, o := range clone.objects()[1:] {
-				clone.create(o)
-			}
-			clone.Eventually(condition(clone, clone.controlPlane, infrav1.AvailableCondition)).Should(And(
-				HavePrefix("False "+infrav1.OwnedByAnotherReason), ContainSubstring("PortalControlPlane "+s.namespace+"/"+name)))
-			s.Consistently(s.changes, 15*time.Second).Should(Equal([]string{createRequest}), "the clone changes nothing at the portal")
-			s.Expect(uids(s.nodes())).To(ConsistOf(nodes))
-
-			s.Expect(box.Client.Delete(s.Context(), clone.cluster)).To(Succeed())
-			clone.awaitDeletion()
-			s.Expect(s.changes()).To(Equal([]string{createRequest}), "nor does its deletion")
-			s.settled(2)
-			s.deleteAll()
-			s.gone()
-			s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
-		})
-	}
 }
 
 // TestHandOver deletes the owner of a portal cluster with Retain while another object waits for it. The other one takes it over, and
