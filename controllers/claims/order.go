@@ -105,6 +105,8 @@ func (p *planner) removalOrder() []*place {
 // cost ranks how much is lost if the node is the next to go.
 func (n *place) cost() int {
 	switch {
+	case n.inUse() && n.Ready:
+		return 6
 	case n.inUse():
 		return 5
 	case n.drained(), !n.Ready && n.free():

@@ -262,13 +262,15 @@ func (w *world) rest() {
 	w.fail("%s does not come to rest while the portal is in trouble: desired %d, size %d", waiting, w.desired(), w.size)
 }
 
-// waiting names what has not come to rest beside a portal in trouble: a Machine, or the drained nodes.
+// waiting names what has not come to rest beside a portal in trouble: a Machine, or the drained nodes. While it is unclear whether a
+// claimed node that is not Ready is gone, its Machine stays, and a roll-out waits for that Machine to become Ready.
 func (w *world) waiting() string {
-	unclear := false // whether a node that is not Ready is gone
-	for _, m := range w.machines {
+	unclear := slices.ContainsFunc(w.machines, func(m *model) bool {
 		n := w.node(m.ClaimNodeUID)
-		unclear = unclear || n != nil && !n.Ready
-		if m.Deleting || m.revision != m.deployment.revision || !w.ready(m) && !unclear {
+		return n != nil && !n.Ready
+	})
+	for _, m := range w.machines {
+		if m.Deleting || !unclear && (m.revision != m.deployment.revision || !w.ready(m)) {
 			return m.Name
 		}
 	}
@@ -278,7 +280,7 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if len(w.machines) != w.desired() || marked != len(w.running())-w.desired() && !unclear {
+	if !unclear && (len(w.machines) != w.desired() || marked != len(w.running())-w.desired()) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""

@@ -63,7 +63,7 @@ func (p *planner) again() int {
 // If the size is uncertain, a request for what is desired settles it, also if nothing is left to remove. Fewer nodes than all that go
 // are only asked for if that cannot be a way up.
 func (p *planner) decideDown(size int) {
-	count, waited := p.removableNow()
+	count, waited := p.removableInOrder()
 	to := max(p.Desired, size-count)
 	if p.Uncertain {
 		doubtful := 0 // nodes that may be gone: then the portal runs fewer, and fewer of these are drained
@@ -75,21 +75,36 @@ func (p *planner) decideDown(size int) {
 	complete := count == len(p.leaving) && !p.partial
 	switch {
 	case p.returning():
-	case p.Uncertain && to == p.Desired:
-		p.ask(to)
+	case p.Uncertain && (to == p.Desired || p.settles()):
+		p.ask(p.Desired)
 	case count == 0, p.Uncertain && to > p.ready():
 	case complete, waited && (p.Order != Random || count == len(p.leaving)):
 		p.ask(to)
 	}
 }
 
+// settles reports whether a request for what is desired settles an uncertain size without harm, although live Machines need more nodes: a
+// roll-out waits for Machines whose nodes may be gone. Every node that goes first is drained, or has a Machine and has not been Ready for
+// so long that Kubernetes has evicted its Pods.
+func (p *planner) settles() bool {
+	first := p.removalOrder()[:max(0, len(p.places)-p.Desired)]
+	return p.Desired > 0 && !slices.ContainsFunc(first, func(n *place) bool {
+		return !p.removableNow(n) && (!n.inUse() || !p.long(n.Node))
+	})
+}
+
 func (p *planner) ready() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
 
-// removableNow returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
+// removableNow reports whether the node can be removed without harm and without a Machine that still has it.
+func (p *planner) removableNow(n *place) bool {
+	return p.removable(n) && len(n.departing)+len(n.live) == 0 && !n.taken && !p.shown(n)
+}
+
+// removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
 // joinTime for others.
-func (p *planner) removableNow() (count int, waited bool) {
+func (p *planner) removableInOrder() (count int, waited bool) {
 	for _, n := range p.leaving {
-		if !p.removable(n) || len(n.departing)+len(n.live) > 0 || n.taken || p.shown(n) {
+		if !p.removableNow(n) {
 			break
 		}
 		count++

@@ -104,6 +104,7 @@ func (w *world) forgetWorkers() {
 			return d.Selector.Kind == "PortalControlPlaneTemplate"
 		})
 	}
+	w.class.Spec.Patches = slices.DeleteFunc(w.class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool { return len(p.Definitions) == 0 })
 }
 
 // variable sets a variable of the Cluster, as JSON, and returns what it was.
