@@ -37,6 +37,7 @@ func (w *world) removeNode() {
 		candidates = sameAge(running, running[0])
 	}
 	victim := rapid.SampledFrom(candidates).Draw(w.t, "victim")
+	w.schedule() // Kubernetes may have evicted Pods since the last round
 	w.say("portal removes %s", victim.Name)
 	tie := slices.ContainsFunc(candidates, func(n *kubeNode) bool { return !n.busy })
 	if w.orderKnown() && victim.busy && !tie {

@@ -88,7 +88,7 @@ func (p *planner) decideDown(size int) {
 // so long that Kubernetes has evicted its Pods.
 func (p *planner) settles() bool {
 	first := p.removalOrder()[:max(0, len(p.places)-p.Desired)]
-	return p.Desired > 0 && !slices.ContainsFunc(first, func(n *place) bool {
+	return !slices.ContainsFunc(first, func(n *place) bool {
 		return !p.removableNow(n) && (!n.inUse() || !p.long(n.Node))
 	})
 }
@@ -97,7 +97,7 @@ func (p *planner) ready() int { return len(keep(p.Nodes, func(n Node) bool { ret
 
 // removableNow reports whether the node can be removed without harm and without a Machine that still has it.
 func (p *planner) removableNow(n *place) bool {
-	return p.removable(n) && len(n.departing)+len(n.live) == 0 && !n.taken && !p.shown(n)
+	return p.removable(n) && n.free() && !p.shown(n)
 }
 
 // removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
