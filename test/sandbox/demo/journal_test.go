@@ -82,6 +82,7 @@ func TestUndisturbed(t *testing.T) {
 		"another Node under the name":      {holders{{Name: "n1", UID: "2"}: "m1"}, nil, "Node n1, which Machine m1 held, is gone"},
 		"no Node":                          {holders{}, nil, "Node n1, which Machine m1 held, is gone"},
 		"a question to the portal":         {before, []emulator.Entry{poll("job-a")}, "the portal was asked although nothing was to change there: GET /jobs/job-a"},
+		"the kubeconfig of the upgrade":    {before, []emulator.Entry{{Method: http.MethodGet, Route: kubeconfigRoute, Path: "/x/config", Status: http.StatusOK}}, ""},
 		"a scale request that was refused": {before, []emulator.Entry{{Method: http.MethodPost, Path: "/x/scale", Status: http.StatusConflict}}, "POST /x/scale"},
 	} {
 		t.Run(name, func(t *testing.T) {
