@@ -88,8 +88,15 @@ func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconc
 	return r.fromCluster(ctx, cluster)
 }
 
-// fromSecret wakes the control planes whose PortalCluster uses the identity Secret: corrected credentials count at once.
+// fromSecret wakes the control plane whose kubeconfig the Secret holds: a deleted one is fetched again at once. It also wakes the control
+// planes whose PortalCluster uses the identity Secret: corrected credentials count at once.
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	for _, request := range r.fromMember(ctx, obj) {
+		controlPlane := &infrav1.PortalControlPlane{}
+		if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err == nil && identity.Watched(controlPlane, r.WatchFilterValue) {
+			requests = append(requests, request)
+		}
+	}
 	all := &infrav1.PortalClusterList{}
 	if err := r.Client.List(ctx, all, client.InNamespace(obj.GetNamespace())); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")

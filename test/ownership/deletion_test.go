@@ -6,7 +6,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -56,20 +55,6 @@ func deletions() []row {
 				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
 			},
 			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}, {kind: "PortalCluster"}},
-		}, {
-			event: "`kubectl delete namespace` of a protected Cluster",
-			with: func(s *story) {
-				s.cluster.Annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
-				s.controlPlane.Spec.DeletionProtection = ptr.To(true)
-			},
-			happens: func(s *story) {
-				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
-			},
-			clusters: 1,
-			sees: []sight{
-				notDeleting, provisioned,
-				{kind: "PortalControlPlane", condition: infrav1.WorkersReadyCondition, status: metav1.ConditionFalse, reason: infrav1.DeletingReason},
-			},
 		},
 	}
 }

@@ -142,6 +142,8 @@ func TestGone(t *testing.T) {
 	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("True"))
 	s.settled(3)
 	s.Expect(changeID(old.ID)).To(MatchError(ContainSubstring("cannot be changed")))
+	s.Expect(s.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "of an adopted cluster")
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
 	s.deleteAll()
 	s.gone()
 }
