@@ -89,7 +89,7 @@ func (p *planner) decideDown(size int) {
 func (p *planner) settles() bool {
 	first := p.removalOrder()[:max(0, len(p.places)-p.Desired)]
 	return !slices.ContainsFunc(first, func(n *place) bool {
-		return !p.removableNow(n) && (!n.inUse() || !p.long(n.Node))
+		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.long(n.Node))
 	})
 }
 

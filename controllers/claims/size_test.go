@@ -54,6 +54,7 @@ func TestUncertainSize(t *testing.T) {
 		"no order, one still drains":                            {View{Desired: 1, Size: 3, Order: Random, Nodes: []Node{node("n1"), node("n2", evicting), node("n3", gone)}, Machines: one}, ""},
 		"a Machine that is being deleted still names the node":  {View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: append(two[:2:2], machine("m3", "n3", detached))}, ""},
 		"a roll-out on lost nodes: what is desired":             {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost), node("n3", gone)}, Machines: two}, "scale 1"},
+		"a roll-out on a node that is Ready again":              {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", lost, func(n *Node) { n.Ready = true }), node("n3", gone)}, Machines: two}, "scale 2"},
 		"a roll-out on a node that is not Ready for a moment":   {View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", notReady), node("n3", gone)}, Machines: two}, "scale 2"},
 		"never known": {View{Desired: 2, Size: -1, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: two}, "scale 2"},
 	}
