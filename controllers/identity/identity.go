@@ -165,7 +165,7 @@ func EventFilter(scheme *runtime.Scheme, log logr.Logger, watchFilterValue strin
 	)
 }
 
-// Watched tells whether --watch-filter leaves the object to this manager.
+// Watched reports whether --watch-filter leaves the object to this manager.
 func Watched(obj client.Object, watchFilterValue string) bool {
 	return watchFilterValue == "" || labels.HasWatchLabel(obj, watchFilterValue)
 }

@@ -306,7 +306,7 @@ func (h *house) strike(f emulator.Fault) {
 // allRun reports whether all workers run the version.
 func (h *house) allRun(version string) bool {
 	h.Helper()
-	all, err := workers(h.Context(), h.nodes.Client)
+	all, _, err := listNodes(h.Context(), h.nodes.Client)
 	if err != nil {
 		h.Fatal(err)
 	}

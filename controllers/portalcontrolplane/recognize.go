@@ -34,12 +34,6 @@ func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// workers lists the Nodes without a mark of control nodes.
-func workers(ctx context.Context, workload client.Reader) ([]corev1.Node, error) {
-	nodes, _, err := listNodes(ctx, workload)
-	return nodes, err
-}
-
 // listNodes lists the Nodes without a mark of control nodes, and counts those with one.
 func listNodes(ctx context.Context, workload client.Reader) (unmarked []corev1.Node, control int, err error) {
 	list := &corev1.NodeList{}
@@ -113,13 +107,8 @@ func (s *scope) recognized() outcome.Outcome {
 	fresh := s.last.Is(operation.Create) && s.controlNodes == 0 && !s.bound
 	control := int(ptr.Deref(s.controlPlane.Spec.Replicas, 1))
 	if fresh && s.unmarked > s.record.Size && s.unmarked <= s.record.Size+control {
-		return hold("%s, and none is marked as a control node. Set spec.workerNodeSelector to a selector of the workers' labels, "+
-			"or put the label or the taint %s on the control nodes", s.excess(), controlMarks[0])
+		return hold("%d Nodes exist and %d are workers, and none is marked as a control node. Set spec.workerNodeSelector to a selector of the "+
+			"workers' labels, or put the label or the taint %s on the control nodes", s.unmarked, s.record.Size, controlMarks[0])
 	}
 	return outcome.Outcome{}
-}
-
-// excess says how many Nodes there are, and how many workers.
-func (s *scope) excess() string {
-	return fmt.Sprintf("%d Nodes exist and %d are workers", s.unmarked, s.record.Size)
 }

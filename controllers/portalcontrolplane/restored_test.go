@@ -149,19 +149,25 @@ func TestRestoredWithoutCluster(t *testing.T) {
 	}
 }
 
+// restoreDuringCreation adds an object whose creation is accepted, loses it, and restores it from a backup of that moment.
+func (e *estate) restoreDuringCreation() client.ObjectKey {
+	e.Helper()
+	key := e.add("fleet", "prod", nil)
+	e.sawFirst(key)
+	e.manager.reconcileCluster(e.Context(), e.scope(key))
+	backup := e.get(key)
+	e.forget(key)
+	return e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
+		copyOf(backup)(cp)
+		cp.UID = "uid-restored"
+	})
+}
+
 // TestRestoredDuringCreation restores an object whose creation was accepted before the backup: its job is looked at.
 func TestRestoredDuringCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)
-		key := e.add("fleet", "prod", nil)
-		e.sawFirst(key)
-		e.manager.reconcileCluster(t.Context(), e.scope(key))
-		backup := e.get(key)
-		e.forget(key)
-		e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
-			copyOf(backup)(cp)
-			cp.UID = "uid-restored"
-		})
+		key := e.restoreDuringCreation()
 		o := e.passes(key)[key]
 		if s := e.scope(key); !o.IsDone() || !s.owns() || e.asked("POST") != 1 || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
 			t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.record)
@@ -173,15 +179,7 @@ func TestRestoredDuringCreation(t *testing.T) {
 func TestRestoredDeletedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)
-		key := e.add("fleet", "prod", nil)
-		e.sawFirst(key)
-		e.manager.reconcileCluster(t.Context(), e.scope(key))
-		backup := e.get(key)
-		e.forget(key)
-		e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
-			copyOf(backup)(cp)
-			cp.UID = "uid-restored"
-		})
+		key := e.restoreDuringCreation()
 		e.events()
 		if o := e.delete(key); !o.IsDone() || e.asked("DELETE") != 0 {
 			t.Errorf("%+v, %d deletions", o, e.asked("DELETE"))
