@@ -107,7 +107,8 @@ type PortalClusterStatus struct {
 // PortalClusterInitialization is part of the Cluster API contract for InfraClusters.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterInitialization struct {
-	// provisioned is true when identity, VPC and network are there, so that the control plane can be created.
+	// provisioned is true when identity, VPC and network are there, and the control plane has a kubeconfig: Cluster API connects to the
+	// workload cluster then. The control plane itself waits for the condition Ready.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }

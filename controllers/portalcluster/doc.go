@@ -2,8 +2,9 @@
 
 // Package portalcluster reconciles PortalClusters: where at the portal a Cluster lives, and under which account.
 //
-// A PortalCluster is provisioned when the portal accepts its identity, its VPC is found and its network is known. It has
-// no endpoint to offer: the PortalControlPlane does, and waiting for it would be a deadlock.
+// A PortalCluster is ready when the portal accepts its identity, its VPC is found and its network is known. Then the PortalControlPlane
+// creates the portal cluster. The PortalCluster is provisioned when the PortalControlPlane has a kubeconfig besides, because Cluster API
+// connects to the workload cluster then. The endpoint is in the PortalControlPlane.
 //
 // The steps, in order (reconciler.go): identity → vpc → network. Only the creation of a network from a CIDR changes
 // anything at the portal. It is an operation (package operation), like the creation of a cluster. The portal can neither list nor

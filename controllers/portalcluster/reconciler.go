@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
@@ -65,24 +66,27 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return err
 }
 
-// fromControlPlane wakes the PortalCluster of the same Cluster: its deletion waits for the control plane to go.
+// fromControlPlane wakes the PortalCluster of the same Cluster: it is provisioned once there is a kubeconfig, and its deletion waits for
+// the control plane to go.
 func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.requests(ctx, obj.GetNamespace(), func(c *infrav1.PortalCluster) bool {
-		name := obj.GetLabels()[clusterv1.ClusterNameLabel]
-		return name != "" && c.Labels[clusterv1.ClusterNameLabel] == name
-	})
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	return r.requests(ctx, func(*infrav1.PortalCluster) bool { return true },
+		client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
 }
 
 // fromSecret wakes the PortalClusters that use the Secret.
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.requests(ctx, obj.GetNamespace(), func(c *infrav1.PortalCluster) bool {
+	return r.requests(ctx, func(c *infrav1.PortalCluster) bool {
 		return c.Spec.IdentityRef.Name == obj.GetName() && identity.Watched(c, r.WatchFilterValue)
-	})
+	}, client.InNamespace(obj.GetNamespace()))
 }
 
-func (r *Reconciler) requests(ctx context.Context, namespace string, matches func(*infrav1.PortalCluster) bool) []reconcile.Request {
+func (r *Reconciler) requests(ctx context.Context, matches func(*infrav1.PortalCluster) bool, options ...client.ListOption) []reconcile.Request {
 	clusters := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, clusters, client.InNamespace(namespace)); err != nil {
+	if err := r.Client.List(ctx, clusters, options...); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
 		return nil
 	}
@@ -102,6 +106,7 @@ type scope struct {
 	identity      identity.Identity
 	vpcID         string
 	networkID     string
+	hasKubeconfig bool // or the control plane is not ours
 
 	identityReady, networkReady, deleting outcome.Outcome
 }
@@ -150,9 +155,28 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if err := r.ensureOwned(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
+	if err := r.findKubeconfig(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
 	s.identityReady = r.reconcileIdentity(ctx, s)
 	s.networkReady = r.reconcilePlace(ctx, s)
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
+}
+
+// findKubeconfig finds out whether the control plane has a kubeconfig. Until then the infrastructure is not reported as provisioned: core
+// connects to the workload cluster as soon as it is, and after an attempt that failed only half a minute later.
+func (r *Reconciler) findKubeconfig(ctx context.Context, s *scope) error {
+	ref := s.cluster.Spec.ControlPlaneRef
+	if ref.Kind != "PortalControlPlane" {
+		s.hasKubeconfig = true
+		return nil
+	}
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.hasKubeconfig = ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
+	return nil
 }
 
 // reconcilePlace settles VPC and network, once the portal accepts the identity.

@@ -351,3 +351,38 @@ func TestRestoredOwner(t *testing.T) {
 		})
 	}
 }
+
+// TestProvisionedWithKubeconfig has the PortalCluster be ready at once, so that its control plane can be created, and provisioned only when
+// that has a kubeconfig: core connects to the workload cluster then.
+func TestProvisionedWithKubeconfig(t *testing.T) {
+	b := newBench(t, nil)
+	cluster := &clusterv1.Cluster{}
+	if err := b.store.Get(t.Context(), key, cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalControlPlane", Name: "cp"}
+	if err := b.store.Update(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	provisioned := func() bool { return ptr.Deref(b.get().Status.Initialization.Provisioned, false) }
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "cp"}}
+	for _, initialized := range []*bool{nil, ptr.To(true)} {
+		b.reconcile(5)
+		b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+		if b.get().Status.VPCID == "" || provisioned() {
+			t.Fatalf("before there is a kubeconfig: %+v", b.get().Status)
+		}
+		controlPlane.Status.Initialization.ControlPlaneInitialized = initialized
+		if initialized == nil {
+			if err := b.store.Create(t.Context(), controlPlane); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := b.store.Update(t.Context(), controlPlane); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.reconcile(1)
+	if !provisioned() {
+		t.Errorf("with a kubeconfig: %+v", b.get().Status)
+	}
+}

@@ -39,9 +39,12 @@ func (s *scope) updateStatus() {
 	outcome.Report(s.portalCluster, infrav1.IdentityReadyCondition, s.identityReady)
 	outcome.Report(s.portalCluster, infrav1.NetworkReadyCondition, s.networkReady)
 	outcome.Summarize(s.portalCluster, infrav1.ReadyCondition, infrav1.ReadyReason, infrav1.IdentityReadyCondition, infrav1.NetworkReadyCondition)
-	if s.identityReady.IsDone() && s.networkReady.IsDone() {
+	if !s.identityReady.IsDone() || !s.networkReady.IsDone() {
+		return
+	}
+	status.VPCID, status.NetworkID = s.vpcID, s.networkID
+	if s.hasKubeconfig {
 		status.Initialization.Provisioned = ptr.To(true) // and so it stays: the contract does not take it back
-		status.VPCID, status.NetworkID = s.vpcID, s.networkID
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -119,8 +120,9 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if s.portalCluster == nil {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "no PortalCluster found: name it in spec.infrastructureRef of the Cluster")
 	}
-	deleting := !s.controlPlane.DeletionTimestamp.IsZero() // needs the identity only
-	if !deleting && !ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) {
+	deleting := !s.controlPlane.DeletionTimestamp.IsZero()                             // needs the identity only
+	provisioned := ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) // it waits for the kubeconfig, and so for this object
+	if !deleting && !provisioned && !conditions.IsTrue(s.portalCluster, infrav1.ReadyCondition) {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
 	}
 	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)

@@ -157,7 +157,7 @@ func (s *scope) countReplicas() {
 	}
 	status.Replicas = count(s.controlPlane.Spec.ClusterID != "")
 	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
-	if s.record.Version != "" && (connected || status.Version != "") {
+	if s.record.Version != "" && s.controlPlane.Spec.ClusterID != "" { // core's MachineSets look at it every 15 s, so it comes early
 		status.Version = s.record.Version
 		status.Versions = []clusterv1.StatusVersion{{Version: s.record.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
