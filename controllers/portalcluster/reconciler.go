@@ -9,10 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -175,7 +175,7 @@ func (r *Reconciler) findKubeconfig(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.hasKubeconfig = ptr.Deref(controlPlane.Status.Initialization.ControlPlaneInitialized, false)
+	s.hasKubeconfig = conditions.IsTrue(controlPlane, infrav1.KubeconfigReadyCondition)
 	return nil
 }
 

@@ -366,14 +366,16 @@ func TestProvisionedWithKubeconfig(t *testing.T) {
 	}
 	provisioned := func() bool { return ptr.Deref(b.get().Status.Initialization.Provisioned, false) }
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "cp"}}
-	for _, initialized := range []*bool{nil, ptr.To(true)} {
+	for _, stored := range []bool{false, true} {
 		b.reconcile(5)
 		b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 		if b.get().Status.VPCID == "" || provisioned() {
 			t.Fatalf("before there is a kubeconfig: %+v", b.get().Status)
 		}
-		controlPlane.Status.Initialization.ControlPlaneInitialized = initialized
-		if initialized == nil {
+		if stored {
+			conditions.Set(controlPlane, metav1.Condition{Type: infrav1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.KubeconfigStoredReason})
+		}
+		if !stored {
 			if err := b.store.Create(t.Context(), controlPlane); err != nil {
 				t.Fatal(err)
 			}

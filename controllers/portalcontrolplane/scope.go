@@ -120,14 +120,18 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if s.portalCluster == nil {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "no PortalCluster found: name it in spec.infrastructureRef of the Cluster")
 	}
-	deleting := !s.controlPlane.DeletionTimestamp.IsZero()                             // needs the identity only
-	provisioned := ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) // it waits for the kubeconfig, and so for this object
-	if !deleting && !provisioned && !conditions.IsTrue(s.portalCluster, infrav1.ReadyCondition) {
+	deleting := !s.controlPlane.DeletionTimestamp.IsZero() // needs the identity only
+	if !deleting && !s.provisioned() && !conditions.IsTrue(s.portalCluster, infrav1.ReadyCondition) {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
 	}
 	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
 	s.identity = id
 	return problem
+}
+
+// provisioned reports whether the PortalCluster is. It waits for the kubeconfig, so before it is provisioned its condition Ready counts.
+func (s *scope) provisioned() bool {
+	return s.portalCluster != nil && ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false)
 }
 
 // flow names this portal cluster to the account's governor and to the backoff.

@@ -127,7 +127,8 @@ func operationReason(op *operation.Operation) string {
 func (s *scope) reportAvailable() {
 	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.AvailableReason,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
-	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+	// Core looks at Machines when the control plane is initialized, and reports on them only if the infrastructure is provisioned by then.
+	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.provisioned() {
 		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 }

@@ -128,7 +128,13 @@ func TestCounters(t *testing.T) {
 	if *status.UpToDateReplicas != 0 || status.Version != "v1.35.6" || status.Workers.Size != 0 {
 		t.Errorf("%+v", status)
 	}
-	if !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
+	if ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
+		t.Error("initialized before the infrastructure is provisioned")
+	}
+	s.portalCluster = &infrav1.PortalCluster{}
+	s.portalCluster.Status.Initialization.Provisioned = ptr.To(true)
+	s.updateStatus()
+	if status = s.controlPlane.Status; !ptr.Deref(status.Initialization.ControlPlaneInitialized, false) {
 		t.Error("not initialized")
 	}
 	s.outcomes[infrav1.ConnectedCondition] = outcome.WaitFor(0, infrav1.ConnectionDownReason, "it is away")
