@@ -80,6 +80,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
 	fs.AddGoFlagSet(flag.CommandLine)
 	logsv1.AddFlags(o.logs, fs)
+	fs.Lookup("v").Usage += fmt.Sprintf(". Above %d, Secrets would be logged, so more counts as %[1]d, in --vmodule too", maxVerbosity)
 	flags.AddManagerOptions(fs, &o.manager)
 	fs.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active.")
@@ -158,6 +159,7 @@ func (o *options) validateCertificate(problem func(is bool, format string, args 
 
 // run starts the manager and stays until SIGTERM or SIGINT; a second signal ends it at once.
 func (o *options) run() error {
+	boundVerbosity(o.logs)
 	if err := logsv1.ValidateAndApply(o.logs, nil); err != nil {
 		return err
 	}
@@ -198,6 +200,7 @@ func (o *options) newManager() (ctrl.Manager, error) {
 func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 	grace := gracePeriod
 	metrics.CertDir = o.metricsCertDir
+	boundDiagnostics(metrics.ExtraHandlers)
 	managerOptions := ctrl.Options{
 		Scheme:                        newScheme(),
 		Metrics:                       metrics,

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// testName is how a page names a test: the package, from the root, and the function.
+var testName = regexp.MustCompile(`^([\w./-]+): ((?:Test|Fuzz)\w+)$`)
+
+// TestSecurityTests checks that every test that docs/security.md names exists.
+func TestSecurityTests(t *testing.T) {
+	count := 0
+	for span := range strings.Lines(read(t, filepath.Join("docs", "security.md")).code) {
+		span = strings.TrimSpace(span)
+		named := testName.FindStringSubmatch(span)
+		if named == nil {
+			if strings.Contains(span, "Test") {
+				t.Errorf("%q names a test: write it as package: TestName", span)
+			}
+			continue
+		}
+		count++
+		if !declares(t, named[1], named[2]) {
+			t.Errorf("package %s has no test %s", named[1], named[2])
+		}
+	}
+	if count < 30 {
+		t.Errorf("only %d tests were found", count)
+	}
+}
+
+// declares reports whether a package has a test function.
+func declares(t *testing.T, folder, function string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		source, err := os.ReadFile(file) //nolint:gosec // a file of the checkout
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(source), "\nfunc "+function+"(") {
+			return true
+		}
+	}
+	return false
+}
