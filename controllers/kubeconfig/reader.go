@@ -41,7 +41,7 @@ func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object
 	content, err := r.content(ctx, client.ObjectKey{Namespace: key.Namespace, Name: clusterName}, stored)
 	if err != nil {
 		stored.Data = nil
-		return fmt.Errorf("Secret %s is not used: %w", key, err)
+		return fmt.Errorf("kubeconfig Secret %s is not used: %w", key, err)
 	}
 	stored.Data = map[string][]byte{secret.KubeconfigDataName: content}
 	return nil

@@ -62,12 +62,12 @@ func (k storedKubeconfig) own(record *operation.Record) bool {
 	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest
 }
 
-// replaceable reports whether the Secret looks like one that the provider wrote. Its content may have been changed since, restored from a
-// backup of another age, or stored by an earlier version of the provider. It is replaced rather than used, so whoever forges the mark
-// loses the Secret and nothing more.
-func (k storedKubeconfig) replaceable() bool {
+// taken reports whether the Secret does not even look like one that the provider wrote. One that does look like it may have been changed
+// since, restored from a backup of another age, or stored by an earlier version of the provider. It is replaced rather than used, so whoever
+// forges the mark loses the Secret and nothing more.
+func (k storedKubeconfig) taken(record *operation.Record) bool {
 	_, marked := k.Annotations[fetchedAnnotation]
-	return marked
+	return !k.missing && !marked && !k.own(record)
 }
 
 // Why a kubeconfig is fetched, beside an access that fails. Each has a backoff of its own, so that a portal that returns the same
@@ -89,12 +89,11 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 		return outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
 	}
 	switch {
-	case stored.missing:
 	case kubeconfig.UserManaged(stored.Secret):
 		return r.useUserManaged(ctx, s, stored)
-	case !stored.own(s.record) && !stored.replaceable():
+	case stored.taken(s.record):
 		return takenSecret(stored)
-	default:
+	case !stored.missing:
 		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.controlPlane, s.cluster.Name, stored.Secret); err != nil {
 			return outcome.Fail(err)
 		}
