@@ -98,7 +98,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 			return outcome.Fail(err)
 		}
 	}
-	if stored.missing || s.record.UserID == "" || !s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
+	if stored.missing || !s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() {
 		return r.fetchKubeconfig(ctx, s, stored, whyMissing)
 	}
 	r.findAccess(ctx, s, stored)
