@@ -283,10 +283,12 @@ test-e2e: image kube core build release-manifests ## Run the specs on a kind man
 FUZZTIME := 5s
 
 .PHONY: fuzz
-fuzz: ## Fuzz what the client parses: make fuzz FUZZTIME=5m
-	@for target in $$(go test ./cloud -list '^Fuzz' | grep '^Fuzz'); do \
-		echo "$$target for $(FUZZTIME)"; \
-		go test ./cloud -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+fuzz: ## Fuzz what the portal and tenants write: make fuzz FUZZTIME=5m
+	@for package in ./cloud ./controllers/kubeconfig; do \
+		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
+			echo "$$target for $(FUZZTIME)"; \
+			go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; \
 	done
 
 # Packages to mutate: cloud, controllers/claims, or both. How many mutants to try at a time. Part of their names, to try only those.

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 )
 
 // connections has Cluster API's ClusterCache connect to workload clusters, and connect again when a kubeconfig has changed.
@@ -33,7 +35,7 @@ func (c *connections) setup(ctx context.Context, mgr ctrl.Manager, options Optio
 	queues := concurrency(options.ClusterCacheConcurrency)
 	queues.NewQueue = c.newQueue
 	workloads, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     mgr.GetClient(),
+		SecretClient:     kubeconfig.Reader{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
 		WatchFilterValue: options.WatchFilterValue,
 		ClusterFilter:    c.admit,
 		Client:           clustercache.ClientOptions{UserAgent: UserAgent},

@@ -40,6 +40,10 @@ const (
 	// deleted.
 	DeletionProtectionAnnotation = "infrastructure.cluster.x-k8s.io/deletion-protection"
 
+	// UserManagedAnnotation is set by a person on the kubeconfig Secret <cluster>-kubeconfig, to "true", to say that the kubeconfig is
+	// their own. The provider uses the kubeconfig, if it is one that may be used, and never replaces it.
+	UserManagedAnnotation = "infrastructure.cluster.x-k8s.io/user-managed"
+
 	// ShieldAnnotation says that cluster.x-k8s.io/skip-remediation on a Machine is ours, and will be taken off again.
 	ShieldAnnotation = "infrastructure.cluster.x-k8s.io/portal-shield"
 

@@ -163,8 +163,11 @@ const (
 const (
 	// KubeconfigStoredReason: the kubeconfig Secret is there.
 	KubeconfigStoredReason = "KubeconfigStored"
-	// KubeconfigInvalidReason: what the portal gave cannot be used.
+	// KubeconfigInvalidReason: what the portal gave, or what the Secret holds, cannot be used.
 	KubeconfigInvalidReason = "KubeconfigInvalid"
+	// KubeconfigSecretTakenReason: the provider did not write the kubeconfig Secret, and nobody has marked it as user-managed. It is
+	// neither used nor replaced.
+	KubeconfigSecretTakenReason = "KubeconfigSecretTaken"
 	// WaitingForPortalClusterReason: the portal cluster does not exist or does not run yet.
 	WaitingForPortalClusterReason = "WaitingForPortalCluster"
 	// ConnectedReason: the API server answers.

@@ -36,6 +36,9 @@ type Record struct {
 	// NetworkID and VPCID are where the cluster was placed.
 	NetworkID string `json:"networkID,omitempty"`
 	VPCID     string `json:"vpcID,omitempty"`
+	// KubeconfigDigest stands for the content of the kubeconfig Secret that the provider stored last. A Secret with another content was
+	// written by someone else.
+	KubeconfigDigest string `json:"kubeconfigDigest,omitempty"`
 	// AbandonedNames are names under which a create job failed. A record may remain at the portal.
 	AbandonedNames []string `json:"abandonedNames,omitempty"`
 }

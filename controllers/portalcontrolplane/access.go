@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 )
 
 // access is what the API server of a workload cluster says to the stored kubeconfig. It is a word and nothing more: conditions can be
@@ -37,6 +39,8 @@ const (
 	untrusted access = "untrusted"
 	// unusable: the Secret does not hold a kubeconfig that may be used.
 	unusable access = "unusable"
+	// changed: the Secret does not hold what the provider stored last. The API server is not asked.
+	changed access = "changed"
 )
 
 // failing reports whether another kubeconfig may help.
@@ -64,15 +68,15 @@ type probed struct {
 }
 
 // access returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
-func (p *probes) access(ctx context.Context, cluster client.ObjectKey, kubeconfig []byte) (access, time.Time) {
-	sum := sha256.Sum256(kubeconfig)
+func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content []byte) (access, time.Time) {
+	sum := sha256.Sum256(content)
 	p.mu.Lock()
 	last, found := p.last[cluster]
 	p.mu.Unlock()
 	if found && last.config == sum && time.Since(last.at) < probePause {
 		return last.access, last.since
 	}
-	config, err := parseKubeconfig(kubeconfig)
+	config, err := kubeconfig.RESTConfig(content)
 	if err != nil {
 		return unusable, time.Now()
 	}
@@ -136,11 +140,7 @@ func probeTransport(config *rest.Config) (http.RoundTripper, error) {
 	if err != nil {
 		return nil, err
 	}
-	proxy := http.ProxyFromEnvironment
-	if config.Proxy != nil {
-		proxy = config.Proxy
-	}
-	return rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: tlsConfig, Proxy: proxy, DisableKeepAlives: true})
+	return rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: tlsConfig, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true})
 }
 
 // classify says what a request that got no answer means.

@@ -19,12 +19,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // findAccess finds out how the API server reacts to the stored kubeconfig. It is asked only while the ClusterCache is not connected, or
-// its last probe failed.
-func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored kubeconfig) {
+// its last probe failed. A Secret that holds neither the provider's kubeconfig nor a user's is tried on no server.
+func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKubeconfig) {
+	if !stored.own(s.record) && !kubeconfig.UserManaged(stored.Secret) {
+		s.access = changed
+		return
+	}
 	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
 	_, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
 	if err == nil && health.ConsecutiveFailures == 0 {
@@ -88,11 +93,13 @@ func (s *scope) blockedByConnection() outcome.Outcome {
 
 // refusedAccess says why there is no connection. The kubeconfig is fetched again in the meantime.
 func (s *scope) refusedAccess() outcome.Outcome {
-	switch s.access {
-	case unauthorized:
+	switch {
+	case s.userManaged != "":
+		return s.refusedUserManaged()
+	case s.access == unauthorized:
 		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
 			"kubeconfig, and the portal returns no others. If it stays so, ask the portal's support for new credentials", s.endpoint())
-	case untrusted:
+	case s.access == untrusted:
 		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match the stored "+
 			"kubeconfig, and the portal returns no other. If it stays so, ask the portal's support", s.endpoint())
 	}

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
@@ -38,21 +39,35 @@ const (
 	fetchedAfterAnnotation = "infrastructure.cluster.x-k8s.io/fetched-after"
 )
 
-// kubeconfig is the Secret with the kubeconfig.
-type kubeconfig struct {
+// storedKubeconfig is the Secret with the kubeconfig.
+type storedKubeconfig struct {
 	*corev1.Secret
 	missing bool
 }
 
 // content is the kubeconfig file. It is empty if there is none.
-func (k kubeconfig) content() []byte { return k.Data[secret.KubeconfigDataName] }
+func (k storedKubeconfig) content() []byte { return k.Data[secret.KubeconfigDataName] }
 
 // fetched returns when the kubeconfig was fetched. If the annotation cannot be read, that is when the Secret was created.
-func (k kubeconfig) fetched() time.Time {
+func (k storedKubeconfig) fetched() time.Time {
 	if at, err := time.Parse(time.RFC3339, k.Annotations[fetchedAnnotation]); err == nil {
 		return at
 	}
 	return k.CreationTimestamp.Time
+}
+
+// own reports whether the Secret holds what the provider stored last. The record says so, not the Secret, which a user of the namespace
+// can write.
+func (k storedKubeconfig) own(record *operation.Record) bool {
+	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest
+}
+
+// taken reports whether the Secret does not even look like one that the provider wrote. One that does look like it may have been changed
+// since, restored from a backup of another age, or stored by an earlier version of the provider. It is replaced rather than used, so whoever
+// forges the mark loses the Secret and nothing more.
+func (k storedKubeconfig) taken(record *operation.Record) bool {
+	_, marked := k.Annotations[fetchedAnnotation]
+	return !k.missing && !marked && !k.own(record)
 }
 
 // Why a kubeconfig is fetched, beside an access that fails. Each has a backoff of its own, so that a portal that returns the same
@@ -73,7 +88,12 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("read kubeconfig Secret: %w", err))
 	}
-	if !stored.missing {
+	switch {
+	case kubeconfig.UserManaged(stored.Secret):
+		return r.useUserManaged(ctx, s, stored)
+	case stored.taken(s.record):
+		return takenSecret(stored)
+	case !stored.missing:
 		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.controlPlane, s.cluster.Name, stored.Secret); err != nil {
 			return outcome.Fail(err)
 		}
@@ -90,14 +110,14 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
-	case s.access == expired || s.access == unusable:
+	case s.access == expired || s.access == unusable || s.access == changed:
 		return s.uselessKubeconfig(o)
 	}
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.After) // the old one may still do
 }
 
-func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (kubeconfig, error) {
-	stored := kubeconfig{Secret: &corev1.Secret{}}
+func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeconfig, error) {
+	stored := storedKubeconfig{Secret: &corev1.Secret{}}
 	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
 	err := r.Client.Get(ctx, key, stored.Secret)
 	stored.missing = apierrors.IsNotFound(err)
@@ -106,14 +126,14 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (kubeconfig, 
 }
 
 // whyFetch returns why the kubeconfig is to be fetched now. If it is not, again is the time until it will be for its age.
-func (s *scope) whyFetch(stored kubeconfig) (why string, again time.Duration) {
+func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Duration) {
 	switch {
 	case s.access.failing():
 		return string(s.access), 0
 	case s.last != nil && !s.last.InFlight() && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
 		return whyOperation + "/" + string(s.last.Type), 0 // the portal may have nothing new after scales, and have it after an upgrade
 	}
-	config, err := parseKubeconfig(stored.content())
+	config, err := kubeconfig.RESTConfig(stored.content())
 	if err != nil {
 		return string(unusable), 0
 	}
@@ -124,54 +144,48 @@ func (s *scope) whyFetch(stored kubeconfig) (why string, again time.Duration) {
 	return "", again
 }
 
-// uselessKubeconfig is the outcome while the stored kubeconfig cannot work and the portal gave no other one.
+// uselessKubeconfig is the outcome while the stored kubeconfig cannot be used and the portal gave no other one.
 func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigExpiredReason, "the credentials in the stored kubeconfig have expired"
-	if s.access == unusable {
+	advice := ", and the portal returns the same ones. Ask the portal's support for new credentials"
+	switch s.access {
+	case unusable:
 		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold a kubeconfig that may be used"
+	case changed:
+		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold what the provider stored last, and is not used"
+		advice = ". The provider fetches the kubeconfig again"
 	}
-	o := outcome.StallFor(fetch.After, reason, "%s, and the portal returns the same ones. Ask the portal's support for new credentials", state)
 	if fetch.Kind != outcome.Retry && fetch.Message != "" {
-		o.Message = state + ", and a new one cannot be fetched: " + fetch.Message
+		advice = ", and a new one cannot be fetched: " + fetch.Message
 	}
-	return o
+	return outcome.StallFor(fetch.After, reason, "%s%s", state, advice)
 }
 
-// fetchKubeconfig fetches and stores the kubeconfig, unless that brought nothing new a short time ago.
-func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored kubeconfig, why string) outcome.Outcome {
-	if !s.infrastructure.IsDone() {
-		return s.infrastructure
-	}
-	key, attempt := s.flow()+"/kubeconfig/"+why, s.controlPlane.Spec.ClusterID+" "+s.identity.Version
-	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
-		return refused
-	}
-	refuse := func(o outcome.Outcome) outcome.Outcome { return r.memory.Backoff.Refuse(key, attempt, o) }
-	config, err := s.identity.Portal.Kubeconfig(ctx, s.controlPlane.Spec.ClusterID)
-	switch {
-	case cloud.IsNotFound(err):
-		return r.reportGone(ctx, s)
-	case cloud.IsNotAllowed(err), cloud.IsBusy(err):
-		return refuse(outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
-			"the portal gives the kubeconfig when the cluster is Running; it is not yet"))
-	case err != nil:
-		return refuse(outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
+// fetchKubeconfig fetches and stores the kubeconfig, unless that brought nothing new a short time ago. The record notes what is about to be
+// stored, so a manager that ends in between leaves a Secret that is fetched again, and never one that nobody recognizes.
+func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, why string) outcome.Outcome {
+	config, refuse, o := r.askKubeconfig(ctx, s, why)
+	if !o.IsDone() {
+		return o
 	}
 	endpoint, err := endpointOf(config)
+	if err == nil {
+		config, err = kubeconfig.Minimal(config)
+	}
 	if err != nil {
 		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
-	same := !stored.missing && bytes.Equal(stored.content(), config)
+	same := !stored.missing && bytes.Equal(stored.content(), config) && s.access != changed
+	if o := r.noteCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
+		return refuse(o)
+	}
 	if err := r.storeKubeconfig(ctx, s, stored, config); err != nil {
 		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err))
-	}
-	if o := r.noteCluster(ctx, s, endpoint); !o.IsDone() {
-		return refuse(o)
 	}
 	if same && why != whyMissing {
 		return refuse(outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "")) // asked again ever more slowly
 	}
-	r.memory.Backoff.Forget(key)
+	r.memory.Backoff.Forget(s.kubeconfigKey(why))
 	if !stored.missing {
 		s.access, s.accessSince = renewed, time.Now()
 		r.Reconnect(s.clusterKey())
@@ -179,8 +193,34 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored kubec
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
 }
 
+func (s *scope) kubeconfigKey(why string) string { return s.flow() + "/kubeconfig/" + why }
+
+// askKubeconfig asks the portal for the kubeconfig, unless that was in vain a short time ago. The outcome is done if there is an answer, and
+// refuse says that the answer is of no use, too.
+func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_ []byte, refuse func(outcome.Outcome) outcome.Outcome, _ outcome.Outcome) {
+	if !s.infrastructure.IsDone() {
+		return nil, nil, s.infrastructure
+	}
+	key, attempt := s.kubeconfigKey(why), s.controlPlane.Spec.ClusterID+" "+s.identity.Version
+	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
+		return nil, nil, refused
+	}
+	refuse = func(o outcome.Outcome) outcome.Outcome { return r.memory.Backoff.Refuse(key, attempt, o) }
+	config, err := s.identity.Portal.Kubeconfig(ctx, s.controlPlane.Spec.ClusterID)
+	switch {
+	case cloud.IsNotFound(err):
+		return nil, nil, r.reportGone(ctx, s)
+	case cloud.IsNotAllowed(err), cloud.IsBusy(err):
+		return nil, nil, refuse(outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
+			"the portal gives the kubeconfig when the cluster is Running; it is not yet"))
+	case err != nil:
+		return nil, nil, refuse(outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
+	}
+	return config, refuse, outcome.Outcome{}
+}
+
 // storeKubeconfig creates or updates the Secret as the contract wants it.
-func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored kubeconfig, config []byte) error {
+func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) error {
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
 	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
@@ -198,8 +238,8 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored kubec
 	return r.Client.Patch(ctx, obj, client.MergeFrom(before))
 }
 
-// noteCluster stores the endpoint, and of an adopted cluster the user that knows it.
-func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint) outcome.Outcome {
+// noteCluster stores the endpoint and the digest of the kubeconfig, and of an adopted cluster the user that knows it.
+func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
 	userID := s.record.UserID
 	if userID == "" {
 		var err error
@@ -207,12 +247,12 @@ func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint cluster
 			return outcome.From(err)
 		}
 	}
-	if s.controlPlane.Spec.ControlPlaneEndpoint == endpoint && s.record.UserID == userID {
+	if s.controlPlane.Spec.ControlPlaneEndpoint == endpoint && s.record.UserID == userID && s.record.KubeconfigDigest == digest {
 		return outcome.Outcome{}
 	}
 	err := r.change(ctx, s, func() {
 		s.controlPlane.Spec.ControlPlaneEndpoint = endpoint
-		s.record.UserID = userID
+		s.record.UserID, s.record.KubeconfigDigest = userID, digest
 		operation.PutRecord(s.controlPlane, s.record)
 	})
 	if err != nil {

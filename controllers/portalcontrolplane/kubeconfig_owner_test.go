@@ -43,7 +43,8 @@ func TestKubeconfigOwnerComesBack(t *testing.T) {
 				})
 				stored := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
 					Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig", OwnerReferences: test.owners,
-					Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
+					Labels:      map[string]string{clusterv1.ClusterNameLabel: prod.Name},
+					Annotations: map[string]string{fetchedAnnotation: "2026-01-01T00:00:00Z"},
 				}}
 				if err := h.store.Create(t.Context(), stored); err != nil {
 					t.Fatal(err)

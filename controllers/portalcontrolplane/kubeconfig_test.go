@@ -31,12 +31,12 @@ func TestEndpointOf(t *testing.T) {
 		config string
 		want   clusterv1.APIEndpoint
 	}{
-		"name and port":       {kubeconfigFor("server: 'https://api.portal.example:6443'", token), clusterv1.APIEndpoint{Host: "api.portal.example", Port: 6443}},
-		"the default port":    {kubeconfigFor("server: 'https://api.portal.example'", token), clusterv1.APIEndpoint{Host: "api.portal.example", Port: 443}},
-		"a path":              {kubeconfigFor("server: 'https://api.portal.example/k8s/c-1'", token), clusterv1.APIEndpoint{Host: "api.portal.example", Port: 443}},
-		"an address":          {kubeconfigFor("server: 'https://192.0.2.7:6443'", token), clusterv1.APIEndpoint{Host: "192.0.2.7", Port: 6443}},
-		"an IPv6 address":     {kubeconfigFor("server: 'https://[2001:db8:0::7]:6443'", token), clusterv1.APIEndpoint{Host: "2001:db8::7", Port: 6443}},
-		"basic, for the rest": {kubeconfigFor("server: 'https://192.0.2.7:1'", "username: a, password: "+canary), clusterv1.APIEndpoint{Host: "192.0.2.7", Port: 1}},
+		"name and port":     {kubeconfigFor("server: 'https://api.portal.example:6443'", token), clusterv1.APIEndpoint{Host: "api.portal.example", Port: 6443}},
+		"the default port":  {kubeconfigFor("server: 'https://api.portal.example'", token), clusterv1.APIEndpoint{Host: "api.portal.example", Port: 443}},
+		"a path":            {kubeconfigFor("server: 'https://api.portal.example/k8s/c-1'", token), clusterv1.APIEndpoint{Host: "api.portal.example", Port: 443}},
+		"an address":        {kubeconfigFor("server: 'https://192.0.2.7:6443'", token), clusterv1.APIEndpoint{Host: "192.0.2.7", Port: 6443}},
+		"an IPv6 address":   {kubeconfigFor("server: 'https://[2001:db8:0::7]:6443'", token), clusterv1.APIEndpoint{Host: "2001:db8::7", Port: 6443}},
+		"credentials aside": {kubeconfigFor("server: 'https://192.0.2.7:1'", ""), clusterv1.APIEndpoint{Host: "192.0.2.7", Port: 1}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -62,6 +62,7 @@ func TestEndpointOfRefuses(t *testing.T) {
 		"no server":         kubeconfigFor("tls-server-name: "+canary, token),
 		"no verification":   kubeconfigFor(server+", insecure-skip-tls-verify: true", token),
 		"no host":           kubeconfigFor("server: 'https://'", token),
+		"a password":        kubeconfigFor(server, "username: a, password: "+canary),
 		"a spoilt key pair": kubeconfigFor(server, "client-certificate-data: "+canary+"!, client-key-data: x"),
 	}
 	for title, config := range tests {

@@ -40,6 +40,8 @@ type scope struct {
 	// access is how the API server reacts to the stored kubeconfig, and accessSince since when.
 	access      access
 	accessSince time.Time
+	// userManaged is the name of the kubeconfig Secret if it is user-managed.
+	userManaged string
 
 	// Of the workload cluster, once connected.
 	workload     client.Client

@@ -11,6 +11,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/secret"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -91,7 +92,7 @@ func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconc
 // fromSecret wakes the control plane whose kubeconfig the Secret holds: a deleted one is fetched again at once. It also wakes the control
 // planes whose PortalCluster uses the identity Secret: corrected credentials count at once.
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
-	for _, request := range r.fromMember(ctx, obj) {
+	for _, request := range r.fromKubeconfig(ctx, obj) {
 		controlPlane := &infrav1.PortalControlPlane{}
 		if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err == nil && identity.Watched(controlPlane, r.WatchFilterValue) {
 			requests = append(requests, request)
@@ -108,6 +109,20 @@ func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (request
 		}
 	}
 	return requests
+}
+
+// fromKubeconfig wakes the control plane of the Cluster whose name the Secret carries. A Secret that the provider did not write may have no
+// labels.
+func (r *Reconciler) fromKubeconfig(ctx context.Context, obj client.Object) []reconcile.Request {
+	name, purpose, err := secret.ParseSecretName(obj.GetName())
+	if err != nil || purpose != secret.Kubeconfig {
+		return nil
+	}
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster); err != nil {
+		return nil
+	}
+	return r.fromCluster(ctx, cluster)
 }
 
 // fromTemplate wakes the control planes of the namespace: a template does not name its Cluster until core adopts it.

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubeconfig decides which kubeconfigs the provider uses, and what of them. The portal sends them, and everyone with rights in a
+// namespace can write the Secrets that hold them. So each is checked whenever it is used, from wherever it comes:
+//
+//	Minimal     reduces a kubeconfig to the server, certificates, keys and a token. What would read a file, run a command, use a
+//	            proxy or skip the verification of the server is refused
+//	FromSecret  returns the kubeconfig of a Secret that the provider wrote, or that a user has marked as user-managed
+//	Reader      reads Secrets for Cluster API's ClusterCache that way
+//
+// No error holds anything of the content of a kubeconfig.
+package kubeconfig
+
+import (
+	"errors"
+	"net/url"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// maxSize bounds what is parsed. A kubeconfig with three certificate chains has about 20 KiB, and a Secret can hold 1 MiB of aliases.
+const maxSize = 256 << 10
+
+// Minimal returns the current context of a kubeconfig with its server and credentials, and nothing else. A kubeconfig that needs more than
+// that, or names it, is refused. What Minimal returns is accepted by Minimal, and stays as it is.
+func Minimal(content []byte) ([]byte, error) {
+	if len(content) > maxSize {
+		return nil, errors.New("it is larger than 256 KiB")
+	}
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, errors.New("it is no kubeconfig")
+	}
+	at := config.Contexts[config.CurrentContext]
+	if at == nil || config.Clusters[at.Cluster] == nil || config.AuthInfos[at.AuthInfo] == nil {
+		return nil, errors.New("it is no kubeconfig with a current context, a server and a user")
+	}
+	cluster, user := config.Clusters[at.Cluster], config.AuthInfos[at.AuthInfo]
+	if err := errors.Join(checkServer(cluster), checkUser(user)); err != nil {
+		return nil, err
+	}
+	minimal := api.NewConfig()
+	minimal.CurrentContext = config.CurrentContext
+	minimal.Contexts[config.CurrentContext] = &api.Context{Cluster: at.Cluster, AuthInfo: at.AuthInfo, Namespace: at.Namespace}
+	minimal.Clusters[at.Cluster] = &api.Cluster{
+		Server: cluster.Server, TLSServerName: cluster.TLSServerName, CertificateAuthorityData: cluster.CertificateAuthorityData,
+	}
+	minimal.AuthInfos[at.AuthInfo] = &api.AuthInfo{
+		ClientCertificateData: user.ClientCertificateData, ClientKeyData: user.ClientKeyData, Token: user.Token,
+	}
+	out, err := clientcmd.Write(*minimal)
+	if err != nil {
+		return nil, errors.New("it cannot be written")
+	}
+	return out, nil
+}
+
+// RESTConfig returns how to reach the API server that the kubeconfig leads to, if Minimal accepts it.
+func RESTConfig(content []byte) (*rest.Config, error) {
+	minimal, err := Minimal(content)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(minimal)
+	if err != nil {
+		return nil, errors.New("it is no kubeconfig with a current context, a server and a user")
+	}
+	if _, err := rest.TLSConfigFor(config); err != nil {
+		return nil, errors.New("its certificates or its key cannot be read")
+	}
+	return config, nil
+}
+
+// checkServer allows tls-server-name: with its own authority, a kubeconfig can have any name verified anyway.
+func checkServer(cluster *api.Cluster) error {
+	switch server, err := url.Parse(cluster.Server); {
+	case err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil:
+		return errors.New("its server is no https URL")
+	case cluster.CertificateAuthority != "":
+		return errFiles
+	case cluster.InsecureSkipTLSVerify:
+		return errors.New("it switches the verification of the server's certificate off")
+	case cluster.ProxyURL != "":
+		return errors.New("it names a proxy")
+	}
+	return nil
+}
+
+var errFiles = errors.New("it refers to files or commands; certificates and tokens have to be in it")
+
+func checkUser(user *api.AuthInfo) error {
+	switch {
+	case user.Exec != nil || user.AuthProvider != nil || user.TokenFile+user.ClientCertificate+user.ClientKey != "":
+		return errFiles
+	case user.Username+user.Password != "":
+		return errors.New("it uses a password, which Kubernetes does not accept any more")
+	case user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
+		return errors.New("it impersonates another user")
+	}
+	return nil
+}

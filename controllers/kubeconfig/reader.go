@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/secret"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// Reader reads the kubeconfig Secrets of Clusters that have a PortalControlPlane, for Cluster API's ClusterCache. The ClusterCache would use
+// every field of a kubeconfig.
+type Reader struct {
+	// Client reads Secrets and Clusters.
+	Client client.Reader
+	// Live reads PortalControlPlanes past the cache: the ClusterCache connects right after a digest has changed.
+	Live client.Reader
+}
+
+var _ client.Reader = Reader{}
+
+// Get reads a kubeconfig Secret, and reduces its content to a kubeconfig that may be used.
+func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	stored, ok := obj.(*corev1.Secret)
+	clusterName, found := strings.CutSuffix(key.Name, "-"+string(secret.Kubeconfig))
+	if !ok || !found {
+		return fmt.Errorf("%s is no kubeconfig Secret", key)
+	}
+	if err := r.Client.Get(ctx, key, stored, opts...); err != nil {
+		return err
+	}
+	content, err := r.content(ctx, client.ObjectKey{Namespace: key.Namespace, Name: clusterName}, stored)
+	if err != nil {
+		stored.Data = nil
+		return fmt.Errorf("kubeconfig Secret %s is not used: %w", key, err)
+	}
+	stored.Data = map[string][]byte{secret.KubeconfigDataName: content}
+	return nil
+}
+
+func (r Reader) content(ctx context.Context, key client.ObjectKey, stored *corev1.Secret) ([]byte, error) {
+	cluster := &clusterv1.Cluster{}
+	if err := r.Client.Get(ctx, key, cluster); err != nil {
+		return nil, err
+	}
+	controlPlane := &infrav1.PortalControlPlane{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}, controlPlane); err != nil {
+		return nil, err
+	}
+	record, err := operation.LoadRecord(controlPlane)
+	if err != nil {
+		return nil, err
+	}
+	return FromSecret(stored, record.KubeconfigDigest)
+}
+
+// List refuses: nothing but one kubeconfig at a time is read.
+func (Reader) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("kubeconfig Secrets are not listed")
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeconfig
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/cluster-api/util/secret"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// ErrNotOwn says that a Secret holds neither what the provider stored last nor a kubeconfig that a user has marked.
+var ErrNotOwn = errors.New("it is not the kubeconfig that the provider stored, and not marked as user-managed")
+
+// Digest stands for a kubeconfig in the record of a PortalControlPlane. Labels and owner references of a Secret do not show who wrote it:
+// a user of the namespace can write them too.
+func Digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return hex.EncodeToString(sum[:])
+}
+
+// UserManaged reports whether a user has marked the Secret as their own.
+func UserManaged(s *corev1.Secret) bool {
+	return s.Annotations[infrav1.UserManagedAnnotation] == "true"
+}
+
+// FromSecret returns the kubeconfig in a Secret in its minimal form, if the Secret is user-managed or has the digest.
+func FromSecret(s *corev1.Secret, digest string) ([]byte, error) {
+	content := s.Data[secret.KubeconfigDataName]
+	if !UserManaged(s) && Digest(content) != digest {
+		return nil, ErrNotOwn
+	}
+	return Minimal(content)
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// A kubeconfig Secret that carries the annotation user-managed is a user's. It leads the provider to the API server and is never replaced.
+// The portal is asked for its own kubeconfig all the same: once, because the answer shows that the account has the portal cluster, and
+// when the connection is lost, because a 404 shows that the portal cluster is gone.
+const whyUserManaged = "user-managed"
+
+// takenSecret is the outcome while someone else's Secret has the name that the kubeconfig Secret needs.
+func takenSecret(stored storedKubeconfig) outcome.Outcome {
+	return outcome.StallFor(0, infrav1.KubeconfigSecretTakenReason, "the provider did not write Secret %s, and does not use it. Delete the Secret, "+
+		"and the provider stores the portal's kubeconfig. Or, if you want the provider to use your kubeconfig: kubectl annotate secret %s -n %s %s=true",
+		stored.Name, stored.Name, stored.Namespace, infrav1.UserManagedAnnotation)
+}
+
+// useUserManaged keeps the endpoint, and finds out how the API server reacts to the user's kubeconfig.
+func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored storedKubeconfig) outcome.Outcome {
+	s.userManaged = stored.Name
+	endpoint, err := endpointOf(stored.content())
+	if err != nil {
+		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in Secret %s, which is user-managed, cannot be used: %v. %s",
+			stored.Name, err, correctUserManaged)
+	}
+	if s.record.UserID == "" {
+		if _, _, o := r.askKubeconfig(ctx, s, whyMissing); !o.IsDone() {
+			return o
+		}
+	}
+	if o := r.noteCluster(ctx, s, endpoint, s.record.KubeconfigDigest); !o.IsDone() {
+		return o
+	}
+	r.findAccess(ctx, s, stored)
+	if s.access.failing() {
+		if _, refuse, o := r.askKubeconfig(ctx, s, whyUserManaged); o.IsDone() {
+			refuse(outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "")) // asked again ever more slowly
+		}
+	}
+	switch {
+	case !s.done(infrav1.ProvisionedCondition):
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+	case s.access == expired:
+		return outcome.StallFor(0, infrav1.KubeconfigExpiredReason, "the credentials in Secret %s, which is user-managed, have expired. %s",
+			stored.Name, correctUserManaged)
+	}
+	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
+}
+
+const correctUserManaged = "Correct the Secret, or delete it, and the provider stores the portal's kubeconfig"
+
+// refusedUserManaged says why there is no connection with a user's kubeconfig.
+func (s *scope) refusedUserManaged() outcome.Outcome {
+	switch s.access {
+	case unauthorized:
+		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials in Secret %s, which is "+
+			"user-managed. %s", s.endpoint(), s.userManaged, correctUserManaged)
+	case untrusted:
+		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match Secret %s, which is "+
+			"user-managed. %s", s.endpoint(), s.userManaged, correctUserManaged)
+	}
+	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s, which the user-managed Secret %s names, does not answer. %s",
+		s.endpoint(), s.userManaged, correctUserManaged)
+}

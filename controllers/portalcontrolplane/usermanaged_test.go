@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// secret is the kubeconfig Secret.
+func (h *house) secret() *corev1.Secret {
+	h.Helper()
+	s := &corev1.Secret{}
+	if err := h.store.Get(h.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, s); err != nil {
+		h.Fatal(err)
+	}
+	return s
+}
+
+// makeSecret creates the kubeconfig Secret as a user does, with the labels of the provider's own.
+func (h *house) makeSecret(content string) {
+	h.Helper()
+	s := &corev1.Secret{Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"value": []byte(content)}}
+	s.Namespace, s.Name, s.Labels = prod.Namespace, prod.Name+"-kubeconfig", map[string]string{clusterv1.ClusterNameLabel: prod.Name}
+	if err := h.store.Create(h.Context(), s); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// edit changes the kubeconfig Secret as a user does.
+func (h *house) edit(change func(*corev1.Secret)) {
+	h.Helper()
+	s := h.secret()
+	change(s)
+	if err := h.store.Update(h.Context(), s); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func write(content string) func(*corev1.Secret) {
+	return func(s *corev1.Secret) { s.Data = map[string][]byte{"value": []byte(content)} }
+}
+
+func mark(s *corev1.Secret) {
+	if s.Annotations == nil {
+		s.Annotations = map[string]string{}
+	}
+	s.Annotations[infrav1.UserManagedAnnotation] = "true"
+}
+
+func unmark(s *corev1.Secret) { delete(s.Annotations, infrav1.UserManagedAnnotation) }
+
+// adopt has the control plane name a portal cluster and its endpoint as a tenant does, and know nothing of the cluster.
+func (h *house) adopt() {
+	h.Helper()
+	h.change(func(cp *infrav1.PortalControlPlane) {
+		cp.Annotations = nil
+		cp.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.66", Port: 6443}
+	})
+	h.connect() // the claim takes a pass of its own
+}
+
+// TestSecretMadeBeforehand: a kubeconfig Secret that the provider did not write is left alone, and its server is not asked. Both ways out
+// work. That the user also names the portal cluster and its endpoint does not help.
+func TestSecretMadeBeforehand(t *testing.T) {
+	server := newAPIServer(t, 200)
+	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
+	held := func(h *house) {
+		h.Helper()
+		h.adopt()
+		h.makeSecret(theirs)
+		h.disconnect()
+		s := h.connect()
+		o := s.outcomes[infrav1.KubeconfigReadyCondition]
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigSecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
+			t.Errorf("%+v", o)
+		}
+		if s.access != working || h.stored() != theirs || server.hits.Load() > 0 || len(h.secret().OwnerReferences) > 0 {
+			t.Errorf("the Secret is used or changed: %+v, %d requests", s.outcomes, server.hits.Load())
+		}
+	}
+	t.Run("it is deleted", func(t *testing.T) {
+		inHouse(t, &portals, func(h *house) {
+			held(h)
+			if err := h.store.Delete(t.Context(), h.secret()); err != nil {
+				t.Fatal(err)
+			}
+			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !h.storedIs(portals) {
+				t.Errorf("%+v", s.outcomes)
+			}
+		})
+	})
+	t.Run("it is marked as user-managed", func(t *testing.T) {
+		inHouse(t, &portals, func(h *house) {
+			held(h)
+			h.edit(mark)
+			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != answering || h.stored() != theirs {
+				t.Errorf("%+v", s.outcomes)
+			}
+			if h.fetches() != 1 || h.controlPlane().Spec.ControlPlaneEndpoint.Host != "127.0.0.1" {
+				t.Errorf("the portal was asked %d times whether the account has the cluster, the endpoint is %s", h.fetches(), h.controlPlane().Spec.ControlPlaneEndpoint.Host)
+			}
+		})
+	})
+}
+
+// TestUserManaged: the user's kubeconfig stays, whatever becomes of it, and conditions say what to do.
+func TestUserManaged(t *testing.T) {
+	closed := newAPIServer(t, 200)
+	closed.Close()
+	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	works := newAPIServer(t, 200)
+	stranger, _ := clientPair(t, time.Now().Add(time.Hour))
+	tests := map[string]struct{ theirs, of, reason string }{
+		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigStoredReason},
+		"it is refused":           {newAPIServer(t, 401).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.KubeconfigRefusedReason},
+		"nothing answers":         {closed.kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
+		"another certificate":     {kubeconfigFor("server: '"+works.URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: theirs"), infrav1.ConnectedCondition, infrav1.ServerUntrustedReason},
+		"it has expired":          {newAPIServer(t, 401).kubeconfig("token: " + jwt(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigExpiredReason},
+		"it names a token's file": {works.kubeconfig("tokenFile: /etc/hostname"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
+		"it is damaged":           {"{", infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			inHouse(t, &portals, func(h *house) {
+				h.connect()
+				h.edit(write(test.theirs))
+				h.edit(mark)
+				h.disconnect()
+				var s *scope
+				for range 120 {
+					s = h.connect()
+					time.Sleep(time.Second)
+				}
+				o := s.outcomes[test.of]
+				if o.Reason != test.reason || !o.IsDone() && !(strings.Contains(o.Message, "prod-kubeconfig") && strings.HasSuffix(o.Message, correctUserManaged)) {
+					t.Errorf("%+v", o)
+				}
+				if h.stored() != test.theirs || h.fetches() > 5 || strings.Contains(o.Message, canary) {
+					t.Errorf("replaced after %d fetches", h.fetches())
+				}
+				if err := h.store.Delete(t.Context(), h.secret()); err != nil {
+					t.Fatal(err)
+				}
+				if h.connect(); !h.storedIs(portals) {
+					t.Error("the way out does not work")
+				}
+			})
+		})
+	}
+}
+
+// TestUserManagedOfGoneCluster: a portal cluster that is gone is noticed, although the kubeconfig does not come from the portal.
+func TestUserManagedOfGoneCluster(t *testing.T) {
+	closed := newAPIServer(t, 200)
+	closed.Close()
+	theirs, portals := closed.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
+	inHouse(t, &portals, func(h *house) {
+		h.connect()
+		h.edit(write(theirs))
+		h.edit(mark)
+		h.vanish()
+		h.disconnect()
+		h.connect()
+		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
+			t.Errorf("Provisioned is %s", got)
+		}
+	})
+}
+
+// TestChangedSecret: a Secret that the provider wrote is replaced when it holds something else, and its server is not asked. So are one of a
+// backup of another age, and one of an earlier version of the provider, whose records hold no digest.
+func TestChangedSecret(t *testing.T) {
+	theirs := newAPIServer(t, 200)
+	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	tests := map[string]func(h *house){
+		"edited":                 func(h *house) { h.edit(write(theirs.kubeconfig("token: theirs"))) },
+		"damaged":                func(h *house) { h.edit(write("{")) },
+		"emptied":                func(h *house) { h.edit(func(s *corev1.Secret) { s.Data = nil }) },
+		"with a token's file":    func(h *house) { h.edit(write(theirs.kubeconfig("tokenFile: /etc/hostname"))) },
+		"of an older backup":     func(h *house) { h.edit(write(theirs.kubeconfig("token: old"))) },
+		"by an earlier version":  func(h *house) { h.edit(write(portals)); h.forgetDigest() },
+		"unchanged, but unknown": func(h *house) { h.forgetDigest() },
+		"no longer user-managed": func(h *house) { h.edit(mark); h.edit(write(theirs.kubeconfig("token: theirs"))); h.edit(unmark) },
+		"while it is connected":  func(h *house) { h.restart(); h.edit(write(theirs.kubeconfig("token: theirs"))) },
+	}
+	for title, change := range tests {
+		t.Run(title, func(t *testing.T) {
+			inHouse(t, &portals, func(h *house) {
+				h.connect()
+				h.disconnect()
+				change(h)
+				before := h.reconnects
+				if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != renewed || !h.storedIs(portals) {
+					t.Errorf("%+v", s.outcomes)
+				}
+				if h.reconnects != before+1 || h.fetches() != 2 || theirs.hits.Load() > 0 {
+					t.Errorf("%d connections, %d fetches, %d requests to another server", h.reconnects-before, h.fetches(), theirs.hits.Load())
+				}
+			})
+		})
+	}
+}
+
+func (h *house) forgetDigest() {
+	h.Helper()
+	h.change(func(cp *infrav1.PortalControlPlane) {
+		record, err := operation.LoadRecord(cp)
+		if err != nil {
+			h.Fatal(err)
+		}
+		record.KubeconfigDigest = ""
+		operation.PutRecord(cp, record)
+	})
+}
+
+// TestChangedSecretWithoutPortal: as long as the portal gives no other one, the changed kubeconfig is not used, and a condition says why.
+func TestChangedSecretWithoutPortal(t *testing.T) {
+	theirs := newAPIServer(t, 200)
+	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
+	inHouse(t, &portals, func(h *house) {
+		h.connect()
+		h.edit(write(theirs.kubeconfig("token: theirs")))
+		h.disconnect()
+		s := h.scope()
+		s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
+		s.infrastructure = outcome.WaitFor(0, infrav1.PortalUnavailableReason, "the portal is away")
+		o := h.manager.reconcileKubeconfig(t.Context(), s)
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigInvalidReason || !strings.HasSuffix(o.Message, "cannot be fetched: the portal is away") {
+			t.Errorf("%+v", o)
+		}
+		if theirs.hits.Load() > 0 {
+			t.Error("the changed kubeconfig is used")
+		}
+	})
+}
+
+// TestCrashBeforeTheSecret: a manager that ends between the digest and the Secret leaves nothing that a person has to mend.
+func TestCrashBeforeTheSecret(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		portals := kubeconfigFor("server: 'https://192.0.2.1'", "token: old")
+		inHouse(t, &portals, func(h *house) {
+			if !first {
+				h.connect()
+				h.edit(func(s *corev1.Secret) { s.Data = map[string][]byte{"value": []byte("{")} })
+			}
+			s := h.scope()
+			portals = kubeconfigFor("server: 'https://192.0.2.2'", "token: new")
+			if o := h.manager.noteCluster(t.Context(), s, clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"); !o.IsDone() {
+				t.Fatalf("%+v", o)
+			}
+			h.restart()
+			h.disconnect()
+			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !h.storedIs(portals) {
+				t.Errorf("first %t: %+v", first, s.outcomes)
+			}
+		})
+	}
+}
+
+// TestSecretWakesWithoutLabels: a Secret that a user made beforehand may carry no label, and its deletion wakes the control plane.
+func TestSecretWakesWithoutLabels(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1, emulator.Durations{})
+		cluster := &clusterv1.Cluster{}
+		cluster.Namespace, cluster.Name = prod.Namespace, prod.Name
+		cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: prod.Name}
+		if err := h.store.Create(t.Context(), cluster); err != nil {
+			t.Fatal(err)
+		}
+		for name, want := range map[string][]reconcile.Request{"prod-kubeconfig": {{NamespacedName: prod}}, "prod-ca": nil, "other-kubeconfig": nil, "kubeconfig": nil} {
+			s := &corev1.Secret{}
+			s.Namespace, s.Name = prod.Namespace, name
+			if got := h.manager.fromSecret(t.Context(), s); len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
+				t.Errorf("%s wakes %v", name, got)
+			}
+		}
+	})
+}
