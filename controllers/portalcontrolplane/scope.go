@@ -139,7 +139,7 @@ func (s *scope) atHome() outcome.Outcome {
 		return outcome.Outcome{}
 	}
 	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to the portal %s, and the identity names another one. "+
-		"Correct baseURL of the identity. If the portal has a new URL, see docs/day-2.md, \"When the portal has a new URL\"", home)
+		"Correct baseURL of the identity. If the portal has a new URL, correct annotation %s", home, infrav1.RecordAnnotation)
 }
 
 // flow names this portal cluster to the account's governor and to the backoff.
