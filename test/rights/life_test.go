@@ -32,7 +32,7 @@ import (
 
 const (
 	name     = "life"
-	patience = 80 * time.Second
+	patience = 5 * time.Minute
 )
 
 // life is one Cluster in the namespace that the manager watches.
