@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 	_ "golang.org/x/crypto/x509roots/fallback" // the public authorities, where the image has no file of them
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -218,7 +219,8 @@ func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 		Client:                        controllers.ClientOptions(),
 	}
 	if o.namespace != "" {
-		managerOptions.Cache.DefaultNamespaces = map[string]cache.Config{o.namespace: {}}
+		// Not DefaultNamespaces: of such a cache Cluster API's machinery cannot wait for its own writes, and every reconcile fails.
+		managerOptions.Cache.DefaultFieldSelector = fields.OneTermEqualSelector("metadata.namespace", o.namespace)
 	}
 	return managerOptions
 }

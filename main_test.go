@@ -111,10 +111,10 @@ func TestManagerOptions(t *testing.T) {
 	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || *options.GracefulShutdownTimeout != gracePeriod {
 		t.Errorf("%+v", options)
 	}
-	if _, only := options.Cache.DefaultNamespaces["team-a"]; !only || len(options.Cache.DefaultNamespaces) != 1 {
-		t.Errorf("the cache holds namespaces %v", options.Cache.DefaultNamespaces)
+	if got := options.Cache.DefaultFieldSelector.String(); got != "metadata.namespace=team-a" || options.Cache.DefaultNamespaces != nil {
+		t.Errorf("the cache holds %s, namespaces %v", got, options.Cache.DefaultNamespaces)
 	}
-	if o, _ = parse(t); o.managerOptions(metricsserver.Options{}).LeaderElection || o.managerOptions(metricsserver.Options{}).Cache.DefaultNamespaces != nil {
+	if o, _ = parse(t); o.managerOptions(metricsserver.Options{}).LeaderElection || o.managerOptions(metricsserver.Options{}).Cache.DefaultFieldSelector != nil {
 		t.Error("without flags there is a lease, or a restriction")
 	}
 }

@@ -18,6 +18,7 @@ type Client struct {
 	hidden   func() []string             // secrets of the configuration
 	shapes   func(silence, shape string) // of Config.ObserveShape; may be nil
 	close    func()
+	address  string
 }
 
 // handler is one link of the request chain; doc.go explains their order.
@@ -67,6 +68,7 @@ func New(config Config) (*Client, error) {
 	})
 	return &Client{
 		name:     config.String(),
+		address:  Address(config.BaseURL),
 		chain:    &replaying{session: s, next: &authorized{session: s, next: below}},
 		session:  s,
 		governor: config.Governor,

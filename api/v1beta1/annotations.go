@@ -4,6 +4,8 @@ package v1beta1
 
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
+// Annotations that begin with infrastructure.cluster.x-k8s.io/portal- decide what the provider acts on. Writing them on a PortalCluster or
+// a PortalControlPlane needs the verb adopt (config/admission/adoption.yaml).
 const (
 	// OperationAnnotation holds the last operation at the portal (JSON). It is written before the call that starts the operation,
 	// gets the job's id after the answer, and a result when the operation has ended. Without a result it is in flight.

@@ -241,7 +241,8 @@ const (
 	DeletingPortalClusterReason = "DeletingPortalCluster"
 	// WaitingForControlPlaneReason: the PortalControlPlane still exists.
 	WaitingForControlPlaneReason = "WaitingForControlPlane"
-	// AccountChangedReason: the portal does not know the cluster, but another user created it; a person has to look.
+	// AccountChangedReason: the portal does not know the cluster, but another user created it; or the identity names another portal than
+	// the cluster's. A person has to look.
 	AccountChangedReason = "AccountChanged"
 	// DeletionNotConfirmedReason: the garbage collector, or the removal of a CustomResourceDefinition, may have deleted the object. The
 	// portal cluster stays until a person confirms the deletion. On WorkersReady: the workers of such an object stay.

@@ -28,7 +28,7 @@ func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Out
 		return outcome.RetryAfter(0) // with the request as it is to be now
 	}
 	var again time.Duration
-	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil {
+	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil && m.sentHere(op) {
 		o := m.search(ctx, op, finder, r)
 		if o.IsDone() || o.Kind == outcome.Retry || o.Kind == outcome.Failed {
 			return o

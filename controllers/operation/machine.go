@@ -87,6 +87,7 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 		return outcome.From(err)
 	}
 	defer ticket.Release()
+	op.Portal = m.Portal.Address()
 	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
 		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err))
 	}
@@ -168,6 +169,9 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 		return m.lost(ctx, op, r)
 	case m.Portal == nil:
 		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
+	case !m.sentHere(op):
+		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to the portal %s, and the identity names another one. "+
+			"Correct the identity", op, op.Portal)
 	}
 	return m.follow(ctx, op, r)
 }
@@ -190,6 +194,12 @@ func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.O
 		return m.lose(ctx, op, fmt.Sprintf("job %s succeeded without an id", op.JobID), r)
 	}
 	return m.Finish(ctx, op, Succeeded, id, r)
+}
+
+// sentHere reports whether the operation was sent to the portal that the identity names. An id that one portal returned may be the id of
+// somebody else's cluster at another.
+func (m Machine) sentHere(op *Operation) bool {
+	return op.Portal == "" || op.Portal == m.Portal.Address()
 }
 
 // Stranger reports whether the identity is, or may be, of another portal user than the object belongs to. What the portal does not know

@@ -56,6 +56,8 @@ type Operation struct {
 	Time metav1.Time `json:"time"`
 	// JobID of the portal. It is empty until the portal has answered.
 	JobID string `json:"jobID,omitempty"`
+	// Portal is where the request was sent (cloud.Address). Its job and its result are looked for nowhere else.
+	Portal string `json:"portal,omitempty"`
 	// Attempt is a fingerprint of the request. After a failure the same attempt waits longer than another one.
 	Attempt string `json:"attempt,omitempty"`
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.

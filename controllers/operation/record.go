@@ -17,6 +17,11 @@ type Record struct {
 	// ClusterID is the portal cluster that the record is about, which the object has created or claimed. It owns the cluster only while
 	// UID is its own, too. When a person sets spec.clusterID to another id, the object claims that cluster with a new record.
 	ClusterID string `json:"clusterID,omitempty"`
+	// Portal is the portal of the cluster (cloud.Address), where alone its id means something. It is empty until the identity is known.
+	Portal string `json:"portal,omitempty"`
+	// Name is the name that the provider generated for the cluster, unless the user chose one. Only a cluster with a generated name is
+	// known to be the object's own when it is found by its name: a user may choose the name of another cluster.
+	Name string `json:"name,omitempty"`
 	// TakenOver is true if the object claimed a cluster that it did not create. Then an empty deletionPolicy means Retain.
 	TakenOver bool `json:"takenOver,omitempty"`
 	// UserID is the portal user that created the cluster. Only under the same user does a 404 mean that it is gone

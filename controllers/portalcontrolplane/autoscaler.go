@@ -100,7 +100,7 @@ func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[strin
 	}
 }
 
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates/status,verbs=get;update;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates/status,verbs=patch
 
 // noteCapacity tells, on the templates of the MachineDeployments, what their nodes report: all workers of a portal cluster
 // are alike, so any node that is Ready will do. The cluster autoscaler reads it when there is no node left to look at.

@@ -83,8 +83,8 @@ type creation struct {
 	s       *scope
 	request cloud.CreateClusterRequest
 	userID  string
-	// generated reports whether the name is one of ours, which was never used before. A cluster with a name that a person chose may
-	// be somebody else's.
+	// generated reports whether the provider generated the name, which was never used before. A cluster with a name that a person chose
+	// may be somebody else's.
 	generated      bool
 	nextName       string
 	versionRefused bool // the portal refused the id of the version
@@ -92,7 +92,7 @@ type creation struct {
 
 func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
 	base := s.controlPlane.Name
-	return &creation{s: s, request: request, generated: isGenerated(base, request.Name), nextName: nameAfter(base, request.Name)}
+	return &creation{s: s, request: request, generated: s.record.Name != "" && s.record.Name == request.Name, nextName: nameAfter(base, request.Name)}
 }
 
 // Prepare implements operation.Preparer. A chosen name must not be taken (specification, Limits 4: look the resource up first), as far
@@ -144,20 +144,24 @@ func (q *creation) Note(op *operation.Operation, id string, cause error) {
 		op.Result = operation.RefusedEmpty
 	case op.Result == operation.Succeeded:
 		cp.Spec.ClusterID, record.ClusterID = id, id
+		record.Portal = op.Portal
 		operation.PutRecord(cp, record)
 	case op.Result == operation.Failed:
 		names := slices.Clone(record.AbandonedNames)
 		if !slices.Contains(names, op.Target) {
 			names = append(names, op.Target)
 		}
-		operation.PutRecord(cp, &operation.Record{UID: record.UID, Size: operation.SizeUnknown, AbandonedNames: names})
+		next := &operation.Record{UID: record.UID, Size: operation.SizeUnknown, AbandonedNames: names}
 		if q.generated {
-			cp.Spec.ClusterName = q.nextName
+			next.Name, cp.Spec.ClusterName = q.nextName, q.nextName
 		}
+		operation.PutRecord(cp, next)
 	case op.InFlight() && !op.Lost():
 		operation.PutRecord(cp, &operation.Record{
 			UID:            cp.UID,
 			UserID:         q.userID,
+			Portal:         op.Portal,
+			Name:           record.Name,
 			Size:           q.request.Size,
 			Version:        cp.Spec.Version,
 			Workers:        &infrav1.WorkerParameters{ServiceOfferingID: q.request.ServiceOfferingID, SSHKeyPair: q.request.SSHKeyPair},
@@ -210,7 +214,7 @@ func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
 	if s.controlPlane.Spec.ClusterName != "" {
 		return nil
 	}
-	return r.change(ctx, s, func() { s.controlPlane.Spec.ClusterName = generateName(s.controlPlane.Name) })
+	return r.change(ctx, s, s.nameCluster)
 }
 
 // generateName returns a name that a person can find at the portal, and that was never used before.

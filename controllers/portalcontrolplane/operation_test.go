@@ -108,6 +108,9 @@ func TestNoteCreation(t *testing.T) {
 	known := before
 	known.ClusterID = "k8s-1"
 	failed := operation.Record{Size: operation.SizeUnknown, AbandonedNames: []string{"a-0", "a-1"}}
+	renamed := failed
+	renamed.Name = "a-2"
+	created.Portal, known.Portal = "portal.example:443", "portal.example:443"
 	tests := map[string]struct {
 		op     operation.Operation
 		id     string
@@ -117,7 +120,7 @@ func TestNoteCreation(t *testing.T) {
 	}{
 		"accepted":          {operation.Operation{JobID: "job-1"}, "", created, false, "a-1"},
 		"lost":              {operation.Operation{Unknown: "cut off"}, "", before, false, "a-1"},
-		"failed":            {operation.Operation{Result: operation.Failed}, "", failed, false, "a-2"},
+		"failed":            {operation.Operation{Result: operation.Failed}, "", renamed, false, "a-2"},
 		"failed, as chosen": {operation.Operation{Result: operation.Failed}, "", failed, true, "a-1"},
 		"succeeded":         {operation.Operation{Result: operation.Succeeded}, "k8s-1", known, false, "a-1"},
 		"abandoned":         {operation.Operation{Result: operation.Abandoned}, "", before, false, "a-1"},
@@ -128,7 +131,7 @@ func TestNoteCreation(t *testing.T) {
 			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record}
 			s.controlPlane.UID, s.controlPlane.Spec.ClusterName, s.controlPlane.Spec.Version = "uid-1", "a-1", "v1.36.3"
 			operation.PutRecord(s.controlPlane, s.record)
-			test.op.Type, test.op.Target = operation.Create, "a-1"
+			test.op.Type, test.op.Target, test.op.Portal = operation.Create, "a-1", "portal.example:443"
 			q := &creation{s: s, request: request, userID: "user-1", generated: !test.chosen, nextName: "a-2"}
 			for range 2 {
 				q.Note(&test.op, test.id, nil)

@@ -6,9 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -83,7 +81,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	case owner != nil:
 		return r.yield(ctx, s, owner)
 	case s.owns():
-		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
+		return r.pinPortal(ctx, s)
 	case s.retiring():
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
 	}
@@ -110,6 +108,20 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create", id)
 	}
 	return outcome.RetryAfter(0) // with another look at who else claims it
+}
+
+// pinPortal notes the portal of a cluster that the object owns, when the portal is known for the first time. An identity that names another
+// portal later is refused by loadIdentity.
+func (r *Reconciler) pinPortal(ctx context.Context, s *scope) outcome.Outcome {
+	if s.record.Portal == "" && s.infrastructure.IsDone() {
+		if err := r.change(ctx, s, func() {
+			s.record.Portal = s.identity.Portal.Address()
+			operation.PutRecord(s.controlPlane, s.record)
+		}); err != nil {
+			return outcome.Fail(err)
+		}
+	}
+	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
 // forgetCluster drops what is known of another portal cluster. Nothing of it holds for the one that spec.clusterID names now.
@@ -214,16 +226,7 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: portalCluster.Spec.IdentityRef.Name}, secret); err != nil {
 		return ""
 	}
-	return normalURL(string(secret.Data[infrav1.IdentityBaseURL]))
-}
-
-// normalURL returns one spelling of a portal's URL, or "" if it is none.
-func normalURL(text string) string {
-	base, err := url.Parse(strings.TrimSpace(text))
-	if err != nil || base.Hostname() == "" {
-		return ""
-	}
-	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
+	return cloud.Address(string(secret.Data[infrav1.IdentityBaseURL]))
 }
 
 // unclaimed reports whether the object has not claimed a portal cluster that is probably its own: it is a copy of one that owned the cluster,

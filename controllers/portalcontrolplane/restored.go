@@ -40,8 +40,20 @@ func (s *scope) beginLife() {
 	s.record.UID = s.controlPlane.UID
 	operation.PutRecord(s.controlPlane, s.record)
 	if s.controlPlane.Spec.ClusterName == "" {
-		s.controlPlane.Spec.ClusterName = generateName(s.controlPlane.Name)
+		s.nameCluster()
 	}
+}
+
+// nameCluster generates a name for the portal cluster.
+func (s *scope) nameCluster() {
+	s.record.Name = generateName(s.controlPlane.Name)
+	s.controlPlane.Spec.ClusterName = s.record.Name
+	operation.PutRecord(s.controlPlane, s.record)
+}
+
+// named reports whether the provider generated the name in spec. A user can choose a name that looks generated.
+func (s *scope) named() bool {
+	return s.record.Name != "" && s.record.Name == s.controlPlane.Spec.ClusterName
 }
 
 // lookBeforeCreating looks for the portal cluster of an object that did not begin its life here. It is done when one may be created.
@@ -67,7 +79,7 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	if err != nil {
 		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("look for the portal cluster of this object"))
 	}
-	if len(found) == 1 && isGenerated(cp.Name, found[0].Name) {
+	if len(found) == 1 && s.named() {
 		if err := r.change(ctx, s, func() { cp.Spec.ClusterID = found[0].ID }); err != nil {
 			return outcome.Fail(err)
 		}

@@ -68,7 +68,7 @@ func TestOldBackup(t *testing.T) {
 		"the name is not in the backup": {
 			lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, says: "instances that look like its nodes, such as prod-",
 		},
-		"no record is in the backup": {lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, adopted: true},
+		"no record is in the backup": {lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, says: "The portal has prod-"},
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

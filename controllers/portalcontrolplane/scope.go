@@ -128,12 +128,26 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	}
 	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
 	s.identity = id
+	if problem.IsDone() {
+		return s.atHome()
+	}
 	return problem
 }
 
 // provisioned reports whether the PortalCluster is. It waits for the kubeconfig, so before it is provisioned its condition Ready counts.
 func (s *scope) provisioned() bool {
 	return s.portalCluster != nil && ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false)
+}
+
+// atHome is done unless the identity names another portal than the one that the portal cluster belongs to. The cluster's id may be the id of
+// somebody else's cluster there.
+func (s *scope) atHome() outcome.Outcome {
+	home := s.record.Portal
+	if home == "" || home == s.identity.Portal.Address() {
+		return outcome.Outcome{}
+	}
+	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to the portal %s, and the identity names another one. "+
+		"Correct baseURL of the identity. If the portal has a new URL, correct annotation %s", home, infrav1.RecordAnnotation)
 }
 
 // flow names this portal cluster to the account's governor and to the backoff.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"testing"
+	"testing/synctest"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// victim has the portal create a cluster and its owner leave this management cluster. It returns the cluster's id and name.
+func (e *estate) victim() (id, name string) {
+	e.Helper()
+	key := e.add("victim", "prod", nil)
+	e.passes(key)
+	cp := e.get(key)
+	if cp.Spec.ClusterID == "" {
+		e.Fatal("no portal cluster")
+	}
+	e.forget(key)
+	return cp.Spec.ClusterID, cp.Spec.ClusterName
+}
+
+// TestGuessedName has a user choose the name that was generated for somebody else's portal cluster. The object does not get that cluster:
+// neither at once, nor when the user allows a creation whose answer is lost.
+func TestGuessedName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, true)
+		id, name := e.victim()
+		key := e.add("tenant", "prod", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = name })
+		if o := e.passes(key)[key]; o.Reason != infrav1.RestoredObjectReason || e.get(key).Spec.ClusterID != "" {
+			t.Fatalf("%+v, cluster %q", o, e.get(key).Spec.ClusterID)
+		}
+		if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true}); err != nil {
+			t.Fatal(err)
+		}
+		uid := string(e.get(key).UID)
+		e.change(key, func(cp *infrav1.PortalControlPlane) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, uid)
+		})
+		o := e.passes(key)[key]
+		if got := e.get(key).Spec.ClusterID; got == id || got != "" {
+			t.Errorf("the tenant has cluster %q, %+v", got, o)
+		}
+	})
+}
+
+// TestAnotherPortal has a user change the portal in the identity while a cluster is being created, and after it was. What one portal returned
+// is looked for at no other portal, where the same id may be the id of somebody else's cluster.
+func TestAnotherPortal(t *testing.T) {
+	for title, faults := range map[string][]emulator.Fault{
+		"accepted": nil,
+		"lost": {
+			{Method: "POST", Path: "/kubernetes-clusters", Cut: true, After: true, Count: 1},
+			{Method: "GET", Path: "/kubernetes-clusters", Cut: true, Count: 1},
+		},
+	} {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEstate(t, true)
+				for _, fault := range faults {
+					if err := e.portal.Inject(fault); err != nil {
+						t.Fatal(err)
+					}
+				}
+				here := e.cloud
+				there, err := cloud.New(cloud.Config{
+					BaseURL: "https://elsewhere.example", Email: "a@portal.example", Password: "secret", Transport: e.portal.Transport(),
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				key := e.add("tenant", "prod", nil)
+				e.sawFirst(key)
+				e.manager.reconcileCluster(t.Context(), e.scope(key))
+
+				e.cloud = there
+				if o := e.passes(key)[key]; o.IsDone() || e.get(key).Spec.ClusterID != "" {
+					t.Errorf("at another portal: %+v, cluster %q", o, e.get(key).Spec.ClusterID)
+				}
+				e.cloud = here
+				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || !e.scope(key).atHome().IsDone() {
+					t.Errorf("back at its portal: %+v, %+v", o, e.record(key))
+				}
+				e.cloud = there
+				if o := e.scope(key).atHome(); o.Reason != infrav1.AccountChangedReason {
+					t.Errorf("later at another portal: %+v", o)
+				}
+			})
+		})
+	}
+}
+
+// TestPortalIsNoted has a person name a portal cluster by its id. Its portal is noted, once it is known.
+func TestPortalIsNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEstate(t, true)
+		id, _ := e.victim()
+		key := e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = id })
+		e.passes(key)
+		if got := e.record(key).Portal; got != "portal.example:443" {
+			t.Errorf("portal %q", got)
+		}
+	})
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// authority are the annotations that decide what the provider acts on.
+var authority = []string{infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.OwnerAnnotation}
+
+// tenancy is a namespace in which one user may do everything, and nothing elsewhere. No manager looks after it.
+type tenancy struct {
+	*WithT
+	*testing.T
+	namespace string
+	tenant    client.Client
+}
+
+func newTenancy(t *testing.T) *tenancy {
+	t.Helper()
+	y := &tenancy{WithT: NewWithT(t), T: t}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"}}
+	y.create(box.Client, namespace)
+	y.namespace = namespace.Name
+	user := "user of " + y.namespace
+	everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
+	meta := metav1.ObjectMeta{Namespace: y.namespace, Name: "everything"}
+	y.create(box.Client, &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{everything}})
+	y.create(box.Client, &rbacv1.RoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "everything"}, Subjects: subjects(user),
+	})
+	y.tenant = as(t, user)
+	return y
+}
+
+func subjects(user string) []rbacv1.Subject {
+	return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
+}
+
+func (y *tenancy) create(c client.Client, o client.Object) {
+	y.Helper()
+	y.Expect(c.Create(y.Context(), o)).To(Succeed())
+}
+
+// controlPlane is one that is not created yet.
+func (y *tenancy) controlPlane(name string) *infrav1.PortalControlPlane {
+	return &infrav1.PortalControlPlane{
+		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "PortalControlPlane"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: name},
+		Spec:       infrav1.PortalControlPlaneSpec{Version: "v1.35.6", Replicas: ptr.To[int32](1)},
+	}
+}
+
+// portalCluster is one that is not created yet.
+func (y *tenancy) portalCluster(name string) *infrav1.PortalCluster {
+	return &infrav1.PortalCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "PortalCluster"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: name},
+		Spec: infrav1.PortalClusterSpec{
+			IdentityRef: infrav1.PortalIdentityReference{Name: "identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
+		},
+	}
+}
+
+// write changes an object with one of the ways that an API server offers.
+type write func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error
+
+var writes = map[string]write{
+	"create": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
+		change(o)
+		o.SetName(o.GetName() + "-new")
+		return c.Create(ctx, o, client.DryRunAll)
+	},
+	"update": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		change(o)
+		return c.Update(ctx, o, client.DryRunAll)
+	},
+	"merge patch": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
+			return err
+		}
+		before, _ := o.DeepCopyObject().(client.Object)
+		change(o)
+		return c.Patch(ctx, o, client.MergeFrom(before), client.DryRunAll)
+	},
+	"server-side apply": func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error {
+		change(o)
+		applied := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": o.GetObjectKind().GroupVersionKind().GroupVersion().String(), "kind": o.GetObjectKind().GroupVersionKind().Kind,
+		}}
+		applied.SetNamespace(o.GetNamespace())
+		applied.SetName(o.GetName())
+		applied.SetAnnotations(o.GetAnnotations())
+		if cp, ok := o.(*infrav1.PortalControlPlane); ok && cp.Spec.ClusterID != "" {
+			applied.Object["spec"] = map[string]any{"clusterID": cp.Spec.ClusterID}
+		}
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("tenant"), client.ForceOwnership, client.DryRunAll)
+	},
+}
+
+func annotate(key, value string) func(client.Object) {
+	return func(o client.Object) {
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = value
+		o.SetAnnotations(annotations)
+	}
+}
+
+func setID(id string) func(client.Object) {
+	return func(o client.Object) {
+		if cp, ok := o.(*infrav1.PortalControlPlane); ok {
+			cp.Spec.ClusterID = id
+		}
+	}
+}
+
+// refused checks that the policy refuses a write, with a message that names what was written and the right that is missing.
+func (y *tenancy) refused(err error, what string) {
+	y.Helper()
+	y.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+	y.Expect(err.Error()).To(And(ContainSubstring(what), ContainSubstring("verb adopt")))
+}
+
+// TestAdoption tries every way to write what the provider acts on, as a tenant with every right in the namespace, and as one who may adopt.
+func TestAdoption(t *testing.T) {
+	y := newTenancy(t)
+	// A tenant can bind the ClusterRole in its own namespace. That grants nothing.
+	y.create(y.tenant, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: "adopter"}, Subjects: subjects("user of " + y.namespace),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capportal-adopter"},
+	})
+	y.create(y.tenant, y.controlPlane("prod"))
+	y.create(y.tenant, y.portalCluster("prod"))
+	adopter := y.adopter()
+	objects := map[string]func() client.Object{
+		"PortalControlPlane": func() client.Object { return y.controlPlane("prod") },
+		"PortalCluster":      func() client.Object { return y.portalCluster("prod") },
+	}
+	for way, write := range writes {
+		for kind, object := range objects {
+			for _, key := range authority {
+				t.Run(fmt.Sprintf("%s of a %s with %s", way, kind, key), func(t *testing.T) {
+					y := &tenancy{WithT: NewWithT(t), T: t, namespace: y.namespace}
+					y.refused(write(t.Context(), y.clientOf("user of "+y.namespace), object(), annotate(key, "{}")), key)
+					y.Expect(write(t.Context(), adopter, object(), annotate(key, "{}"))).To(Succeed())
+				})
+			}
+		}
+		t.Run(way+" with clusterID", func(t *testing.T) {
+			y := &tenancy{WithT: NewWithT(t), T: t, namespace: y.namespace}
+			y.refused(write(t.Context(), y.clientOf("user of "+y.namespace), y.controlPlane("prod"), setID("cluster-1")), "spec.clusterID")
+			y.Expect(write(t.Context(), adopter, y.controlPlane("prod"), setID("cluster-1"))).To(Succeed())
+		})
+	}
+}
+
+func (y *tenancy) clientOf(user string) client.Client { return as(y.T, user) }
+
+// adopter is a client of a tenant who was bound to the ClusterRole adopter in the whole cluster.
+func (y *tenancy) adopter() client.Client {
+	y.Helper()
+	user := "adopter of " + y.namespace
+	y.create(box.Client, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: y.namespace, Name: "everything-of-adopter"}, Subjects: subjects(user),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "everything"},
+	})
+	y.bindAdopter(user)
+	return as(y.T, user)
+}
+
+// bindAdopter binds the ClusterRole adopter, until the test ends.
+func (y *tenancy) bindAdopter(user string) {
+	y.Helper()
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "adopter-"}, Subjects: subjects(user),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capportal-adopter"},
+	}
+	y.create(box.Client, binding)
+	y.Cleanup(func() {
+		if err := box.Client.Delete(context.WithoutCancel(y.Context()), binding); err != nil {
+			y.Error(err)
+		}
+	})
+}
+
+// TestWhatStaysFree has a tenant do what needs no right: apply again what the object has, change the rest, remove annotations, and answer the
+// provider's questions. Status carries no annotations.
+func TestWhatStaysFree(t *testing.T) {
+	y := newTenancy(t)
+	cp := y.controlPlane("prod")
+	cp.Spec.ClusterID = "cluster-1"
+	cp.Annotations = map[string]string{infrav1.RecordAnnotation: `{"size":1}`, infrav1.OperationAnnotation: "{}"}
+	y.create(box.Client, cp)
+	key := client.ObjectKeyFromObject(cp)
+	try := func(change func(*infrav1.PortalControlPlane)) error {
+		got := &infrav1.PortalControlPlane{}
+		y.Expect(y.tenant.Get(y.Context(), key, got)).To(Succeed())
+		change(got)
+		return y.tenant.Update(y.Context(), got)
+	}
+	y.Expect(try(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })).To(Succeed())
+	for _, free := range []string{infrav1.RetryOperationAnnotation, infrav1.AbandonOperationAnnotation, infrav1.ConfirmDeletionAnnotation} {
+		y.Expect(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[free] = "x" })).To(Succeed(), free)
+	}
+	y.refused(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.RecordAnnotation] = `{"size":2}` }), infrav1.RecordAnnotation)
+	y.Expect(try(func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, infrav1.OperationAnnotation) })).To(Succeed())
+	y.refused(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.OperationAnnotation] = "{}" }), infrav1.OperationAnnotation)
+
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil,
+		`{"metadata":{"annotations":{%q:"{}"}},"spec":{"clusterID":"cluster-2"},"status":{"version":"v1"}}`, infrav1.OperationAnnotation))
+	y.Expect(y.tenant.Status().Patch(y.Context(), cp, patch)).To(Succeed())
+	got := &infrav1.PortalControlPlane{}
+	y.Expect(y.tenant.Get(y.Context(), key, got)).To(Succeed())
+	y.Expect(got.Annotations).NotTo(HaveKey(infrav1.OperationAnnotation))
+	y.Expect(got.Spec.ClusterID).To(Equal("cluster-1"))
+	y.Expect(got.Status.Version).To(Equal("v1"), "the write had an effect")
+}

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+const (
+	name     = "life"
+	patience = 5 * time.Minute
+)
+
+// life is one Cluster in the namespace that the manager watches.
+type life struct {
+	*testing.T
+	*WithT
+	cluster      *clusterv1.Cluster
+	controlPlane *infrav1.PortalControlPlane
+	deployment   *clusterv1.MachineDeployment
+	others       []client.Object
+}
+
+func newLife(t *testing.T) *life {
+	t.Helper()
+	l := &life{T: t, WithT: NewWithT(t)}
+	l.SetDefaultEventuallyTimeout(patience)
+	l.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	object := metav1.ObjectMeta{Namespace: watched, Name: name}
+	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
+	}
+	l.cluster = &clusterv1.Cluster{ObjectMeta: object, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
+	}}
+	l.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: object, Spec: infrav1.PortalControlPlaneSpec{
+		Version: "v1.35.6", Replicas: ptr.To[int32](1),
+	}}
+	l.deployment = &clusterv1.MachineDeployment{ObjectMeta: object, Spec: clusterv1.MachineDeploymentSpec{
+		ClusterName: name, Replicas: ptr.To[int32](2),
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: name, Version: "v1.35.6", InfrastructureRef: ref("PortalMachineTemplate"),
+			Bootstrap: clusterv1.Bootstrap{ConfigRef: ref("PortalBootstrapConfigTemplate")},
+		}},
+	}}
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: object}
+	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	l.others = []client.Object{
+		box.IdentitySecret(client.ObjectKeyFromObject(l.cluster)),
+		&infrav1.PortalCluster{ObjectMeta: object, Spec: infrav1.PortalClusterSpec{
+			IdentityRef: infrav1.PortalIdentityReference{Name: name}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
+		}},
+		&infrav1.PortalBootstrapConfigTemplate{ObjectMeta: object}, template,
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(box.Describe(context.WithoutCancel(t.Context()), watched, ""))
+		}
+	})
+	return l
+}
+
+// settled waits until the Cluster is available with so many Machines that are ready.
+func (l *life) settled(workers int) {
+	l.Helper()
+	l.Eventually(func() string {
+		cluster := &clusterv1.Cluster{}
+		if err := box.Client.Get(l.Context(), client.ObjectKeyFromObject(l.cluster), cluster); err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition), conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition))
+	}).Should(Equal("true"))
+	l.Eventually(func() (ready int) {
+		machines := &clusterv1.MachineList{}
+		l.Expect(box.Client.List(l.Context(), machines, client.InNamespace(watched))).To(Succeed())
+		for i := range machines.Items {
+			if conditions.IsTrue(&machines.Items[i], clusterv1.MachineReadyCondition) && machines.Items[i].DeletionTimestamp.IsZero() {
+				ready++
+			}
+		}
+		return ready
+	}).Should(Equal(workers), "Machines that are ready")
+}
+
+func (l *life) get() *infrav1.PortalControlPlane {
+	l.Helper()
+	cp := &infrav1.PortalControlPlane{}
+	l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(l.controlPlane), cp)).To(Succeed())
+	return cp
+}
+
+// asked are the requests that change something at the portal, without ids.
+func (l *life) asked() (all []string) {
+	for _, e := range box.Portal.Journal() {
+		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
+			parts := strings.Split(e.Route, "/")
+			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
+		}
+	}
+	return all
+}
+
+// TestLife takes a Cluster through its life, with the rights that the manager of config/namespaced and core ship with. In between it is saved
+// and restored by a person with every right but to adopt, and then by one who may.
+func TestLife(t *testing.T) {
+	l := newLife(t)
+	for _, o := range append([]client.Object{l.cluster, l.controlPlane, l.deployment}, l.others...) {
+		l.Expect(box.Client.Create(t.Context(), o)).To(Succeed())
+	}
+	l.settled(2)
+	id := l.get().Spec.ClusterID
+	l.scale(3)
+	l.settled(3)
+	before := l.asked()
+
+	operator := "operator"
+	kubeconfig := l.operator(operator)
+	backup := filepath.Join(t.TempDir(), "backup")
+	l.Expect(os.Mkdir(backup, 0o700)).To(Succeed())
+	l.label()
+	out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--namespace", watched, "--to-directory", backup)
+	l.Expect(err).NotTo(HaveOccurred(), out)
+	l.lose()
+
+	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Second) // clusterctl tries again for minutes
+	defer cancel()
+	out, err = l.clusterctl(impatient, kubeconfig, "move", "--from-directory", backup, "-v", "5")
+	l.Expect(err).To(HaveOccurred(), "a restore needs the right")
+	l.Expect(out).To(ContainSubstring("verb adopt"))
+	err = box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.controlPlane), &infrav1.PortalControlPlane{})
+	l.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
+
+	y := &tenancy{WithT: l.WithT, T: t}
+	y.bindAdopter(operator)
+	l.Eventually(func() error {
+		out, err := l.clusterctl(t.Context(), kubeconfig, "move", "--from-directory", backup)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}).Should(Succeed(), "the same restore goes on, with the right")
+	l.settled(3)
+	l.Expect(l.get().Spec.ClusterID).To(Equal(id))
+	l.Expect(l.asked()).To(Equal(before), "nothing was changed at the portal")
+
+	l.Expect(box.Client.Delete(t.Context(), l.cluster)).To(Succeed())
+	l.Eventually(func() bool {
+		return apierrors.IsNotFound(box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.cluster), l.cluster))
+	}).Should(BeTrue())
+	l.Expect(l.asked()).To(Equal(append(before, "DELETE {cluster_id} 202")))
+	l.nothingForbidden()
+}
+
+func (l *life) scale(replicas int32) {
+	l.Helper()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas))
+	l.Expect(box.Client.Patch(l.Context(), l.deployment, patch)).To(Succeed())
+}
+
+// operator writes the kubeconfig of a person who may do everything with every object, and has no other verb.
+func (l *life) operator(user string) string {
+	l.Helper()
+	l.Expect(box.Client.Create(l.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"},
+		}},
+	})).To(Succeed())
+	l.Expect(box.Client.Create(l.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user}, Subjects: subjects(user),
+		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+	})).To(Succeed())
+	path, err := kubeconfigOf(user, "system:authenticated")
+	l.Expect(err).NotTo(HaveOccurred())
+	return path
+}
+
+// label labels the CRDs as clusterctl init does. Without the label, clusterctl move does not see their objects.
+func (l *life) label() {
+	l.Helper()
+	all := &apiextensionsv1.CustomResourceDefinitionList{}
+	l.Expect(box.Client.List(l.Context(), all, client.HasLabels{clusterv1.ProviderNameLabel})).To(Succeed())
+	for i := range all.Items {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+clusterctlv1.ClusterctlLabel+`":""}}}`))
+		l.Expect(box.Client.Patch(l.Context(), &all.Items[i], patch)).To(Succeed())
+	}
+}
+
+func (l *life) clusterctl(ctx context.Context, kubeconfig string, args ...string) (string, error) {
+	flag := "--kubeconfig"
+	if strings.HasPrefix(args[1], "--from") {
+		flag = "--to-kubeconfig"
+	}
+	command := exec.CommandContext(ctx, box.Binary("clusterctl"), append(args, flag, kubeconfig)...)
+	command.Env = append(os.Environ(), box.Environment()...)
+	out, err := command.CombinedOutput()
+	return string(out), err
+}
+
+// kinds of the objects that a Cluster consists of.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{
+		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
+		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{}, &infrav1.PortalMachineTemplateList{},
+		&infrav1.PortalBootstrapConfigList{}, &infrav1.PortalBootstrapConfigTemplateList{}, &corev1.SecretList{},
+	}
+}
+
+// lose removes all objects of the namespace without any controller taking notice, as the loss of a management cluster does.
+func (l *life) lose() {
+	l.Helper()
+	paused := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":""}}}`))
+	for _, o := range []client.Object{l.cluster, l.others[1], l.controlPlane, l.deployment} {
+		l.Expect(box.Client.Patch(l.Context(), o, paused)).To(Succeed())
+		getter, _ := o.(conditions.Getter)
+		l.Eventually(func() bool {
+			l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+			return conditions.IsTrue(getter, clusterv1.PausedCondition)
+		}).Should(BeTrue(), "%T is paused", o)
+	}
+	l.Eventually(func() (left int) {
+		for _, list := range kinds() {
+			l.Expect(box.Client.List(l.Context(), list, client.InNamespace(watched))).To(Succeed())
+			l.Expect(meta.EachListItem(list, func(o runtime.Object) error {
+				left++
+				object, _ := o.(client.Object)
+				if err := client.IgnoreNotFound(box.Client.Delete(l.Context(), object)); err != nil {
+					return err
+				}
+				none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+				return client.IgnoreNotFound(box.Client.Patch(l.Context(), object, none))
+			})).To(Succeed())
+		}
+		return left
+	}).Should(BeZero(), "objects that are left")
+}
+
+// nothingForbidden checks in the logs of both managers that they lacked no right, the provider's adoption aside.
+func (l *life) nothingForbidden() {
+	l.Helper()
+	for _, file := range []string{"manager.log", "core.log"} {
+		content, err := os.ReadFile(filepath.Join(box.Dir, file))
+		l.Expect(err).NotTo(HaveOccurred())
+		for line := range strings.Lines(string(content)) {
+			if strings.Contains(strings.ToLower(line), "forbidden") && strings.Contains(line, watched) {
+				l.Errorf("%s: %s", file, line)
+			}
+		}
+	}
+}

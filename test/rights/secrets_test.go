@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package rights
+
+import (
+	"maps"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+const refusal = "the portal provider may write kubeconfigs"
+
+func newSecret(name string, kind corev1.SecretType, cluster string, data map[string][]byte) *corev1.Secret {
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: name}, Type: kind, Data: data}
+	if cluster != "" {
+		s.Labels = map[string]string{clusterv1.ClusterNameLabel: cluster}
+	}
+	return s
+}
+
+func value(text string) map[string][]byte { return map[string][]byte{"value": []byte(text)} }
+
+// TestManagerCreatesSecrets tries which Secrets the manager's account can create.
+func TestManagerCreatesSecrets(t *testing.T) {
+	manager := as(t, managerAccount)
+	token := newSecret("prod-kubeconfig", corev1.SecretTypeServiceAccountToken, "prod", nil)
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+	for title, test := range map[string]struct {
+		secret  *corev1.Secret
+		allowed bool
+	}{
+		"kubeconfig":                            {newSecret("prod-kubeconfig", clusterv1.ClusterSecretType, "prod", value("k")), true},
+		"empty bootstrap Secret":                {newSecret("prod-md-x", clusterv1.ClusterSecretType, "prod", value("")), true},
+		"bootstrap Secret with content":         {newSecret("prod-md-x", clusterv1.ClusterSecretType, "prod", value("x")), false},
+		"bootstrap Secret with another key":     {newSecret("prod-md-x", clusterv1.ClusterSecretType, "prod", map[string][]byte{"value": {}, "x": {}}), false},
+		"bootstrap Secret without data":         {newSecret("prod-md-x", clusterv1.ClusterSecretType, "prod", nil), false},
+		"kubeconfig without label":              {newSecret("prod-kubeconfig", clusterv1.ClusterSecretType, "", value("k")), false},
+		"kubeconfig of another Cluster's label": {newSecret("prod-kubeconfig", clusterv1.ClusterSecretType, "test", value("k")), false},
+		"opaque kubeconfig":                     {newSecret("prod-kubeconfig", corev1.SecretTypeOpaque, "prod", value("k")), false},
+		"opaque Secret":                         {newSecret("other", corev1.SecretTypeOpaque, "", value("k")), false},
+		"token of a ServiceAccount":             {token, false},
+	} {
+		t.Run(title, func(t *testing.T) {
+			g := NewWithT(t)
+			err := manager.Create(t.Context(), test.secret, client.DryRunAll)
+			if test.allowed {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			g.Expect(err.Error()).To(ContainSubstring(refusal))
+		})
+	}
+}
+
+// TestManagerPatchesSecrets tries how the manager's account can change Secrets.
+func TestManagerPatchesSecrets(t *testing.T) {
+	manager := as(t, managerAccount)
+	secrets := map[string]*corev1.Secret{
+		"identity":   newSecret("rights-identity", corev1.SecretTypeOpaque, "", map[string][]byte{"password": []byte("p")}),
+		"kubeconfig": newSecret("rights-kubeconfig", clusterv1.ClusterSecretType, "rights", value("k")),
+		"bootstrap":  newSecret("rights-md-x", clusterv1.ClusterSecretType, "rights", value("")),
+		"opaque":     newSecret("opaque-kubeconfig", corev1.SecretTypeOpaque, "opaque", value("k")),
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: watched, Name: "rights"}}
+	token := newSecret("token-kubeconfig", corev1.SecretTypeServiceAccountToken, "token", nil)
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: account.Name}
+	secrets["token"] = token
+	NewWithT(t).Expect(box.Client.Create(t.Context(), account)).To(Succeed())
+	for _, s := range secrets {
+		s.Finalizers = []string{"example.com/kept"}
+		NewWithT(t).Expect(box.Client.Create(t.Context(), s)).To(Succeed())
+	}
+	hold := func(s *corev1.Secret) {
+		s.Finalizers = append(s.Finalizers, infrav1.IdentityFinalizer)
+		s.Labels = maps.Clone(s.Labels)
+		metav1.SetMetaDataLabel(&s.ObjectMeta, clusterctlv1.ClusterctlMoveLabel, "")
+	}
+	content := func(s *corev1.Secret) { s.Data = value("x") }
+	owner := func(s *corev1.Secret) {
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "x"}}
+	}
+	annotation := func(s *corev1.Secret) { s.Annotations = map[string]string{"example.com/x": "x"} }
+	label := func(s *corev1.Secret) { metav1.SetMetaDataLabel(&s.ObjectMeta, "example.com/x", "x") }
+	finalizer := func(s *corev1.Secret) { s.Finalizers = []string{"example.com/other"} }
+	for title, test := range map[string]struct {
+		secret  string
+		change  func(*corev1.Secret)
+		allowed bool
+	}{
+		"identity held":             {"identity", hold, true},
+		"identity's content":        {"identity", content, false},
+		"identity's owner":          {"identity", owner, false},
+		"identity's annotation":     {"identity", annotation, false},
+		"identity's label":          {"identity", label, false},
+		"identity's finalizer":      {"identity", finalizer, false},
+		"identity immutable":        {"identity", func(s *corev1.Secret) { s.Immutable = new(true) }, false},
+		"kubeconfig's content":      {"kubeconfig", content, true},
+		"kubeconfig's owner":        {"kubeconfig", owner, true},
+		"kubeconfig's annotation":   {"kubeconfig", annotation, true},
+		"bootstrap Secret's owner":  {"bootstrap", owner, true},
+		"bootstrap Secret's data":   {"bootstrap", content, false},
+		"opaque kubeconfig's data":  {"opaque", content, false},
+		"opaque kubeconfig's owner": {"opaque", owner, false},
+		"token's content":           {"token", content, false},
+		"token held":                {"token", hold, false},
+	} {
+		t.Run(title, func(t *testing.T) {
+			g := NewWithT(t)
+			s := secrets[test.secret].DeepCopy()
+			g.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s)).To(Succeed())
+			before := s.DeepCopy()
+			test.change(s)
+			err := manager.Patch(t.Context(), s, client.MergeFrom(before), client.DryRunAll)
+			if test.allowed {
+				g.Expect(err).NotTo(HaveOccurred())
+				return
+			}
+			g.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
+			g.Expect(err.Error()).To(ContainSubstring(refusal))
+		})
+	}
+	// A held Secret is released again, and nobody else is limited.
+	g := NewWithT(t)
+	s := secrets["identity"]
+	for _, change := range []func(*corev1.Secret){hold, func(s *corev1.Secret) { s.Finalizers = s.Finalizers[:1] }} {
+		before := s.DeepCopy()
+		change(s)
+		g.Expect(manager.Patch(t.Context(), s, client.MergeFrom(before))).To(Succeed())
+	}
+	g.Expect(s.Finalizers).To(ConsistOf("example.com/kept"))
+	for _, s := range secrets {
+		before := s.DeepCopy()
+		s.Finalizers = nil
+		g.Expect(box.Client.Patch(t.Context(), s, client.MergeFrom(before))).To(Succeed())
+		g.Expect(box.Client.Delete(t.Context(), s)).To(Succeed())
+	}
+}
+
+// TestManagerOutside tries that the manager of config/namespaced has no right outside of its namespace, and update and delete nowhere.
+func TestManagerOutside(t *testing.T) {
+	g := NewWithT(t)
+	manager := as(t, managerAccount)
+	for title, try := range map[string]error{
+		"list Secrets of all namespaces":       manager.List(t.Context(), &corev1.SecretList{}),
+		"list Secrets elsewhere":               manager.List(t.Context(), &corev1.SecretList{}, client.InNamespace("default")),
+		"read a Secret elsewhere":              manager.Get(t.Context(), box.Identity, &corev1.Secret{}),
+		"create a kubeconfig elsewhere":        manager.Create(t.Context(), elsewhere(newSecret("prod-kubeconfig", clusterv1.ClusterSecretType, "prod", value("k")))),
+		"list PortalControlPlanes elsewhere":   manager.List(t.Context(), &infrav1.PortalControlPlaneList{}, client.InNamespace("default")),
+		"list Machines of all namespaces":      manager.List(t.Context(), &clusterv1.MachineList{}),
+		"update a Secret in its namespace":     manager.Update(t.Context(), newSecret("x-kubeconfig", clusterv1.ClusterSecretType, "x", value("k"))),
+		"delete a Secret in its namespace":     manager.Delete(t.Context(), newSecret("x-kubeconfig", clusterv1.ClusterSecretType, "x", nil)),
+		"read a Namespace that is not its own": manager.Get(t.Context(), client.ObjectKey{Name: "default"}, &corev1.Namespace{}),
+	} {
+		g.Expect(apierrors.IsForbidden(try)).To(BeTrue(), "%s: %v", title, try)
+	}
+	g.Expect(manager.List(t.Context(), &corev1.SecretList{}, client.InNamespace(watched))).To(Succeed())
+}
+
+func elsewhere(s *corev1.Secret) *corev1.Secret {
+	s.Namespace = "default"
+	return s
+}
