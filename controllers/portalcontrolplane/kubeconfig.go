@@ -132,7 +132,7 @@ func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	}
 	o := outcome.StallFor(fetch.After, reason, "%s, and the portal returns the same ones. Ask the portal's support for new credentials", state)
 	if fetch.Kind != outcome.Retry && fetch.Message != "" {
-		o.Message = state + ", and a new one cannot be fetched: " + fetch.Message
+		o.Message, o.Cause = state+", and a new one cannot be fetched: "+fetch.Message, fetch.Cause
 	}
 	return o
 }
@@ -158,6 +158,9 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored kubec
 		return refuse(outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
 	}
 	endpoint, err := endpointOf(config)
+	if err == nil {
+		err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+	}
 	if err != nil {
 		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
