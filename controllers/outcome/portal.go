@@ -70,8 +70,8 @@ func unreachable(err error) bool { return cloud.IsUnavailable(err) || cloud.IsAn
 // unreachableOutcome says one thing, whatever the cause. The user of the Secret chooses the host: a message that told a closed port
 // from a server without TLS, an unknown name or an HTTP status would show them the network of the manager.
 func unreachableOutcome(err error) Outcome {
-	o := WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached, or does not serve its API at baseURL; trying again. "+
-		"If it stays so, check baseURL and caBundle in the identity Secret. The manager's log has the cause")
+	o := WaitFor(firstRetry, infrav1.PortalUnavailableReason, "the portal cannot be reached, or what answers is not its API; trying again. "+
+		"If it stays so, check the identity Secret. The manager's log has the cause")
 	o.Cause = err
 	return o
 }

@@ -41,7 +41,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		},
 		"unknown CA": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityCABundle) },
-			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "caBundle",
+			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "manager's log has the cause",
 		},
 		"portal down": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "https://" + closedPort(s) },
