@@ -54,7 +54,7 @@ func (g *Governor) claimLogin(flow string, requests int) ([]Ticket, time.Time) {
 	g.advance(now)
 	places := make([]*place, min(requests, int(g.bucket.capacity())))
 	for i := range places {
-		places[i] = g.queue.place(placeKey{flow: flow, class: login, serial: -i}, now)
+		places[i] = g.queue.place(placeKey{flow: flow, class: login, serial: i}, now)
 		g.queue.keep(places[i], now.Add(placeGrace))
 	}
 	g.allot(now)

@@ -172,22 +172,19 @@ var metadata = []netip.Prefix{
 // special reports whether no portal is to be expected at the address. An IPv4 address inside of an IPv6 one counts as itself.
 func special(address netip.Addr) bool {
 	address = embedded(address.Unmap().WithZone(""))
-	return address.IsLoopback() || address.IsUnspecified() || address.IsMulticast() ||
-		address.IsLinkLocalUnicast() || slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
+	return address.IsLoopback() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
+		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // Prefixes of IPv6 addresses that a network translates to the IPv4 address in them, and where that begins.
 var translated = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"): 12, // NAT64
 	netip.MustParsePrefix("2002::/16"):    2,  // 6to4
-	netip.MustParsePrefix("::/96"):        12, // IPv4-compatible, deprecated
+	netip.MustParsePrefix("::/96"):        12, // IPv4-compatible, deprecated; ::1 and :: become addresses of 0.0.0.0/8
 }
 
 func embedded(address netip.Addr) netip.Addr {
-	if !address.Is6() || address.IsLoopback() || address.IsUnspecified() {
-		return address
-	}
-	for prefix, at := range translated {
+	for prefix, at := range translated { // which contain no IPv4 address
 		if prefix.Contains(address) {
 			all := address.As16()
 			return netip.AddrFrom4([4]byte(all[at : at+4]))

@@ -46,7 +46,7 @@ func TestHostsByName(t *testing.T) {
 		{"", "https://[fe80::1%25eth0]", hostRefused}, {"", "https://[fd00:ec2::254]", hostRefused}, {"", "https://[fd20:ce::254]", hostRefused},
 		{"", "https://224.0.0.1", hostRefused}, {"", "https://[ff02::1]", hostRefused}, {"", "https://255.255.255.255", hostRefused},
 		{"", "https://100.100.100.200", hostRefused}, {"", "https://168.63.129.16", hostRefused}, {"", "https://192.0.0.192", hostRefused},
-		{"", "https://2130706433", hostRefused}, {"", "https://0x7f.1", hostRefused}, {"", "https://127.1", hostRefused},
+		{"", "https://2130706433", hostRefused}, {"", "https://0x7f.1", hostRefused}, {"", "https://127.1", hostRefused}, {"", "https://127.0x1", hostRefused},
 		{"", "https://portal.9", hostRefused}, {"", "https://.", hostRefused},
 
 		{"portal.example.com", "https://portal.example.com", ""},

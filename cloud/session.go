@@ -14,11 +14,10 @@ import (
 const (
 	refusalBackoff    = 30 * time.Second
 	maxRefusalBackoff = 10 * time.Minute
-	refreshRetry      = time.Minute // while the old token is still good
 
 	// After a login that failed without a verdict on the credentials. It begins with the interval at which jobs are polled, so
 	// that a short outage is not noticed, and ends well below the refusals': an outage ends by itself.
-	outageBackoff    = pollInterval
+	outageBackoff    = 5 * time.Second
 	maxOutageBackoff = time.Minute
 )
 
@@ -64,21 +63,9 @@ func (s *session) grant(ctx context.Context) (*grant, error) {
 		}
 	}
 	if g != nil && now.Before(g.expiresAt) {
-		s.postpone(g, now.Add(refreshRetry))
 		return g, nil // the refresh failed; the old token is still good
 	}
 	return nil, err
-}
-
-// postpone sets when a failed refresh is tried again.
-func (s *session) postpone(g *grant, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == g {
-		later := *g
-		later.refreshAt = until
-		s.current = &later
-	}
 }
 
 // known is the present token if there is one, and the remembered refusal or outage while it holds.

@@ -92,7 +92,7 @@ func TestUnprovedBudget(t *testing.T) {
 			}
 			refused++
 			at, ok := RetryAt(err)
-			if wait := time.Until(at); !IsRateLimited(err) || !ok || wait != unprovedRetry {
+			if wait := time.Until(at); !IsRateLimited(err) || !ok || wait != 2*time.Second {
 				t.Fatalf("flow %d is told to come back in %v: %v", i, wait, err)
 			}
 		}
@@ -291,6 +291,11 @@ func TestConfiguredLimit(t *testing.T) {
 	}
 	if n := len(pool.Governors()); n != 4 {
 		t.Errorf("%d governors for 4 limits", n)
+	}
+	config.RequestsPerMinute = 0
+	larger := Pool{Options: GovernorOptions{Limit: 1200}}
+	if limit := proved(t, &larger, config).Governor().Stats().Limit; limit != 1200 {
+		t.Errorf("%d requests per minute, the pool's options say 1200", limit)
 	}
 	config.RequestsPerMinute = 900
 	config.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
