@@ -35,6 +35,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
@@ -99,6 +100,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is looked at even if nothing changed.")
 	fs.BoolVar(&o.controllers.AllowUnverifiedCore, "allow-unverified-core", false,
 		"Let Machines take over each other's nodes in a rolling update beside a version of Cluster API core that this was not tried with, or whose version cannot be told.")
+	fs.StringSliceVar(&o.controllers.PortalHosts, "portal-host", nil,
+		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, every host may be named whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
 	fs.IntVar(&o.controllers.ClusterConcurrency, "portalcluster-concurrency", 10, "Number of PortalClusters to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")
 	fs.IntVar(&o.controllers.MachineConcurrency, "portalmachine-concurrency", 10, "Number of PortalMachines to reconcile at the same time.")
@@ -128,9 +131,11 @@ func (o *options) validate(arguments []string) error {
 	}
 	problem(len(validation.IsValidLabelValue(o.controllers.WatchFilterValue)) > 0,
 		"--watch-filter=%q: is no value of a label", o.controllers.WatchFilterValue)
+	_, err := cloud.NewHosts(o.controllers.PortalHosts...)
+	problem(err != nil, "--portal-host=%v", err)
 	o.validateLease(problem)
 	o.validateCertificate(problem)
-	_, _, err := flags.GetManagerOptions(o.manager)
+	_, _, err = flags.GetManagerOptions(o.manager)
 	problem(err != nil, "the --tls flags: %v", err)
 	invalid := logsv1.Validate(o.logs, nil, nil)
 	problem(len(invalid) > 0, "the --log flags: %v", invalid.ToAggregate())

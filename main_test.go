@@ -63,6 +63,8 @@ func TestFlags(t *testing.T) {
 		"JSON logs":                  {"--logging-format=json", nil},
 		"no such format of logs":     {"--logging-format=xml", []string{"xml"}},
 		"no certificate":             {"--metrics-cert-dir=/nowhere", []string{"--metrics-cert-dir=/nowhere: has no usable tls.crt and tls.key"}},
+		"portal hosts":               {"--portal-host=portal.example.com --portal-host=*.example.net,127.0.0.1:8443", nil},
+		"a portal's URL":             {"--portal-host=https://portal.example.com", []string{`--portal-host="https://portal.example.com" is no host`}},
 		"an unknown TLS version":     {"--tls-min-version=VersionTLS99", []string{"--tls", "VersionTLS99"}},
 		"a word too much":            {"--leader-elect false", []string{`flags only, not ["false"]`}},
 		"all at once":                {"--sync-period=-1s --portalcluster-concurrency=0", []string{"--sync-period=-1s", "--portalcluster-concurrency=0"}},

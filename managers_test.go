@@ -234,7 +234,7 @@ func (h *house) start(name string, flags ...string) (*process.Process, string) {
 		Name: name, Path: binary, Log: log, Grace: gracePeriod + 10*time.Second,
 		Args: append([]string{
 			"--leader-elect", "--leader-elect-namespace=" + provider, "--health-addr=" + health,
-			"--diagnostics-address=" + metrics, "--insecure-diagnostics", "--allow-unverified-core",
+			"--diagnostics-address=" + metrics, "--insecure-diagnostics", "--allow-unverified-core", "--portal-host=127.0.0.1",
 		}, flags...),
 		Env: []string{asManager + "=yes", "KUBECONFIG=" + h.kubeconfig},
 		Ready: func(context.Context) error {

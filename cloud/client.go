@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"time"
 )
 
 // Client talks to one portal as one user. It is safe for concurrent use. Methods return *Error.
@@ -14,7 +15,7 @@ type Client struct {
 	name     string // what it prints as
 	chain    handler
 	session  *session
-	governor *Governor
+	standing *standing
 	hidden   func() []string             // secrets of the configuration
 	shapes   func(silence, shape string) // of Config.ObserveShape; may be nil
 	close    func()
@@ -43,18 +44,17 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if config.Governor == nil {
-		config.Governor = NewGovernor(GovernorOptions{})
-	}
+	standing := newStanding(config)
 	if config.UserAgent == "" {
 		config.UserAgent = defaultUserAgent
 	}
 	wire := &exchange{base: base, userAgent: config.UserAgent, mutations: config.Transport, others: config.Transport}
 	if config.Transport == nil {
-		wire.mutations, wire.others = newTransport(roots, true), newTransport(roots, false)
+		dial := newDial(config.Hosts, base)
+		wire.mutations, wire.others = newTransport(roots, dial, true), newTransport(roots, dial, false)
 	}
 	below := &governed{
-		governor: config.Governor,
+		standing: standing,
 		wait:     config.Wait,
 		next:     &observed{observe: config.Observe, next: wire},
 	}
@@ -63,6 +63,8 @@ func New(config Config) (*Client, error) {
 		email:    config.Email,
 		password: password,
 		next:     below,
+		standing: standing,
+		wait:     config.Wait,
 		observe:  config.ObserveLogin,
 		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
 	})
@@ -71,7 +73,7 @@ func New(config Config) (*Client, error) {
 		address:  Address(config.BaseURL),
 		chain:    &replaying{session: s, next: &authorized{session: s, next: below}},
 		session:  s,
-		governor: config.Governor,
+		standing: standing,
 		shapes:   config.ObserveShape,
 		hidden:   func() []string { return []string{password.reveal(), seed.reveal()} },
 		close:    wire.close,
@@ -89,13 +91,16 @@ func (c *Client) UserID(ctx context.Context) (string, error) {
 // Login is what the portal said when it let the user in; it logs in if need be. Its errors are UserID's.
 func (c *Client) Login(ctx context.Context) (Login, error) { return c.session.lastLogin(ctx) }
 
-// Governor is the rate limiter of the client's account.
-func (c *Client) Governor() *Governor { return c.governor }
+// Governor is the rate limiter of the client's account. Until a login has worked it is one of the client's own.
+func (c *Client) Governor() *Governor { return c.standing.now() }
 
 // Reserve takes a ticket for one call of the given flow (a cluster, say) and class, or says with RetryAt when to come
-// back; it never waits. See Governor.Reserve.
+// back; it never waits. See Governor.Reserve. While no token can be had, its error is that of the last login.
 func (c *Client) Reserve(flow string, class Class) (Ticket, error) {
-	return c.governor.Reserve(flow, class)
+	if err := c.session.barred(time.Now()); err != nil {
+		return Ticket{}, err
+	}
+	return c.standing.reserve(flow, class)
 }
 
 // Close drops idle connections. The client stays usable.

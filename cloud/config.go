@@ -30,17 +30,27 @@ type Config struct {
 	// OTP asks a person for the one-time code that the portal has just sent. Used when there is no seed.
 	OTP func(context.Context) (string, error)
 
-	// Account names what shares a rate limit, for users of one portal account with different e-mails. Only Pool
-	// reads it. Empty: the e-mail.
+	// Owner is for whom a Pool keeps the client, such as a namespace. A Pool bounds the clients of one owner. Empty: no owner.
+	Owner string
+	// Account names what shares a rate limit, for several users of one portal account. Only Pool reads it, and only after a
+	// login has worked (see doc.go). If tenants can set it, begin it with something that one tenant cannot take from another.
+	// Empty: the portal user.
 	Account string
+	// RequestsPerMinute is the account's limit, for a portal that does not name it in every answer. 0: the standard tier, until
+	// the portal names another. The portal's answers correct it in any case. Only Pool reads it.
+	RequestsPerMinute int
 	// Governor of the account's rate limit, shared by all clients of the account. Nil: one of its own.
 	Governor *Governor
+	// Hosts decides which hosts may be connected to. Nil: all. A Transport of one's own is only checked for the name.
+	Hosts *Hosts
 	// Wait makes calls wait for the governor, as a command-line tool wants. Otherwise they return an error for which
 	// RetryAt says when to come back.
 	Wait bool
 
 	// Transport carries the requests. Nil: HTTPS with the timeouts of the specification.
 	Transport http.RoundTripper
+	// prove is called with each login that worked, and returns the governor of the account. Set by a Pool.
+	prove func(Login) *Governor
 	// UserAgent is sent with every request.
 	UserAgent string
 	// Observe is told of every request when it is over. It must not block.
@@ -71,8 +81,10 @@ func (c Config) endpoint() (*url.URL, error) {
 		return nil, invalidInput("email", "is missing")
 	case c.Password == "":
 		return nil, invalidInput("password", "is missing")
+	case c.RequestsPerMinute < 0 || c.RequestsPerMinute > maxLimit:
+		return nil, invalidInput("requestsPerMinute", fmt.Sprintf("must be a number from 1 to %d", maxLimit))
 	}
-	return base, nil
+	return base, c.Hosts.checkPortal(base)
 }
 
 // roots reads the CA bundle; nil means the system's.

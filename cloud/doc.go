@@ -26,7 +26,8 @@
 // and password, and for an account with MFA one code more, for which the pre-MFA token goes to the MFA endpoints and
 // nowhere else. Full becomes due after 7 of its 8 hours, and a due token serves on while a new one cannot be had. Any
 // 401 drops it. Refused, by the login or right after one, stays refused for 30 s, then longer, up to 10 min: however
-// many reconcilers come along, wrong credentials cost two calls a minute. A code from the TOTP seed is used once, and
+// many reconcilers come along, wrong credentials cost two calls a minute. A login that failed for another reason is tried
+// again after 5 s, then ever later, up to a minute. While there is no token, Client.Reserve returns that error too. A code from the TOTP seed is used once, and
 // three refused codes stop the attempts for minutes.
 //
 // A ticket (ticket.go) is queued, granted, then spent, returned or expired. Reserve never waits: it grants, or says
@@ -47,7 +48,28 @@
 // smaller than the portal's and corrects it by X-RateLimit-Limit, X-RateLimit-Remaining and every 429, so that people
 // on the same account find room. Its queue serves logins, mutations, reads and polls in this order, but reads get a
 // tenth and polls a fifth of the tokens in any case; within a class the flows, usually clusters, take turns. A call
-// without a ticket takes one itself, with its own address as flow: all such calls to one address share a place.
+// without a ticket takes one itself, with its own address as flow: all such calls to one address share a place. A login
+// takes the tickets of all its requests together, before everything else (governor_login.go).
+//
+// Which Governor a client of a Pool goes by, its login decides (standing.go, pool.go). Until a login has worked, the client has a
+// small one of its own. After that, clients share one if they have
+//
+//   - the same base URL, since a portal may call its users what it likes,
+//   - the same user, by the user.id of the login, or the same Config.Account, which counts only now,
+//   - and the same Config.RequestsPerMinute.
+//
+// So neither an e-mail address nor a wrong password slows another user down, and nobody sets another's limit. What remains: the
+// login does not name the account, so users of one account whose identities name none find their share by the portal's refusals.
+// The portal may count refused logins against the account of the e-mail address. A session sends two a minute at most, but
+// many identities, of several owners, send more. And who knows the credentials can spend the account's requests without this program.
+//
+// A Pool keeps a thousand clients, and twenty of one Config.Owner. If an owner has more in use, they log in again and again.
+//
+// # Hosts
+//
+// Config.Hosts (hosts.go) keeps a client from hosts that no portal is at. It looks at the name in the base URL, and at each
+// connection at the address that the name resolved to. No redirect is followed. Behind a proxy of the environment only the name is
+// looked at, since the proxy resolves it. How long a refusal takes still says something about what is at a host.
 //
 // Jobs are polled every 5 s while that is cheap. With many in flight it would use up the account, so the governor
 // learns from the polls themselves how long a kind of job takes, and PollAfter names the time at which a job is likely

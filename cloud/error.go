@@ -99,6 +99,7 @@ const (
 	kindUnavailable
 	kindUnsupported
 	kindNotPortal
+	kindHostRefused
 )
 
 var kindOfCode = map[Code]kind{
@@ -222,6 +223,17 @@ func IsUnsupported(err error) bool { return hasKind(err, kindUnsupported) }
 // IsNotPortal: what answers the login is not the portal's API as the specification describes it. Most likely the base
 // URL lacks a path, or leads to something else; the credentials have not been judged.
 func IsNotPortal(err error) bool { return hasKind(err, kindNotPortal) }
+
+// IsAnyServers reports whether a login was refused in a way in which any web server may refuse it: without a code of the
+// portal's. Such an error also is IsNotPortal, IsUnauthorized or IsRateLimited.
+func IsAnyServers(err error) bool {
+	e := asError(err)
+	return IsNotPortal(err) || e != nil && e.Endpoint == routeLogin.String() && e.Status != 0 && e.Code == "" &&
+		(IsUnauthorized(err) || IsRateLimited(err))
+}
+
+// IsHostRefused: Config.Hosts does not allow the address that the base URL leads to. Nothing was sent.
+func IsHostRefused(err error) bool { return hasKind(err, kindHostRefused) }
 
 // IsUntrusted reports whether the portal's certificate could not be verified. Such an error also is IsUnavailable.
 func IsUntrusted(err error) bool {

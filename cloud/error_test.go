@@ -18,7 +18,7 @@ var predicates = map[string]func(error) bool{
 	"busy": IsBusy, "not allowed": IsNotAllowed, "quota": IsQuota, "capacity": IsCapacity, "invalid": IsInvalid,
 	"not found": IsNotFound, "mfa": IsMFARequired, "unauthorized": IsUnauthorized, "forbidden": IsForbidden,
 	"rate limited": IsRateLimited, "unavailable": IsUnavailable, "unsupported": IsUnsupported, "not portal": IsNotPortal,
-	"unknown outcome": IsUnknownOutcome,
+	"unknown outcome": IsUnknownOutcome, "host refused": IsHostRefused,
 }
 
 // which names the one predicate that holds.

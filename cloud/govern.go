@@ -9,7 +9,7 @@ const maxWaitedReplays = 5
 
 // governed spends a ticket for every request, and tells the governor what came of it.
 type governed struct {
-	governor *Governor
+	standing *standing
 	wait     bool
 	next     handler
 }
@@ -32,36 +32,37 @@ func (h *governed) do(ctx context.Context, c *call) (*answer, error) {
 // attempt sends the request for a ticket, and settles the ticket even if an observer panics.
 func (h *governed) attempt(ctx context.Context, c *call, t *ticket) (a *answer, err error) {
 	c.waited, c.sent = t.waited, false
-	defer func() { h.governor.settle(t, c.sent, a) }()
+	defer func() { t.governor.settle(t, c.sent, a) }()
 	return h.next.do(ctx, c)
 }
 
 // spend uses the context's ticket, or one of its own.
 func (h *governed) spend(ctx context.Context, c *call) (*ticket, error) {
+	governor := h.standing.now()
 	if t := ticketOf(ctx); t != nil {
-		if ok, err := h.governor.spend(t); ok {
+		if ok, err := governor.spend(t); ok {
 			return t, nil
 		} else if err != nil && !h.wait {
 			return nil, c.notSent(err)
 		}
 	}
 	for {
-		t, err := h.take(ctx, c)
+		t, err := h.take(ctx, governor, c)
 		if err != nil {
 			return nil, c.notSent(err)
 		}
-		if ok, _ := h.governor.spend(t.t); ok {
+		if ok, _ := governor.spend(t.t); ok {
 			return t.t, nil
 		} // the gate has just closed: the next ticket takes the time that it opens into account
 	}
 }
 
 // take gets a ticket for a call that came without: its own address serves as flow.
-func (h *governed) take(ctx context.Context, c *call) (Ticket, error) {
+func (h *governed) take(ctx context.Context, governor *Governor, c *call) (Ticket, error) {
 	if h.wait {
-		return h.governor.Wait(ctx, c.route.method+c.path, c.route.class)
+		return governor.Wait(ctx, c.route.method+c.path, c.route.class)
 	}
-	return h.governor.Reserve(c.route.method+c.path, c.route.class)
+	return governor.Reserve(c.route.method+c.path, c.route.class)
 }
 
 // notSent names the call in an error that stopped it before the wire.

@@ -58,7 +58,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, unreadable(request, a, "no job with a status")
 	}
 	job.ID = jobID
-	c.governor.saw(jobID, job.Done())
+	c.Governor().saw(jobID, job.Done())
 	job.noteShape(request, a.body)
 	return job, nil
 }

@@ -180,7 +180,7 @@ func TestProxyAsksForCredentials(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
 	defer proxy.Close()
 	passing := newByPath(map[string]func(*http.Request) *http.Response{"/login": always(407, ``)})
-	connecting := newTransport(nil, false)
+	connecting := newTransport(nil, newDial(nil, &url.URL{}), false)
 	connecting.Proxy = http.ProxyURL(mustURL(t, proxy.URL)) // as HTTPS_PROXY, which is read once per process
 	for _, transport := range []http.RoundTripper{passing, connecting} {
 		err := look(t, newClient(t, testConfig(transport)))

@@ -16,6 +16,8 @@ type entrance struct {
 	password secret
 	factor   *secondFactor
 	next     handler
+	standing *standing
+	wait     bool        // of Config.Wait
 	observe  func(error) // of Config.ObserveLogin; may be nil
 }
 
@@ -46,25 +48,53 @@ func (e *entrance) enter(ctx context.Context) (*grant, error) {
 	if err := e.factor.ready(time.Now()); err != nil {
 		return nil, err
 	}
-	g, err := e.attempt(ctx)
+	tickets, err := e.reserve(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer tickets.release()
+	g, err := e.attempt(ctx, tickets)
 	if e.observe != nil {
 		e.observe(err)
 	}
 	return g, err
 }
 
-func (e *entrance) attempt(ctx context.Context) (*grant, error) {
-	result, err := e.login(ctx)
+// Requests of a login, without and with a second factor.
+const (
+	plainLogin  = 1
+	factorLogin = 3
+)
+
+// reserve takes the tickets of the whole login together. Taken one by one, those of the second factor come after whatever else
+// waits, so that on a busy account one login after the other begins and none is finished.
+func (e *entrance) reserve(ctx context.Context) (loginTickets, error) {
+	requests := plainLogin
+	if e.factor.seed != nil || e.factor.ask != nil {
+		requests = factorLogin
+	}
+	tickets, err := e.standing.now().reserveLogin(ctx, e, requests, e.wait)
+	if wait := asError(err); wait != nil {
+		wait.Endpoint = routeLogin.String()
+	}
+	return tickets, err
+}
+
+func (e *entrance) attempt(ctx context.Context, tickets loginTickets) (*grant, error) {
+	result, err := e.login(tickets.next(ctx))
 	if err != nil {
 		return nil, err
 	}
-	token := result.Token
+	token, requests := result.Token, plainLogin
 	if result.MFARequired {
-		if token, err = e.factor.pass(ctx, token); err != nil {
+		if token, err = e.factor.pass(ctx, tickets, token); err != nil {
 			return nil, err
 		}
+		requests = factorLogin
 	}
-	return schedule(token, e.describe(result), time.Now()), nil
+	login := e.describe(result)
+	e.standing.prove(login, requests)
+	return schedule(token, login, time.Now()), nil
 }
 
 // describe cleans what the login said about the user.

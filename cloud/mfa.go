@@ -63,18 +63,18 @@ func (f *secondFactor) spent(now time.Time) bool { return f.used != 0 && step(no
 
 func step(t time.Time) int64 { return t.Unix() / int64(otpStep/time.Second) }
 
-func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) {
+func (f *secondFactor) pass(ctx context.Context, tickets loginTickets, preMFA string) (string, error) {
 	if f.seed == nil && f.ask == nil {
 		return "", &Error{Endpoint: routeLogin.String(), Message: otpWithout, kind: kindMFARequired}
 	}
-	if _, err := f.call(ctx, routeSendOTP, preMFA, ""); err != nil {
+	if _, err := f.call(tickets.next(ctx), routeSendOTP, preMFA, ""); err != nil {
 		return "", err
 	}
 	code, err := f.code(ctx)
 	if err != nil {
 		return "", err
 	}
-	a, err := f.call(ctx, routeVerifyOTP, preMFA, code)
+	a, err := f.call(tickets.next(ctx), routeVerifyOTP, preMFA, code)
 	if err != nil {
 		return "", f.count(err)
 	}

@@ -4,6 +4,7 @@ package cloud
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -42,10 +43,14 @@ func unreadable(c *call, a *answer, what string) *Error {
 
 // unanswered makes the error of a request without an answer.
 func unanswered(c *call, cause error) *Error {
+	kind := kindUnavailable
+	if errors.Is(cause, errHostRefused) {
+		kind = kindHostRefused
+	}
 	return &Error{
 		Endpoint: c.route.String(),
 		Message:  reason(cause),
-		kind:     kindUnavailable,
+		kind:     kind,
 		unknown:  unknownOutcome(c.route.mutating, c.sent, 0, "", false),
 		cause:    cause,
 	}

@@ -5,6 +5,7 @@ package cloud
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -12,13 +13,15 @@ import (
 
 // Bounds of a Pool.
 const (
-	poolIdle = time.Hour // after which an unused client is dropped; longer than any remembered refusal
-	poolSize = 1000      // clients; the longest unused go first
+	poolIdle  = time.Hour // after which an unused client is dropped; longer than any remembered refusal
+	poolSize  = 1000      // clients, and governors; the longest unused go first
+	ownerSize = 20        // clients that one owner holds. A team has a few portal users, and new ones must not push out those of others
 )
 
 // Pool keeps one Client per identity and one Governor per account, so that tokens, refusals and the rate limit
-// outlive the moment they were needed in. An identity is base URL, e-mail, password, CA bundle and TOTP seed: a
-// changed password is a new Client, which asks the portal anew, under the same Governor. The zero Pool is ready to use.
+// outlive the moment they were needed in. An identity is base URL, e-mail, password, CA bundle, TOTP seed, and what it says
+// about its account: a changed password is a new Client, which asks the portal anew, and has the same Governor once the portal
+// has let it in. The zero Pool is ready to use.
 type Pool struct {
 	// Options of the governors that the pool makes. Set before the first use.
 	Options GovernorOptions
@@ -28,14 +31,19 @@ type Pool struct {
 	governors map[account]*pooledGovernor
 }
 
-type (
-	identity [sha256.Size]byte
-	account  struct{ baseURL, name string }
-)
+type identity [sha256.Size]byte
+
+// account is what shares a rate limit.
+type account struct {
+	baseURL string
+	name    string
+	limit   int // that its identities name: two that disagree do not share, so that none of them sets the other's limit
+}
 
 type pooledClient struct {
 	client *Client
 	used   time.Time
+	owners map[string]time.Time // when each of them last used it
 }
 
 type pooledGovernor struct {
@@ -43,34 +51,71 @@ type pooledGovernor struct {
 	used     time.Time
 }
 
-// Client gives the identity's client, making it if there is none. Transport, Observe, Wait, OTP and UserAgent are no
+// Client gives the identity's client, making it if there is none. Transport, Observe, Wait, OTP, Hosts and UserAgent are no
 // part of the identity: those of the first call count. A Governor in the Config is used instead of the pool's.
 func (p *Pool) Client(config Config) (*Client, error) {
+	if _, err := config.endpoint(); err != nil {
+		return nil, err // Hosts is no part of the identity
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.evict(now)
 	key := identify(config)
-	if known := p.clients[key]; known != nil {
-		known.used = now
-		p.touch(accountOf(config), now)
-		return known.client, nil
+	if p.clients[key] == nil {
+		config.prove = func(login Login) *Governor { return p.proved(config, login) }
+		client, err := New(config)
+		if err != nil {
+			return nil, err
+		}
+		if p.clients == nil {
+			p.clients = map[identity]*pooledClient{}
+		}
+		for len(p.clients) >= poolSize {
+			p.drop(p.longestUnused())
+		}
+		p.clients[key] = &pooledClient{client: client, owners: map[string]time.Time{}}
 	}
-	if config.Governor == nil {
-		config.Governor = p.governor(accountOf(config), now)
+	known := p.clients[key]
+	known.used = now
+	p.touch(known.client.Governor(), now)
+	p.hold(known, config.Owner, now)
+	return known.client, nil
+}
+
+// hold notes that the owner uses the client. An owner that holds too many gives up the one that it has not used for longest, and
+// a client that nobody holds is dropped.
+func (p *Pool) hold(client *pooledClient, owner string, now time.Time) {
+	if owner == "" {
+		return
 	}
-	client, err := New(config)
-	if err != nil {
-		return nil, err
+	client.owners[owner] = now
+	held, oldest := 0, identity{}
+	for key, c := range p.clients {
+		at, holds := c.owners[owner]
+		if !holds {
+			continue
+		}
+		if held == 0 || at.Before(p.clients[oldest].owners[owner]) {
+			oldest = key
+		}
+		held++
 	}
-	if p.clients == nil {
-		p.clients = map[identity]*pooledClient{}
+	if held <= ownerSize {
+		return
 	}
-	for len(p.clients) >= poolSize {
-		p.drop(p.longestUnused())
+	delete(p.clients[oldest].owners, owner)
+	if len(p.clients[oldest].owners) == 0 {
+		p.drop(oldest)
 	}
-	p.clients[key] = &pooledClient{client: client, used: now}
-	return client, nil
+}
+
+// proved returns the governor of the account that a login has proved: that of the portal user, or that of the account which the
+// identity names.
+func (p *Pool) proved(config Config, login Login) *Governor {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.governor(accountOf(config, login), time.Now())
 }
 
 // Governors lists the accounts' governors, for metrics.
@@ -92,15 +137,37 @@ func (p *Pool) governor(a account, now time.Time) *Governor {
 	if p.governors == nil {
 		p.governors = map[account]*pooledGovernor{}
 	}
-	g := NewGovernor(p.Options)
+	for len(p.governors) >= poolSize {
+		p.forgetLongestUnused()
+	}
+	options := p.Options
+	if a.limit > 0 {
+		options.Limit = a.limit
+	}
+	g := NewGovernor(options)
 	p.governors[a] = &pooledGovernor{governor: g, used: now}
 	return g
 }
 
-func (p *Pool) touch(a account, now time.Time) {
-	if known := p.governors[a]; known != nil {
-		known.used = now
+func (p *Pool) touch(governor *Governor, now time.Time) {
+	for _, known := range p.governors {
+		if known.governor == governor {
+			known.used = now
+			return
+		}
 	}
+}
+
+// forgetLongestUnused drops a governor. Clients that go by it keep it.
+func (p *Pool) forgetLongestUnused() {
+	var found account
+	var oldest time.Time
+	for key, g := range p.governors {
+		if oldest.IsZero() || g.used.Before(oldest) {
+			found, oldest = key, g.used
+		}
+	}
+	delete(p.governors, found)
 }
 
 // evict drops what has not been used for long. A governor goes only after the clients that share it: they are used
@@ -137,7 +204,8 @@ func (p *Pool) longestUnused() identity {
 // identify hashes what makes an identity, each part with its length so that no two identities read alike.
 func identify(c Config) identity {
 	hash := sha256.New()
-	for _, part := range []string{c.BaseURL, c.Email, c.Password, string(c.CABundle), c.TOTPSeed, c.Account} {
+	limit := strconv.Itoa(c.RequestsPerMinute)
+	for _, part := range []string{c.BaseURL, c.Email, c.Password, string(c.CABundle), c.TOTPSeed, c.Account, limit} {
 		var length [8]byte
 		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
 		_, _ = hash.Write(length[:])
@@ -146,12 +214,17 @@ func identify(c Config) identity {
 	return identity(hash.Sum(nil))
 }
 
-// accountOf names what shares a rate limit. The limit is per account across all users (specification, "Limits"), and
-// without a name we only know that one e-mail is one user of one account.
-func accountOf(c Config) account {
-	name := c.Account
-	if name == "" {
-		name = "e-mail " + strings.ToLower(strings.TrimSpace(c.Email))
+// accountOf names what shares a rate limit. The limit is per account across all users (specification, "Limits"). The login names
+// the user only, so several users of one account share a governor only if their identities name the account. A login without a
+// user's id proves no more than itself.
+func accountOf(c Config, login Login) account {
+	name := "user " + login.UserID
+	switch {
+	case c.Account != "":
+		name = "account " + c.Account
+	case login.UserID == "":
+		key := identify(c)
+		name = "identity " + string(key[:])
 	}
-	return account{baseURL: strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"), name: name}
+	return account{baseURL: strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"), name: name, limit: c.RequestsPerMinute}
 }

@@ -3,7 +3,10 @@
 package cloud
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +21,32 @@ func pooled(t *testing.T, p *Pool, config Config) *Client {
 	return c
 }
 
+// proved gives the identity's client after it has logged in.
+func proved(t *testing.T, p *Pool, config Config) *Client {
+	t.Helper()
+	c := pooled(t, p, config)
+	if err := look(t, c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// users is a portal that lets everybody in. The id of a user is the e-mail in lower case.
+func users() roundTrip {
+	return func(r *http.Request) (*http.Response, error) {
+		if r.URL.Path != "/login" {
+			return respond(200, `{"versions":[]}`), nil
+		}
+		var body loginRequest
+		_ = json.NewDecoder(r.Body).Decode(&body)
+		return respond(200, fmt.Sprintf(`{"token":"t","user":{"id":%q}}`, strings.ToLower(body.Email))), nil
+	}
+}
+
 func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 	var pool Pool
-	base := testConfig(noTransport{t})
-	first := pooled(t, &pool, base)
+	base := testConfig(users())
+	first := proved(t, &pool, base)
 	if pooled(t, &pool, base) != first {
 		t.Error("the same identity got another client")
 	}
@@ -29,10 +54,11 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 		"password": func(c *Config) { c.Password = "new" },
 		"seed":     func(c *Config) { c.TOTPSeed = testSeed },
 		"CA":       func(c *Config) { c.CABundle = newTLSPortal(t, nil).ca() },
+		"spelling": func(c *Config) { c.Email, c.BaseURL = "ROBOT@example.test", c.BaseURL+"/" },
 	} {
 		changed := base
 		change(&changed)
-		c := pooled(t, &pool, changed)
+		c := proved(t, &pool, changed)
 		if c == first {
 			t.Errorf("another %s got the same client", name)
 		}
@@ -41,33 +67,17 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Config){
-		"portal": func(c *Config) { c.BaseURL = "https://other.test" },
-		"user":   func(c *Config) { c.Email = "other@example.test" },
+		"portal":  func(c *Config) { c.BaseURL = "https://other.test" },
+		"user":    func(c *Config) { c.Email = "other@example.test" },
+		"account": func(c *Config) { c.Account = "acme" },
+		"limit":   func(c *Config) { c.RequestsPerMinute = 600 },
 	} {
 		changed := base
 		change(&changed)
-		if pooled(t, &pool, changed).Governor() == first.Governor() {
-			t.Errorf("another %s shares the governor", name)
+		c := proved(t, &pool, changed)
+		if c == first || c.Governor() == first.Governor() {
+			t.Errorf("another %s shares the client or the governor", name)
 		}
-	}
-	same := base
-	same.Email = "ROBOT@example.test"
-	same.BaseURL += "/"
-	if pooled(t, &pool, same).Governor() != first.Governor() {
-		t.Error("another spelling got another governor")
-	}
-}
-
-// Two users of one account share its limit when the account is named.
-func TestPoolByAccount(t *testing.T) {
-	var pool Pool
-	a, b := testConfig(noTransport{t}), testConfig(noTransport{t})
-	a.Account, b.Account, b.Email = "acme", "acme", "other@example.test"
-	if pooled(t, &pool, a).Governor() != pooled(t, &pool, b).Governor() {
-		t.Error("the account's users have different governors")
-	}
-	if len(pool.Governors()) != 1 {
-		t.Errorf("%d governors", len(pool.Governors()))
 	}
 }
 
@@ -125,8 +135,8 @@ func TestPoolIsBounded(t *testing.T) {
 		if pooled(t, &pool, config) == kept {
 			t.Error("an unused client was kept")
 		}
-		if len(pool.clients) != 1 || len(pool.governors) != 1 {
-			t.Errorf("%d clients and %d governors after a long pause", len(pool.clients), len(pool.governors))
+		if len(pool.clients) != 1 {
+			t.Errorf("%d clients after a long pause", len(pool.clients))
 		}
 	})
 }
@@ -143,9 +153,9 @@ func TestPoolForgetsInTime(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var pool Pool
-			first := pooled(t, &pool, testConfig(noTransport{t}))
+			first := proved(t, &pool, testConfig(users()))
 			time.Sleep(unused)
-			again := pooled(t, &pool, testConfig(noTransport{t}))
+			again := proved(t, &pool, testConfig(users()))
 			if (again == first) != want.client || (again.Governor() == first.Governor()) != want.governor {
 				t.Errorf("after %v the client is kept: %t, its governor: %t", unused, again == first, again.Governor() == first.Governor())
 			}
@@ -181,14 +191,14 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
-		first := pooled(t, &pool, testConfig(noTransport{t}))
+		first := proved(t, &pool, testConfig(users()))
 		for range 10 {
 			time.Sleep(50 * time.Minute)
-			pooled(t, &pool, testConfig(noTransport{t}))
+			pooled(t, &pool, testConfig(users()))
 		}
-		other := testConfig(noTransport{t})
+		other := testConfig(users())
 		other.Password = "another"
-		if pooled(t, &pool, other).Governor() != first.Governor() {
+		if proved(t, &pool, other).Governor() != first.Governor() {
 			t.Error("the governor of a client in use was dropped")
 		}
 	})

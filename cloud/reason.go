@@ -12,7 +12,14 @@ import (
 	"syscall"
 )
 
-const proxyReason = "the proxy asks for credentials"
+const (
+	proxyReason   = "the proxy asks for credentials"
+	hostRefused   = "names a host that may not be connected to: a loopback, link-local or metadata address"
+	hostNotListed = "names a host that is not one of the portals allowed here"
+)
+
+// errHostRefused is the answer of Hosts to an address. Nothing has been sent.
+var errHostRefused = errors.New(hostRefused)
 
 // errProxyCredentials is a proxy's 407. Nothing has reached the portal.
 var errProxyCredentials = errors.New(proxyReason)
@@ -41,6 +48,8 @@ func reason(err error) string {
 		return "the portal did not answer in time"
 	case errors.Is(err, errProxyCredentials):
 		return proxyReason
+	case errors.Is(err, errHostRefused):
+		return "the base URL " + hostRefused
 	case errors.Is(err, errTooLarge):
 		return "the portal's answer is too large"
 	case isCertificate(err):

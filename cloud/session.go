@@ -14,7 +14,11 @@ import (
 const (
 	refusalBackoff    = 30 * time.Second
 	maxRefusalBackoff = 10 * time.Minute
-	refreshRetry      = time.Minute // while the old token is still good
+
+	// After a login that failed without a verdict on the credentials. It begins with the interval at which jobs are polled, so
+	// that a short outage is not noticed, and ends well below the refusals': an outage ends by itself.
+	outageBackoff    = 5 * time.Second
+	maxOutageBackoff = time.Minute
 )
 
 // session holds the token of one user, and remembers when the portal refused to give one. Its states: no token,
@@ -29,9 +33,21 @@ type session struct {
 	refusal  *Error    // of the last login, or of a token fresh from it
 	until    time.Time // before which the refusal is repeated without asking the portal
 	refusals int
+
+	outage   *Error    // of the last login, if it failed without a verdict: the portal is down, or cannot be reached
+	recovers time.Time // before which the outage is repeated without asking the portal
+	outages  int       // in a row
 }
 
 func newSession(e *entrance) *session { return &session{entrance: e} }
+
+// barred is why a call under a token cannot be made now: there is no token, and the last login failed a short time ago.
+func (s *session) barred(now time.Time) error {
+	if g, err := s.known(now); g == nil || !now.Before(g.expiresAt) {
+		return err
+	}
+	return nil
+}
 
 // grant gives a usable token. Many callers share one login.
 func (s *session) grant(ctx context.Context) (*grant, error) {
@@ -47,38 +63,29 @@ func (s *session) grant(ctx context.Context) (*grant, error) {
 		}
 	}
 	if g != nil && now.Before(g.expiresAt) {
-		s.postpone(g, now.Add(refreshRetry))
 		return g, nil // the refresh failed; the old token is still good
 	}
 	return nil, err
 }
 
-// postpone sets when a failed refresh is tried again.
-func (s *session) postpone(g *grant, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.current == g {
-		later := *g
-		later.refreshAt = until
-		s.current = &later
-	}
-}
-
-// known is the present token if there is one, and the remembered refusal while it holds.
+// known is the present token if there is one, and the remembered refusal or outage while it holds.
 func (s *session) known(now time.Time) (*grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refusal != nil && now.Before(s.until) {
-		return s.current, s.repeated()
+	switch {
+	case s.refusal != nil && now.Before(s.until):
+		return s.current, s.refusal.again(s.until)
+	case s.outage != nil && now.Before(s.recovers):
+		return s.current, s.outage.again(s.recovers)
 	}
 	return s.current, nil
 }
 
-// repeated is the refusal as of now, as a copy: errors are handed to many callers.
-func (s *session) repeated() *Error {
-	e := *s.refusal
-	e.RetryAt = s.until
-	return &e
+// again is the error as a copy, since errors are handed to many callers, with the time at which the portal is asked again.
+func (e *Error) again(at time.Time) *Error {
+	repeated := *e
+	repeated.RetryAt = at
+	return &repeated
 }
 
 // login asks the portal once for all callers. It outlives the caller that started it, since others wait for it.
@@ -121,29 +128,30 @@ func (s *session) keep(g *grant, err error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.last, s.refusal = g, g.login, nil
+	s.current, s.last, s.refusal, s.outage, s.outages = g, g.login, nil, nil, 0
 	return nil
 }
 
-// remember notes a refusal that asking again will not change.
+// remember notes why a login failed, unless that was only the rate limit, which the governor remembers.
 func (s *session) remember(err error) error {
-	if !IsUnauthorized(err) && !IsMFARequired(err) && !IsNotPortal(err) {
-		return err
-	}
 	e := asError(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wait := refusalBackoff
-	if !IsNotPortal(e) { // which judged no credentials, but should not be sent them all the time
-		wait = min(refusalBackoff<<min(s.refusals, 10), maxRefusalBackoff)
+	now := time.Now()
+	switch {
+	case IsUnavailable(err):
+		s.outage, s.recovers = e, later(e.RetryAt, now.Add(min(outageBackoff<<min(s.outages, 10), maxOutageBackoff)))
+		s.outages++
+		return e.again(s.recovers)
+	case IsUnauthorized(err), IsMFARequired(err):
+		s.refusal, s.until = e, later(e.RetryAt, now.Add(min(refusalBackoff<<min(s.refusals, 10), maxRefusalBackoff)))
 		s.refusals++
+	case IsNotPortal(err), IsHostRefused(err): // which judged no credentials, but should not be sent them all the time
+		s.refusal, s.until = e, later(e.RetryAt, now.Add(refusalBackoff))
+	default:
+		return err
 	}
-	s.until = time.Now().Add(wait)
-	if e.RetryAt.After(s.until) {
-		s.until = e.RetryAt
-	}
-	s.refusal = e
-	return s.repeated()
+	return e.again(s.until)
 }
 
 // entered is the last login that worked, and the refusal if the portal has refused one since.
@@ -153,7 +161,7 @@ func (s *session) entered() (Login, error) {
 	if s.refusal == nil {
 		return s.last, nil
 	}
-	return s.last, s.repeated()
+	return s.last, s.refusal.again(s.until)
 }
 
 // drop forgets a token that the portal refused, unless it has been replaced meanwhile.

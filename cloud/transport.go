@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 )
 
@@ -23,12 +24,12 @@ const (
 // turns out to be dead, and HTTP/2 does so in more cases. A mutation therefore travels over a fresh HTTP/1.1
 // connection of its own: there net/http never sends twice, and a connection that the portal closed while it was idle
 // cannot turn a create into an unknown outcome.
-func newTransport(roots *x509.CertPool, mutations bool) *http.Transport {
+func newTransport(roots *x509.CertPool, dial dialFunc, mutations bool) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext,
+		DialContext:         dial,
 		TLSHandshakeTimeout: connectTimeout,
 		TLSClientConfig: &tls.Config{
 			RootCAs:            roots,
@@ -41,6 +42,23 @@ func newTransport(roots *x509.CertPool, mutations bool) *http.Transport {
 		MaxIdleConnsPerHost:    8,
 		IdleConnTimeout:        30 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+type dialFunc func(ctx context.Context, network, target string) (net.Conn, error)
+
+// newDial makes the function that connects to the portal, or to a proxy before it. An address that the portal's host resolved to
+// is checked after the lookup and before the connection is made. Proxies come from the environment of the process, so their
+// addresses are not checked. What a proxy connects to is the proxy's business.
+func newDial(hosts *Hosts, base *url.URL) dialFunc {
+	direct := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
+	checked := *direct
+	checked.Control = func(_, address string, _ syscall.RawConn) error { return hosts.checkAddress(base, address) }
+	return func(ctx context.Context, network, target string) (net.Conn, error) {
+		if dialed(base, target) {
+			return checked.DialContext(ctx, network, target)
+		}
+		return direct.DialContext(ctx, network, target)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // without end. A handshake that never ends would take ten seconds of every run to show.
 func TestTransportsAreBounded(t *testing.T) {
 	for _, mutations := range []bool{false, true} {
-		transport := newTransport(nil, mutations)
+		transport := newTransport(nil, newDial(nil, &url.URL{}), mutations)
 		if transport.TLSHandshakeTimeout != connectTimeout || transport.TLSClientConfig.MinVersion == 0 {
 			t.Errorf("the handshake may take %s", transport.TLSHandshakeTimeout)
 		}
@@ -48,7 +48,7 @@ func TestHeadersAreBounded(t *testing.T) {
 
 // TestProxyOfTheEnvironment: the function reads HTTPS_PROXY and its kin.
 func TestProxyOfTheEnvironment(t *testing.T) {
-	transport := newTransport(nil, true)
+	transport := newTransport(nil, newDial(nil, &url.URL{}), true)
 	r := &http.Request{URL: &url.URL{Scheme: "https", Host: "localhost"}}
 	if proxy, err := transport.Proxy(r); err != nil || proxy != nil { // never for this machine
 		t.Errorf("%v, %v", proxy, err)

@@ -31,6 +31,8 @@ type Options struct {
 	WatchFilterValue string
 	// AllowUnverifiedCore lets Machines take over each other's nodes beside a version of core that this was not tried with.
 	AllowUnverifiedCore bool
+	// PortalHosts are the portals that identities may name, as cloud.NewHosts reads them; none: every public host.
+	PortalHosts []string
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
 }
@@ -47,8 +49,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
+	hosts, err := cloud.NewHosts(options.PortalHosts...)
+	if err != nil {
+		return fmt.Errorf("set up the portal hosts: %w", err)
+	}
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, UserAgent: UserAgent,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, Hosts: hosts, UserAgent: UserAgent,
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
 	operations := &metrics.Operations{Reader: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue, Elected: mgr.Elected()}

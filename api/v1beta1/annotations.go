@@ -98,4 +98,10 @@ const (
 	IdentityCABundle = "caBundle"
 	// IdentityTOTPSeed is optional: the base32 seed of the portal user's one-time codes, where MFA is enabled.
 	IdentityTOTPSeed = "totpSeed"
+	// IdentityAccount is optional: a name for the portal account, the same in the Secrets of all its users. Secrets of one
+	// namespace that name the same account share its rate limit.
+	IdentityAccount = "account"
+	// IdentityRequestsPerMinute is optional: the rate limit of the portal account, if it is not the standard tier. What the portal's
+	// answers say goes before it.
+	IdentityRequestsPerMinute = "requestsPerMinute"
 )

@@ -35,6 +35,8 @@ type Resolver struct {
 	// Live reads past the cache.
 	Live client.Reader
 	Pool *cloud.Pool
+	// Hosts decides which portals identities may name. Nil: all.
+	Hosts *cloud.Hosts
 	// UserAgent is sent with every request to the portal.
 	UserAgent string
 	// Observe is told of every request, and ObserveLogin of every login, for metrics. Optional.
@@ -61,12 +63,13 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 		}
 		return Identity{}, problem
 	}
-	portal, err := r.Pool.Client(cloud.Config{
+	portal, err := r.client(namespace, secret, cloud.Config{
 		BaseURL:   string(secret.Data[infrav1.IdentityBaseURL]),
 		Email:     string(secret.Data[infrav1.IdentityEmail]),
 		Password:  string(secret.Data[infrav1.IdentityPassword]),
 		CABundle:  secret.Data[infrav1.IdentityCABundle],
 		TOTPSeed:  string(secret.Data[infrav1.IdentityTOTPSeed]),
+		Hosts:     r.Hosts,
 		UserAgent: r.UserAgent,
 		Observe:   r.Observe, ObserveLogin: r.ObserveLogin,
 	})
@@ -74,7 +77,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 		r.Accounts.Drop(name)
 		return Identity{}, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
 	}
-	r.Accounts.Use(name, string(secret.Data[infrav1.IdentityBaseURL]), portal.Governor())
+	r.Accounts.Use(name, string(secret.Data[infrav1.IdentityBaseURL]), portal.Governor)
 	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion, BaseURL: string(secret.Data[infrav1.IdentityBaseURL])}, outcome.Outcome{}
 }
 
@@ -83,7 +86,7 @@ func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.Por
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret)
 	if apierrors.IsNotFound(err) {
 		return nil, outcome.StallFor(0, infrav1.IdentityNotFoundReason,
-			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed)", ref.Name)
+			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", ref.Name)
 	}
 	if err != nil {
 		return nil, outcome.Fail(fmt.Errorf("read identity Secret %q: %w", ref.Name, err))

@@ -278,9 +278,6 @@ func TestVersion(t *testing.T) {
 	if after.Version == first.Version || after.Portal == first.Portal {
 		t.Error("a rotated password changes nothing")
 	}
-	if after.Portal.Governor() != first.Portal.Governor() {
-		t.Error("a rotated password has a rate limit of its own")
-	}
 }
 
 // TestAccounts: an identity has its account's metrics while it can be used, and no longer.

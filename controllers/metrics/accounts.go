@@ -56,12 +56,13 @@ type Accounts struct {
 // use of an account under an identity.
 type use struct {
 	portal   string
-	governor *cloud.Governor
+	governor func() *cloud.Governor
 	at       time.Time
 }
 
-// Use notes that the identity (namespace/name of its Secret) uses the governor's account now.
-func (a *Accounts) Use(identity, baseURL string, governor *cloud.Governor) {
+// Use notes that the identity (namespace/name of its Secret) uses an account now. Which governor the account has is asked for each
+// time, since the first login changes it.
+func (a *Accounts) Use(identity, baseURL string, governor func() *cloud.Governor) {
 	portal := ""
 	if u, err := url.Parse(baseURL); err == nil {
 		portal = u.Host // and no more of it
@@ -101,14 +102,16 @@ func (a *Accounts) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (a *Accounts) Collect(ch chan<- prometheus.Metric) {
 	uses := a.current()
-	names := map[*cloud.Governor]string{}
+	governors, names := map[string]*cloud.Governor{}, map[*cloud.Governor]string{}
 	for identity, use := range uses {
-		if name, named := names[use.governor]; !named || identity < name {
-			names[use.governor] = identity
+		governor := use.governor()
+		governors[identity] = governor
+		if name, named := names[governor]; !named || identity < name {
+			names[governor] = identity
 		}
 	}
 	for identity, use := range uses {
-		ch <- gauge(accountInfo, 1, names[use.governor], identity, use.portal)
+		ch <- gauge(accountInfo, 1, names[governors[identity]], identity, use.portal)
 	}
 	for governor, name := range names {
 		stats := governor.Stats()

@@ -86,6 +86,7 @@ func (b *Backoff) store(key string, r refusal) {
 		b.refused = map[string]refusal{}
 	}
 	maps.DeleteFunc(b.refused, func(_ string, old refusal) bool { return time.Since(old.at) > forgetAt })
+	r.outcome.Cause = nil // which is logged once
 	r.at = time.Now().Add(r.outcome.After)
 	b.refused[key] = r
 }

@@ -8,7 +8,9 @@
 package outcome
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +42,7 @@ type Outcome struct {
 	Message string
 	After   time.Duration // when to look again; 0: an event will tell
 	Err     error
+	Cause   error // for the log: what the message must not say, or leaves out
 }
 
 // IsDone tells whether what the step wants is so.
@@ -110,6 +113,19 @@ func Result(outcomes ...Outcome) ctrl.Result {
 		return ctrl.Result{}
 	}
 	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(PollPriority)}
+}
+
+// Log writes down the causes that no condition shows, under the logger of the pass, which names the object. A cause that is
+// remembered (Backoff) is not written again.
+func Log(ctx context.Context, outcomes ...Outcome) {
+	var written []string
+	for _, o := range outcomes {
+		if o.Cause == nil || slices.Contains(written, o.Cause.Error()) {
+			continue
+		}
+		written = append(written, o.Cause.Error())
+		ctrl.LoggerFrom(ctx).Info("The portal cannot be used", "reason", o.Reason, "cause", o.Cause.Error())
+	}
 }
 
 // FirstError is the error of the first step that failed in a way nobody foresaw.

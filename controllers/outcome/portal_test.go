@@ -92,7 +92,7 @@ func TestFromARealPortal(t *testing.T) {
 			fault: &emulator.Fault{Method: "DELETE", Cut: true, After: true},
 			kind:  Stalled, reason: infrav1.OutcomeUnknownReason,
 		},
-		"login of another server": {fault: &emulator.Fault{Path: "/login", Body: emulator.BodyHTML}, kind: Stalled, reason: infrav1.IdentityInvalidReason},
+		"login of another server": {fault: &emulator.Fault{Path: "/login", Body: emulator.BodyHTML}, kind: Wait, reason: infrav1.PortalUnavailableReason},
 		"login down":              {fault: &emulator.Fault{Path: "/login", Status: 503}, kind: Wait, reason: infrav1.PortalUnavailableReason},
 		"not there":               {kind: Stalled, reason: infrav1.NotFoundReason},
 		"rate limited":            {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Retry},

@@ -159,6 +159,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	}
 	s.identityReady = r.reconcileIdentity(ctx, s)
 	s.networkReady = r.reconcilePlace(ctx, s)
+	outcome.Log(ctx, s.identityReady, s.networkReady)
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
 }
 

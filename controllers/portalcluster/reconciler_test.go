@@ -194,8 +194,8 @@ func TestBadInput(t *testing.T) {
 		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "correct email and password"},
 		"no password":    {set(infrav1.IdentityPassword, ""), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `"password"`},
 		"plain http":     {set(infrav1.IdentityBaseURL, "http://portal.example"), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, "https"},
-		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "caBundle"},
-		"portal down":    {set(infrav1.IdentityBaseURL, "https://127.0.0.1:1"), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "refused the connection"},
+		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached"},
+		"portal down":    {set(infrav1.IdentityBaseURL, "https://127.0.0.1:1"), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

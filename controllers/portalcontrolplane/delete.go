@@ -33,6 +33,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	}
 	if !o.IsDone() {
 		s.outcomes[clusterv1.DeletingCondition] = o
+		outcome.Log(ctx, o)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
 	err := r.change(ctx, s, func() { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })

@@ -203,7 +203,8 @@ func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object
 // restart starts a manager, which knows nothing of the one before.
 func (h *house) restart() {
 	h.manager = &Reconciler{
-		Client: h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
+		Identities: &identity.Resolver{},
+		Client:     h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
 		Takeovers: func(context.Context) bool { return false },
 		Reconnect: func(client.ObjectKey) { h.reconnects++ },
 		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods

@@ -158,7 +158,9 @@ func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	if fetch.Kind != outcome.Retry && fetch.Message != "" {
 		advice = ", and a new one cannot be fetched: " + fetch.Message
 	}
-	return outcome.StallFor(fetch.After, reason, "%s%s", state, advice)
+	o := outcome.StallFor(fetch.After, reason, "%s%s", state, advice)
+	o.Cause = fetch.Cause
+	return o
 }
 
 // fetchKubeconfig fetches and stores the kubeconfig, unless that brought nothing new a short time ago. The record notes what is about to be
@@ -169,6 +171,9 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 		return o
 	}
 	endpoint, err := endpointOf(config)
+	if err == nil {
+		err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+	}
 	if err == nil {
 		config, err = kubeconfig.Minimal(config)
 	}

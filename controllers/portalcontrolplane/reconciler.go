@@ -132,6 +132,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 			break
 		}
 	}
+	outcome.Log(ctx, all...)
 	return outcome.Result(all...), outcome.FirstError(all...)
 }
 

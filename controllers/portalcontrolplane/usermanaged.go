@@ -25,6 +25,9 @@ func takenSecret(stored storedKubeconfig) outcome.Outcome {
 func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored storedKubeconfig) outcome.Outcome {
 	s.userManaged = stored.Name
 	endpoint, err := endpointOf(stored.content())
+	if err == nil {
+		err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+	}
 	if err != nil {
 		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in Secret %s, which is user-managed, cannot be used: %v. %s",
 			stored.Name, err, correctUserManaged)

@@ -54,7 +54,8 @@ func gathered(t *testing.T) map[string]string {
 	elected := make(chan struct{})
 	close(elected)
 	accounts := &metrics.Accounts{}
-	accounts.Use("default/id", "https://portal.example", cloud.NewGovernor(cloud.GovernorOptions{}))
+	governor := cloud.NewGovernor(cloud.GovernorOptions{})
+	accounts.Use("default/id", "https://portal.example", func() *cloud.Governor { return governor })
 	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: cloud.Read, Status: 200})
 	metrics.ObserveLogin(nil)
 	metrics.JobEnded(operation.Scale, false, time.Minute)

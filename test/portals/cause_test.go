@@ -89,11 +89,11 @@ var causes = []cause{
 		return one(r, emulator.Fault{Body: emulator.BodyHTML}, emulator.Fault{Body: emulator.BodyEmpty}, emulator.Fault{Status: 302, Code: "ELSEWHERE", Body: emulator.BodyHTML},
 			emulator.Fault{Status: 404, Code: "NO_PAGE", Body: emulator.BodyHTML}, emulator.Fault{Status: 404, Code: "NO_PAGE"},
 			emulator.Fault{Status: 405, Code: "NO_METHOD", Body: emulator.BodyEmpty})
-	}, []string{infrav1.IdentityInvalidReason}},
+	}, []string{infrav1.PortalUnavailableReason}},
 	{"credentials", []endpoint{login}, func(r *rand.Rand) emulator.Fault {
 		return one(r, emulator.Fault{Status: 401, Code: "INVALID_CREDENTIALS"}, emulator.Fault{Status: 401}, emulator.Fault{Status: 400, Code: "WRONG_PASSWORD"},
 			emulator.Fault{Status: 403, Code: "LOCKED"}, emulator.Fault{Status: 401, Body: emulator.BodyEmpty})
-	}, []string{infrav1.UnauthorizedReason}},
+	}, []string{infrav1.UnauthorizedReason, infrav1.PortalUnavailableReason}},
 	{"one-time code", []endpoint{verify}, func(r *rand.Rand) emulator.Fault {
 		return emulator.Fault{Status: one(r, 400, 401, 403, 422), Code: one(r, "INVALID_PARAMETER", "INVALID_OTP"), Field: "otp"}
 	}, []string{infrav1.UnauthorizedReason}},

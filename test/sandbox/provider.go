@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"time"
@@ -79,6 +80,7 @@ func (s *Sandbox) StartManager(ctx context.Context) error {
 			Name: "manager",
 			Path: s.Binary("manager"),
 			Args: append([]string{
+				"--portal-host=" + s.portalHost(),
 				"--health-addr=" + hostPort(ports[0]),
 				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
 				"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
@@ -90,6 +92,19 @@ func (s *Sandbox) StartManager(ctx context.Context) error {
 		})
 		return err
 	})
+}
+
+// portalHost is where the portal listens: the manager calls a portal on loopback only if it is listed. Tests run portals of their own
+// on loopback, too.
+func (s *Sandbox) portalHost() string {
+	if s.Portal == nil {
+		return loopback
+	}
+	base, err := url.Parse(s.Portal.URL())
+	if err != nil || base.Hostname() == "" {
+		return loopback
+	}
+	return base.Hostname()
 }
 
 // StopManager ends our manager as a Deployment would, with SIGTERM, and returns when it has ended.

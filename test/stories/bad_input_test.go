@@ -39,9 +39,17 @@ func TestBadInputIsExplained(t *testing.T) {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "http://portal.example" },
 			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: "https",
 		},
+		"host of a metadata service": {
+			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "https://169.254.169.254" },
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: "baseURL: names a host that is not one of the portals allowed here",
+		},
+		"limit that is no number": {
+			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityRequestsPerMinute] = "many" },
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: "requestsPerMinute: must be a whole number",
+		},
 		"unknown CA": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityCABundle) },
-			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "certificate",
+			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "manager's log has the cause",
 		},
 		"portal down": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "https://" + closedPort(s) },

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func hosts(t *testing.T, list ...string) *Hosts {
+	t.Helper()
+	h, err := NewHosts(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestHostsByName checks which base URLs may be used, by their host. An empty list allows every public host. Private networks
+// are allowed. Whatever reads as a loopback, link-local or metadata address has to be listed.
+func TestHostsByName(t *testing.T) {
+	for _, test := range []struct {
+		list    string
+		base    string
+		refused string
+	}{
+		{"", "https://portal.example.com", ""},
+		{"", "https://portal.example.com:8443/api", ""},
+		{"", "https://10.1.2.3", ""}, {"", "https://192.168.0.1", ""}, {"", "https://172.16.0.1", ""}, {"", "https://100.64.0.1", ""},
+		{"", "https://[fd12::1]", ""}, {"", "https://[2001:db8::1]", ""}, {"", "https://[2002:0a00:0001::1]", ""},
+		{"", "https://1e100.example.net", ""}, {"", "https://portal.x0", ""},
+		{"", "https://localhost", hostRefused}, {"", "https://LOCALHOST.:443", hostRefused}, {"", "https://a.localhost", hostRefused},
+		{"", "https://127.0.0.1", hostRefused}, {"", "https://127.8.0.1:6443", hostRefused}, {"", "https://[::1]", hostRefused},
+		{"", "https://[::ffff:127.0.0.1]", hostRefused}, {"", "https://[::ffff:a9fe:a9fe]", hostRefused}, {"", "https://[::127.0.0.1]", hostRefused},
+		{"", "https://[64:ff9b::169.254.169.254]", hostRefused}, {"", "https://[2002:a9fe:a9fe::1]", hostRefused},
+		{"", "https://0.0.0.0", hostRefused}, {"", "https://0.1.2.3", hostRefused}, {"", "https://[::]", hostRefused},
+		{"", "https://169.254.169.254/latest", hostRefused}, {"", "https://169.254.1.1", hostRefused}, {"", "https://[fe80::1]", hostRefused},
+		{"", "https://[fe80::1%25eth0]", hostRefused}, {"", "https://[fd00:ec2::254]", hostRefused}, {"", "https://[fd20:ce::254]", hostRefused},
+		{"", "https://224.0.0.1", hostRefused}, {"", "https://[ff02::1]", hostRefused}, {"", "https://255.255.255.255", hostRefused},
+		{"", "https://100.100.100.200", hostRefused}, {"", "https://168.63.129.16", hostRefused}, {"", "https://192.0.0.192", hostRefused},
+		{"", "https://2130706433", hostRefused}, {"", "https://0x7f.1", hostRefused}, {"", "https://127.1", hostRefused}, {"", "https://127.0x1", hostRefused},
+		{"", "https://portal.9", hostRefused}, {"", "https://.", hostRefused},
+
+		{"portal.example.com", "https://portal.example.com", ""},
+		{"portal.example.com", "https://PORTAL.example.com.:8443", ""},
+		{"portal.example.com", "https://other.example.com", hostNotListed},
+		{"portal.example.com", "https://portal.example.com.evil.test", hostNotListed},
+		{"portal.example.com:8443", "https://portal.example.com:8443", ""},
+		{"portal.example.com:8443", "https://portal.example.com", hostNotListed},
+		{"portal.example.com:443", "https://portal.example.com", ""},
+		{"*.example.com", "https://portal.example.com", ""},
+		{"*.example.com", "https://a.portal.example.com:8443", ""},
+		{"*.example.com", "https://example.com", hostNotListed},
+		{"*.example.com", "https://evilexample.com", hostNotListed},
+		{"*.example.com", "https://.example.com", hostNotListed},
+		{"*.example.com:8443", "https://portal.example.com", hostNotListed},
+		{"*.example.com:8443", "https://portal.example.com:8443", ""},
+		{"127.0.0.1", "https://127.0.0.1:33445", ""},
+		{"127.0.0.1", "https://[::ffff:127.0.0.1]", ""},
+		{"127.0.0.1", "https://127.0.0.2", hostNotListed},
+		{"127.0.0.1:8443", "https://127.0.0.1:8443", ""},
+		{"127.0.0.1:8443", "https://127.0.0.1", hostNotListed},
+		{"[::1]:8443 portal.example.com", "https://[::1]:8443", ""},
+		{"*.localhost", "https://a.localhost", hostRefused}, // a wildcard lists no host by its own name
+	} {
+		err := hosts(t, strings.Fields(test.list)...).checkPortal(mustURL(t, test.base))
+		if (err == nil) != (test.refused == "") || err != nil && (!IsInvalid(err) || !strings.Contains(err.Error(), "baseURL: "+test.refused)) {
+			t.Errorf("list %q: %s: %v, want %q", test.list, test.base, err, test.refused)
+		}
+	}
+}
+
+func TestHostsAreRead(t *testing.T) {
+	for _, entry := range []string{
+		"", " ", "*", "*.", "*.*.example.com", "a.*.example.com", "https://portal.example.com", "portal.example.com/api", "portal.example.com:",
+		"portal.example.com:x", "user@portal.example.com", "*.10.0.0.1", "a b", "portal.example.com?x", "::1",
+	} {
+		if h, err := NewHosts("portal.example.com", entry); err == nil || !strings.Contains(err.Error(), `"`+entry+`"`) {
+			t.Errorf("%q is read as %+v, %v", entry, h, err)
+		}
+	}
+}
+
+// TestHostsByAddress checks what an address means that a host resolved to. Only a host that is listed by its own name may be at a
+// special address: names below a wildcard may be somebody else's.
+func TestHostsByAddress(t *testing.T) {
+	for _, test := range []struct {
+		list, base, address string
+		refused             bool
+	}{
+		{"", "https://portal.example.com", "203.0.113.1:443", false},
+		{"", "https://portal.example.com", "10.0.0.1:443", false},
+		{"", "https://portal.example.com", "169.254.169.254:443", true},
+		{"", "https://portal.example.com", "[::ffff:169.254.169.254]:443", true},
+		{"", "https://portal.example.com", "[fe80::1%eth0]:443", true},
+		{"", "https://portal.example.com", "127.0.0.1:443", true},
+		{"", "https://portal.example.com", "nonsense", true},
+		{"*.example.com", "https://portal.example.com", "127.0.0.1:443", true},
+		{"*.example.com", "https://portal.example.com", "10.0.0.1:443", false},
+		{"other.example.com portal.example.com", "https://Portal.example.com", "127.0.0.1:443", false},
+		{"portal.example.com:8443", "https://portal.example.com:8443", "127.0.0.1:8443", false},
+		{"portal.example.com:8443 *.example.com", "https://portal.example.com", "127.0.0.1:443", true},
+	} {
+		err := hosts(t, strings.Fields(test.list)...).checkAddress(mustURL(t, test.base), test.address)
+		if (err != nil) != test.refused || err != nil && !errors.Is(err, errHostRefused) {
+			t.Errorf("list %q: %s at %s: %v", test.list, test.base, test.address, err)
+		}
+	}
+	var all *Hosts
+	base := mustURL(t, "https://127.0.0.1")
+	if err := errors.Join(all.checkPortal(base), all.checkAddress(base, "127.0.0.1:443"), all.CheckServer("https://portal.example.com", "127.0.0.1")); err != nil {
+		t.Errorf("without Hosts: %v", err)
+	}
+}
+
+// TestServersOfAKubeconfig checks where a portal may have its clusters.
+func TestServersOfAKubeconfig(t *testing.T) {
+	for _, test := range []struct {
+		list, portal, server string
+		refused              bool
+	}{
+		{"", "https://portal.example.com", "api.example.net", false},
+		{"", "https://portal.example.com", "10.0.0.1", false},
+		{"", "https://portal.example.com", "fd12::1", false},
+		{"", "https://portal.example.com", "127.0.0.1", true},
+		{"", "https://portal.example.com", "::1", true},
+		{"", "https://portal.example.com", "Localhost.", true},
+		{"", "https://portal.example.com", "169.254.169.254", true},
+		{"", "https://portal.example.com", "fd00:ec2::254", true},
+		{"portal.example.com", "https://portal.example.com", "api.elsewhere.net", false},
+		{"portal.example.com", "https://portal.example.com", "127.0.0.1", true},
+		{"127.0.0.1", " https://127.0.0.1:8443", "127.0.0.1", false},
+		{"127.0.0.1", "https://127.0.0.1:8443", "localhost", false},
+		{"localhost", "https://localhost:8443", "::1", false},
+		{"127.0.0.1", "https://127.0.0.1:8443", "169.254.169.254", true},
+		{"127.0.0.1:8443", "https://127.0.0.1:9443", "127.0.0.1", true},
+		{"169.254.1.1", "https://169.254.1.1", "127.0.0.1", true},
+		{"127.0.0.1", "://", "127.0.0.1", true},
+	} {
+		err := hosts(t, strings.Fields(test.list)...).CheckServer(test.portal, test.server)
+		if (err != nil) != test.refused {
+			t.Errorf("list %q: portal %s with server %s: %v", test.list, test.portal, test.server, err)
+		}
+	}
+}
+
+// TestAddressIsCheckedWhenDialed checks the address that a name resolves to, on a real socket. The proxy of the environment may
+// be anywhere.
+func TestAddressIsCheckedWhenDialed(t *testing.T) {
+	connections := 0
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections++
+		}
+	}
+	server.Start()
+	defer server.Close()
+	address := server.Listener.Addr().String()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := mustURL(t, "https://localhost:"+port)
+	for _, test := range []struct {
+		hosts   *Hosts
+		base    *url.URL
+		refused bool
+	}{
+		{nil, base, false}, {hosts(t), base, true}, {hosts(t, "*.example.com"), base, true}, {hosts(t, "localhost"), base, false},
+		{hosts(t), mustURL(t, "https://localhost"), false},                           // another port: a proxy's
+		{hosts(t), mustURL(t, "https://portal.example.com:"+port), false},            // another host: a proxy's
+		{hosts(t, "localhost:"+port), mustURL(t, "https://LOCALHOST.:"+port), false}, // the same host
+	} {
+		conn, err := newDial(test.hosts, test.base)(t.Context(), "tcp4", "localhost:"+port)
+		if (err != nil) != test.refused || err != nil && (!errors.Is(err, errHostRefused) || !beforeWriting(err)) {
+			t.Errorf("%+v for %s: %v", test.hosts, test.base, err)
+		}
+		if err == nil {
+			_ = conn.Close()
+		}
+	}
+	if !dialed(base, "no port") {
+		t.Error("a target that cannot be read is not checked")
+	}
+	if _, err := newDial(nil, base)(canceled(t), "tcp4", address); err == nil {
+		t.Error("a context that has ended still dials")
+	}
+}
+
+func canceled(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// TestClientRefusesHosts checks that a portal on loopback can be used only if it is listed.
+func TestClientRefusesHosts(t *testing.T) {
+	portal := newTLSPortal(t, answers(200, `{"versions":[]}`).ServeHTTP)
+	config := Config{BaseURL: portal.URL, Email: "a@portal.test", Password: "pw", CABundle: portal.ca(), Hosts: hosts(t)}
+	if _, err := New(config); !IsInvalid(err) {
+		t.Errorf("a portal on loopback that is not listed: %v", err)
+	}
+	config.Hosts = hosts(t, mustURL(t, portal.URL).Host)
+	if err := look(t, newClient(t, config)); err != nil {
+		t.Errorf("a portal on loopback that is listed: %v", err)
+	}
+}
+
+// TestRefusedAddress checks what a caller learns of an address that is refused: nothing was sent, whatever the call, and for a
+// while nothing is tried.
+func TestRefusedAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials, refuse := 0, true
+		c := newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+			if refuse {
+				dials++
+				return nil, &net.OpError{Op: "dial", Err: errHostRefused}
+			}
+			return answersWith(200, `{"versions":[]}`)(r)
+		})))
+		for range 60 {
+			err := look(t, c)
+			if got := which(t, err); got != "host refused" || !strings.Contains(err.Error(), hostRefused) {
+				t.Fatalf("%s: %v", got, err)
+			}
+			time.Sleep(time.Second)
+		}
+		if dials != 2 {
+			t.Errorf("dialed %d times in a minute", dials)
+		}
+		refuse = false
+		time.Sleep(refusalBackoff)
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		refuse = true
+		if _, err := c.CreateCluster(t.Context(), CreateClusterRequest{}); which(t, err) != "host refused" {
+			t.Errorf("a create whose address is refused: %v", err)
+		}
+	})
+}
+
+// TestAnyServersAnswer tells refusals that any web server may give from those of a portal.
+func TestAnyServersAnswer(t *testing.T) {
+	documented := `{"error":{"code":"INVALID_TOKEN","message":"m","requestId":"r"}}`
+	for _, test := range []struct {
+		path   string
+		status int
+		body   string
+		want   bool
+	}{
+		{"/login", 401, "", true}, {"/login", 401, `{"kind":"Status","code":401}`, true}, {"/login", 401, documented, false},
+		{"/login", 429, "", true}, {"/login", 429, `{"error":{"code":"RATE_LIMITED"}}`, false},
+		{"/login", 404, "", true}, {"/login", 200, "hello", true}, {"/login", 503, "", false},
+		{"/kubernetes-versions", 401, "", false}, {"/kubernetes-versions", 403, "", false},
+	} {
+		err := look(t, newClient(t, testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == test.path {
+				return respond(test.status, test.body), nil
+			}
+			return answersWith(200, "")(r)
+		}))))
+		if got := IsAnyServers(err); got != test.want || err == nil {
+			t.Errorf("%s %d %s: %t, %v", test.path, test.status, test.body, got, err)
+		}
+	}
+	if IsAnyServers(nil) || IsAnyServers(&Error{kind: kindUnauthorized, Endpoint: routeLogin.String()}) {
+		t.Error("no error, or one without an answer, counts as some server's answer")
+	}
+}

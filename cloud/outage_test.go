@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLoginDown checks that a login which fails for another reason than the credentials is tried ever more slowly, once for all who
+// wait: three hundred callers who come whenever they are told make a few logins, and all get through soon after the login is back.
+func TestLoginDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		d.down = true
+		c := newClient(t, testConfig(d))
+		start, next, through := time.Now(), map[int]time.Time{}, map[int]bool{}
+		for len(through) < 300 {
+			if time.Since(start) > 10*time.Minute {
+				d.down = false
+			}
+			if time.Since(start) > 10*time.Minute+maxOutageBackoff+30*time.Second {
+				t.Fatalf("%d of 300 callers got through", len(through))
+			}
+			for i := range 300 {
+				if through[i] || time.Now().Before(next[i]) {
+					continue
+				}
+				err := readWithTicket(t, c, strconv.Itoa(i))
+				if err == nil {
+					through[i] = true
+					continue
+				}
+				at, ok := RetryAt(err)
+				if !ok || !at.After(time.Now()) || time.Until(at) > maxOutageBackoff {
+					t.Fatalf("told to come back at %v: %v", at, err)
+				}
+				next[i] = at
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		if n := len(d.logins); n < 10 || n > 16 {
+			t.Errorf("%d logins in 10 minutes", n)
+		}
+	})
+}
+
+// TestOutageBackoff checks the times between logins while the portal is down, that they begin again after a login that worked, and
+// that the portal may ask for more.
+func TestOutageBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		d.down = true
+		c := newClient(t, testConfig(d))
+		gaps := func(want ...time.Duration) {
+			t.Helper()
+			for _, gap := range want {
+				before := len(d.logins)
+				at, ok := RetryAt(look(t, c))
+				if len(d.logins) != before+1 || !ok || time.Until(at) != gap*time.Second {
+					t.Errorf("%d logins, the next in %v, want %v s", len(d.logins)-before, time.Until(at), int(gap))
+				}
+				if time.Sleep(time.Until(at) - time.Millisecond); !IsUnavailable(look(t, c)) || len(d.logins) != before+1 {
+					t.Error("the portal is asked before the time")
+				}
+				time.Sleep(time.Millisecond)
+			}
+		}
+		gaps(5, 10, 20, 40, 60, 60)
+		d.down = false
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.down = true
+		d.revokeAll()
+		gaps(5, 10)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newSession(nil)
+		asked := time.Now().Add(10 * time.Minute)
+		err := s.remember(&Error{Status: 503, RetryAt: asked})
+		if at, _ := RetryAt(err); !at.Equal(asked) {
+			t.Errorf("the portal asked for 10 minutes: %v", time.Until(at))
+		}
+		if _, err := s.known(asked.Add(-time.Second)); !IsUnavailable(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOutageIsNoVerdict checks that an outage neither hides that the credentials were refused before, nor says so itself.
+func TestOutageIsNoVerdict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.down = true
+		d.revokeAll()
+		if err := look(t, c); !IsUnavailable(err) {
+			t.Fatal(err)
+		}
+		if id, err := c.UserID(t.Context()); id != "user-1" || err != nil {
+			t.Errorf("in an outage: %q, %v", id, err)
+		}
+		time.Sleep(outageBackoff)
+		d.down, d.password = false, "changed"
+		if err := look(t, c); !IsUnauthorized(err) {
+			t.Fatal(err)
+		}
+		d.down = true
+		time.Sleep(refusalBackoff)
+		if err := look(t, c); !IsUnavailable(err) {
+			t.Fatal(err)
+		}
+		if _, err := c.UserID(t.Context()); !IsUnauthorized(err) && !IsUnavailable(err) {
+			t.Errorf("after a refusal: %v", err)
+		}
+	})
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// at is a portal in another process, with users of one account.
+func at(t *testing.T) *emulator.Portal {
+	t.Helper()
+	portal, err := emulator.New(emulator.Options{Seed: 1, Users: []emulator.User{
+		{Email: "a@portal.example", Password: password}, {Email: "b@portal.example", Password: password},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(portal.Close)
+	if err := portal.Listen("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	return portal
+}
+
+// login puts a Secret into the namespace and returns the governor of its account, which a login has proved.
+func (b *bench) login(portal *emulator.Portal, namespace string, data map[string]string) *cloud.Governor {
+	b.Helper()
+	s := secret("id", nil)
+	s.Namespace = namespace
+	s.Data[infrav1.IdentityBaseURL], s.Data[infrav1.IdentityCABundle] = []byte(portal.URL()), portal.CAPEM()
+	for key, value := range data {
+		s.Data[key] = []byte(value)
+	}
+	if err := b.store.Create(b.Context(), s); err != nil {
+		b.Fatal(err)
+	}
+	id, o := b.resolver.Resolve(b.Context(), namespace, infrav1.PortalIdentityReference{Name: "id"})
+	if !o.IsDone() {
+		b.Fatalf("%+v", o)
+	}
+	if _, err := id.Portal.UserID(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	if err := b.store.Delete(b.Context(), s); err != nil {
+		b.Fatal(err)
+	}
+	return id.Portal.Governor()
+}
+
+// TestAccountOfASecret: the name of an account joins the users of one namespace. A tenant who writes the name that another one uses
+// shares nothing with them.
+func TestAccountOfASecret(t *testing.T) {
+	b, portal := newBench(t), at(t)
+	acme := map[string]string{infrav1.IdentityAccount: "acme"}
+	acmeOfB := map[string]string{infrav1.IdentityAccount: "acme", infrav1.IdentityEmail: "b@portal.example"}
+	plain := b.login(portal, "team-a", nil)
+	ours := b.login(portal, "team-a", acme)
+	if b.login(portal, "team-a", acmeOfB) != ours {
+		t.Error("two users of an account that their Secrets name have two rate limits")
+	}
+	if b.login(portal, "team-b", acmeOfB) == ours {
+		t.Error("another namespace shares the rate limit because it knows the account's name")
+	}
+	if b.login(portal, "team-b", nil) != plain {
+		t.Error("the same user has two rate limits")
+	}
+}
+
+// TestRequestsPerMinute: the Secret may name the account's limit, as a whole number.
+func TestRequestsPerMinute(t *testing.T) {
+	for text, limit := range map[string]int{"600": 600, "1": 1, "1000000": 1000000, "0": 0, "-5": 0, "6e2": 0, " 600": 0, "1000001": 0, "99999999999999999999": 0} {
+		s := secret("id", func(d map[string][]byte) { d[infrav1.IdentityRequestsPerMinute] = []byte(text) })
+		b := newBench(t, s)
+		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
+		if limit > 0 && !o.IsDone() || limit == 0 && (o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason ||
+			!strings.Contains(o.Message, `correct Secret "id": requestsPerMinute: must be a`)) {
+			t.Errorf("%q: %+v", text, o)
+		}
+	}
+	b := newBench(t)
+	if limit := b.login(at(t), "team-a", map[string]string{infrav1.IdentityRequestsPerMinute: "900"}).Stats().Limit; limit != 900 {
+		t.Errorf("%d requests a minute", limit)
+	}
+}
+
+// TestHosts: a Secret cannot lead the manager to a host that an administrator has not allowed.
+func TestHosts(t *testing.T) {
+	for base, says := range map[string]string{
+		"https://169.254.169.254": "baseURL", "https://localhost:6443": "baseURL", "https://portal.example": "",
+	} {
+		b := newBench(t, secret("id", func(d map[string][]byte) { d[infrav1.IdentityBaseURL] = []byte(base) }))
+		b.resolver.Hosts = &cloud.Hosts{}
+		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
+		if o.IsDone() != (says == "") || !o.IsDone() && (o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, says)) {
+			t.Errorf("%s: %+v", base, o)
+		}
+	}
+}
+
+// TestOneTenantsIdentities: a namespace with very many Secrets does not make another one log in again.
+func TestOneTenantsIdentities(t *testing.T) {
+	b := newBench(t, secret("id", nil))
+	ref := infrav1.PortalIdentityReference{Name: "id"}
+	first, _ := b.resolver.Resolve(t.Context(), "default", ref)
+	for i := range 1100 {
+		s := secret("id", func(d map[string][]byte) { d[infrav1.IdentityPassword] = fmt.Append(nil, i) })
+		s.Namespace = "greedy"
+		if err := b.store.Create(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if _, o := b.resolver.Resolve(t.Context(), "greedy", ref); !o.IsDone() {
+			t.Fatalf("%+v", o)
+		}
+		if err := b.store.Delete(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again, _ := b.resolver.Resolve(t.Context(), "default", ref); again.Portal != first.Portal {
+		t.Error("another namespace's identities pushed out the client")
+	}
+}

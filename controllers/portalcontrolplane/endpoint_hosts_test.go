@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// handsOut is a portal that gives everybody the same kubeconfig.
+type handsOut string
+
+// RoundTrip implements http.RoundTripper.
+func (config handsOut) RoundTrip(r *http.Request) (*http.Response, error) {
+	body := `{"token":"t","user":{"id":"u"}}`
+	if r.Method == http.MethodGet {
+		raw, err := json.Marshal(map[string]string{"kubeconfig": string(config)})
+		if err != nil {
+			return nil, err
+		}
+		body = string(raw)
+	}
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// TestPortalCannotNameAnyServer checks that a kubeconfig whose server is on loopback, or is a metadata service, is not stored: a
+// tenant's own portal would lead the manager there.
+func TestPortalCannotNameAnyServer(t *testing.T) {
+	for server, refused := range map[string]bool{
+		"https://127.0.0.1:6443": true, "https://169.254.169.254": true, "https://[fd00:ec2::254]": true, "https://localhost": true,
+		"https://api.portal.example": false, "https://10.0.0.7:6443": false,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			h := newHouse(t, 1, emulator.Durations{})
+			h.manager.Identities = &identity.Resolver{Hosts: &cloud.Hosts{}}
+			portal, err := cloud.New(cloud.Config{
+				BaseURL: "https://portal.example", Email: "a@portal.example", Password: "p",
+				Transport: handsOut(kubeconfigFor("server: '"+server+"'", "token: "+canary)),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := newScopeFor(before)
+			s.controlPlane = h.controlPlane()
+			s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
+			s.identity = identity.Identity{Portal: portal, BaseURL: "https://portal.example"}
+			s.infrastructure, s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}, outcome.Outcome{}
+			o := h.manager.reconcileKubeconfig(t.Context(), s)
+			if refused && (o.Reason != infrav1.KubeconfigInvalidReason || !strings.Contains(o.Message, "its server names a host")) {
+				t.Errorf("%s: %+v", server, o)
+			}
+			stored := client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}
+			if err := h.store.Get(t.Context(), stored, &corev1.Secret{}); client.IgnoreNotFound(err) != nil || (err != nil) != refused {
+				t.Errorf("%s: the kubeconfig Secret: %v", server, err)
+			}
+		})
+	}
+}
