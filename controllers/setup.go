@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -18,6 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
 )
@@ -31,6 +33,8 @@ type Options struct {
 	WatchFilterValue string
 	// AllowUnverifiedCore lets Machines take over each other's nodes beside a version of core that this was not tried with.
 	AllowUnverifiedCore bool
+	// IdentityNamespace holds the Secrets of PortalClusterIdentities.
+	IdentityNamespace string
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
 }
@@ -48,8 +52,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, UserAgent: UserAgent,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: options.IdentityNamespace, Pool: &cloud.Pool{}, UserAgent: UserAgent,
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
+	}
+	if err := identities.SetupWithManager(ctx, mgr); err != nil {
+		return err
 	}
 	operations := &metrics.Operations{Reader: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue, Elected: mgr.Elected()}
 	if err := metrics.Register(ctrlmetrics.Registry, &identities.Accounts, operations); err != nil {
@@ -71,6 +78,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
+	}
+	shared := &portalclusteridentity.Reconciler{Client: mgr.GetClient(), Identities: identities}
+	if err := shared.SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
+		return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
 	}
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {

@@ -52,7 +52,7 @@ func newEstate(t *testing.T, lists bool) *estate {
 	}
 	cp := &infrav1.PortalControlPlane{}
 	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).WithStatusSubresource(cp).Build()
-	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder}
+	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder, Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}}}
 	return e
 }
 
@@ -169,7 +169,9 @@ func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
 	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Labels = meta.Labels })
 	pc := &infrav1.PortalCluster{ObjectMeta: meta}
 	pc.Spec.IdentityRef.Name = key.Name
-	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{infrav1.IdentityBaseURL: []byte(baseURL)}}} {
+	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
+		infrav1.IdentityBaseURL: []byte(baseURL), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("secret"),
+	}}} {
 		if err := e.store.Create(e.Context(), o); err != nil {
 			e.Fatal(err)
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -86,6 +85,8 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 	case s.retiring():
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
+	case s.infrastructure.Reason == infrav1.IdentityNotAllowedReason:
+		return s.infrastructure // what it claims now could be deleted with it
 	}
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
 	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
@@ -210,11 +211,7 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 	if err != nil || portalCluster == nil {
 		return ""
 	}
-	secret := &corev1.Secret{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: portalCluster.Spec.IdentityRef.Name}, secret); err != nil {
-		return ""
-	}
-	return normalURL(string(secret.Data[infrav1.IdentityBaseURL]))
+	return normalURL(r.Identities.BaseURL(ctx, cp.Namespace, portalCluster.Spec.IdentityRef))
 }
 
 // normalURL returns one spelling of a portal's URL, or "" if it is none.
@@ -239,7 +236,7 @@ func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.controlPlane.Spec.ClusterID == "" {
 		return true, nil // a creation under way is awaited first
 	}
-	if !s.owns() && !s.createdBefore() && !s.deletionConfirmed() {
+	if !s.owns() && (s.identity.Withdrawn || !s.createdBefore() && !s.deletionConfirmed()) {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)

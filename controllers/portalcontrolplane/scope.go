@@ -123,7 +123,11 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if !deleting && !ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false) {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
 	}
-	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
+	resolve := r.Identities.Resolve
+	if deleting {
+		resolve = r.Identities.ResolveToDelete
+	}
+	id, problem := resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
 	s.identity = id
 	return problem
 }
