@@ -33,6 +33,9 @@ type estate struct {
 	store    client.Client
 	recorder *events.FakeRecorder
 	manager  *Reconciler
+	identity identity.Identity // of all objects
+	// withdrawn reports whether no namespace may use the identity any more.
+	withdrawn bool
 }
 
 // newEstate has no PortalControlPlane yet. lists is whether the portal can be asked for clusters by their names.
@@ -50,8 +53,10 @@ func newEstate(t *testing.T, lists bool) *estate {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.identity = identity.Identity{Portal: e.cloud, Version: "1"}
 	cp := &infrav1.PortalControlPlane{}
-	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).WithStatusSubresource(cp).Build()
+	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
+		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp).Build()
 	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder, Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}}}
 	return e
 }
@@ -106,7 +111,10 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	s.portalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
 	s.portalCluster.Status.VPCID = e.portal.VPCs()[0].ID
-	s.identity = identity.Identity{Portal: e.cloud, Version: "1"}
+	s.identity = e.identity
+	if e.withdrawn && s.controlPlane.DeletionTimestamp.IsZero() {
+		s.identity, s.infrastructure = identity.Identity{}, outcome.StallFor(0, infrav1.IdentityNotAllowedReason, "")
+	}
 	if err := s.loadOperation(); err != nil {
 		e.Fatal(err)
 	}
