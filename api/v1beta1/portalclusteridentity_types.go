@@ -45,7 +45,7 @@ type PortalIdentityNamespaces struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]+(-+[a-z0-9]+)*$`
 	List []string `json:"list,omitempty"`
 
 	// selector of namespaces by their labels. An empty selector ({}) matches every namespace; when omitted, it matches none. Anyone who

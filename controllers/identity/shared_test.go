@@ -203,8 +203,9 @@ func TestHoldShared(t *testing.T) {
 		spec.AllowedNamespaces.List = []string{"default", "elsewhere"}
 	})
 	a, c, unrelated := sharing("default", "a", "team"), sharing("elsewhere", "c", "team"), sharing("default", "u", "another")
-	b := newBench(t, account(), identity, a, c, unrelated)
-	b.hold(a, c)
+	own := user("own", "team")
+	b := newBench(t, account(), identity, secret("team", nil), a, c, unrelated, own)
+	b.hold(a, c, own)
 	held := func(want bool) {
 		t.Helper()
 		s := get(b, account())
@@ -227,6 +228,9 @@ func TestHoldShared(t *testing.T) {
 	held(true)
 	release(2)
 	b.leave(a)
+	if !b.held("team") {
+		t.Error("the namespace's own Secret of that name was released")
+	}
 	b.remove(a)
 	release(1)
 	held(true)
