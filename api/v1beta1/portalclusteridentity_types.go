@@ -102,6 +102,29 @@ type PortalClusterIdentityStatus struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// clusters are the portal clusters that belong to objects of a namespace, noted while the namespace was allowed to use the identity. When
+	// it is not allowed any more, its objects can delete these and no others.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	// +kubebuilder:validation:MaxItems=10000
+	Clusters []PortalIdentityCluster `json:"clusters,omitempty"`
+}
+
+// PortalIdentityCluster is a portal cluster of an object of a namespace.
+type PortalIdentityCluster struct {
+	// id is the portal's identifier of the cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=256
+	ID string `json:"id,omitempty"`
+
+	// namespace of the object.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // PortalClusterIdentity lets PortalClusters of other namespaces use a portal account whose password their users cannot read. An administrator

@@ -57,8 +57,10 @@ type Identity struct {
 	Shared string
 	// Limits of the PortalClusterIdentity, or nil.
 	Limits *infrav1.PortalIdentityLimits
-	// Withdrawn reports whether the namespace may not use the identity any more, except to delete what its objects created.
+	// Withdrawn reports whether the namespace may not use the identity, except to delete the clusters that are noted for it.
 	Withdrawn bool
+	// Object is the PortalClusterIdentity as it was read, or nil.
+	Object *infrav1.PortalClusterIdentity
 }
 
 // Resolve returns the client for the identity, or the outcome that says what is wrong with it.
@@ -66,8 +68,8 @@ func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.Po
 	return r.resolve(ctx, namespace, ref, false)
 }
 
-// ResolveToDelete is Resolve for an object that is being deleted. An identity that the namespace may not use any more still serves to
-// delete what was created with it. Otherwise portal clusters would stay, with their bills, and objects and namespaces could not go.
+// ResolveToDelete is Resolve for an object that is being deleted. It also returns an identity that the namespace may not use (Withdrawn). The
+// caller must delete nothing with it but what MayDelete allows.
 func (r *Resolver) ResolveToDelete(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
 	return r.resolve(ctx, namespace, ref, true)
 }
@@ -92,6 +94,7 @@ func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.Po
 		Portal: portal, Version: string(from.secret.UID) + "/" + from.secret.ResourceVersion, BaseURL: string(from.secret.Data[infrav1.IdentityBaseURL]),
 	}
 	if from.shared != nil {
+		id.Object = from.shared
 		id.Shared, id.Limits, id.Withdrawn = from.shared.Name, from.shared.Spec.Limits, from.withdrawn()
 		id.Version += fmt.Sprintf("/%s/%d", from.shared.UID, from.shared.Generation)
 	}

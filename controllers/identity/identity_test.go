@@ -43,7 +43,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			t.Fatal(err)
 		}
 	}
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).Build()
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
+		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()
 	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Namespace: home, Pool: &cloud.Pool{}}}
 }
 

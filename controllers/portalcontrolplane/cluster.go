@@ -26,6 +26,9 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 		if o := r.claim(ctx, s); !o.IsDone() {
 			return o
 		}
+		if o := r.noteShared(ctx, s); !o.IsDone() {
+			return o
+		}
 		return r.reconcileExistence(ctx, s)
 	}
 	if !s.infrastructure.IsDone() {

@@ -34,8 +34,6 @@ type estate struct {
 	recorder *events.FakeRecorder
 	manager  *Reconciler
 	identity identity.Identity // of all objects
-	// withdrawn reports whether no namespace may use the identity any more.
-	withdrawn bool
 }
 
 // newEstate has no PortalControlPlane yet. lists is whether the portal can be asked for clusters by their names.
@@ -56,7 +54,8 @@ func newEstate(t *testing.T, lists bool) *estate {
 	e.identity = identity.Identity{Portal: e.cloud, Version: "1"}
 	cp := &infrav1.PortalControlPlane{}
 	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
-		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp).Build()
+		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
+		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
 	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder, Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}}}
 	return e
 }
@@ -112,8 +111,12 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	s.portalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
 	s.portalCluster.Status.VPCID = e.portal.VPCs()[0].ID
 	s.identity = e.identity
-	if e.withdrawn && s.controlPlane.DeletionTimestamp.IsZero() {
-		s.identity, s.infrastructure = identity.Identity{}, outcome.StallFor(0, infrav1.IdentityNotAllowedReason, "")
+	if s.identity.Shared != "" {
+		s.identity.Object = &infrav1.PortalClusterIdentity{}
+		if err := e.store.Get(e.Context(), client.ObjectKey{Name: s.identity.Shared}, s.identity.Object); err != nil {
+			e.Fatal(err)
+		}
+		s.infrastructure = s.identity.MayDelete(key.Namespace, s.controlPlane.Spec.ClusterID)
 	}
 	if err := s.loadOperation(); err != nil {
 		e.Fatal(err)

@@ -22,3 +22,14 @@ func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, st
 	}
 	return o
 }
+
+// noteShared notes at a PortalClusterIdentity that the portal cluster is this object's, as long as the namespace may use the identity.
+func (r *Reconciler) noteShared(ctx context.Context, s *scope) outcome.Outcome {
+	if !s.infrastructure.IsDone() || s.identity.Shared == "" || !s.owns() {
+		return outcome.Outcome{}
+	}
+	if err := r.Identities.Note(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Outcome{}
+}

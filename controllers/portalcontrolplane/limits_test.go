@@ -145,23 +145,31 @@ func TestWorkerLimit(t *testing.T) {
 	})
 }
 
-// TestWithdrawn: when the namespace may not use its identity any more, what it created can be deleted, and nothing else.
+// TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that were its own before, and no others.
 func TestWithdrawn(t *testing.T) {
+	names := func(other string) func(cp *infrav1.PortalControlPlane) {
+		return func(cp *infrav1.PortalControlPlane) {
+			cp.Spec.ClusterID, cp.Spec.DeletionPolicy = other, infrav1.DeletionPolicyDelete
+		}
+	}
 	tests := map[string]struct {
-		change func(*estate, client.ObjectKey, string)
+		change func(e *estate, key client.ObjectKey, other string)
 		gone   bool
 	}{
-		"its own cluster": {func(*estate, client.ObjectKey, string) {}, true},
-		"a cluster that it claims now": {func(e *estate, key client.ObjectKey, other string) {
+		"its own cluster":              {func(*estate, client.ObjectKey, string) {}, true},
+		"a cluster that it claims now": {func(e *estate, key client.ObjectKey, other string) { e.change(key, names(other)); e.passes(key) }, false},
+		"a cluster that its record claims": {func(e *estate, key client.ObjectKey, other string) {
+			e.change(key, names(other))
 			e.change(key, func(cp *infrav1.PortalControlPlane) {
-				cp.Spec.ClusterID, cp.Spec.DeletionPolicy = other, infrav1.DeletionPolicyDelete
+				operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: other, Workers: &infrav1.WorkerParameters{}})
 			})
-			e.passes(key)
 		}, false},
-		"a cluster whose deletion it confirms": {func(e *estate, key client.ObjectKey, other string) {
+		"a creation under way": {func(e *estate, key client.ObjectKey, _ string) {
 			e.change(key, func(cp *infrav1.PortalControlPlane) {
-				cp.Spec.ClusterID, cp.Spec.DeletionPolicy = other, infrav1.DeletionPolicyDelete
-				cp.Annotations[infrav1.ConfirmDeletionAnnotation] = other
+				cp.Spec.ClusterID = ""
+				op := operation.New(operation.Create, "victim")
+				op.JobID = "of another"
+				operation.Put(cp, op)
 			})
 		}, false},
 	}
@@ -178,13 +186,14 @@ func TestWithdrawn(t *testing.T) {
 				}
 				key := e.addSharing("team-b", "attacker", nil)
 				e.passes(key)
-				e.identity.Withdrawn, e.withdrawn = true, true
+				e.identity.Withdrawn = true
+				before := len(e.portal.Journal())
 				test.change(e, key, id)
-				if o := e.delete(key); !o.IsDone() {
+				if o := e.delete(key); o.IsDone() != test.gone || !test.gone && o.Reason != infrav1.IdentityNotAllowedReason {
 					t.Errorf("%+v", o)
 				}
-				if deleted := e.asked("DELETE") > 0; deleted != test.gone {
-					t.Errorf("deleted: %v", deleted)
+				if asked := len(e.portal.Journal()) > before; asked != test.gone {
+					t.Errorf("the portal was asked: %v", asked)
 				}
 			})
 		})

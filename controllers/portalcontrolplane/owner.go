@@ -85,8 +85,6 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 		return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 	case s.retiring():
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
-	case s.infrastructure.Reason == infrav1.IdentityNotAllowedReason:
-		return s.infrastructure // what it claims now could be deleted with it
 	}
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
 	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
@@ -236,7 +234,7 @@ func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.controlPlane.Spec.ClusterID == "" {
 		return true, nil // a creation under way is awaited first
 	}
-	if !s.owns() && (s.identity.Withdrawn || !s.createdBefore() && !s.deletionConfirmed()) {
+	if !s.owns() && !s.createdBefore() && !s.deletionConfirmed() {
 		return false, nil
 	}
 	owner, err := r.otherOwner(ctx, s)

@@ -127,9 +127,11 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if deleting {
 		resolve = r.Identities.ResolveToDelete
 	}
-	id, problem := resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
-	s.identity = id
-	return problem
+	var problem outcome.Outcome
+	if s.identity, problem = resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef); !problem.IsDone() {
+		return problem
+	}
+	return s.identity.MayDelete(s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
 }
 
 // flow names this portal cluster to the account's governor and to the backoff.

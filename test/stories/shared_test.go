@@ -124,7 +124,7 @@ func TestSharedIdentity(t *testing.T) {
 	b.settled(1)
 	sharedLimits(a, third, shared)
 	sharedIsHeld(a, shared, secret)
-	sharedIsWithdrawn(b)
+	sharedIsWithdrawn(b, shared)
 	a.deleteAll()
 	a.gone()
 	a.Eventually(func() bool {
@@ -166,16 +166,20 @@ func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev
 }
 
 // sharedIsWithdrawn takes the label from the namespace: nothing is scaled any more, and the cluster can be deleted.
-func sharedIsWithdrawn(b *story) {
+func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 	b.label("shared", false)
 	before := len(b.changes())
 	b.scale(2)
 	b.Eventually(condition(b, b.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False IdentityNotAllowed"))
 	b.Expect(b.changes()).To(HaveLen(before))
+	b.Expect(box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Expect(shared.Status.Clusters).To(ContainElement(infrav1.PortalIdentityCluster{ID: b.controlPlane.Spec.ClusterID, Namespace: b.namespace}))
 	b.Expect(box.Client.Delete(b.Context(), b.cluster)).To(Succeed())
 	b.Eventually(func() int { return len(b.portalClusters()) }).Should(Equal(1))
 	b.deleteAll()
 	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
+	b.Expect(box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Expect(shared.Status.Clusters).To(HaveLen(1), "that of the other namespace")
 }
 
 // TestSharedIdentityIsValidated: the API server refuses what would be misunderstood, and manifests without a kind mean a Secret as ever.
