@@ -80,7 +80,7 @@ const (
 	// PortalClusterIdentity also: its selector of namespaces is malformed.
 	IdentityInvalidReason = "IdentityInvalid"
 	// IdentityNotAllowedReason: the PortalClusterIdentity does not exist, or does not allow the namespace to use it. Nothing is created or
-	// changed at the portal. What the namespace's objects have created can be deleted.
+	// changed at the portal. Only clusters that are noted for the namespace in status.clusters of the identity can be deleted.
 	IdentityNotAllowedReason = "IdentityNotAllowed"
 	// IdentityNotReadyReason: the PortalClusterIdentity cannot be used. Its own conditions, which an administrator can read, say why.
 	IdentityNotReadyReason = "IdentityNotReady"

@@ -17,7 +17,7 @@ type PortalClusterIdentitySpec struct {
 
 	// allowedNamespaces are the namespaces whose PortalClusters may use the identity: those in list, and those that selector matches.
 	// When omitted, no namespace may use it. An empty selector ({}) allows every namespace. When a namespace is not allowed any more,
-	// nothing is created or changed at the portal for its PortalClusters, but what they created can still be deleted.
+	// nothing is created or changed at the portal for its PortalClusters, but those in status.clusters can still be deleted.
 	// +optional
 	AllowedNamespaces *PortalIdentityNamespaces `json:"allowedNamespaces,omitempty"`
 

@@ -2,7 +2,8 @@
 
 // Package identity turns an identity Secret into a client of the portal, and keeps the Secret from disappearing while
 // it is needed to delete what was created with it. The Secret is in the namespace of the PortalCluster, or in that of the manager
-// behind a PortalClusterIdentity (source.go), which may limit what is created with it (limits.go, grants.go).
+// behind a PortalClusterIdentity (source.go). That one may limit what is created with it (limits.go, grants.go), and notes whose clusters are
+// whose (ledger.go).
 package identity
 
 import (
