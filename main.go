@@ -91,6 +91,8 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its leadership before it gives up.")
 	fs.DurationVar(&o.retryEvery, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries to get or renew the leadership.")
 	fs.StringVar(&o.namespace, "namespace", "", "Namespace to watch. If empty, all namespaces are watched.")
+	fs.StringVar(&o.controllers.IdentityNamespace, "identity-namespace", os.Getenv("POD_NAMESPACE"),
+		"Namespace of the Secrets of PortalClusterIdentities; $POD_NAMESPACE by default. If empty, no PortalClusterIdentity can be used.")
 	fs.StringVar(&o.controllers.WatchFilterValue, "watch-filter", "",
 		fmt.Sprintf("Only reconcile objects with label %s of this value. If empty, all objects are reconciled.", clusterv1.WatchLabel))
 	fs.StringVar(&o.healthAddr, "health-addr", ":9440", "Address of the health probes.")
@@ -126,7 +128,7 @@ func (o *options) validate(arguments []string) error {
 		problem(n < 1, "--%s=%d: must be at least 1", flag, n)
 	}
 	problem(o.syncPeriod <= 0, "--sync-period=%s: must be more than 0", o.syncPeriod)
-	for flag, namespace := range map[string]string{"namespace": o.namespace, "leader-elect-namespace": o.leaseNamespace} {
+	for flag, namespace := range map[string]string{"namespace": o.namespace, "leader-elect-namespace": o.leaseNamespace, "identity-namespace": o.controllers.IdentityNamespace} {
 		problem(namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0, "--%s=%q: is no name of a namespace", flag, namespace)
 	}
 	problem(len(validation.IsValidLabelValue(o.controllers.WatchFilterValue)) > 0,

@@ -3,6 +3,7 @@
 // Package controllers connects Cluster API to the portal. One folder per kind:
 //
 //	portalcluster           account, VPC and network; the identity Secret is held while it is needed
+//	portalclusteridentity   whether an account that several namespaces share can be used; held while it is needed
 //	portalcontrolplane      everything that changes a portal cluster, one operation at a time: create, upgrade, scale,
 //	                        delete; and which Machine holds which worker node
 //	portalmachine           how a claim on a worker node stands; never calls the portal
@@ -15,7 +16,7 @@
 //	ownerref   owner references, which are stale or missing after a restore
 //	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
 //	kubeconfig which kubeconfigs are used, and what of them
-//	identity   an identity Secret becomes a client of the portal
+//	identity   an identity Secret becomes a client of the portal; who may use a shared one, and how much of it
 //	metrics    what Prometheus is told
 //
 // The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.

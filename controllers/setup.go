@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -18,6 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
 )
@@ -33,6 +35,8 @@ type Options struct {
 	AllowUnverifiedCore bool
 	// PortalHosts are the portals that identities may name, as cloud.NewHosts reads them; none: every public host.
 	PortalHosts []string
+	// IdentityNamespace holds the Secrets of PortalClusterIdentities.
+	IdentityNamespace string
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
 }
@@ -54,8 +58,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the portal hosts: %w", err)
 	}
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, Hosts: hosts, UserAgent: UserAgent,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: options.IdentityNamespace, Pool: &cloud.Pool{}, Hosts: hosts, UserAgent: UserAgent,
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
+	}
+	if err := identities.SetupWithManager(ctx, mgr); err != nil {
+		return err
 	}
 	operations := &metrics.Operations{Reader: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue, Elected: mgr.Elected()}
 	if err := metrics.Register(ctrlmetrics.Registry, &identities.Accounts, operations); err != nil {
@@ -77,6 +84,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
+	}
+	shared := &portalclusteridentity.Reconciler{Client: mgr.GetClient(), Identities: identities}
+	if err := shared.SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
+		return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
 	}
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {

@@ -82,8 +82,11 @@ const (
 	// ControlPlaneFinalizer lets a PortalControlPlane go only after the portal cluster.
 	ControlPlaneFinalizer = "portalcontrolplane.infrastructure.cluster.x-k8s.io"
 
-	// IdentityFinalizer keeps an identity Secret while a PortalCluster needs it to delete what it created.
+	// IdentityFinalizer keeps an identity Secret or a PortalClusterIdentity while a PortalCluster needs it to delete what it created.
 	IdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-identity"
+
+	// SharedIdentityFinalizer keeps the Secret of a PortalClusterIdentity that is in use.
+	SharedIdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-cluster-identity"
 )
 
 // Keys of an identity Secret.

@@ -5,7 +5,7 @@ package v1beta1
 // Condition types of a PortalCluster. Beside them: Paused and Deleting, as on every Cluster API object.
 const (
 	// ReadyCondition of a PortalCluster sums up identity and network; of a PortalMachine it says whether it is bound, of a
-	// PortalBootstrapConfig whether its Secret is there.
+	// PortalBootstrapConfig whether its Secret is there, of a PortalClusterIdentity whether its Secret is complete.
 	ReadyCondition = "Ready"
 	// IdentityReadyCondition says whether the portal accepts what the identity Secret holds.
 	IdentityReadyCondition = "IdentityReady"
@@ -76,8 +76,17 @@ const (
 	IdentityAcceptedReason = "IdentityAccepted"
 	// IdentityNotFoundReason: the identity Secret does not exist.
 	IdentityNotFoundReason = "IdentityNotFound"
-	// IdentityInvalidReason: a key of the identity Secret is missing or malformed, or its baseURL does not lead to the portal.
+	// IdentityInvalidReason: a key of the identity Secret is missing or malformed, or its baseURL does not lead to the portal. On a
+	// PortalClusterIdentity also: its selector of namespaces is malformed.
 	IdentityInvalidReason = "IdentityInvalid"
+	// IdentityNotAllowedReason: the PortalClusterIdentity does not exist, or does not allow the namespace to use it. Nothing is created or
+	// changed at the portal. Only clusters that are noted for the namespace in status.clusters of the identity can be deleted.
+	IdentityNotAllowedReason = "IdentityNotAllowed"
+	// IdentityNotReadyReason: the PortalClusterIdentity cannot be used. Its own conditions, which an administrator can read, say why.
+	IdentityNotReadyReason = "IdentityNotReady"
+	// IdentityLimitReachedReason: a limit of the PortalClusterIdentity does not allow this zone, this VPC, another cluster or more
+	// workers. The reason is also used on the other conditions that wait for it.
+	IdentityLimitReachedReason = "IdentityLimitReached"
 )
 
 // Reasons of NetworkReady.
@@ -247,6 +256,8 @@ const (
 	// DeletionNotConfirmedReason: the garbage collector, or the removal of a CustomResourceDefinition, may have deleted the object. The
 	// portal cluster stays until a person confirms the deletion. On WorkersReady: the workers of such an object stay.
 	DeletionNotConfirmedReason = "DeletionNotConfirmed"
+	// IdentityInUseReason: PortalClusters still use the PortalClusterIdentity, and need it to delete what they created.
+	IdentityInUseReason = "IdentityInUse"
 	// DeletionProtectedReason: the object was deleted although it, or its Cluster, is protected against deletion. The portal cluster stays.
 	DeletionProtectedReason = "DeletionProtected"
 )

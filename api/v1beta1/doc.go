@@ -6,6 +6,7 @@
 //	PortalControlPlane      ControlPlane    the portal cluster itself: create, upgrade, scale, kubeconfig, delete
 //	PortalMachineTemplate   InfraMachineTemplate   what the workers of a MachineDeployment are made of
 //	PortalMachine           InfraMachine    one claim on one worker node of the portal cluster
+//	PortalClusterIdentity   of the provider's own, cluster-scoped   a portal account that several namespaces share
 //
 // and what ClusterClasses need beside them:
 //

@@ -20,6 +20,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&PortalMachineTemplate{}, &PortalMachineTemplateList{},
 		&PortalClusterTemplate{}, &PortalClusterTemplateList{},
 		&PortalControlPlaneTemplate{}, &PortalControlPlaneTemplateList{},
+		&PortalClusterIdentity{}, &PortalClusterIdentityList{},
 		&PortalBootstrapConfig{}, &PortalBootstrapConfigList{},
 		&PortalBootstrapConfigTemplate{}, &PortalBootstrapConfigTemplateList{},
 	)

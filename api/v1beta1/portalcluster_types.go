@@ -10,7 +10,8 @@ import (
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.network) == has(self.network)",message="network cannot be added or removed later: the portal places a cluster when it creates it"
 type PortalClusterSpec struct {
 	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the
-	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA). It cannot be
+	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA). With kind
+	// PortalClusterIdentity, it names an account that an administrator shares with this namespace. It cannot be
 	// changed: to rotate credentials, change what the Secret holds.
 	// +required
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="identityRef cannot be changed: change what the Secret holds"
@@ -33,9 +34,25 @@ type PortalClusterSpec struct {
 	Network *PortalNetwork `json:"network,omitempty"`
 }
 
-// PortalIdentityReference names an identity Secret.
+// PortalIdentityKind is what an identity reference names.
+// +kubebuilder:validation:Enum=Secret;PortalClusterIdentity
+type PortalIdentityKind string
+
+const (
+	// PortalIdentitySecret is a Secret in the namespace of the object that refers to it.
+	PortalIdentitySecret PortalIdentityKind = "Secret"
+	// PortalIdentityShared is a PortalClusterIdentity, whose Secret is in the manager's namespace.
+	PortalIdentityShared PortalIdentityKind = "PortalClusterIdentity"
+)
+
+// PortalIdentityReference names an identity Secret or a PortalClusterIdentity.
 type PortalIdentityReference struct {
-	// name of the Secret, in the namespace of the object that refers to it.
+	// kind is Secret, for a Secret in the namespace of the object that refers to it, or PortalClusterIdentity.
+	// +optional
+	// +kubebuilder:default=Secret
+	Kind PortalIdentityKind `json:"kind,omitempty"`
+
+	// name of the Secret or PortalClusterIdentity.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

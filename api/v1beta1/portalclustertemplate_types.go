@@ -30,7 +30,7 @@ type PortalClusterTemplateResource struct {
 // optional: what is left out, the patches of the ClusterClass have to fill in from variables; the PortalCluster is
 // refused otherwise.
 type PortalClusterTemplateResourceSpec struct {
-	// identityRef names the identity Secret, in the namespace of each Cluster.
+	// identityRef names the identity Secret, in the namespace of each Cluster, or a PortalClusterIdentity.
 	// +optional
 	IdentityRef PortalIdentityReference `json:"identityRef,omitempty,omitzero"`
 

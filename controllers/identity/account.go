@@ -12,21 +12,31 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// client adds to the configuration what the Secret says about the portal account, and for whom the client is: a namespace.
+// config is what the client is configured with, on behalf of a namespace. It is the only place that reads the Secret's keys into it.
 //
 // The name of an account counts in the Secret's own namespace. A tenant could write any name into a Secret, and would slow down
 // another one whose account has that name.
-func (r *Resolver) client(namespace string, secret *corev1.Secret, config cloud.Config) (*cloud.Client, error) {
-	config.Owner = namespace
+func (r *Resolver) config(namespace string, secret *corev1.Secret) (cloud.Config, error) {
+	config := cloud.Config{
+		BaseURL:   string(secret.Data[infrav1.IdentityBaseURL]),
+		Email:     string(secret.Data[infrav1.IdentityEmail]),
+		Password:  string(secret.Data[infrav1.IdentityPassword]),
+		CABundle:  secret.Data[infrav1.IdentityCABundle],
+		TOTPSeed:  string(secret.Data[infrav1.IdentityTOTPSeed]),
+		Owner:     namespace,
+		Hosts:     r.Hosts,
+		UserAgent: r.UserAgent,
+		Observe:   r.Observe, ObserveLogin: r.ObserveLogin,
+	}
 	if name := string(secret.Data[infrav1.IdentityAccount]); name != "" {
 		config.Account = secret.Namespace + "/" + name
 	}
 	if text := string(secret.Data[infrav1.IdentityRequestsPerMinute]); text != "" {
 		number, err := strconv.Atoi(text)
 		if err != nil || number < 1 {
-			return nil, errors.New(infrav1.IdentityRequestsPerMinute + ": must be a whole number of requests, such as 600")
+			return config, errors.New(infrav1.IdentityRequestsPerMinute + ": must be a whole number of requests, such as 600")
 		}
 		config.RequestsPerMinute = number
 	}
-	return r.Pool.Client(config)
+	return config, nil
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package identity turns an identity Secret into a client of the portal, and keeps the Secret from disappearing while
-// it is needed to delete what was created with it.
+// it is needed to delete what was created with it. The Secret is in the namespace of the PortalCluster, or in that of the manager
+// behind a PortalClusterIdentity (source.go). That one may limit what is created with it (limits.go, grants.go), and notes whose clusters are
+// whose (ledger.go).
 package identity
 
 import (
@@ -10,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -34,7 +35,9 @@ type Resolver struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	Pool *cloud.Pool
+	// Namespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them can be used.
+	Namespace string
+	Pool      *cloud.Pool
 	// Hosts decides which portals identities may name. Nil: all.
 	Hosts *cloud.Hosts
 	// UserAgent is sent with every request to the portal.
@@ -44,68 +47,98 @@ type Resolver struct {
 	ObserveLogin func(error)
 	// Accounts are the portal accounts in use.
 	Accounts metrics.Accounts
+
+	grants grants
 }
 
 // Identity is a portal client and the version of the Secret that it was made from.
 type Identity struct {
 	Portal  *cloud.Client
-	Version string // changes when the Secret changes
+	Version string // changes when the Secret or the PortalClusterIdentity changes
 	BaseURL string // of the portal
+	// Shared is the name of the PortalClusterIdentity. It is empty for a Secret of the namespace's own.
+	Shared string
+	// Limits of the PortalClusterIdentity, or nil.
+	Limits *infrav1.PortalIdentityLimits
+	// Withdrawn reports whether the namespace may not use the identity, except to delete the clusters that are noted for it.
+	Withdrawn bool
+	// Object is the PortalClusterIdentity as it was read, or nil.
+	Object *infrav1.PortalClusterIdentity
 }
 
-// Resolve returns the client for the Secret, or the outcome that says what is wrong with it.
+// Resolve returns the client for the identity, or the outcome that says what is wrong with it.
 func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
-	name := namespace + "/" + ref.Name
-	secret, problem := r.secret(ctx, namespace, ref)
+	return r.resolve(ctx, namespace, ref, false)
+}
+
+// ResolveToDelete is Resolve for an object that is being deleted. It also returns an identity that the namespace may not use (Withdrawn). The
+// caller must delete nothing with it but what MayDelete allows.
+func (r *Resolver) ResolveToDelete(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
+	return r.resolve(ctx, namespace, ref, true)
+}
+
+func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference, deleting bool) (Identity, outcome.Outcome) {
+	from, problem := r.read(ctx, namespace, ref)
+	if from.withdrawn() && !deleting {
+		return Identity{}, notAllowed(ref.Name, namespace)
+	}
 	if !problem.IsDone() {
 		if problem.Kind == outcome.Stalled { // there is no such identity now
-			r.Accounts.Drop(name)
+			r.Accounts.Drop(accountName(namespace, ref))
 		}
-		return Identity{}, problem
+		return Identity{}, from.conceal(problem)
 	}
-	portal, err := r.client(namespace, secret, cloud.Config{
-		BaseURL:   string(secret.Data[infrav1.IdentityBaseURL]),
-		Email:     string(secret.Data[infrav1.IdentityEmail]),
-		Password:  string(secret.Data[infrav1.IdentityPassword]),
-		CABundle:  secret.Data[infrav1.IdentityCABundle],
-		TOTPSeed:  string(secret.Data[infrav1.IdentityTOTPSeed]),
-		Hosts:     r.Hosts,
-		UserAgent: r.UserAgent,
-		Observe:   r.Observe, ObserveLogin: r.ObserveLogin,
-	})
-	if err != nil {
-		r.Accounts.Drop(name)
-		return Identity{}, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", ref.Name, err)
+	portal, problem := r.client(namespace, from.secret)
+	if !problem.IsDone() {
+		r.Accounts.Drop(accountName(namespace, ref))
+		return Identity{}, from.conceal(problem)
 	}
-	r.Accounts.Use(name, string(secret.Data[infrav1.IdentityBaseURL]), portal.Governor)
-	return Identity{Portal: portal, Version: string(secret.UID) + "/" + secret.ResourceVersion, BaseURL: string(secret.Data[infrav1.IdentityBaseURL])}, outcome.Outcome{}
+	id := Identity{
+		Portal: portal, Version: string(from.secret.UID) + "/" + from.secret.ResourceVersion, BaseURL: string(from.secret.Data[infrav1.IdentityBaseURL]),
+	}
+	if from.shared != nil {
+		id.Object = from.shared
+		id.Shared, id.Limits, id.Withdrawn = from.shared.Name, from.shared.Spec.Limits, from.withdrawn()
+		id.Version += fmt.Sprintf("/%s/%d", from.shared.UID, from.shared.Generation)
+	}
+	r.Accounts.Use(accountName(namespace, ref), id.BaseURL, portal.Governor)
+	return id, outcome.Outcome{}
 }
 
-func (r *Resolver) secret(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (*corev1.Secret, outcome.Outcome) {
-	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name}, secret)
-	if apierrors.IsNotFound(err) {
-		return nil, outcome.StallFor(0, infrav1.IdentityNotFoundReason,
-			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", ref.Name)
-	}
+// client returns the portal client that the Secret stands for, on behalf of a namespace.
+func (r *Resolver) client(namespace string, secret *corev1.Secret) (*cloud.Client, outcome.Outcome) {
+	config, err := r.config(namespace, secret)
 	if err != nil {
-		return nil, outcome.Fail(fmt.Errorf("read identity Secret %q: %w", ref.Name, err))
+		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", secret.Name, err)
 	}
-	for _, key := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
-		if len(secret.Data[key]) == 0 {
-			return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", key, ref.Name)
-		}
+	portal, err := r.Pool.Client(config)
+	if err != nil {
+		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", secret.Name, err)
 	}
-	return secret, outcome.Outcome{}
+	return portal, outcome.Outcome{}
+}
+
+// accountName names the identity in metrics. No namespace has upper case letters, so names of both kinds differ.
+func accountName(namespace string, ref infrav1.PortalIdentityReference) string {
+	if ref.Kind == infrav1.PortalIdentityShared {
+		return string(ref.Kind) + "/" + ref.Name
+	}
+	return namespace + "/" + ref.Name
 }
 
 // Hold puts our finalizer on the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A Secret
 // that is on its way out without our finalizer cannot be held any more.
 func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
-	secret, problem := r.secret(ctx, user.Namespace, user.Spec.IdentityRef)
-	if !problem.IsDone() {
-		return problem
+	from, problem := r.read(ctx, user.Namespace, user.Spec.IdentityRef)
+	switch {
+	case from.withdrawn():
+		return notAllowed(user.Spec.IdentityRef.Name, user.Namespace)
+	case !problem.IsDone():
+		return from.conceal(problem)
+	case from.shared != nil:
+		return r.holdShared(ctx, from)
 	}
+	secret := from.secret
 	if !secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
 		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
 	}
@@ -120,8 +153,12 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 }
 
 // Release takes our finalizer off the Secret unless another PortalCluster of the namespace still needs it. One that is
-// being deleted needs it while its control plane is there; of two that go together, the second releases the Secret.
+// being deleted needs it while its control plane is there; of two that go together, the second releases the Secret. A
+// PortalClusterIdentity is released by its own controller (ReleaseUnused).
 func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) error {
+	if leaving.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
+		return nil
+	}
 	clusters := &infrav1.PortalClusterList{}
 	if err := r.Live.List(ctx, clusters, client.InNamespace(leaving.Namespace)); err != nil {
 		return err
@@ -137,7 +174,7 @@ func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) 
 	}
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: leaving.Namespace, Name: leaving.Spec.IdentityRef.Name}
-	r.Accounts.Drop(key.String())
+	r.Accounts.Drop(accountName(leaving.Namespace, leaving.Spec.IdentityRef))
 	if err := r.Client.Get(ctx, key, secret); err != nil {
 		return client.IgnoreNotFound(err)
 	}
@@ -159,12 +196,12 @@ func (r *Resolver) needs(ctx context.Context, user *infrav1.PortalCluster) (bool
 	return len(controlPlanes.Items) > 0, err
 }
 
-// EventFilter lets through what carries the label of --watch-filter, and Secrets whatever they carry: users label what is
-// to be reconciled, not what it refers to. Whoever maps a Secret to objects asks Watched for each.
+// EventFilter lets through what carries the label of --watch-filter, and Secrets and PortalClusterIdentities whatever they carry: users
+// label what is to be reconciled, not what it refers to. Whoever maps one of them to objects asks Watched for each.
 func EventFilter(scheme *runtime.Scheme, log logr.Logger, watchFilterValue string) predicate.Predicate {
 	return predicate.Or[client.Object](
 		predicates.ResourceHasFilterLabel(scheme, log, watchFilterValue),
-		predicate.NewPredicateFuncs(isSecret),
+		predicate.NewPredicateFuncs(isIdentity),
 	)
 }
 
@@ -173,9 +210,9 @@ func Watched(obj client.Object, watchFilterValue string) bool {
 	return watchFilterValue == "" || labels.HasWatchLabel(obj, watchFilterValue)
 }
 
-func isSecret(obj client.Object) bool {
+func isIdentity(obj client.Object) bool {
 	switch obj := obj.(type) {
-	case *corev1.Secret:
+	case *corev1.Secret, *infrav1.PortalClusterIdentity:
 		return true
 	case *metav1.PartialObjectMetadata: // of a watch on metadata only
 		return obj.GroupVersionKind() == corev1.SchemeGroupVersion.WithKind("Secret")

@@ -43,8 +43,9 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 			t.Fatal(err)
 		}
 	}
-	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
-	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Pool: &cloud.Pool{}}}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
+		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()
+	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Namespace: home, Pool: &cloud.Pool{}}}
 }
 
 func secret(name string, change func(map[string][]byte)) *corev1.Secret {
@@ -114,6 +115,21 @@ func (b *bench) delete(objects ...client.Object) {
 		if err := b.store.Delete(b.Context(), obj); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// remove lets objects go, whatever holds them.
+func (b *bench) remove(objects ...client.Object) {
+	b.Helper()
+	for _, obj := range objects {
+		if err := b.store.Get(b.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+			b.Fatal(err)
+		}
+		obj.SetFinalizers(nil)
+		if err := b.store.Update(b.Context(), obj); err != nil {
+			b.Fatal(err)
+		}
+		b.delete(obj)
 	}
 }
 

@@ -41,6 +41,7 @@ func TestEventFilter(t *testing.T) {
 		"a Secret":                         {&corev1.Secret{}, "east", true},
 		"a Secret's metadata":              {metadata("Secret"), "east", true},
 		"a Secret that another labelled":   {label(metadata("Secret"), "west"), "east", true},
+		"a PortalClusterIdentity":          {&infrav1.PortalClusterIdentity{}, "east", true},
 		"another kind's metadata":          {metadata("ConfigMap"), "east", false},
 		"metadata of a kind of that name":  {&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "vault/v1", Kind: "Secret"}}, "east", false},
 		"another kind's metadata, labeled": {label(metadata("ConfigMap"), "east"), "east", true},
@@ -57,7 +58,7 @@ func TestEventFilter(t *testing.T) {
 					t.Errorf("%s passes: %v", what, passes)
 				}
 			}
-			if !isSecret(test.obj) && Watched(test.obj, test.filter) != test.passes {
+			if !isIdentity(test.obj) && Watched(test.obj, test.filter) != test.passes {
 				t.Errorf("watched: %v", !test.passes)
 			}
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileIdentity resolves the identity Secret, holds on to it and logs in with it. A refused login is not repeated
+// reconcileIdentity resolves the identity, holds on to it and logs in with it. A refused login is not repeated
 // before its time, unless the Secret changes.
 func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Outcome {
 	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
@@ -24,7 +24,11 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 		return refused
 	}
 	if _, err := id.Portal.UserID(ctx); err != nil {
-		return r.memory.Backoff.Refuse(key, id.Version, outcome.From(err))
+		o := outcome.From(err)
+		if id.Shared != "" { // its Secret is not the user's to correct
+			o = o.Prefix("PortalClusterIdentity %q", id.Shared)
+		}
+		return r.memory.Backoff.Refuse(key, id.Version, o)
 	}
 	r.memory.Backoff.Forget(key)
 	s.identity = id

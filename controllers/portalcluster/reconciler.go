@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -60,7 +61,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toPortalCluster),
 			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
 		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity)).
+		Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{}).
 		Build(ctx, r)
 	return err
 }
@@ -76,11 +78,19 @@ func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) []
 		client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
 }
 
-// fromSecret wakes the PortalClusters that use the Secret.
-func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) []reconcile.Request {
-	return r.requests(ctx, func(c *infrav1.PortalCluster) bool {
-		return c.Spec.IdentityRef.Name == obj.GetName() && identity.Watched(c, r.WatchFilterValue)
-	}, client.InNamespace(obj.GetNamespace()))
+// fromIdentity wakes the PortalClusters that use the Secret or PortalClusterIdentity.
+func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	users, err := r.Identities.Users(ctx, obj)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		return nil
+	}
+	for i := range users {
+		if identity.Watched(&users[i], r.WatchFilterValue) {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users[i])})
+		}
+	}
+	return requests
 }
 
 func (r *Reconciler) requests(ctx context.Context, matches func(*infrav1.PortalCluster) bool, options ...client.ListOption) []reconcile.Request {
@@ -188,6 +198,9 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 		return outcome.BlockedBy(infrav1.WaitingForIdentityReason, "see condition IdentityReady")
 	}
 	if o := r.reconcileVPC(ctx, s); !o.IsDone() {
+		return o
+	}
+	if o := s.identity.Place(s.portalCluster.Spec.ZoneID, s.vpcID); !o.IsDone() {
 		return o
 	}
 	return r.reconcileNetwork(ctx, s)

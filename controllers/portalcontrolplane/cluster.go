@@ -26,6 +26,9 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 		if o := r.claim(ctx, s); !o.IsDone() {
 			return o
 		}
+		if o := r.noteShared(ctx, s); !o.IsDone() {
+			return o
+		}
 		return r.reconcileExistence(ctx, s)
 	}
 	if !s.infrastructure.IsDone() {
@@ -44,6 +47,9 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if o := r.lookBeforeCreating(ctx, s); !o.IsDone() {
 		return o
 	}
+	if o := s.identity.Place(request.ZoneID, request.VPCID); !o.IsDone() {
+		return o // the PortalCluster says so too, but its status can be changed by users
+	}
 	if err := r.ensureName(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
@@ -51,7 +57,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
 	q := newCreation(s, request)
-	o = s.after(r.machine(s).Start(ctx, op, q))
+	o = r.withinLimits(ctx, s, request.Size, func() outcome.Outcome { return s.after(r.machine(s).Start(ctx, op, q)) })
 	if q.versionRefused {
 		r.versions.refuse(request.KubernetesVersionID)
 	}

@@ -36,6 +36,10 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		outcome.Log(ctx, o)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
+	if err := r.Identities.Forget(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
+		o := outcome.Fail(err)
+		return outcome.Result(o), outcome.FirstError(o)
+	}
 	err := r.change(ctx, s, func() { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

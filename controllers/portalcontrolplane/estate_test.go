@@ -33,6 +33,7 @@ type estate struct {
 	store    client.Client
 	recorder *events.FakeRecorder
 	manager  *Reconciler
+	identity identity.Identity // of all objects
 }
 
 // newEstate has no PortalControlPlane yet. lists is whether the portal can be asked for clusters by their names.
@@ -50,9 +51,12 @@ func newEstate(t *testing.T, lists bool) *estate {
 	if err != nil {
 		t.Fatal(err)
 	}
+	e.identity = identity.Identity{Portal: e.cloud, Version: "1"}
 	cp := &infrav1.PortalControlPlane{}
-	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).WithStatusSubresource(cp).Build()
-	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder}
+	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
+		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
+		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
+	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder, Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}}}
 	return e
 }
 
@@ -106,7 +110,14 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	s.cluster = &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	s.portalCluster = &infrav1.PortalCluster{Spec: infrav1.PortalClusterSpec{ZoneID: "z"}}
 	s.portalCluster.Status.VPCID = e.portal.VPCs()[0].ID
-	s.identity = identity.Identity{Portal: e.cloud, Version: "1"}
+	s.identity = e.identity
+	if s.identity.Shared != "" {
+		s.identity.Object = &infrav1.PortalClusterIdentity{}
+		if err := e.store.Get(e.Context(), client.ObjectKey{Name: s.identity.Shared}, s.identity.Object); err != nil {
+			e.Fatal(err)
+		}
+		s.infrastructure = s.identity.MayDelete(key.Namespace, s.controlPlane.Spec.ClusterID)
+	}
 	if err := s.loadOperation(); err != nil {
 		e.Fatal(err)
 	}
@@ -169,7 +180,9 @@ func (e *estate) atPortal(key client.ObjectKey, baseURL string) {
 	e.change(key, func(cp *infrav1.PortalControlPlane) { cp.Labels = meta.Labels })
 	pc := &infrav1.PortalCluster{ObjectMeta: meta}
 	pc.Spec.IdentityRef.Name = key.Name
-	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{infrav1.IdentityBaseURL: []byte(baseURL)}}} {
+	for _, o := range []client.Object{pc, &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{
+		infrav1.IdentityBaseURL: []byte(baseURL), infrav1.IdentityEmail: []byte("a@portal.example"), infrav1.IdentityPassword: []byte("secret"),
+	}}} {
 		if err := e.store.Create(e.Context(), o); err != nil {
 			e.Fatal(err)
 		}

@@ -54,6 +54,7 @@ type house struct {
 	ended    int                                    // managers
 	// reconnects counts how often a new connection was asked for.
 	reconnects int
+	limits     *infrav1.PortalIdentityLimits // of the identity
 }
 
 // nodes are the Nodes of the workload cluster, as the portal makes them.
@@ -189,7 +190,7 @@ func (h *house) furnish(size int) {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
 	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
 	h.store = fake.NewClientBuilder().WithScheme(newScheme(h.T)).WithObjects(cp, md).
-		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithStatusSubresource(cp, &clusterv1.Machine{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
 }
 
 // patch is every write of a manager.
@@ -203,7 +204,7 @@ func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object
 // restart starts a manager, which knows nothing of the one before.
 func (h *house) restart() {
 	h.manager = &Reconciler{
-		Identities: &identity.Resolver{},
+		Identities: &identity.Resolver{Client: h.store, Live: h.store},
 		Client:     h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
 		Takeovers: func(context.Context) bool { return false },
 		Reconnect: func(client.ObjectKey) { h.reconnects++ },
@@ -258,7 +259,7 @@ func (h *house) scope() *scope {
 	h.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
 	s := &scope{controlPlane: h.controlPlane(), cluster: cluster, workload: h.nodes.Client, outcomes: map[string]outcome.Outcome{}}
-	s.identity = identity.Identity{Portal: h.cloud, Version: "1"}
+	s.identity = identity.Identity{Portal: h.cloud, Version: "1", Shared: "team", Limits: h.limits}
 	if err := s.loadOperation(); err != nil {
 		h.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -222,11 +221,7 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 	if err != nil || portalCluster == nil {
 		return ""
 	}
-	secret := &corev1.Secret{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: cp.Namespace, Name: portalCluster.Spec.IdentityRef.Name}, secret); err != nil {
-		return ""
-	}
-	return cloud.Address(string(secret.Data[infrav1.IdentityBaseURL]))
+	return cloud.Address(r.Identities.BaseURL(ctx, cp.Namespace, portalCluster.Spec.IdentityRef))
 }
 
 // unclaimed reports whether the object has not claimed a portal cluster that is probably its own: it is a copy of one that owned the cluster,

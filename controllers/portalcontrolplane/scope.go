@@ -126,12 +126,18 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if !deleting && !s.provisioned() && !conditions.IsTrue(s.portalCluster, infrav1.ReadyCondition) {
 		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
 	}
-	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
-	s.identity = id
-	if problem.IsDone() {
-		return s.atHome()
+	resolve := r.Identities.Resolve
+	if deleting {
+		resolve = r.Identities.ResolveToDelete
 	}
-	return problem
+	var problem outcome.Outcome
+	if s.identity, problem = resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef); !problem.IsDone() {
+		return problem
+	}
+	if o := s.atHome(); !o.IsDone() {
+		return o
+	}
+	return s.identity.MayDelete(s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
 }
 
 // provisioned reports whether the PortalCluster is. It waits for the kubeconfig, so before it is provisioned its condition Ready counts.

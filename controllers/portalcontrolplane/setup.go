@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -45,6 +46,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
+		Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{}).
 		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
 		Build(ctx, r)
 	return err
@@ -98,14 +100,19 @@ func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (request
 			requests = append(requests, request)
 		}
 	}
-	all := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, all, client.InNamespace(obj.GetNamespace())); err != nil {
+	return append(requests, r.fromIdentity(ctx, obj)...)
+}
+
+// fromIdentity wakes the control planes whose PortalCluster uses the Secret or PortalClusterIdentity.
+func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	users, err := r.Identities.Users(ctx, obj)
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
 		return nil
 	}
-	for i := range all.Items {
-		if all.Items[i].Spec.IdentityRef.Name == obj.GetName() && identity.Watched(&all.Items[i], r.WatchFilterValue) {
-			requests = append(requests, r.fromMember(ctx, &all.Items[i])...)
+	for i := range users {
+		if identity.Watched(&users[i], r.WatchFilterValue) {
+			requests = append(requests, r.fromMember(ctx, &users[i])...)
 		}
 	}
 	return requests

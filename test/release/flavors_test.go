@@ -87,6 +87,7 @@ func TestRefused(t *testing.T) {
 		{"", "KUBERNETES_VERSION", "1.36.3", "version must be a semantic version with a leading v"},
 		{"existing-network", "PORTAL_VPC_BY", "label", "label"},
 		{"storage", "PORTAL_IDENTITY", strings.Repeat("x", 254), "identityRef.name"},
+		{"", "PORTAL_IDENTITY_KIND", "ConfigMap", "identityRef.kind"},
 		{"topology", "PORTAL_ZONE_ID", strings.Repeat("x", 257), "zoneID"},
 	} {
 		t.Run(c.variable, func(t *testing.T) {

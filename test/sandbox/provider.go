@@ -85,7 +85,7 @@ func (s *Sandbox) StartManager(ctx context.Context) error {
 				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
 				"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
 			}, s.options.ManagerArgs...),
-			Env:   []string{"KUBECONFIG=" + kubeconfig},
+			Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as the Deployment has it
 			Log:   filepath.Join(s.Dir, "manager.log"),
 			Ready: readyz(ports[0]),
 			Grace: managerGrace,

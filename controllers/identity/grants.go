@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// grantTime is how long a grant counts beside what the cache shows. The intent of the operation is stored within a moment, and the cache
+// shows it soon after.
+const grantTime = time.Minute
+
+// grants are what control planes were allowed to ask for a short time ago. The cache may not show it yet. The zero value is ready to use.
+type grants struct {
+	mu sync.Mutex
+	of map[types.UID]grant
+}
+
+type grant struct {
+	counted
+	at time.Time
+}
+
+// Grant is done if the limits of the identity allow that the control plane asks the portal for a cluster of so many workers. Then this
+// counts at once, so that of two that ask for the last place at the same moment one is refused. If nothing is asked, call Return.
+//
+// What remains: managers that watch different namespaces count only what they see, and two managers may give away the last place at the same
+// moment. A portal cluster that no object owns any more, because its deletionPolicy was Retain or finalizers were removed, does not count.
+func (r *Resolver) Grant(ctx context.Context, id Identity, cp *infrav1.PortalControlPlane, workers int) outcome.Outcome {
+	if id.Limits == nil {
+		return outcome.Outcome{}
+	}
+	r.grants.mu.Lock()
+	defer r.grants.mu.Unlock()
+	maps.DeleteFunc(r.grants.of, func(_ types.UID, g grant) bool { return time.Since(g.at) > grantTime })
+	others, err := r.othersOf(ctx, id.Shared, cp)
+	if err != nil {
+		return outcome.Fail(fmt.Errorf("count the clusters of PortalClusterIdentity %q: %w", id.Shared, err))
+	}
+	wanted := counted{1, workers}
+	if o := id.admits(wanted, count(cp), others); !o.IsDone() {
+		return o
+	}
+	if r.grants.of == nil {
+		r.grants.of = map[types.UID]grant{}
+	}
+	r.grants.of[cp.UID] = grant{wanted, time.Now()}
+	return outcome.Outcome{}
+}
+
+// Return gives a grant back because the portal was not asked, or refused.
+func (r *Resolver) Return(cp *infrav1.PortalControlPlane) {
+	r.grants.mu.Lock()
+	defer r.grants.mu.Unlock()
+	delete(r.grants.of, cp.UID)
+}
+
+// othersOf counts what the control planes of the identity have, without the given one. The cache is read, so no call is made while the
+// grants are locked.
+func (r *Resolver) othersOf(ctx context.Context, name string, except *infrav1.PortalControlPlane) (sum counted, err error) {
+	users, err := r.sharedUsers(ctx, name)
+	if err != nil {
+		return sum, err
+	}
+	clusters := map[string]map[string]bool{} // names of Clusters, by namespace
+	for i := range users {
+		if clusters[users[i].Namespace] == nil {
+			clusters[users[i].Namespace] = map[string]bool{}
+		}
+		clusters[users[i].Namespace][clusterName(&users[i])] = true
+	}
+	byPortalCluster := map[string]counted{} // several objects may name one portal cluster
+	for namespace, names := range clusters {
+		all := &infrav1.PortalControlPlaneList{}
+		if err := r.Client.List(ctx, all, client.InNamespace(namespace)); err != nil {
+			return sum, err
+		}
+		for i := range all.Items {
+			cp := &all.Items[i]
+			same := cp.UID == except.UID || cp.Spec.ClusterID != "" && cp.Spec.ClusterID == except.Spec.ClusterID
+			if key := portalClusterKey(cp); !same && names[clusterName(cp)] {
+				byPortalCluster[key] = byPortalCluster[key].max(count(cp)).max(r.grants.of[cp.UID].counted)
+			}
+		}
+	}
+	for _, c := range byPortalCluster {
+		sum = sum.plus(c)
+	}
+	return sum, nil
+}
+
+func portalClusterKey(cp *infrav1.PortalControlPlane) string {
+	if cp.Spec.ClusterID != "" {
+		return cp.Spec.ClusterID
+	}
+	return string(cp.UID)
+}
+
+// clusterName returns the name of the Cluster that the object belongs to.
+func clusterName(obj client.Object) string {
+	for _, ref := range obj.GetOwnerReferences() {
+		if group, err := schema.ParseGroupVersion(ref.APIVersion); err == nil && group.Group == clusterv1.GroupVersion.Group && ref.Kind == "Cluster" {
+			return ref.Name
+		}
+	}
+	return obj.GetLabels()[clusterv1.ClusterNameLabel]
+}
+
+// count returns what the portal cluster of the object counts for: what is stored, and what a request under way may make of it. An object
+// whose annotations cannot be read may have a portal cluster.
+func count(cp *infrav1.PortalControlPlane) counted {
+	op, unreadable := operation.Load(cp)
+	record, err := operation.LoadRecord(cp)
+	var c counted
+	if cp.Spec.ClusterID != "" || unreadable != nil || err != nil || op.Is(operation.Create) && op.InFlight() {
+		c.clusters = 1
+	}
+	if c.clusters == 0 {
+		return c
+	}
+	if cp.Status.Workers != nil {
+		c.workers = int(cp.Status.Workers.Nodes)
+	}
+	if err == nil && record.Size > operation.SizeUnknown {
+		c.workers = record.Size
+	}
+	switch {
+	case op.Is(operation.Create) && op.InFlight():
+		c.workers = max(c.workers, op.Nodes)
+	case op.Is(operation.Scale) && op.InFlight():
+		c.workers = max(c.workers, op.Size())
+	}
+	return c
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// The status of a PortalClusterIdentity notes which portal clusters belong to which namespace, as long as the namespace is allowed to use the
+// identity. Users of the namespace cannot write it. So a namespace that is not allowed any more, whatever its objects say by now, can delete
+// its clusters and no others. After clusterctl move, which drops status, only namespaces that are allowed are noted again.
+
+// Note notes that the portal cluster belongs to an object of the namespace, which must be allowed to use the identity.
+func (r *Resolver) Note(ctx context.Context, id Identity, namespace, clusterID string) error {
+	if id.Object == nil || id.noted(namespace, clusterID) {
+		return nil
+	}
+	return r.changeLedger(ctx, id, func(all []infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster {
+		all = slices.DeleteFunc(all, func(c infrav1.PortalIdentityCluster) bool { return c.ID == clusterID })
+		return append(all, infrav1.PortalIdentityCluster{ID: clusterID, Namespace: namespace})
+	})
+}
+
+// Forget drops the note: the portal cluster is gone.
+func (r *Resolver) Forget(ctx context.Context, id Identity, namespace, clusterID string) error {
+	if id.Object == nil || !id.noted(namespace, clusterID) {
+		return nil
+	}
+	return r.changeLedger(ctx, id, func(all []infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster {
+		return slices.DeleteFunc(all, func(c infrav1.PortalIdentityCluster) bool { return c.ID == clusterID })
+	})
+}
+
+// MayDelete is done if an object of the namespace may delete the portal cluster with the identity. Nothing is noted of an empty clusterID, a
+// creation whose end is not known.
+func (id Identity) MayDelete(namespace, clusterID string) outcome.Outcome {
+	if id.Withdrawn && !id.noted(namespace, clusterID) {
+		return notAllowed(id.Shared, namespace)
+	}
+	return outcome.Outcome{}
+}
+
+func (id Identity) noted(namespace, clusterID string) bool {
+	return id.Object != nil && slices.Contains(id.Object.Status.Clusters, infrav1.PortalIdentityCluster{ID: clusterID, Namespace: namespace})
+}
+
+func (r *Resolver) changeLedger(
+	ctx context.Context, id Identity, change func([]infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster,
+) error {
+	before := id.Object.DeepCopy()
+	id.Object.Status.Clusters = change(slices.Clone(before.Status.Clusters))
+	err := r.Client.Status().Patch(ctx, id.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	if err != nil {
+		return fmt.Errorf("note the clusters of PortalClusterIdentity %q: %w", id.Shared, err)
+	}
+	return nil
+}

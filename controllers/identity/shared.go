@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package identity
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// SharedIndex finds PortalClusters by the PortalClusterIdentity that they use.
+const SharedIndex = "portalClusterIdentity"
+
+// IndexShared returns the name of the PortalClusterIdentity that the PortalCluster uses, if any.
+func IndexShared(obj client.Object) []string {
+	c, ok := obj.(*infrav1.PortalCluster)
+	if !ok || c.Spec.IdentityRef.Kind != infrav1.PortalIdentityShared {
+		return nil
+	}
+	return []string{c.Spec.IdentityRef.Name}
+}
+
+// SetupWithManager adds to the manager's cache what the Resolver looks up.
+func (r *Resolver) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalCluster{}, SharedIndex, IndexShared); err != nil {
+		return fmt.Errorf("index PortalClusters by PortalClusterIdentity: %w", err)
+	}
+	return nil
+}
+
+// Users returns the PortalClusters that use the Secret or PortalClusterIdentity.
+func (r *Resolver) Users(ctx context.Context, obj client.Object) ([]infrav1.PortalCluster, error) {
+	if shared, ok := obj.(*infrav1.PortalClusterIdentity); ok {
+		return r.sharedUsers(ctx, shared.Name)
+	}
+	own := &infrav1.PortalClusterList{}
+	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace())); err != nil {
+		return nil, err
+	}
+	var users []infrav1.PortalCluster
+	for _, c := range own.Items {
+		if c.Spec.IdentityRef.Kind != infrav1.PortalIdentityShared && c.Spec.IdentityRef.Name == obj.GetName() {
+			users = append(users, c)
+		}
+	}
+	identities, err := r.Shares(ctx, obj)
+	if err != nil {
+		return nil, err
+	}
+	for _, shared := range identities {
+		more, err := r.sharedUsers(ctx, shared.Name)
+		if err != nil {
+			return nil, err
+		}
+		users = append(users, more...)
+	}
+	return users, nil
+}
+
+// Shares returns the PortalClusterIdentities that the Secret belongs to.
+func (r *Resolver) Shares(ctx context.Context, secret client.Object) (of []infrav1.PortalClusterIdentity, err error) {
+	if r.Namespace == "" || secret.GetNamespace() != r.Namespace {
+		return nil, nil
+	}
+	all := &infrav1.PortalClusterIdentityList{}
+	if err := r.Client.List(ctx, all); err != nil {
+		return nil, err
+	}
+	for _, shared := range all.Items {
+		if shared.Spec.SecretRef.Name == secret.GetName() {
+			of = append(of, shared)
+		}
+	}
+	return of, nil
+}
+
+func (r *Resolver) sharedUsers(ctx context.Context, name string) ([]infrav1.PortalCluster, error) {
+	users := &infrav1.PortalClusterList{}
+	err := r.Client.List(ctx, users, client.MatchingFields{SharedIndex: name})
+	return users.Items, err
+}
+
+// Check reports whether the PortalClusterIdentity can be used, in words for its administrator.
+func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdentity) outcome.Outcome {
+	if allowed := shared.Spec.AllowedNamespaces; allowed != nil && allowed.Selector != nil {
+		if _, err := metav1.LabelSelectorAsSelector(allowed.Selector); err != nil {
+			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct spec.allowedNamespaces.selector: %v", err)
+		}
+	}
+	secret, problem := r.sharedSecret(ctx, shared)
+	if !problem.IsDone() {
+		return problem
+	}
+	if _, problem := r.client(r.Namespace, secret); !problem.IsDone() {
+		return problem
+	}
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
+}
+
+// holdShared puts a finalizer on the PortalClusterIdentity, then one on its Secret. The Secret has no move label: `clusterctl move` would
+// take it away from the namespaces that stay.
+func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome {
+	shared, secret := from.shared, from.secret
+	leaving := !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && !shared.DeletionTimestamp.IsZero() ||
+		!controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) && !secret.DeletionTimestamp.IsZero()
+	if leaving { // without our finalizer it cannot be held any more
+		return from.conceal(outcome.StallFor(0, infrav1.IdentityNotFoundReason, ""))
+	}
+	if err := r.writer().Change(ctx, shared, func() { controllerutil.AddFinalizer(shared, infrav1.IdentityFinalizer) }); err != nil {
+		return outcome.Fail(fmt.Errorf("hold PortalClusterIdentity %q: %w", shared.Name, err))
+	}
+	if err := r.writer().Change(ctx, secret, func() { controllerutil.AddFinalizer(secret, infrav1.SharedIdentityFinalizer) }); err != nil {
+		return outcome.Fail(fmt.Errorf("hold the Secret of PortalClusterIdentity %q: %w", shared.Name, err))
+	}
+	return outcome.Outcome{}
+}
+
+// ReleaseUnused takes our finalizers off the Secret and the PortalClusterIdentity if no PortalCluster uses it. It returns the number of those that do.
+func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
+	cached, err := r.sharedUsers(ctx, shared.Name)
+	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
+		return len(cached), err
+	}
+	all := &infrav1.PortalClusterList{} // of all namespaces, also of those that another manager watches
+	if err := r.Live.List(ctx, all); err != nil {
+		return 0, fmt.Errorf("list the PortalClusters of PortalClusterIdentity %q: %w", shared.Name, err)
+	}
+	for i := range all.Items {
+		if slices.Contains(IndexShared(&all.Items[i]), shared.Name) {
+			users++
+		}
+	}
+	if users > 0 {
+		return users, nil
+	}
+	r.Accounts.Drop(accountName("", infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}))
+	if err := r.releaseSecret(ctx, shared); err != nil {
+		return 0, err
+	}
+	return 0, client.IgnoreNotFound(r.writer().Change(ctx, shared, func() { controllerutil.RemoveFinalizer(shared, infrav1.IdentityFinalizer) }))
+}
+
+// releaseSecret takes our finalizer off the Secret of a PortalClusterIdentity, unless another one that is in use has the same Secret.
+func (r *Resolver) releaseSecret(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
+	secret := &corev1.Secret{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}, secret)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	others, err := r.Shares(ctx, secret)
+	if err != nil {
+		return err
+	}
+	for i := range others {
+		if others[i].Name != leaving.Name && controllerutil.ContainsFinalizer(&others[i], infrav1.IdentityFinalizer) {
+			return nil
+		}
+	}
+	return client.IgnoreNotFound(r.writer().Change(ctx, secret, func() {
+		controllerutil.RemoveFinalizer(secret, infrav1.SharedIdentityFinalizer)
+	}))
+}
+
+func (r *Resolver) writer() operation.Writer { return operation.Writer{Client: r.Client} }

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package portalclusteridentity reconciles PortalClusterIdentities: it reports whether their Secret is complete, and lets them go when no
+// PortalCluster uses them any more. It never calls the portal. PortalClusters resolve and hold their identities themselves (package
+// identity).
+//
+// The finalizers go when the last PortalCluster is gone, not when the identity is deleted. So a Secret that nothing needs can be deleted,
+// and `clusterctl move`, which removes PortalClusters without their controllers, leaves no finalizer behind.
+package portalclusteridentity
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusteridentities,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusteridentities/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusters,verbs=get;list;watch
+
+// Reconciler reconciles PortalClusterIdentities. --watch-filter does not apply to them, since PortalClusters of every manager may use them.
+type Reconciler struct {
+	Client     client.Client
+	Identities *identity.Resolver
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalclusteridentity")
+	return capicontroller.NewControllerManagedBy(mgr, log).
+		For(&infrav1.PortalClusterIdentity{}).
+		WithOptions(options).
+		Watches(&infrav1.PortalCluster{}, handler.EnqueueRequestsFromMapFunc(fromPortalCluster)).
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
+		Complete(ctx, r)
+}
+
+// fromPortalCluster wakes the identity that the PortalCluster uses.
+func fromPortalCluster(_ context.Context, obj client.Object) (requests []reconcile.Request) {
+	for _, name := range identity.IndexShared(obj) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+	}
+	return requests
+}
+
+// fromSecret wakes the identities that the Secret belongs to.
+func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	shared, err := r.Identities.Shares(ctx, obj)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusterIdentities for a watch event")
+		return nil
+	}
+	for i := range shared {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&shared[i])})
+	}
+	return requests
+}
+
+// scope is what one pass finds out.
+type scope struct {
+	identity        *infrav1.PortalClusterIdentity
+	ready, deleting outcome.Outcome
+}
+
+// Reconcile looks at one PortalClusterIdentity.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	s := &scope{identity: &infrav1.PortalClusterIdentity{}}
+	if err := r.Client.Get(ctx, req.NamespacedName, s.identity); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	before := s.identity.Status.DeepCopy()
+	defer func() {
+		if err := r.patchStatus(ctx, s, before); err != nil && reterr == nil {
+			reterr = err
+		}
+	}()
+	users, err := r.Identities.ReleaseUnused(ctx, s.identity)
+	if o := outcome.Fail(err); err != nil {
+		s.ready, s.deleting = outcome.RetryAfter(0), outcome.RetryAfter(0)
+		return outcome.Result(o), outcome.FirstError(o)
+	}
+	s.ready = r.Identities.Check(ctx, s.identity)
+	if users > 0 {
+		s.deleting = outcome.WaitFor(0, infrav1.IdentityInUseReason, "%d PortalClusters use the identity and need it to delete what they created. Delete "+
+			"their Clusters", users)
+	}
+	return outcome.Result(s.ready), outcome.FirstError(s.ready)
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// withinLimits starts an operation after which the portal cluster has so many workers, if the limits of the identity leave room for it.
+func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, start func() outcome.Outcome) outcome.Outcome {
+	if s.identity.Limits == nil {
+		return start()
+	}
+	if o := r.Identities.Grant(ctx, s.identity, s.controlPlane, workers); !o.IsDone() {
+		return o
+	}
+	o := start()
+	if s.op == nil { // nothing was sent, or it was refused
+		r.Identities.Return(s.controlPlane)
+	}
+	return o
+}
+
+// noteShared notes at a PortalClusterIdentity that the portal cluster is this object's, as long as the namespace may use the identity.
+func (r *Reconciler) noteShared(ctx context.Context, s *scope) outcome.Outcome {
+	if !s.infrastructure.IsDone() || s.identity.Shared == "" || !s.owns() {
+		return outcome.Outcome{}
+	}
+	if err := r.Identities.Note(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
+		return outcome.Fail(err)
+	}
+	return outcome.Outcome{}
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ownership
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestMoveWithSharedIdentity moves a namespace that uses a PortalClusterIdentity. The identity is copied, its Secret has to be there
+// already, and those of the source are free to go: nothing there uses them.
+func TestMoveWithSharedIdentity(t *testing.T) {
+	s := tell(t)
+	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "moved"}}
+	shared.Spec.SecretRef.Name = "moved-account"
+	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{s.namespace}}
+	s.Expect(box.Client.Create(s.Context(), shared)).To(Succeed())
+	s.secret.Namespace, s.secret.Name = "capportal-system", shared.Spec.SecretRef.Name
+	beforehand := s.secret.DeepCopy()
+	s.portalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
+	s.settle()
+	for _, o := range []client.Object{shared, s.secret} {
+		s.fetch(o)
+		s.Expect(o.GetFinalizers()).To(HaveLen(1), "%T", o)
+	}
+
+	there := s.away()
+	s.Expect(there.Client.Create(s.Context(), beforehand)).To(Succeed())
+	s.begin = len(box.Portal.Journal())
+	s.move(box, there)
+	s.settled(there)
+	copied := &infrav1.PortalClusterIdentity{}
+	s.Expect(there.Client.Get(s.Context(), client.ObjectKeyFromObject(shared), copied)).To(Succeed())
+	s.Expect(copied.Spec).To(Equal(shared.Spec))
+	s.Expect(copied.Finalizers).To(ConsistOf(infrav1.IdentityFinalizer))
+	s.Eventually(func() []string {
+		s.fetch(shared)
+		s.fetch(s.secret)
+		return append(shared.Finalizers, s.secret.Finalizers...)
+	}).Should(BeEmpty())
+	s.Expect(s.requests()).To(BeEmpty())
+
+	s.Expect(there.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Eventually(func() int { return len(s.portalClusters()) }).Should(BeZero())
+	s.Eventually(func() int {
+		left, err := list(s.Context(), there.Client, s.namespace)
+		s.Expect(err).NotTo(HaveOccurred())
+		return len(left)
+	}).Should(BeNumerically("<=", 2), "the templates may stay")
+	for _, o := range []client.Object{copied, beforehand, shared, s.secret} {
+		at := there.Client
+		if o == shared || o == s.secret {
+			at = box.Client
+		}
+		s.Expect(at.Delete(s.Context(), o)).To(Succeed())
+	}
+}

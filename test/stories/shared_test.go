@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// home is where the manager runs, and the Secrets of PortalClusterIdentities are.
+const home = "capportal-system"
+
+// newShared makes a PortalClusterIdentity for namespaces with the label of its name, and its Secret with the account of the story.
+func (s *story) newShared(name string, limits *infrav1.PortalIdentityLimits) (*infrav1.PortalClusterIdentity, *corev1.Secret) {
+	secret := s.secret.DeepCopy()
+	secret.Namespace, secret.Name = home, name+"-account"
+	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: infrav1.PortalClusterIdentitySpec{
+		SecretRef:         infrav1.PortalClusterIdentitySecretReference{Name: secret.Name},
+		AllowedNamespaces: &infrav1.PortalIdentityNamespaces{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{name: "yes"}}},
+		Limits:            limits,
+	}}
+	return shared, secret
+}
+
+// share has the story use the PortalClusterIdentity, and no Secret of its own.
+func (s *story) share(of *story, shared *infrav1.PortalClusterIdentity) {
+	s.account = of.account
+	s.portalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
+}
+
+// applyShared creates the objects of a story that shares an identity.
+func (s *story) applyShared() {
+	s.Helper()
+	for _, o := range s.objects()[1:] {
+		s.create(o)
+	}
+}
+
+// label sets a label of the namespace, or removes it.
+func (s *story) label(key string, set bool) {
+	s.Helper()
+	change(s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, func(n *corev1.Namespace) {
+		if n.Labels[key] = "yes"; !set {
+			delete(n.Labels, key)
+		}
+	})
+}
+
+// tenant is a client with all rights in the namespace of the story, and none elsewhere.
+func (s *story) tenant() client.Client {
+	s.Helper()
+	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
+	}})
+	s.create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant-of-" + s.namespace}},
+	})
+	config := rest.CopyConfig(box.Config)
+	config.Impersonate.UserName = "tenant-of-" + s.namespace
+	c, err := client.New(config, client.Options{Scheme: box.Client.Scheme()})
+	s.Expect(err).NotTo(HaveOccurred())
+	return c
+}
+
+// cannotRead fails if the tenant gets at the Secret or the identity, or if the namespace holds what is in the Secret.
+func (s *story) cannotRead(shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
+	s.Helper()
+	tenant := s.tenant()
+	for _, obj := range []client.Object{&corev1.Secret{ObjectMeta: secret.ObjectMeta}, &infrav1.PortalClusterIdentity{ObjectMeta: shared.ObjectMeta}} {
+		key := client.ObjectKeyFromObject(obj)
+		s.Expect(apierrors.IsForbidden(tenant.Get(s.Context(), key, obj))).To(BeTrue(), "%T %s", obj, key)
+	}
+	s.Expect(apierrors.IsForbidden(tenant.List(s.Context(), &infrav1.PortalClusterIdentityList{}))).To(BeTrue())
+	s.Expect(apierrors.IsForbidden(tenant.List(s.Context(), &corev1.SecretList{}))).To(BeTrue())
+	for _, list := range []client.ObjectList{
+		&corev1.SecretList{}, &corev1.EventList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &clusterv1.ClusterList{},
+	} {
+		s.Expect(tenant.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+		s.Expect(plain(list)).NotTo(Or(
+			ContainSubstring(secret.StringData[infrav1.IdentityPassword]), ContainSubstring(secret.StringData[infrav1.IdentityEmail]), ContainSubstring(secret.Name),
+		), "%T", list)
+	}
+}
+
+// plain is all that the list holds, the content of Secrets decoded.
+func plain(list client.ObjectList) string {
+	raw, _ := json.Marshal(list)
+	text := string(raw)
+	if secrets, ok := list.(*corev1.SecretList); ok {
+		for _, secret := range secrets.Items {
+			for _, value := range secret.Data {
+				text += "\n" + string(value)
+			}
+		}
+	}
+	return text
+}
+
+// TestPlain: a password in a Secret is seen.
+func TestPlain(t *testing.T) {
+	secret := corev1.Secret{Data: map[string][]byte{infrav1.IdentityPassword: []byte(password(0))}}
+	if text := plain(&corev1.SecretList{Items: []corev1.Secret{secret}}); !strings.Contains(text, password(0)) {
+		t.Error(text)
+	}
+}
+
+// TestSharedIdentity: two namespaces use an account that neither can read, as long as they are allowed to, and no more of it than they may.
+// What a namespace has made it can delete at any time.
+func TestSharedIdentity(t *testing.T) {
+	t.Parallel()
+	a, b, third := tell(t), tell(t), tell(t)
+	shared, secret := a.newShared("shared", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](2), Workers: ptr.To[int32](3), Zones: []string{"zone-1"}})
+	a.create(secret.DeepCopy())
+	a.create(shared)
+	a.deployment.Spec.Replicas, b.deployment.Spec.Replicas = ptr.To[int32](2), ptr.To[int32](1)
+	for _, s := range []*story{a, b, third} {
+		s.share(a, shared)
+	}
+	a.label("shared", true)
+	a.applyShared()
+	b.applyShared()
+	a.settled(2)
+	a.Eventually(condition(a, shared, infrav1.ReadyCondition)).Should(HavePrefix("True"))
+	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(HavePrefix(
+		`False IdentityNotAllowed: PortalClusterIdentity "shared" does not exist, or does not allow namespace %q. Ask`, b.namespace))
+	a.cannotRead(shared, secret)
+	b.cannotRead(shared, secret)
+	a.Expect(a.portalClusters()).To(HaveLen(1), "the namespace that is not allowed has none")
+
+	b.label("shared", true)
+	b.settled(1)
+	sharedLimits(a, third, shared)
+	sharedIsHeld(a, shared, secret)
+	sharedIsWithdrawn(b, shared)
+	a.deleteAll()
+	a.gone()
+	a.Eventually(func() bool {
+		left := []client.Object{shared, &corev1.Secret{ObjectMeta: secret.ObjectMeta}}
+		for _, obj := range left {
+			if !apierrors.IsNotFound(box.Client.Get(a.Context(), client.ObjectKeyFromObject(obj), obj)) {
+				return false
+			}
+		}
+		return true
+	}).Should(BeTrue(), "identity and Secret are released")
+}
+
+// sharedLimits asks for more than the limits allow: a third cluster, and a fourth worker. A raised limit counts at once.
+func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
+	third.label("shared", true)
+	third.applyShared()
+	third.Eventually(condition(third, third.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix(
+		`False IdentityLimitReached: PortalClusterIdentity "shared" allows 2 clusters, and 2 exist.`))
+	a.scale(3)
+	a.Eventually(condition(a, a.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix(
+		`False IdentityLimitReached: PortalClusterIdentity "shared" allows 3 workers. Other clusters have 1 of them, and this one wants 3.`))
+	third.deleteAll()
+	third.Eventually(condition(third, third.controlPlane, infrav1.ProvisionedCondition)).Should(ContainSubstring("not found"))
+	a.Expect(a.portalClusters()).To(HaveLen(2))
+	a.Expect(a.changes()).NotTo(ContainElement(ContainSubstring("scale")))
+	change(a, shared, func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Workers = ptr.To[int32](4) })
+	a.settled(3)
+}
+
+// sharedIsHeld deletes the identity and its Secret while they are in use: they stay, and serve.
+func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
+	a.Expect(box.Client.Delete(a.Context(), shared)).To(Succeed())
+	a.Expect(box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
+	a.Eventually(condition(a, shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: 2 PortalClusters use the identity"))
+	a.scale(2)
+	a.settled(2)
+	a.Expect(condition(a, shared, infrav1.ReadyCondition)()).To(HavePrefix("True"))
+}
+
+// sharedIsWithdrawn takes the label from the namespace: nothing is scaled any more, and the cluster can be deleted.
+func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
+	b.label("shared", false)
+	before := len(b.changes())
+	b.scale(2)
+	b.Eventually(condition(b, b.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False IdentityNotAllowed"))
+	b.Expect(b.changes()).To(HaveLen(before))
+	b.Expect(box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Expect(shared.Status.Clusters).To(ContainElement(infrav1.PortalIdentityCluster{ID: b.controlPlane.Spec.ClusterID, Namespace: b.namespace}))
+	b.Expect(box.Client.Delete(b.Context(), b.cluster)).To(Succeed())
+	b.Eventually(func() int { return len(b.portalClusters()) }).Should(Equal(1))
+	b.deleteAll()
+	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
+	b.Expect(box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Expect(shared.Status.Clusters).To(HaveLen(1), "that of the other namespace")
+}
+
+// TestSharedIdentityIsValidated: the API server refuses what would be misunderstood, and manifests without a kind mean a Secret as ever.
+func TestSharedIdentityIsValidated(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	for title, test := range map[string]struct {
+		wrong func(*infrav1.PortalClusterIdentity)
+		says  string
+	}{
+		"empty allowedNamespaces": {func(i *infrav1.PortalClusterIdentity) { i.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{} }, "spec.allowedNamespaces"},
+		"no namespace's name":     {func(i *infrav1.PortalClusterIdentity) { i.Spec.AllowedNamespaces.List = []string{"Team_A"} }, "spec.allowedNamespaces.list[0]"},
+		"no Secret":               {func(i *infrav1.PortalClusterIdentity) { i.Spec.SecretRef.Name = "" }, "spec.secretRef"},
+		"fewer than none":         {func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Clusters = ptr.To[int32](-1) }, "spec.limits.clusters"},
+		"a zone twice":            {func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Zones = []string{"z", "z"} }, "spec.limits.zones[1]"},
+	} {
+		shared, _ := s.newShared("validated", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](0)})
+		test.wrong(shared)
+		err := box.Client.Create(s.Context(), shared)
+		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", title, err)
+		s.Expect(err).To(MatchError(ContainSubstring(test.says)), title)
+	}
+	shared, _ := s.newShared("validated", nil)
+	s.create(shared)
+	s.create(s.portalCluster)
+	s.Expect(s.portalCluster.Spec.IdentityRef.Kind).To(Equal(infrav1.PortalIdentitySecret))
+	for _, test := range []struct {
+		obj         client.Object
+		patch, says string
+	}{
+		{shared, `{"spec": {"secretRef": {"name": "another"}}}`, "secretRef cannot be changed"},
+		{s.portalCluster, `{"spec": {"identityRef": {"kind": "PortalClusterIdentity"}}}`, "identityRef cannot be changed"},
+		{s.portalCluster, `{"spec": {"identityRef": {"kind": "ConfigMap"}}}`, "spec.identityRef.kind"},
+	} {
+		err := box.Client.Patch(s.Context(), test.obj, client.RawPatch(types.MergePatchType, []byte(test.patch)))
+		s.Expect(err).To(MatchError(ContainSubstring(test.says)), test.patch)
+	}
+	for _, o := range []client.Object{s.portalCluster, shared} {
+		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
+	}
+}
