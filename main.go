@@ -92,7 +92,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.retryEvery, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries to get or renew the leadership.")
 	fs.StringVar(&o.namespace, "namespace", "", "Namespace to watch. If empty, all namespaces are watched.")
 	fs.StringVar(&o.controllers.IdentityNamespace, "identity-namespace", os.Getenv("POD_NAMESPACE"),
-		"Namespace of the Secrets of PortalClusterIdentities; $POD_NAMESPACE by default. If empty, no PortalClusterIdentity can be used.")
+		"Namespace of the Secrets of PortalClusterIdentities; $POD_NAMESPACE by default. If empty, or with --namespace, no PortalClusterIdentity is used.")
 	fs.StringVar(&o.controllers.WatchFilterValue, "watch-filter", "",
 		fmt.Sprintf("Only reconcile objects with label %s of this value. If empty, all objects are reconciled.", clusterv1.WatchLabel))
 	fs.StringVar(&o.healthAddr, "health-addr", ":9440", "Address of the health probes.")
@@ -178,6 +178,9 @@ func (o *options) run() error {
 		return err
 	}
 	ctx := ctrl.LoggerInto(ctrl.SetupSignalHandler(), log)
+	if o.namespace != "" {
+		o.controllers.IdentityNamespace = "" // identities, and who uses them, are seen in the whole cluster only
+	}
 	if err := controllers.SetupWithManager(ctx, mgr, o.controllers); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Options struct {
 	AllowUnverifiedCore bool
 	// PortalHosts are the portals that identities may name, as cloud.NewHosts reads them; none: every public host.
 	PortalHosts []string
-	// IdentityNamespace holds the Secrets of PortalClusterIdentities.
+	// IdentityNamespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used.
 	IdentityNamespace string
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
@@ -85,9 +85,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
 	}
-	shared := &portalclusteridentity.Reconciler{Client: mgr.GetClient(), Identities: identities}
-	if err := shared.SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
-		return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
+	if options.IdentityNamespace != "" {
+		shared := &portalclusteridentity.Reconciler{Client: mgr.GetClient(), Identities: identities}
+		if err := shared.SetupWithManager(ctx, mgr, controller.Options{}); err != nil {
+			return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
+		}
 	}
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {

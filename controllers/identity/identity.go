@@ -35,7 +35,7 @@ type Resolver struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Namespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them can be used.
+	// Namespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used, and the manager needs no right to them.
 	Namespace string
 	Pool      *cloud.Pool
 	// Hosts decides which portals identities may name. Nil: all.

@@ -123,7 +123,7 @@ func TestTenantsLearnNothing(t *testing.T) {
 			s.Data[infrav1.IdentityBaseURL] = []byte("http://portal.example")
 		}, infrav1.IdentityNotReadyReason, "https"},
 		"manager without a namespace": {func(r *Resolver, _ *corev1.Secret, _ *infrav1.PortalClusterIdentity) { r.Namespace = "" },
-			infrav1.IdentityNotReadyReason, "--identity-namespace"},
+			infrav1.IdentityNotReadyReason, ""},
 		"a Secret of the tenant's own": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) { s.Namespace = "default" },
 			infrav1.IdentityNotReadyReason, `create Secret "account"`},
 	}

@@ -42,6 +42,10 @@ func (r *Resolver) read(ctx context.Context, namespace string, ref infrav1.Porta
 		from.secret, problem = r.secret(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name})
 		return from, problem
 	}
+	if r.Namespace == "" {
+		return from, outcome.StallFor(0, infrav1.IdentityNotReadyReason, "PortalClusterIdentity %q is not used by this manager, which serves one "+
+			"namespace or does not know its own. Name a Secret in a new PortalCluster", ref.Name)
+	}
 	shared := &infrav1.PortalClusterIdentity{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, shared)
 	if apierrors.IsNotFound(err) {
@@ -89,9 +93,6 @@ func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Se
 
 // sharedSecret reads the Secret of a PortalClusterIdentity.
 func (r *Resolver) sharedSecret(ctx context.Context, shared *infrav1.PortalClusterIdentity) (*corev1.Secret, outcome.Outcome) {
-	if r.Namespace == "" {
-		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "the manager does not know its namespace: start it with --identity-namespace")
-	}
 	secret, problem := r.secret(ctx, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
 	if problem.Kind == outcome.Stalled {
 		problem.Message += fmt.Sprintf(" in namespace %q", r.Namespace)

@@ -54,16 +54,18 @@ type Reconciler struct {
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcluster")
 	toPortalCluster := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("PortalCluster"), mgr.GetClient(), &infrav1.PortalCluster{})
-	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
+	builder := capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalCluster{}).
 		WithOptions(options).
 		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toPortalCluster),
 			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
 		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity)).
-		Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{}).
-		Build(ctx, r)
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity))
+	if r.Identities.Namespace != "" {
+		builder = builder.Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{})
+	}
+	r.controller, err = builder.Build(ctx, r)
 	return err
 }
 

@@ -33,7 +33,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		return fmt.Errorf("index PortalControlPlanes by portal cluster: %w", err)
 	}
 	member := handler.EnqueueRequestsFromMapFunc(r.fromMember)
-	r.controller, err = capicontroller.NewControllerManagedBy(mgr, log).
+	builder := capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalControlPlane{}).
 		WithOptions(options).
 		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
@@ -46,9 +46,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
-		Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{}).
-		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
-		Build(ctx, r)
+		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed))
+	if r.Identities.Namespace != "" {
+		builder = builder.Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{})
+	}
+	r.controller, err = builder.Build(ctx, r)
 	return err
 }
 

@@ -68,7 +68,7 @@ func TestAnotherPortal(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				here := e.cloud
+				here := e.identity.Portal
 				there, err := cloud.New(cloud.Config{
 					BaseURL: "https://elsewhere.example", Email: "a@portal.example", Password: "secret", Transport: e.portal.Transport(),
 				})
@@ -79,15 +79,15 @@ func TestAnotherPortal(t *testing.T) {
 				e.sawFirst(key)
 				e.manager.reconcileCluster(t.Context(), e.scope(key))
 
-				e.cloud = there
+				e.identity.Portal = there
 				if o := e.passes(key)[key]; o.IsDone() || e.get(key).Spec.ClusterID != "" {
 					t.Errorf("at another portal: %+v, cluster %q", o, e.get(key).Spec.ClusterID)
 				}
-				e.cloud = here
+				e.identity.Portal = here
 				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || !e.scope(key).atHome().IsDone() {
 					t.Errorf("back at its portal: %+v, %+v", o, e.record(key))
 				}
-				e.cloud = there
+				e.identity.Portal = there
 				if o := e.scope(key).atHome(); o.Reason != infrav1.AccountChangedReason {
 					t.Errorf("later at another portal: %+v", o)
 				}

@@ -51,7 +51,7 @@ func documented(t *testing.T) map[string]rights {
 	if err != nil {
 		t.Fatal(err)
 	}
-	where := map[string]rights{"cluster": {}, "namespace": {}, "own": {}}
+	where := map[string]rights{"cluster": {}, "namespace": {}, "shared": {}, "own": {}}
 	for line := range strings.Lines(string(raw)) {
 		cells := strings.Split(strings.TrimSpace(line), "|")
 		if len(cells) != 7 || where[strings.TrimSpace(cells[4])] == nil {
@@ -144,6 +144,7 @@ func TestRights(t *testing.T) {
 	where := documented(t)
 	all := maps.Clone(where["cluster"])
 	maps.Copy(all, where["namespace"])
+	maps.Copy(all, where["shared"])
 	for title, test := range map[string]struct{ documented, granted rights }{
 		"the code":                            {all, marked(t)},
 		"config/rbac/role.yaml":               {all, rules(t, "rbac/role.yaml")},
