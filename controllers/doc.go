@@ -15,6 +15,8 @@
 //	ownerref   owner references, which are stale or missing after a restore
 //	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
 //	identity   an identity Secret becomes a client of the portal
+//	gateway    the way to the API servers of workload clusters, whose answers are bounded
+//	fair       keeps one namespace from holding all workers of a controller
 //	metrics    what Prometheus is told
 //
 // The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.

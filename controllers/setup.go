@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -14,6 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
@@ -24,6 +26,10 @@ import (
 
 // UserAgent is what API servers and the portal see.
 const UserAgent = "cluster-api-provider-portal"
+
+// passTimeout bounds all calls of a pass over one control plane together: an API server may answer each of many calls just in time. Calls
+// that change something at the portal, and the storing of their results, have contexts of their own (operation.Detach).
+const passTimeout = time.Minute
 
 // Options of the controllers.
 type Options struct {
@@ -59,25 +65,28 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,
 	}
-	if err := cluster.SetupWithManager(ctx, mgr, concurrency(options.ClusterConcurrency)); err != nil {
+	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
 		Reconnect: connections.reconnect,
+		Oversized: connections.gateway.Oversized,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
 		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
 	}
-	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
+	passes := fair.Workers(options.ControlPlaneConcurrency)
+	passes.ReconciliationTimeout = passTimeout
+	if err := controlPlane.SetupWithManager(ctx, mgr, passes); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
 	}
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
-	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
+	if err := machine.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachine controller: %w", err)
 	}
 	bootstrap := &portalbootstrapconfig.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
-	if err := bootstrap.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
+	if err := bootstrap.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalBootstrapConfig controller: %w", err)
 	}
 	return nil

@@ -140,7 +140,9 @@ func probeTransport(config *rest.Config) (http.RoundTripper, error) {
 	if config.Proxy != nil {
 		proxy = config.Proxy
 	}
-	return rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: tlsConfig, Proxy: proxy, DisableKeepAlives: true})
+	return rest.HTTPWrappersForConfig(config, &http.Transport{
+		TLSClientConfig: tlsConfig, Proxy: proxy, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+	})
 }
 
 // classify says what a request that got no answer means.
