@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -112,6 +113,27 @@ func (h *Hosts) CheckServer(baseURL, host string) error {
 		return nil
 	}
 	return fmt.Errorf("its server %w", errHostRefused)
+}
+
+// DialServer returns the function that connects to the API server of a workload cluster, or to a proxy before it. It refuses the addresses
+// that CheckServer refuses, whatever name resolved to them. Addresses on loopback are left to a manager whose list names a host there.
+func (h *Hosts) DialServer(server *url.URL) func(ctx context.Context, network, target string) (net.Conn, error) {
+	return dialChecked(server, h.checkServerAddress)
+}
+
+func (h *Hosts) checkServerAddress(address string) error {
+	if h == nil {
+		return nil
+	}
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return errHostRefused
+	}
+	local := at.Addr().Unmap().IsLoopback() && slices.ContainsFunc(h.listed, func(l listedHost) bool { return isLoopback(l.name) })
+	if special(at.Addr()) && !local {
+		return errHostRefused
+	}
+	return nil
 }
 
 // trusts reports whether an administrator has listed this very host.

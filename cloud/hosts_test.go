@@ -277,3 +277,47 @@ func TestAnyServersAnswer(t *testing.T) {
 		t.Error("no error, or one without an answer, counts as some server's answer")
 	}
 }
+
+// TestServersByAddress checks which addresses the API server of a workload cluster may have, whatever its name is.
+func TestServersByAddress(t *testing.T) {
+	for _, test := range []struct {
+		list    string
+		address string
+		refused bool
+	}{
+		{"", "203.0.113.7:6443", false}, {"", "10.0.0.7:6443", false},
+		{"", "127.0.0.1:6443", true}, {"", "[::1]:6443", true}, {"", "0.0.0.0:6443", true}, {"", "169.254.169.254:443", true}, {"", "no address", true},
+		{"127.0.0.1", "127.0.0.1:6443", false}, {"localhost", "127.0.0.2:6443", false}, {"127.0.0.1", "[::ffff:127.0.0.1]:6443", false},
+		{"127.0.0.1", "0.0.0.0:6443", true}, {"127.0.0.1", "169.254.169.254:443", true}, {"portal.example.com", "127.0.0.1:6443", true},
+	} {
+		if err := hosts(t, strings.Fields(test.list)...).checkServerAddress(test.address); (err != nil) != test.refused || err != nil && !errors.Is(err, errHostRefused) {
+			t.Errorf("--portal-host=%s, address %s: %v", test.list, test.address, err)
+		}
+	}
+	if err := (*Hosts)(nil).checkServerAddress("127.0.0.1:1"); err != nil {
+		t.Errorf("without a list: %v", err)
+	}
+}
+
+// TestServerIsCheckedWhenDialed has an API server on loopback, and a proxy there.
+func TestServerIsCheckedWhenDialed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // nothing to lose
+	address := listener.Addr().String()
+	for server, refused := range map[string]bool{"https://" + address: true, "https://behind.a.proxy": false} {
+		to, err := url.Parse(server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		connection, err := hosts(t).DialServer(to)(t.Context(), "tcp", address)
+		if errors.Is(err, errHostRefused) != refused || !refused && err != nil {
+			t.Errorf("%s: %v", server, err)
+		}
+		if err == nil {
+			_ = connection.Close()
+		}
+	}
+}

@@ -51,11 +51,16 @@ type dialFunc func(ctx context.Context, network, target string) (net.Conn, error
 // is checked after the lookup and before the connection is made. Proxies come from the environment of the process, so their
 // addresses are not checked. What a proxy connects to is the proxy's business.
 func newDial(hosts *Hosts, base *url.URL) dialFunc {
+	return dialChecked(base, func(address string) error { return hosts.checkAddress(base, address) })
+}
+
+// dialChecked has the address that the host of the URL resolved to checked.
+func dialChecked(to *url.URL, check func(address string) error) dialFunc {
 	direct := &net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}
 	checked := *direct
-	checked.Control = func(_, address string, _ syscall.RawConn) error { return hosts.checkAddress(base, address) }
+	checked.Control = func(_, address string, _ syscall.RawConn) error { return check(address) }
 	return func(ctx context.Context, network, target string) (net.Conn, error) {
-		if dialed(base, target) {
+		if dialed(to, target) {
 			return checked.DialContext(ctx, network, target)
 		}
 		return direct.DialContext(ctx, network, target)

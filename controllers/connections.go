@@ -13,11 +13,13 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
+	"github.com/capportal/cluster-api-provider-portal/controllers/gateway"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 )
 
 // connections has Cluster API's ClusterCache connect to workload clusters, and connect again when a kubeconfig has changed.
@@ -28,17 +30,27 @@ type connections struct {
 	mu    sync.Mutex
 	stale map[client.ObjectKey]bool
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // of the ClusterCache. It is nil until the ClusterCache runs
+
+	gateway *gateway.Gateway // to the API servers
 }
 
 // setup adds the ClusterCache to the manager.
-func (c *connections) setup(ctx context.Context, mgr ctrl.Manager, options Options) (clustercache.ClusterCache, error) {
-	queues := concurrency(options.ClusterCacheConcurrency)
-	queues.NewQueue = c.newQueue
+func (c *connections) setup(ctx context.Context, mgr ctrl.Manager, options Options, hosts *cloud.Hosts) (clustercache.ClusterCache, error) {
+	var err error
+	if c.gateway, err = gateway.New(kubeconfig.Reader{Client: mgr.GetClient(), Live: mgr.GetAPIReader()}, hosts); err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(c.gateway); err != nil {
+		return nil, fmt.Errorf("add the gateway to workload clusters: %w", err)
+	}
+	queues := fair.Workers(options.ClusterCacheConcurrency)
+	queues.NewQueue = c.keep(queues.NewQueue)
 	workloads, err := clustercache.SetupWithManager(ctx, mgr, clustercache.Options{
-		SecretClient:     kubeconfig.Reader{Client: mgr.GetClient(), Live: mgr.GetAPIReader()},
+		SecretClient:     c.gateway,
 		WatchFilterValue: options.WatchFilterValue,
 		ClusterFilter:    c.admit,
 		Client:           clustercache.ClientOptions{UserAgent: UserAgent},
+		Cache:            portalcontrolplane.NodeCache(),
 	}, queues)
 	if err != nil {
 		return nil, fmt.Errorf("set up the connections to workload clusters: %w", err)
@@ -46,13 +58,16 @@ func (c *connections) setup(ctx context.Context, mgr ctrl.Manager, options Optio
 	return workloads, nil
 }
 
-// newQueue makes the queue that controller-runtime would make, and keeps it.
-func (c *connections) newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	queue := priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter })
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue = queue
-	return queue
+type newQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// keep keeps the queue that is made.
+func (c *connections) keep(makeQueue newQueue) newQueue {
+	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.queue = makeQueue(name, limiter)
+		return c.queue
+	}
 }
 
 // admit is the filter of the ClusterCache: it lets in the Clusters of PortalControlPlanes as soon as their kubeconfig is there, but not
@@ -85,5 +100,3 @@ func (c *connections) reconnect(cluster client.ObjectKey) {
 	c.stale[cluster] = true
 	c.queue.Add(reconcile.Request{NamespacedName: cluster})
 }
-
-func concurrency(n int) controller.Options { return controller.Options{MaxConcurrentReconciles: n} }

@@ -11,6 +11,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 )
 
 // TestReconnect: a Cluster whose connection is to be renewed is kept out once and looked at again, and others are not.
@@ -20,7 +22,7 @@ func TestReconnect(t *testing.T) {
 	key := client.ObjectKeyFromObject(cluster)
 	cluster.Spec.ControlPlaneRef.Kind = "PortalControlPlane"
 	c.reconnect(key) // before the ClusterCache runs
-	queue := c.newQueue("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	queue := c.keep(fair.Workers(2).NewQueue)("test", workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	if c.admit(cluster) {
 		t.Error("admitted without a kubeconfig")

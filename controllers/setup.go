@@ -5,6 +5,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
+	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
@@ -26,6 +28,10 @@ import (
 
 // UserAgent is what API servers and the portal see.
 const UserAgent = "cluster-api-provider-portal"
+
+// passTimeout bounds all calls of a pass over one control plane together: an API server may answer each of many calls just in time. Calls
+// that change something at the portal, and the storing of their results, have contexts of their own (operation.Detach).
+const passTimeout = time.Minute
 
 // Options of the controllers.
 type Options struct {
@@ -48,14 +54,14 @@ func ClientOptions() client.Options {
 
 // SetupWithManager adds all reconcilers to the manager.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
-	connections := &connections{}
-	workloads, err := connections.setup(ctx, mgr, options)
-	if err != nil {
-		return err
-	}
 	hosts, err := cloud.NewHosts(options.PortalHosts...)
 	if err != nil {
 		return fmt.Errorf("set up the portal hosts: %w", err)
+	}
+	connections := &connections{}
+	workloads, err := connections.setup(ctx, mgr, options, hosts)
+	if err != nil {
+		return err
 	}
 	identities := &identity.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: options.IdentityNamespace, Pool: &cloud.Pool{}, Hosts: hosts, UserAgent: UserAgent,
@@ -72,17 +78,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
 		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,
 	}
-	if err := cluster.SetupWithManager(ctx, mgr, concurrency(options.ClusterConcurrency)); err != nil {
+	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
 		Reconnect: connections.reconnect,
+		Oversized: connections.gateway.Oversized,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
 		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
 	}
-	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
+	passes := fair.Workers(options.ControlPlaneConcurrency)
+	passes.ReconciliationTimeout = passTimeout
+	if err := controlPlane.SetupWithManager(ctx, mgr, passes); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
 	}
 	if options.IdentityNamespace != "" {
@@ -92,11 +101,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		}
 	}
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
-	if err := machine.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
+	if err := machine.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachine controller: %w", err)
 	}
 	bootstrap := &portalbootstrapconfig.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
-	if err := bootstrap.SetupWithManager(ctx, mgr, concurrency(options.MachineConcurrency)); err != nil {
+	if err := bootstrap.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalBootstrapConfig controller: %w", err)
 	}
 	return nil

@@ -185,6 +185,8 @@ const (
 	KubeconfigExpiredReason = "KubeconfigExpired"
 	// ConnectionDownReason: the API server does not answer.
 	ConnectionDownReason = "ConnectionDown"
+	// TooManyNodesReason: the API server returns many more Nodes than a cluster of the portal can have, or Nodes that are too large.
+	TooManyNodesReason = "TooManyNodes"
 	// KubeconfigRefusedReason: the API server answers, and refuses the credentials in the kubeconfig.
 	KubeconfigRefusedReason = "KubeconfigRefused"
 	// ServerUntrustedReason: the certificate of the API server is not one that the kubeconfig trusts.

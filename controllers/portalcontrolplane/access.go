@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 )
 
@@ -68,7 +69,7 @@ type probed struct {
 }
 
 // access returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
-func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content []byte) (access, time.Time) {
+func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content []byte, hosts *cloud.Hosts) (access, time.Time) {
 	sum := sha256.Sum256(content)
 	p.mu.Lock()
 	last, found := p.last[cluster]
@@ -80,7 +81,7 @@ func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content [
 	if err != nil {
 		return unusable, time.Now()
 	}
-	seen := probe(ctx, config)
+	seen := probe(ctx, config, hosts)
 	if expires := expiry(config); seen.failing() && !expires.IsZero() && time.Now().After(expires) {
 		seen = expired
 	}
@@ -105,14 +106,14 @@ func (p *probes) forget(cluster client.ObjectKey) {
 }
 
 // probe asks the API server for its root, as the ClusterCache does.
-func probe(ctx context.Context, config *rest.Config) access {
+func probe(ctx context.Context, config *rest.Config, hosts *cloud.Hosts) access {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	transport, err := probeTransport(config)
+	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return unusable
 	}
-	server, _, err := rest.DefaultServerUrlFor(config)
+	transport, err := probeTransport(config, hosts.DialServer(server))
 	if err != nil {
 		return unusable
 	}
@@ -135,12 +136,14 @@ func probe(ctx context.Context, config *rest.Config) access {
 }
 
 // probeTransport has a connection of its own, so that a probe never meets one that was opened before the server or its certificate changed.
-func probeTransport(config *rest.Config) (http.RoundTripper, error) {
+func probeTransport(config *rest.Config, dial func(ctx context.Context, network, target string) (net.Conn, error)) (http.RoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	return rest.HTTPWrappersForConfig(config, &http.Transport{TLSClientConfig: tlsConfig, Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true})
+	return rest.HTTPWrappersForConfig(config, &http.Transport{
+		TLSClientConfig: tlsConfig, Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10,
+	})
 }
 
 // classify says what a request that got no answer means.

@@ -75,7 +75,7 @@ func TestAccess(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			begin := time.Now()
-			got, _ := new(probes).access(t.Context(), prod, []byte(test.kubeconfig))
+			got, _ := new(probes).access(t.Context(), prod, []byte(test.kubeconfig), nil)
 			if got != test.want || time.Since(begin) > probeTimeout+5*time.Second {
 				t.Errorf("%q after %s, want %q", got, time.Since(begin), test.want)
 			}
@@ -91,15 +91,15 @@ func authority(s *httptest.Server) string {
 func TestAccessIsNotAskedAtEveryPass(t *testing.T) {
 	server, p := newAPIServer(t, 401), new(probes)
 	for range 5 {
-		p.access(t.Context(), prod, []byte(server.kubeconfig("token: old")))
+		p.access(t.Context(), prod, []byte(server.kubeconfig("token: old")), nil)
 	}
 	if got := server.hits.Load(); got != 1 {
 		t.Errorf("asked %d times", got)
 	}
-	p.access(t.Context(), prod, []byte(server.kubeconfig("token: new")))
-	p.access(t.Context(), client.ObjectKey{Name: "another"}, []byte(server.kubeconfig("token: new")))
+	p.access(t.Context(), prod, []byte(server.kubeconfig("token: new")), nil)
+	p.access(t.Context(), client.ObjectKey{Name: "another"}, []byte(server.kubeconfig("token: new")), nil)
 	p.forget(prod)
-	p.access(t.Context(), prod, []byte(server.kubeconfig("token: new")))
+	p.access(t.Context(), prod, []byte(server.kubeconfig("token: new")), nil)
 	if got := server.hits.Load(); got != 4 {
 		t.Errorf("asked %d times", got)
 	}

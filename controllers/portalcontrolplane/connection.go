@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/discovery"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -36,7 +35,7 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 		r.probes.forget(s.clusterKey())
 		return
 	}
-	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content())
+	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content(), r.Identities.Hosts)
 	if s.access == answering {
 		// By itself the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
 		r.Reconnect(s.clusterKey())
@@ -61,11 +60,11 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	if err := r.watchNodes(ctx, s); err != nil {
 		return outcome.Fail(fmt.Errorf("watch Nodes: %w", err))
 	}
-	if s.running, err = r.serverVersion(ctx, s); err != nil {
-		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version", s.endpoint())
+	if o := r.findVersion(ctx, s); !o.IsDone() {
+		return o
 	}
-	if err := s.readWorkers(ctx, workload); err != nil {
-		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))
+	if o := r.readCachedNodes(ctx, s, workload); !o.IsDone() {
+		return o
 	}
 	s.workload = workload
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
@@ -107,23 +106,6 @@ func (s *scope) refusedAccess() outcome.Outcome {
 }
 
 func (s *scope) endpoint() string { return s.controlPlane.Spec.ControlPlaneEndpoint.String() }
-
-// serverVersion asks the API server which version it runs.
-func (r *Reconciler) serverVersion(ctx context.Context, s *scope) (string, error) {
-	config, err := r.ClusterCache.GetRESTConfig(ctx, s.clusterKey())
-	if err != nil {
-		return "", err
-	}
-	d, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return "", err
-	}
-	version, err := d.ServerVersion()
-	if err != nil {
-		return "", err
-	}
-	return version.GitVersion, nil
-}
 
 type nodePredicate = predicate.TypedPredicate[client.Object]
 

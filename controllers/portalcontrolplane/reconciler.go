@@ -49,12 +49,15 @@ type Reconciler struct {
 	Takeovers func(context.Context) bool
 	// Reconnect drops the connection to a workload cluster, if there is one, and makes a new one with the stored kubeconfig.
 	Reconnect func(cluster client.ObjectKey)
+	// Oversized reports whether the API server's list of Nodes was refused for its size (package gateway).
+	Oversized func(cluster client.ObjectKey) bool
 	// Drain takes one step of the drain of a Node of a workload cluster (package drain).
 	Drain func(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error)
 
 	controller capicontroller.Controller
 	memory     operation.Memory
 	probes     probes
+	running    lookups
 	versions   offers
 	orders     orders
 	sights     sights
@@ -82,6 +85,7 @@ func (r *Reconciler) steps() []step {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
+		r.running.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)

@@ -46,7 +46,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
-		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed))
+		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
+		WatchesRawSource(r.running.source())
 	if r.Identities.Namespace != "" {
 		builder = builder.Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{})
 	}

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+const (
+	// maxAnswer is the largest answer that is read: 500 Nodes of real kubelets have 5 MB.
+	maxAnswer = 8 << 20
+	// maxEvent is the largest event of a watch. A Node of a real kubelet has 10 kB.
+	maxEvent = 256 << 10
+	// MaxObjects is how many objects a list may hold. An empty one has 3 bytes, and takes 1 kB decoded. A cluster of the portal has 50
+	// workers at most, and lists of Pods are asked for in pages of 500.
+	MaxObjects = 1000
+	// maxValues is how many values an answer may hold in all. An empty one has 3 bytes, and takes 100 decoded.
+	maxValues = 300_000
+)
+
+var errTooLarge = errors.New("the answer of the API server is too large")
+
+// meter reads the body of an answer within bounds. It knows as much of JSON as it takes to count the values.
+type meter struct {
+	io.ReadCloser
+	ctx      context.Context //nolint:containedctx // of the request: a body is read without one
+	upstream *upstream
+	watch    bool // each value is an event, of which the client keeps none
+	list     bool // of objects
+	nodes    bool // of Nodes
+
+	held            int // bytes that count for the namespace
+	bytes           int // of the present value, as the others
+	objects, values int
+	depth           int
+	quoted, escaped bool
+}
+
+func (u *upstream) meter(answer *http.Response) *meter {
+	request := answer.Request
+	return &meter{
+		ReadCloser: answer.Body, ctx: request.Context(), upstream: u,
+		watch: request.URL.Query().Get("watch") != "" && answer.StatusCode == http.StatusOK,
+		list:  request.Method == http.MethodGet && strings.Contains(request.URL.Path, "/api"),
+		nodes: request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/api/v1/nodes"),
+	}
+}
+
+// Read implements io.Reader.
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	if !m.watch {
+		m.held += n
+		if !m.upstream.tenant.hold(n) {
+			return 0, errTooLarge
+		}
+	}
+	if problem := m.count(p[:n]); problem != nil {
+		return 0, problem
+	}
+	if err == io.EOF && m.nodes && !m.watch {
+		m.upstream.oversized.Store(false)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (m *meter) Close() error {
+	m.upstream.tenant.release(m.held)
+	m.held = 0
+	return m.ReadCloser.Close()
+}
+
+// count counts what was read, and returns an error if it is too much.
+func (m *meter) count(read []byte) error {
+	for _, b := range read {
+		ended := m.next(b)
+		if m.exceeded() {
+			m.upstream.oversized.Store(m.nodes || m.upstream.oversized.Load())
+			return errTooLarge
+		}
+		if ended && m.watch {
+			if err := m.upstream.tenant.event(m.ctx, m.bytes); err != nil {
+				return err
+			}
+			m.bytes, m.objects, m.values = 0, 0, 0
+		}
+	}
+	return nil
+}
+
+// next counts one byte, and reports whether it ends a value that stands in no other.
+func (m *meter) next(b byte) (ended bool) {
+	m.bytes++
+	switch {
+	case m.escaped:
+		m.escaped = false
+	case m.quoted:
+		m.escaped, m.quoted = b == '\\', b != '"'
+	case b == '"':
+		m.quoted = true
+	case b == '{', b == '[':
+		m.depth++
+	case b == '}', b == ']':
+		m.depth--
+		return m.depth == 0
+	case b == ',':
+		m.values++
+		if m.depth == 2 { // between the elements of a list's items
+			m.objects++
+		}
+	}
+	return false
+}
+
+func (m *meter) exceeded() bool {
+	limit := maxAnswer
+	if m.watch {
+		limit = maxEvent
+	}
+	return m.bytes > limit || m.values > maxValues || m.list && m.objects > MaxObjects
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const (
+	// lookupTimeout bounds the request for the version of an API server.
+	lookupTimeout = 2 * time.Second
+	// lookupPause is how long an answer counts before the API server is asked again. Passes are woken by many events.
+	lookupPause = 5 * time.Second
+	// lookupAge is how long an answer is used, while the API server is asked again. It is half of versionPoll, so a lost upgrade is never
+	// judged by the answer of an earlier poll.
+	lookupAge = versionPoll / 2
+)
+
+// lookups asks API servers for their versions, outside of passes: a pass never waits for an API server that does not answer. It holds at
+// most one request for each cluster. The zero value is ready to use.
+type lookups struct {
+	mu    sync.Mutex
+	last  map[client.ObjectKey]*lookup
+	woken chan event.GenericEvent
+}
+
+type lookup struct {
+	after   string // the state of the last operation when the question was asked: an upgrade changes the answer
+	version string // empty: there was no answer
+	at      time.Time
+	asking  bool
+}
+
+// answered reports whether the answer may be used.
+func (l lookup) answered() bool { return l.version != "" && time.Since(l.at) <= lookupAge }
+
+// failed reports whether the API server did not answer the last time.
+func (l lookup) failed() bool { return l.version == "" && !l.at.IsZero() }
+
+// source wakes control planes whose API server has answered.
+func (l *lookups) source() source.Source {
+	l.woken = make(chan event.GenericEvent)
+	return source.Channel(l.woken, &handler.EnqueueRequestForObject{})
+}
+
+// findVersion finds the version of the API server in the answers so far. It is not done until there is one from after the last operation.
+func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome {
+	config, err := r.ClusterCache.GetRESTConfig(ctx, s.clusterKey())
+	if err != nil {
+		return outcome.Fail(err)
+	}
+	after := ""
+	if s.last != nil {
+		after = fmt.Sprint(s.last.ID, s.last.Result)
+	}
+	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, after)
+	switch {
+	case found.answered():
+		s.running = found.version
+		return outcome.Outcome{}
+	case found.failed():
+		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version", s.endpoint())
+	case conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition):
+		return outcome.RetryAfter(lookupTimeout)
+	}
+	return s.connecting()
+}
+
+// of returns the last answer. It has the API server asked again if the answer is not new.
+func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config, after string) lookup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	key := client.ObjectKeyFromObject(who)
+	last := l.last[key]
+	if last == nil || last.after != after {
+		last = &lookup{after: after}
+		if l.last == nil {
+			l.last = map[client.ObjectKey]*lookup{}
+		}
+		l.last[key] = last
+	}
+	if !last.asking && time.Since(last.at) > lookupPause {
+		last.asking = true
+		go l.ask(context.WithoutCancel(ctx), who, rest.CopyConfig(config), last)
+	}
+	return *last
+}
+
+// ask asks one API server, and wakes the control plane if a pass waits for the answer or the answer is another one than before.
+func (l *lookups) ask(ctx context.Context, who client.Object, config *rest.Config, into *lookup) {
+	config.Timeout = lookupTimeout
+	answer := ""
+	if d, err := discovery.NewDiscoveryClientForConfig(config); err == nil {
+		if version, err := d.ServerVersion(); err == nil {
+			answer = version.GitVersion
+		} else {
+			ctrl.LoggerFrom(ctx).V(4).Info("The API server does not tell its version", "err", err)
+		}
+	}
+	l.mu.Lock()
+	changed := into.version != answer || !into.answered()
+	into.version, into.at, into.asking = answer, time.Now(), false
+	l.mu.Unlock()
+	if changed && l.woken != nil {
+		l.woken <- event.GenericEvent{Object: who}
+	}
+}
+
+// forget drops what is known of a control plane that is gone.
+func (l *lookups) forget(who client.ObjectKey) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.last, who)
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/gateway"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+const (
+	// maxNodes is how many Nodes a workload cluster may have: ten times as many as the portal allows workers.
+	maxNodes = 500
+	// maxNode is how many bytes of a Node are kept. It is enough for hundreds of labels.
+	maxNode = 16 << 10
+	// maxConditions is how many conditions of a Node are kept. A kubelet and its helpers set fewer than 20.
+	maxConditions = 64
+	// nodesTimeout is how long a pass waits for the first list of Nodes. Their events wake the control plane when it arrives.
+	nodesTimeout = 2 * time.Second
+)
+
+// NodeCache has the ClusterCache keep of a Node what this package reads. A Node that is changed is read past the cache first, so nothing is
+// ever written from what is left here.
+func NodeCache() clustercache.CacheOptions {
+	return clustercache.CacheOptions{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: trim}}}
+}
+
+func trim(obj any) (any, error) {
+	if n, ok := obj.(*corev1.Node); ok {
+		return trimNode(n), nil
+	}
+	return obj, nil
+}
+
+// trimNode returns what this package reads of a Node. Of one that is still too large, it is only whether it is a control node.
+func trimNode(n *corev1.Node) *corev1.Node {
+	trimmed := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp,
+			DeletionTimestamp: n.DeletionTimestamp, Labels: n.Labels, Annotations: annotationsOf(n),
+		},
+		Spec: corev1.NodeSpec{ProviderID: n.Spec.ProviderID, Unschedulable: n.Spec.Unschedulable, Taints: keptTaints(n)},
+		Status: corev1.NodeStatus{
+			Capacity: n.Status.Capacity, Conditions: keptConditions(n),
+			NodeInfo: corev1.NodeSystemInfo{
+				KubeletVersion: n.Status.NodeInfo.KubeletVersion, Architecture: n.Status.NodeInfo.Architecture,
+				OperatingSystem: n.Status.NodeInfo.OperatingSystem,
+			},
+		},
+	}
+	if trimmed.Size() <= maxNode {
+		return trimmed
+	}
+	meta := metav1.ObjectMeta{Name: n.Name, UID: n.UID, ResourceVersion: n.ResourceVersion, CreationTimestamp: n.CreationTimestamp}
+	if isControlNode(*n) {
+		meta.Labels = map[string]string{controlMarks[0]: ""}
+	}
+	return &corev1.Node{ObjectMeta: meta}
+}
+
+func keptTaints(n *corev1.Node) (kept []corev1.Taint) {
+	for _, key := range append(slices.Clone(controlMarks), autoscalerTaint) {
+		if tainted(n, key) {
+			kept = append(kept, corev1.Taint{Key: key})
+		}
+	}
+	return kept
+}
+
+func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
+	for _, c := range n.Status.Conditions[:min(len(n.Status.Conditions), maxConditions)] {
+		kept = append(kept, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+	}
+	return kept
+}
+
+// readCachedNodes reads the worker Nodes from the cache. It is not done while the cache has no list yet, or has more than a cluster of the
+// portal can have.
+func (r *Reconciler) readCachedNodes(ctx context.Context, s *scope, workload client.Reader) outcome.Outcome {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	err := s.readWorkers(ctx, workload)
+	all := s.unmarked + s.controlNodes
+	switch {
+	case err != nil && r.Oversized != nil && r.Oversized(s.clusterKey()), all > maxNodes:
+		if all > gateway.MaxObjects { // the watch has added them. A list of so many is refused
+			r.Reconnect(s.clusterKey())
+		}
+		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or larger Nodes than "+
+			"a cluster of the portal can have. Its workers stay as they are. Delete the Nodes that have no machine", s.endpoint(), maxNodes)
+	case err != nil && ctx.Err() != nil:
+		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes", s.endpoint())
+	case err != nil:
+		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))
+	}
+	return outcome.Outcome{}
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+func fullNode() *corev1.Node {
+	now := metav1.NewTime(time.Now().Truncate(time.Second))
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: "n", UID: "u", ResourceVersion: "7", CreationTimestamp: now, Labels: map[string]string{"role": "worker"},
+		Annotations:   map[string]string{"other": "x", scaleDownDisabled: "true"},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubelet"}},
+	}}
+	for _, key := range []string{
+		infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+	} {
+		n.Annotations[key] = now.UTC().Format(time.RFC3339)
+	}
+	n.Annotations[clusterv1.OwnerNameAnnotation] = "set"
+	n.Spec = corev1.NodeSpec{ProviderID: "portal://z/1", Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{
+		{Key: "other", Effect: corev1.TaintEffectNoSchedule}, {Key: autoscalerTaint, Value: "1"}, {Key: controlMarks[1]},
+	}}
+	n.Status = corev1.NodeStatus{
+		Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, LastTransitionTime: now, Message: "m"}},
+		NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: "v1.35.6", Architecture: "amd64", OperatingSystem: "linux", KernelVersion: "6"},
+		Images:     []corev1.ContainerImage{{Names: []string{"image"}}},
+	}
+	return n
+}
+
+// TestTrimmedNodeReadsTheSame: all that a plan, the selector, an event and the noted capacity read of a Node is the same of a trimmed one.
+func TestTrimmedNodeReadsTheSame(t *testing.T) {
+	full := fullNode()
+	trimmed := trimNode(fullNode())
+	read := func(n *corev1.Node) map[string]any {
+		s := &scope{nodes: []corev1.Node{*n}, checks: healthChecks{nodes: []clusterv1.UnhealthyNodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}}}
+		return map[string]any{
+			"view": s.nodeViews(), "labels": n.Labels, "control": isControlNode(*n), "annotations": annotationsOf(n), "conditions": conditionsOf(n),
+			"capacity": n.Status.Capacity, "version": n.Status.NodeInfo.KubeletVersion, "arch": n.Status.NodeInfo.Architecture,
+			"system": n.Status.NodeInfo.OperatingSystem, "version of the object": n.ResourceVersion,
+		}
+	}
+	want, got := read(full), read(trimmed)
+	for key := range want {
+		if !reflect.DeepEqual(got[key], want[key]) {
+			t.Errorf("%s: %v, want %v", key, got[key], want[key])
+		}
+	}
+	if text, err := json.Marshal(trimmed); err != nil || strings.Contains(string(text), "image") || strings.Contains(string(text), "kubelet\"") {
+		t.Errorf("%v: kept: %s", err, text)
+	}
+}
+
+// TestTrimmedNodeIsSmall: what an owner puts into a Node takes no more than its place. A control node stays one.
+func TestTrimmedNodeIsSmall(t *testing.T) {
+	tests := map[string]func(n *corev1.Node){
+		"labels": func(n *corev1.Node) {
+			for i := range 10_000 {
+				n.Labels[fmt.Sprint("label-", i)] = "x"
+			}
+		},
+		"an annotation": func(n *corev1.Node) { n.Annotations[infrav1.DrainedAnnotation] = strings.Repeat("x", 1<<20) },
+		"conditions": func(n *corev1.Node) {
+			n.Status.Conditions = append(n.Status.Conditions, make([]corev1.NodeCondition, 100_000)...)
+		},
+		"a version": func(n *corev1.Node) { n.Status.NodeInfo.KubeletVersion = strings.Repeat("1", 1<<20) },
+		"taints":    func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, make([]corev1.Taint, 100_000)...) },
+		"a capacity": func(n *corev1.Node) {
+			n.Status.Capacity[corev1.ResourceName(strings.Repeat("x", 1<<20))] = resource.MustParse("1")
+		},
+	}
+	for title, grow := range tests {
+		t.Run(title, func(t *testing.T) {
+			n := fullNode()
+			grow(n)
+			trimmed := trimNode(n)
+			if trimmed.Size() > maxNode || len(trimmed.Status.Conditions) > maxConditions {
+				t.Errorf("%d bytes, %d conditions", trimmed.Size(), len(trimmed.Status.Conditions))
+			}
+			if !isControlNode(*trimmed) {
+				t.Error("a control node looks like a worker")
+			}
+		})
+	}
+}

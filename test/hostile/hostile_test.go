@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+const (
+	tenant, attacker = "tenant", "attacker"
+	hanging          = 30 // API servers
+	bar              = 1.5
+	maxMemory        = 400 << 20
+	// rounds is how many times the bar is tried. Load of the machine passes; an attack that works slows down every round.
+	rounds   = 3
+	patience = 100 * time.Second
+)
+
+// house is a management cluster with the real manager and core.
+type house struct {
+	*testing.T
+	*WithT
+	*sandbox.Sandbox
+	servers *servers
+
+	mu      sync.Mutex
+	largest float64 // memory of the manager, in bytes
+}
+
+// TestHostileServers: while 30 API servers of one namespace hang, one has 24,000 Nodes and one a list without end, a cluster of another
+// namespace is ready within 1.5 times the time that it takes alone, and the manager's memory stays below 400 MB.
+func TestHostileServers(t *testing.T) {
+	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
+		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
+	}
+	log.SetLogger(logr.Discard())
+	h := newHouse(t)
+	go h.weigh()
+	alone := h.ready("alone")
+	t.Logf("alone: %s", alone.Round(100*time.Millisecond))
+
+	h.attack()
+	var took time.Duration
+	for round := range rounds {
+		took = h.ready(fmt.Sprintf("round-%d", round))
+		t.Logf("under attack: %s, %.1f times as long", took.Round(100*time.Millisecond), float64(took)/float64(alone))
+		if float64(took) <= bar*float64(alone) {
+			break
+		}
+	}
+	if float64(took) > bar*float64(alone) {
+		t.Errorf("ready in %s instead of %s: the clusters of one namespace wait for those of another", took, alone)
+	}
+	h.reported()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.Logf("the manager took at most %.0f MB", h.largest/(1<<20))
+	if h.largest == 0 || h.largest >= maxMemory {
+		t.Errorf("the manager took %.0f MB of memory, want less than %d", h.largest/(1<<20), maxMemory>>20)
+	}
+}
+
+func newHouse(t *testing.T) *house {
+	t.Helper()
+	all, err := newServers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	options := sandbox.Options{Out: os.Stderr, Dir: os.Getenv("HOSTILE_DIR"), WithoutWorkloads: true, Portal: emulator.Options{
+		Seed: 1, Workloads: all, ProviderIDs: true, RateLimit: emulator.RateLimit{PerMinute: 60_000, Burst: 1000},
+		Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
+	}}
+	for _, account := range []string{tenant, attacker} {
+		options.Portal.Users = append(options.Portal.Users, emulator.User{
+			ID: account, Email: account + "@portal.invalid", Password: "of-" + account, Account: account, Role: emulator.RoleAdministrator,
+		})
+	}
+	box, err := sandbox.Start(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		box.KillManager() // the ClusterCache waits, as it ends, for controllers that have ended
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(box.Describe(context.WithoutCancel(t.Context()), tenant, tenant))
+		}
+	})
+	h := &house{T: t, WithT: NewWithT(t), Sandbox: box, servers: all}
+	h.SetDefaultEventuallyTimeout(patience)
+	h.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	for _, namespace := range []string{tenant, attacker} {
+		h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		secret := h.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: "portal-identity"})
+		secret.StringData[infrav1.IdentityEmail] = namespace + "@portal.invalid"
+		secret.StringData[infrav1.IdentityPassword] = "of-" + namespace
+		h.create(secret)
+	}
+	return h
+}
+
+// attack creates the hostile clusters, and returns when the manager has met all of their API servers.
+func (h *house) attack() {
+	h.Helper()
+	for i := range hanging {
+		how := []manner{silent, trickle, stuck, stuck, stuck, stuck, halt, halt, halt, halt}[i%10]
+		h.createCluster(attacker, fmt.Sprintf("%s-%d", how, i))
+	}
+	h.createCluster(attacker, string(crowd))
+	h.createCluster(attacker, string(endless))
+	h.Eventually(h.servers.met.Load).Should(BeNumerically(">=", hanging+2))
+	go h.pester()
+}
+
+// pester changes the attacker's control planes all the time, so that each has a pass at once when the one before has ended.
+func (h *house) pester() {
+	for i := 0; h.Context().Err() == nil; i++ {
+		all := &infrav1.PortalControlPlaneList{}
+		_ = h.Client.List(h.Context(), all, client.InNamespace(attacker))
+		for j := range all.Items {
+			change := fmt.Sprintf(`{"metadata":{"annotations":{"pestered":"%d"}}}`, i)
+			_ = h.Client.Patch(h.Context(), &all.Items[j], client.RawPatch(types.MergePatchType, []byte(change)))
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// reported checks that the conditions of the hostile clusters say what is wrong with them.
+func (h *house) reported() {
+	h.Helper()
+	for name, reason := range map[string]string{
+		string(crowd): infrav1.TooManyNodesReason, string(endless): infrav1.TooManyNodesReason, "silent-0": infrav1.ConnectionDownReason,
+	} {
+		controlPlane := &infrav1.PortalControlPlane{}
+		h.Eventually(func() string {
+			h.Expect(h.Client.Get(h.Context(), client.ObjectKey{Namespace: attacker, Name: name}, controlPlane)).To(Succeed())
+			return conditions.GetReason(controlPlane, infrav1.ConnectedCondition)
+		}).Should(Equal(reason), name)
+	}
+}
+
+// ready creates three clusters of the tenant, and returns the median of the times until the manager has read their Nodes. What core does
+// after that takes longer, and is none of the manager's.
+func (h *house) ready(name string) time.Duration {
+	h.Helper()
+	start := time.Now()
+	left := map[string]bool{}
+	for i := range 3 {
+		one := fmt.Sprintf("%s-%s-%d", calm, name, i)
+		h.createCluster(tenant, one)
+		left[one] = true
+	}
+	var times []time.Duration
+	h.Eventually(func() int {
+		for one := range left {
+			controlPlane := &infrav1.PortalControlPlane{}
+			h.Expect(h.Client.Get(h.Context(), client.ObjectKey{Namespace: tenant, Name: one}, controlPlane)).To(Succeed())
+			if conditions.IsTrue(controlPlane, infrav1.ConnectedCondition) {
+				times = append(times, time.Since(start))
+				delete(left, one)
+			}
+		}
+		return len(left)
+	}).Should(BeZero())
+	slices.Sort(times)
+	return times[1]
+}
+
+// weigh keeps the largest size of the manager.
+func (h *house) weigh() {
+	for h.Context().Err() == nil {
+		size := resident(h.Context(), h.MetricsURL)
+		h.mu.Lock()
+		h.largest = max(h.largest, size)
+		h.mu.Unlock()
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// resident reads the size of a process from its metrics. It is 0 if they cannot be read.
+func resident(ctx context.Context, url string) float64 {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close() //nolint:errcheck // nothing was written to it
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		if value, found := strings.CutPrefix(lines.Text(), "process_resident_memory_bytes "); found {
+			size, _ := strconv.ParseFloat(value, 64)
+			return size
+		}
+	}
+	return 0
+}
+
+// createCluster creates a Cluster with one worker, and what belongs to it.
+func (h *house) createCluster(namespace, name string) {
+	h.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	h.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+		InfrastructureRef: reference("PortalCluster", name), ControlPlaneRef: reference("PortalControlPlane", name),
+	}})
+	h.create(&infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
+		IdentityRef: infrav1.PortalIdentityReference{Name: "portal-identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
+	}})
+	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}
+	controlPlane.Spec.Version, controlPlane.Spec.Replicas = "v1.35.6", ptr.To[int32](1)
+	h.create(controlPlane)
+	h.createWorkers(namespace, name)
+}
+
+// createWorkers creates a MachineDeployment with one replica.
+func (h *house) createWorkers(namespace, name string) {
+	h.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
+	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	h.create(template)
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: meta}
+	deployment.Spec.ClusterName, deployment.Spec.Replicas = name, ptr.To[int32](1)
+	deployment.Spec.Template.Spec = clusterv1.MachineSpec{
+		ClusterName: name, Version: "v1.35.6", Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+		InfrastructureRef: reference("PortalMachineTemplate", name),
+	}
+	h.create(deployment)
+}
+
+func reference(kind, name string) clusterv1.ContractVersionedObjectReference {
+	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
+}
+
+func (h *house) create(obj client.Object) {
+	h.Helper()
+	h.Expect(h.Client.Create(h.Context(), obj)).To(Succeed())
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package hostile
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	certutil "k8s.io/client-go/util/cert"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers"
+)
+
+// manner is how an API server behaves. The names of clusters begin with it.
+type manner string
+
+const (
+	calm    manner = "calm"    // answers as an API server does
+	silent  manner = "silent"  // accepts connections, and never answers
+	trickle manner = "trickle" // sends a byte a second
+	stuck   manner = "stuck"   // answers until a client has connected, and nothing after that
+	halt    manner = "halt"    // the same, and tells its version
+	crowd   manner = "crowd"   // has 24,000 Nodes
+	endless manner = "endless" // has a list of Nodes without end
+)
+
+const crowdSize = 24_000
+
+// servers are the API servers of the portal's clusters.
+type servers struct {
+	certificate tls.Certificate
+	authority   []byte
+	met         atomic.Int32 // hostile servers that the manager has met
+
+	mu  sync.Mutex
+	all map[string]*server // by the portal's cluster id
+}
+
+type server struct {
+	manner   manner
+	listener net.Listener
+	meet     func()
+
+	mu    sync.Mutex
+	nodes []corev1.Node
+	http  *http.Server
+}
+
+func newServers() (*servers, error) {
+	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	return &servers{certificate: pair, authority: certificate, all: map[string]*server{}}, err
+}
+
+// Apply implements emulator.Workloads.
+func (s *servers) Apply(_ context.Context, cluster emulator.Workload) ([]emulator.Removal, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[cluster.ID]
+	if one == nil {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		one = &server{manner: mannerOf(cluster.Name), listener: listener, meet: sync.OnceFunc(func() { s.met.Add(1) })}
+		s.all[cluster.ID] = one
+		go one.run(s.certificate)
+	}
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.nodes = nil
+	for _, n := range cluster.Nodes {
+		one.nodes = append(one.nodes, nodeOf(n))
+	}
+	return nil, nil
+}
+
+// Kubeconfig implements emulator.Workloads.
+func (s *servers) Kubeconfig(_ context.Context, clusterID string) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[clusterID]
+	if one == nil {
+		return nil, errors.New("no such cluster")
+	}
+	return clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + one.listener.Addr().String(), CertificateAuthorityData: s.authority}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"a": {Token: "admin"}},
+		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "a"}},
+		CurrentContext: "c",
+	})
+}
+
+// Delete implements emulator.Workloads.
+func (s *servers) Delete(_ context.Context, clusterID string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.all[clusterID]
+	if one == nil {
+		return nil
+	}
+	delete(s.all, clusterID)
+	return one.close()
+}
+
+// mannerOf returns the manner that the name of a cluster begins with.
+func mannerOf(cluster string) manner {
+	for _, m := range []manner{silent, trickle, stuck, halt, crowd, endless} {
+		if strings.Contains(cluster, string(m)) {
+			return m
+		}
+	}
+	return calm
+}
+
+func (s *server) run(certificate tls.Certificate) {
+	if s.manner == silent {
+		for {
+			connection, err := s.listener.Accept()
+			if err != nil {
+				return
+			}
+			defer connection.Close() //nolint:errcheck // nothing is written to it
+			s.meet()
+		}
+	}
+	s.mu.Lock()
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	s.mu.Unlock()
+	_ = s.http.Serve(tls.NewListener(s.listener, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}))
+}
+
+func (s *server) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.http != nil {
+		return s.http.Close()
+	}
+	return s.listener.Close()
+}
+
+// ServeHTTP is hostile to the provider's manager only. Core's must not fill the machine.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	how := s.manner
+	if r.UserAgent() != controllers.UserAgent {
+		how = calm
+	}
+	if how == trickle {
+		s.meet()
+		s.trickle(w, r)
+		return
+	}
+	if body, found := discovery[r.URL.Path]; found {
+		s.answer(w, body)
+		return
+	}
+	if how != calm {
+		s.meet()
+	}
+	switch {
+	case how == stuck, how == halt && r.URL.Path != "/version":
+		<-r.Context().Done()
+	case r.URL.Path == "/version":
+		s.answer(w, `{"major":"1","minor":"35","gitVersion":"v1.35.6"}`)
+	case !strings.HasPrefix(r.URL.Path, "/api/v1/nodes"):
+		s.answer(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
+	case r.URL.Query().Has("sendInitialEvents"):
+		http.Error(w, "not served", http.StatusBadRequest)
+	case r.URL.Query().Has("watch"):
+		w.Header().Set("Content-Type", "application/json")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	case r.URL.Path != "/api/v1/nodes":
+		s.node(w, strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"))
+	default:
+		s.list(w, how)
+	}
+}
+
+func (s *server) answer(w http.ResponseWriter, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, body)
+}
+
+// trickle begins an answer, and never ends it.
+func (s *server) trickle(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	for r.Context().Err() == nil {
+		if _, err := io.WriteString(w, " "); err != nil || http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
+// node answers with one Node, also where a client wants to change it.
+func (s *server) node(w http.ResponseWriter, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		if n.Name == name {
+			body, _ := json.Marshal(n)
+			s.answer(w, string(body))
+			return
+		}
+	}
+	http.Error(w, "not found", http.StatusNotFound)
+}
+
+// list answers with all Nodes. What a crowd or an endless list consists of is as large as a Node of a real kubelet.
+func (s *server) list(w http.ResponseWriter, how manner) {
+	w.Header().Set("Content-Type", "application/json")
+	s.mu.Lock()
+	nodes := s.nodes
+	s.mu.Unlock()
+	count := map[manner]int{crowd: crowdSize, endless: 1 << 30}[how]
+	_, _ = io.WriteString(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
+	for i := range max(count, len(nodes)) {
+		if i > 0 {
+			_, _ = io.WriteString(w, ",")
+		}
+		var err error
+		if i < len(nodes) {
+			err = json.NewEncoder(w).Encode(nodes[i])
+		} else {
+			_, err = fmt.Fprintf(w, kubelet, i)
+		}
+		if err != nil {
+			return
+		}
+	}
+	_, _ = io.WriteString(w, `]}`)
+}
+
+// discovery is what a client has to read before it can list Nodes.
+var discovery = map[string]string{
+	"/":    `{"paths":["/api"]}`,
+	"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
+	"/api/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
+		`{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get","list","watch","patch"]},` +
+		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}`,
+}
+
+// kubelet is a Node with the 50 images that a kubelet reports. It takes the number of the Node.
+var kubelet = func() string {
+	n := nodeOf(emulator.Node{Name: "node-%[1]d", ID: "%[1]d", Version: "v1.35.6"})
+	for i := range 50 {
+		name := fmt.Sprintf("registry.example/some/longer/path/image-%d", i)
+		n.Status.Images = append(n.Status.Images, corev1.ContainerImage{Names: []string{name + "@sha256:" + strings.Repeat("0123456789abcdef", 4), name + ":v1"}, SizeBytes: 1})
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // only a programming error can make it fail
+	}
+	return string(text)
+}()
+
+func nodeOf(n emulator.Node) corev1.Node {
+	node := corev1.Node{
+		TypeMeta:   metav1.TypeMeta{Kind: "Node", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID("uid-" + n.ID), ResourceVersion: "1", CreationTimestamp: metav1.Now()},
+		Spec:       corev1.NodeSpec{ProviderID: n.ProviderID},
+	}
+	if n.ControlPlane {
+		node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+	}
+	node.Status.NodeInfo.KubeletVersion = n.Version
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
+	return node
+}
