@@ -4,7 +4,6 @@ package attacks
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"time"
 
@@ -70,6 +69,9 @@ func adoptions() []row {
 	}
 }
 
+// settle is how long the manager has to claim a cluster.
+const settle = 4 * time.Second
+
 // creation is the record of a creation under way.
 func creation(job string) string {
 	op := operation.New(operation.Create, "taken")
@@ -95,6 +97,7 @@ func deletes(name func(c *cluster, id, job string)) func(*tenant) string {
 	return func(t *tenant) string {
 		return t.takes(name, func(c *cluster, id string) func() string {
 			t.seenByManager(c)
+			time.Sleep(settle)
 			t.must(t.client.Delete(t.Context(), c.controlPlane))
 			t.delete(c)
 			return t.deleted(id)
@@ -164,9 +167,12 @@ func spelled(t *tenant) string {
 
 // forgedCondition changes the id of a cluster of the tenant's own: only a cluster that is gone may be replaced by another one.
 func forgedCondition(t *tenant) string {
-	c := t.running(nil)
+	c := t.own(nil)
+	if !t.create(c.objects()...) {
+		return ""
+	}
+	t.await("the tenant's cluster", func() bool { return t.stored(c) != nil })
 	id, _ := t.portalCluster("theirs")
-	metav1.SetMetaDataAnnotation(&fetched(t, c.controlPlane).ObjectMeta, "cluster.x-k8s.io/paused", "")
 	if !change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, "cluster.x-k8s.io/paused", "")
 	}) {
@@ -236,7 +242,7 @@ func (t *tenant) usesNetwork(id, annotation, value string) string {
 // sameName loses the answer to a request that the portal did not get. In the meantime a person makes a cluster of that name.
 func sameName(t *tenant) string {
 	c := t.own(nil)
-	c.controlPlane.Spec.ClusterName = fmt.Sprintf("shop-%d", t.number)
+	c.controlPlane.Spec.ClusterName = c.controlPlane.Name + "-bcdfg" // as if it were generated
 	cut := emulator.Fault{ID: t.namespace, Method: "POST", Path: "/kubernetes-clusters", Account: account(t.number), Count: 1, Cut: true}
 	t.must(box.Portal.Inject(cut))
 	if !t.create(c.objects()...) {

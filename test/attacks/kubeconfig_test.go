@@ -4,14 +4,15 @@ package attacks
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-
-	"github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What the tenant's namespace holds about an API server is the tenant's to write.
@@ -22,13 +23,16 @@ const (
 )
 
 func kubeconfigs() []row {
+	tokenFile := func() string { return fmt.Sprintf("tokenFile: %q", managerFile) }
 	return []row{
-		{attack: "a kubeconfig made beforehand names a file of the manager's", heldBy: checked, attempt: madeBefore},
-		{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: checked, attempt: func(t *tenant) string {
-			return t.swapped("", fmt.Sprintf("tokenFile: %q", managerFile), leaksFile)
+		{attack: "a kubeconfig made beforehand names a file of the manager's", heldBy: checked, attempt: func(t *tenant) string {
+			return t.leaksFile(nil, tokenFile())
 		}},
 		{attack: "the same, marked as the tenant's own", heldBy: checked, attempt: func(t *tenant) string {
-			return t.swappedAs(map[string]string{userManaged: "true"}, "", fmt.Sprintf("tokenFile: %q", managerFile), leaksFile)
+			return t.leaksFile(own, tokenFile())
+		}},
+		{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: checked, attempt: func(t *tenant) string {
+			return t.swapped(tokenFile())
 		}},
 		{attack: "a kubeconfig runs a command in the manager's Pod", heldBy: checked, attempt: runsCommand},
 		{attack: "a kubeconfig names a proxy", heldBy: checked, attempt: namesProxy},
@@ -40,91 +44,83 @@ func kubeconfigs() []row {
 		}},
 		{attack: "a kubeconfig of the tenant's own leads to the manager's own host", heldBy: serverHosts, attempt: func(t *tenant) string {
 			target := newSpy(t.T, loopback, nil)
-			c := t.running(newSpy(t.T, loopback, nil).kubeconfig("", "token: mine"))
-			return t.leadsHome(target, t.replace(c, map[string]string{userManaged: "true"}, unspecified(target)))
+			return t.leadsHome(target, t.connects(own, unspecified(target)))
 		}},
 	}
 }
 
-// userManaged says that a kubeconfig is the user's own.
-const userManaged = "infrastructure.cluster.x-k8s.io/user-managed"
+// own marks a kubeconfig as the user's.
+var own = map[string]string{"infrastructure.cluster.x-k8s.io/user-managed": "true"}
 
-const leaksFile = "the tenant's server received the content of a file of the manager's"
-
-// madeBefore is the attack that stole the manager's token: with an id and an endpoint in spec, the portal's kubeconfig was not asked for.
-func madeBefore(t *tenant) string {
-	server := newSpy(t.T, loopback, nil)
+// connects has the manager use a kubeconfig that the tenant wrote. There is no portal cluster, so no kubeconfig of the portal's takes its
+// place: the Cluster is paused, and its status, which the tenant may write, says that its control plane runs.
+func (t *tenant) connects(annotations map[string]string, config []byte) bool {
+	t.Helper()
 	c := t.own(nil)
-	id, _ := t.portalCluster("any")
-	c.controlPlane.Spec.ClusterID = id
-	c.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: loopback, Port: int32(server.port())}
-	made := t.kubeconfigSecret(c)
-	made.Data = map[string][]byte{"value": server.kubeconfig("", fmt.Sprintf("tokenFile: %q", managerFile))}
-	if !t.create(made) || !t.create(c.objects()...) {
+	c.cluster.Spec.Paused = ptr.To(true)
+	secret := t.kubeconfigSecret(c)
+	secret.Annotations, secret.Data = annotations, map[string][]byte{"value": config}
+	return t.create(secret, c.cluster) && forge(t, c.cluster, func(c *clusterv1.Cluster) {
+		c.Status.Initialization.InfrastructureProvisioned, c.Status.Initialization.ControlPlaneInitialized = ptr.To(true), ptr.To(true)
+	})
+}
+
+// leaksFile looks for the content of the manager's file at the tenant's server. This is the attack that stole the manager's token.
+func (t *tenant) leaksFile(annotations map[string]string, user string) string {
+	t.Helper()
+	server := newSpy(t.T, loopback, nil)
+	if !t.connects(annotations, server.kubeconfig("", user)) {
 		return ""
 	}
+	return t.leaked(server.received)
+}
+
+func (t *tenant) leaked(received func(func(*http.Request) bool) *http.Request) string {
+	t.Helper()
 	return t.seen(func() string {
-		if server.received(carries(managerSecret)) != nil {
-			return leaksFile
+		if received(carries(managerSecret)) != nil {
+			return "the tenant's server received the content of a file of the manager's"
 		}
 		return ""
 	})
 }
 
-// running makes a cluster of the tenant's own and waits until the manager uses its API server.
-func (t *tenant) running(config []byte) *cluster {
+// swapped changes the Secret while the manager is connected. Then the tenant's server refuses the credentials, so that the manager
+// connects again.
+func (t *tenant) swapped(user string) string {
 	t.Helper()
-	c := t.own(config)
+	var refuses atomic.Bool
+	server := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case refuses.Load():
+			w.WriteHeader(http.StatusUnauthorized)
+		case r.URL.Path == "/":
+			_, _ = io.WriteString(w, "{}")
+		default:
+			notFound(w, r)
+		}
+	})
+	c := t.own(server.kubeconfig("", "token: mine"))
 	if !t.create(c.objects()...) {
 		t.Fatal("a tenant cannot make a cluster")
 	}
-	t.await("the tenant's cluster", func() bool { return t.stored(c) != nil })
-	return c
-}
-
-// replace writes another kubeconfig into the Secret.
-func (t *tenant) replace(c *cluster, annotations map[string]string, config []byte) bool {
-	t.Helper()
+	t.await("the manager is connected", func() bool { return server.received(anything) != nil })
 	secret := t.kubeconfigSecret(c)
-	if !t.accepted(t.client.Delete(t.Context(), secret)) {
-		return false
-	}
-	secret = t.kubeconfigSecret(c)
-	secret.Data = map[string][]byte{"value": config}
-	for key, value := range annotations {
-		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, key, value)
-	}
-	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, v1beta1.GroupVersion.Group+"/fetched-at", "2036-01-01T00:00:00Z")
-	return t.create(secret)
-}
-
-func (t *tenant) swapped(cluster, user, harm string) string {
-	t.Helper()
-	return t.swappedAs(nil, cluster, user, harm)
-}
-
-// swappedAs replaces the kubeconfig of a running cluster, and looks for the manager's file at the tenant's server.
-func (t *tenant) swappedAs(annotations map[string]string, cluster, user, harm string) string {
-	t.Helper()
-	server := newSpy(t.T, loopback, nil)
-	c := t.running(server.kubeconfig("", "token: mine"))
-	if !t.replace(c, annotations, server.kubeconfig(cluster, user)) {
+	t.must(t.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
+	before := secret.DeepCopy()
+	secret.Data["value"] = server.kubeconfig("", user)
+	if !t.accepted(t.client.Patch(t.Context(), secret, client.MergeFrom(before))) {
 		return ""
 	}
-	return t.seen(func() string {
-		if server.received(carries(managerSecret)) != nil {
-			return harm
-		}
-		return ""
-	})
+	refuses.Store(true)
+	return t.leaked(server.received)
 }
 
 func runsCommand(t *tenant) string {
 	server := newSpy(t.T, loopback, nil)
-	c := t.running(server.kubeconfig("", "token: mine"))
 	trace := filepath.Join(t.TempDir(), "trace")
 	command := fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: touch, args: [%q]}", trace)
-	if !t.replace(c, nil, server.kubeconfig("", command)) {
+	if !t.connects(own, server.kubeconfig("", command)) {
 		return ""
 	}
 	return t.seen(func() string {
@@ -137,8 +133,7 @@ func runsCommand(t *tenant) string {
 
 func namesProxy(t *tenant) string {
 	server, proxy := newSpy(t.T, loopback, nil), newPlainSpy(t.T, loopback, nil)
-	c := t.running(server.kubeconfig("", "token: mine"))
-	if !t.replace(c, nil, server.kubeconfig(fmt.Sprintf(", proxy-url: %q", proxy.URL), "token: mine")) {
+	if !t.connects(own, server.kubeconfig(fmt.Sprintf(", proxy-url: %q", proxy.URL), "token: mine")) {
 		return ""
 	}
 	return t.seen(func() string {
@@ -149,21 +144,13 @@ func namesProxy(t *tenant) string {
 	})
 }
 
-// coreReadsFile writes the Cluster's status, too: core connects to nothing before its infrastructure is there.
+// coreReadsFile is the same attack on core, which reads the same Secret.
 func coreReadsFile(t *tenant) string {
 	server := newSpy(t.T, loopback, nil)
-	c := t.own(nil)
-	made := t.kubeconfigSecret(c)
-	made.Data = map[string][]byte{"value": server.kubeconfig("", fmt.Sprintf("tokenFile: %q", managerFile))}
-	if !t.create(made) || !t.create(c.objects()...) {
+	if !t.connects(nil, server.kubeconfig("", fmt.Sprintf("tokenFile: %q", managerFile))) {
 		return ""
 	}
-	return t.seen(func() string {
-		if server.receivedFromAnyone(carries(managerSecret)) != nil {
-			return "the tenant's server received the content of a file of core's"
-		}
-		return ""
-	})
+	return t.leaked(server.receivedByCore)
 }
 
 // apiServerRedirects leads the manager to a server that speaks plain HTTP, as a metadata service does.
@@ -172,7 +159,9 @@ func apiServerRedirects(t *tenant) string {
 	server := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, target.URL+"/latest/meta-data/", http.StatusFound)
 	})
-	t.running(server.kubeconfig("", "token: mine"))
+	if !t.connects(own, server.kubeconfig("", "token: mine")) {
+		return ""
+	}
 	return t.seen(func() string {
 		if target.received(anything) != nil {
 			return "the manager asked a host that the tenant's API server named"

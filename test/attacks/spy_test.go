@@ -42,7 +42,7 @@ func newSpy(t *testing.T, address string, answer http.HandlerFunc) *spy {
 	}
 	s := listen(t, address, answer)
 	s.ca = ca.PEM()
-	pair, err := ca.Serve("tenant", loopback, address, "localhost", "::1")
+	pair, err := ca.Serve("tenant", loopback, address, "localhost", "::1", "0.0.0.0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,24 +101,17 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 }
 
-// received returns the first request of the provider that the condition is true of, or nil. Core's requests do not count.
-func (s *spy) received(is func(*http.Request) bool) *http.Request {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range s.requests {
-		if strings.HasPrefix(r.UserAgent(), controllers.UserAgent) && is(r) {
-			return r
-		}
-	}
-	return nil
-}
+// received returns the first request of the provider that the condition is true of, or nil.
+func (s *spy) received(is func(*http.Request) bool) *http.Request { return s.find(true, is) }
 
-// receivedFromAnyone is as received, and counts all requests.
-func (s *spy) receivedFromAnyone(is func(*http.Request) bool) *http.Request {
+// receivedByCore is as received, and takes the requests that are not the provider's.
+func (s *spy) receivedByCore(is func(*http.Request) bool) *http.Request { return s.find(false, is) }
+
+func (s *spy) find(provider bool, is func(*http.Request) bool) *http.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.requests {
-		if is(r) {
+		if strings.HasPrefix(r.UserAgent(), controllers.UserAgent) == provider && is(r) {
 			return r
 		}
 	}
