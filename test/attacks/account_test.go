@@ -11,13 +11,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,11 +87,12 @@ func (t *tenant) logins(who string) (n int) {
 	return n
 }
 
-// evicts changes identities until the manager has seen more of them than it keeps clients for. The victim's client, with its token, must not
-// be among those that go: it deletes the victim's cluster without another login.
+// evicts changes identities until the manager has seen more of them than it keeps clients for. The client of another tenant, with its
+// token, must not be among those that go.
 func evicts(t *tenant) string {
-	const objects, rounds = 75, 16
-	theirs := t.victim(nil)
+	const objects, clients, hands, pause = 100, 1100, 4, 50 * time.Millisecond
+	theirs := t.newcomer()
+	t.await("the victim's identity", func() bool { return t.accepts(theirs) })
 	before := t.logins(victim)
 	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -99,38 +103,68 @@ func evicts(t *tenant) string {
 	for i := range objects {
 		all = append(all, t.identity(fmt.Sprintf("many-%d", i), portal.URL, portal.ca))
 	}
-	pace := time.NewTicker(1200 * time.Millisecond) // an object is reconciled once a second
-	defer pace.Stop()
-	for round := range rounds {
-		<-pace.C
-		for _, c := range all {
-			secret := t.secretOf(c)
-			secret.Data[infrav1.IdentityPassword] = fmt.Append(nil, "password ", round)
-			t.must(t.client.Update(t.Context(), secret))
-		}
+	var flood sync.WaitGroup
+	for part := range hands {
+		flood.Go(func() {
+			for n := part; n < clients; n += hands {
+				secret := t.secretOf(all[n%objects])
+				secret.Data[infrav1.IdentityPassword] = fmt.Append(nil, "password ", n)
+				if err := t.client.Update(t.Context(), secret); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(pause) // an object is reconciled once a second
+			}
+		})
 	}
-	t.must(box.Client.Delete(t.Context(), theirs.cluster))
-	t.await("the victim's cluster is deleted", func() bool { return t.deleted(theirs.controlPlane.Spec.ClusterID)() != "" })
-	if n := t.logins(victim); n > before {
-		return "another tenant's client was dropped, and had to log in again"
+	flood.Wait()
+	idle := theirs.portalCluster.DeepCopy()
+	metav1.SetMetaDataAnnotation(&theirs.portalCluster.ObjectMeta, "example.com/look", "again")
+	t.must(box.Client.Patch(t.Context(), theirs.portalCluster, client.MergeFrom(idle)))
+	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(poll) {
+		if t.logins(victim) > before {
+			return "another tenant's client was dropped, and had to log in again"
+		}
 	}
 	return ""
 }
 
-// identity makes an identity Secret of its own, and a Cluster with a PortalCluster that uses it.
+// newcomer makes a Cluster without a control plane, of another tenant, in another namespace.
+func (t *tenant) newcomer() *cluster {
+	t.Helper()
+	namespace := fmt.Sprintf("victim-%d", t.number)
+	theirs := t.inNamespace(namespace)
+	t.must(theirs.Create(t.Context(), t.secret(namespace, victim)))
+	c := t.newCluster(namespace, name)
+	t.must(theirs.Create(t.Context(), c.cluster))
+	t.must(theirs.Create(t.Context(), c.portalCluster))
+	return c
+}
+
+// accepts reports whether the portal has accepted the identity of the Cluster.
+func (t *tenant) accepts(c *cluster) bool {
+	return conditions.IsTrue(fetched(t, c.portalCluster), infrav1.IdentityReadyCondition)
+}
+
+// identity makes an identity Secret and a PortalCluster that uses it. All belong to one Cluster, which the tenant writes into their owner
+// references.
 func (t *tenant) identity(name, baseURL string, ca []byte) *infrav1.PortalCluster {
+	t.Helper()
+	home := t.newCluster(t.namespace, "home").cluster
+	if err := t.client.Create(t.Context(), home); apierrors.IsAlreadyExists(err) {
+		home = fetched(t, home)
+	} else {
+		t.must(err)
+	}
 	secret := t.secret(t.namespace, attacker)
 	secret.Name = name
 	secret.StringData[infrav1.IdentityBaseURL], secret.StringData[infrav1.IdentityCABundle] = baseURL, string(ca)
 	secret.StringData[infrav1.IdentityEmail] = name + "@portal.example"
-	c := t.newCluster(t.namespace, name)
-	c.portalCluster.Spec.IdentityRef.Name = name
-	for _, o := range []client.Object{secret, c.cluster, c.portalCluster} {
-		if err := t.client.Create(t.Context(), o); err != nil {
-			t.Error(err)
-		}
-	}
-	return c.portalCluster
+	t.must(t.client.Create(t.Context(), secret))
+	c := t.newCluster(t.namespace, name).portalCluster
+	c.Spec.IdentityRef.Name = name
+	c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(home, clusterv1.GroupVersion.WithKind("Cluster"))}
+	t.must(t.client.Create(t.Context(), c))
+	return c
 }
 
 // tarPits accept connections and say nothing. In the meantime another tenant makes a cluster.
@@ -142,15 +176,9 @@ func tarPits(t *tenant) string {
 		t.identity(fmt.Sprintf("pit-%d", i), "https://"+pit.Addr().String(), box.Portal.CAPEM())
 	}
 	time.Sleep(2 * time.Second) // the workers are held now
-	namespace := fmt.Sprintf("victim-%d", t.number)
-	theirs := t.inNamespace(namespace)
-	t.must(theirs.Create(t.Context(), t.secret(namespace, victim)))
-	c := t.newCluster(namespace, name)
-	for _, o := range c.objects() {
-		t.must(theirs.Create(t.Context(), o))
-	}
+	theirs := t.newcomer()
 	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
-		if conditions.IsTrue(fetched(t, c.portalCluster), infrav1.IdentityReadyCondition) {
+		if t.accepts(theirs) {
 			return ""
 		}
 	}

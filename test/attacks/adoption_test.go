@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -31,11 +32,7 @@ func adoptions() []row {
 		{attack: "clusterID names another's cluster, to delete it", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
 			c.controlPlane.Spec.ClusterID, c.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
 		})},
-		{attack: "confirm-deletion for a cluster that the object does not own", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
-			c.controlPlane.Spec.ClusterID = id
-			metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.ConfirmDeletionAnnotation, id)
-			metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.RecordAnnotation, `{"uid": "other", "size": 0}`)
-		})},
+		{attack: "confirm-deletion for a cluster that the object does not own", heldBy: adoption, attempt: confirms},
 		{attack: "a record as an earlier version wrote it", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
 			c.controlPlane.Spec.ClusterID = id
 			metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.RecordAnnotation, `{"size": 0, "workers": {"serviceOfferingID": "small", "sshKeyPair": "ops"}}`)
@@ -105,11 +102,31 @@ func deletes(name func(c *cluster, id, job string)) func(*tenant) string {
 	}
 }
 
+// confirms brings its own finalizer, so that the manager meets an object that is being deleted before it has claimed anything.
+func confirms(t *tenant) string {
+	id, _ := t.portalCluster("theirs")
+	c := t.own(nil)
+	c.controlPlane.Spec.ClusterID = id
+	c.controlPlane.Finalizers = []string{infrav1.ControlPlaneFinalizer}
+	c.controlPlane.Annotations = map[string]string{infrav1.ConfirmDeletionAnnotation: id, pausedAnnotation: ""}
+	if !t.create(c.objects()...) {
+		return ""
+	}
+	t.await("core has seen the object", func() bool { return len(fetched(t, c.controlPlane).OwnerReferences) > 0 })
+	t.must(t.client.Delete(t.Context(), c.controlPlane))
+	if !change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, pausedAnnotation) }) {
+		return ""
+	}
+	return t.seen(t.deleted(id))
+}
+
+const pausedAnnotation = clusterv1.PausedAnnotation
+
 // patched writes the annotation later, with a server-side apply.
 func patched(t *tenant) string {
 	id, job := t.portalCluster("theirs")
 	c := t.own(nil)
-	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, "cluster.x-k8s.io/paused", "")
+	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, pausedAnnotation, "")
 	if !t.create(c.objects()...) {
 		return ""
 	}
@@ -122,7 +139,7 @@ func patched(t *tenant) string {
 	if !t.accepted(t.client.Patch(t.Context(), c.controlPlane, apply, client.FieldOwner("tenant"), client.ForceOwnership)) {
 		return ""
 	}
-	if !change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, "cluster.x-k8s.io/paused") }) {
+	if !change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, pausedAnnotation) }) {
 		return ""
 	}
 	return t.seen(t.received(c, id))
@@ -131,7 +148,7 @@ func patched(t *tenant) string {
 // outranks makes its object before the victim's, and claims the cluster later: of two owners the older one is right.
 func outranks(t *tenant) string {
 	c := t.own(nil)
-	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, "cluster.x-k8s.io/paused", "")
+	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, pausedAnnotation, "")
 	if !t.create(c.objects()...) {
 		return ""
 	}
@@ -141,7 +158,7 @@ func outranks(t *tenant) string {
 	record, err := json.Marshal(operation.Record{UID: c.controlPlane.UID, ClusterID: id})
 	t.must(err)
 	if !change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		delete(cp.Annotations, "cluster.x-k8s.io/paused")
+		delete(cp.Annotations, pausedAnnotation)
 		cp.Spec.ClusterID = id
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RecordAnnotation, string(record))
 	}) {
@@ -174,7 +191,7 @@ func forgedCondition(t *tenant) string {
 	t.await("the tenant's cluster", func() bool { return t.stored(c) != nil })
 	id, _ := t.portalCluster("theirs")
 	if !change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, "cluster.x-k8s.io/paused", "")
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, pausedAnnotation, "")
 	}) {
 		return ""
 	}
@@ -190,7 +207,7 @@ func forgedCondition(t *tenant) string {
 		}
 		if change(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.ClusterID = id
-			delete(cp.Annotations, "cluster.x-k8s.io/paused")
+			delete(cp.Annotations, pausedAnnotation)
 		}) {
 			return t.seen(t.received(c, id))
 		}

@@ -4,14 +4,12 @@ package attacks
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -34,7 +32,6 @@ func kubeconfigs() []row {
 		{attack: "the kubeconfig of a running cluster is replaced by one that names a file", heldBy: checked, attempt: func(t *tenant) string {
 			return t.swapped(tokenFile())
 		}},
-		{attack: "a kubeconfig runs a command in the manager's Pod", heldBy: checked, attempt: runsCommand},
 		{attack: "a kubeconfig names a proxy", heldBy: checked, attempt: namesProxy},
 		{attack: "core reads a file for a kubeconfig that the tenant wrote", heldBy: policy + "kubeconfig Secrets", attempt: coreReadsFile},
 		{attack: "an API server redirects the manager to another host", heldBy: noRedirects, attempt: apiServerRedirects},
@@ -91,20 +88,24 @@ func (t *tenant) swapped(user string) string {
 	t.Helper()
 	var refuses atomic.Bool
 	server := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case refuses.Load():
+		if refuses.Load() {
 			w.WriteHeader(http.StatusUnauthorized)
-		case r.URL.Path == "/":
-			_, _ = io.WriteString(w, "{}")
-		default:
-			notFound(w, r)
+			return
 		}
+		apiServer(w, r)
 	})
 	c := t.own(server.kubeconfig("", "token: mine"))
 	if !t.create(c.objects()...) {
 		t.Fatal("a tenant cannot make a cluster")
 	}
-	t.await("the manager is connected", func() bool { return server.received(anything) != nil })
+	t.await("the manager is connected", func() bool {
+		return server.received(func(r *http.Request) bool { return r.URL.Path == "/api/v1/nodes" }) != nil
+	})
+	// While the Cluster is paused, the portal's kubeconfig does not replace the tenant's.
+	if !change(t, c.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) }) {
+		return ""
+	}
+	t.await("the control plane is paused", func() bool { return conditions.IsTrue(fetched(t, c.controlPlane), clusterv1.PausedCondition) })
 	secret := t.kubeconfigSecret(c)
 	t.must(t.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
 	before := secret.DeepCopy()
@@ -116,28 +117,16 @@ func (t *tenant) swapped(user string) string {
 	return t.leaked(server.received)
 }
 
-func runsCommand(t *tenant) string {
-	server := newSpy(t.T, loopback, nil)
-	trace := filepath.Join(t.TempDir(), "trace")
-	command := fmt.Sprintf("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: touch, args: [%q]}", trace)
-	if !t.connects(own, server.kubeconfig("", command)) {
-		return ""
-	}
-	return t.seen(func() string {
-		if _, err := os.Stat(trace); err == nil {
-			return "a command of the tenant's ran with the rights of a manager"
-		}
-		return ""
-	})
-}
-
+// namesProxy names a server that only the tenant's proxy reaches.
 func namesProxy(t *tenant) string {
-	server, proxy := newSpy(t.T, loopback, nil), newPlainSpy(t.T, loopback, nil)
-	if !t.connects(own, server.kubeconfig(fmt.Sprintf(", proxy-url: %q", proxy.URL), "token: mine")) {
+	server := newSpy(t.T, loopback, nil)
+	proxy := newPlainSpy(t.T, loopback, tunnel(server.Listener.Addr().String()))
+	config := kubeconfig("https://localhost:1", server.ca, fmt.Sprintf(", proxy-url: %q", proxy.URL), "token: mine")
+	if !t.connects(own, config) {
 		return ""
 	}
 	return t.seen(func() string {
-		if proxy.received(func(r *http.Request) bool { return r.Method == http.MethodConnect }) != nil {
+		if server.received(anything) != nil {
 			return "the manager used the tenant's proxy"
 		}
 		return ""

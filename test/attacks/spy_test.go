@@ -101,6 +101,49 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
 }
 
+// apiServer answers as an API server without Nodes.
+func apiServer(w http.ResponseWriter, r *http.Request) {
+	answer := map[string]string{
+		"/":             `{}`,
+		"/version":      `{"major": "1", "minor": "35", "gitVersion": "v1.35.6"}`,
+		"/api":          `{"kind": "APIVersions", "versions": ["v1"]}`,
+		"/apis":         `{"kind": "APIGroupList", "apiVersion": "v1", "groups": []}`,
+		"/api/v1":       `{"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "nodes", "kind": "Node", "verbs": ["list", "watch"]}]}`,
+		"/api/v1/nodes": `{"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []}`,
+	}[r.URL.Path]
+	if answer == "" || r.URL.Query().Has("sendInitialEvents") {
+		notFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Query().Get("watch") == "true" {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		return
+	}
+	_, _ = io.WriteString(w, answer)
+}
+
+// tunnel is a proxy that leads to one address, whatever it is asked for.
+func tunnel(address string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		to, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		defer to.Close() //nolint:errcheck // The tunnel has ended.
+		w.WriteHeader(http.StatusOK)
+		from, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer from.Close() //nolint:errcheck // The tunnel has ended.
+		go func() { _, _ = io.Copy(to, from) }()
+		_, _ = io.Copy(from, to)
+	}
+}
+
 // received returns the first request of the provider that the condition is true of, or nil.
 func (s *spy) received(is func(*http.Request) bool) *http.Request { return s.find(true, is) }
 
