@@ -274,12 +274,12 @@ func (t *tenant) secretOf(c *infrav1.PortalCluster) *corev1.Secret {
 func portalRedirects(t *tenant) string {
 	target := newPlainSpy(t.T, loopback, nil)
 	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, target.URL+"/login", http.StatusTemporaryRedirect)
+		http.Redirect(w, r, target.URL+"/login", http.StatusFound)
 	})
 	t.identity("redirects", portal.URL, portal.ca)
 	return t.seen(func() string {
 		if target.connected() {
-			return "the manager sent the login to a host that the portal named"
+			return "the manager asked a host that the portal named"
 		}
 		return ""
 	})

@@ -25,31 +25,9 @@ import (
 
 func answers() []row {
 	return []row{
-		{attack: "an id that is a path of another resource", heldBy: "ids are escaped in paths (cloud/route.go)", attempt: traverses},
 		{attack: "texts of tenants and portals forge lines of the log", heldBy: "the log quotes what it did not write itself", attempt: forgesLog},
 		{attack: "a portal's text breaks the lines of a condition", heldBy: "errors of portals are one line", attempt: breaksCondition},
 	}
-}
-
-// traverses deletes a volume of the account by the id of a cluster.
-func traverses(t *tenant) string {
-	volume := box.Portal.AddVolume(emulator.Volume{Account: account(t.number)})
-	c := t.own(nil)
-	c.controlPlane.Spec.ClusterID, c.controlPlane.Spec.DeletionPolicy = "x/../../volumes/"+volume, infrav1.DeletionPolicyDelete
-	if !t.create(c.objects()...) {
-		return ""
-	}
-	t.seenByManager(c)
-	t.must(t.client.Delete(t.Context(), c.controlPlane))
-	t.delete(c)
-	return t.seen(func() string {
-		for _, v := range box.Portal.Volumes() {
-			if v.ID == volume {
-				return ""
-			}
-		}
-		return "a volume of the account was deleted"
-	})
 }
 
 // forged begins a line as the manager's log does.
@@ -158,13 +136,16 @@ func (t *tenant) diagnostics(method, path, body, token string) (int, string) {
 	if !*withoutControls {
 		address = "https" + strings.TrimPrefix(address, "http")
 	}
-	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
-	t.must(err)
-	request.Header.Set("Authorization", "Bearer "+token)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // The certificate is self-signed.
 	defer transport.CloseIdleConnections()
-	response, err := (&http.Client{Transport: transport}).Do(request)
-	t.must(err)
+	var response *http.Response
+	t.await("the manager's diagnostics are served", func() bool {
+		request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(body))
+		t.must(err)
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err = (&http.Client{Transport: transport}).Do(request) //nolint:bodyclose // It is closed below.
+		return err == nil
+	})
 	defer response.Body.Close() //nolint:errcheck // It was only read.
 	answer, err := io.ReadAll(response.Body)
 	t.must(err)
