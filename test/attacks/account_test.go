@@ -209,12 +209,12 @@ func namesLoopback(t *tenant) string {
 	}
 	spies := map[string]*spy{}
 	for spelling, address := range spellings {
-		if listener, err := net.Listen("tcp", net.JoinHostPort(address, "0")); err != nil {
+		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
 			t.Logf("%s is not tried: %v", spelling, err)
 			continue
-		} else {
-			_ = listener.Close()
 		}
+		_ = listener.Close()
 		s := newSpy(t.T, address, nil)
 		spies[spelling] = s
 		t.identity(fmt.Sprintf("host-%d", len(spies)), fmt.Sprintf("https://%s:%d", spelling, s.port()), s.ca)

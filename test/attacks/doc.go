@@ -57,6 +57,6 @@
 //	texts of tenants and portals forge lines of the log                         | the log quotes what it did not write itself
 //	a portal's text breaks the lines of a condition                             | errors of portals are one line
 //	metrics are read without the right                                          | flag --insecure-diagnostics=false
-//	the verbosity of the log is raised without the right                        | flag --insecure-diagnostics=false
+//	the verbosity of the log is raised without the right                        | diagnostics ask who uses them
 //	events, conditions and metrics are searched for secrets                     | secrets never travel
 package attacks

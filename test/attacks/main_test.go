@@ -109,6 +109,9 @@ func start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := awaitPolicies(ctx); err != nil {
+		return err
+	}
 	return box.StartManager(ctx)
 }
 

@@ -112,7 +112,7 @@ func (t *tenant) create(objects ...client.Object) bool {
 // change patches an object with the tenant's rights until that does not conflict.
 func change[T client.Object](t *tenant, o T, change func(T)) bool {
 	t.Helper()
-	return t.accepted(t.patch(o, func(w client.SubResourceWriter, o client.Object, p client.Patch) error {
+	return t.accepted(t.patch(o, func(_ client.SubResourceWriter, o client.Object, p client.Patch) error {
 		return t.client.Patch(t.Context(), o, p)
 	}, func() { change(o) }))
 }
