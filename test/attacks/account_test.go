@@ -90,7 +90,7 @@ func (t *tenant) logins(who string) (n int) {
 // evicts changes identities until the manager has seen more of them than it keeps clients for. The client of another tenant, with its
 // token, must not be among those that go.
 func evicts(t *tenant) string {
-	const objects, clients, hands, pause = 100, 1100, 4, 50 * time.Millisecond
+	const objects, clients, hands, pause = 150, 1200, 4, 50 * time.Millisecond
 	theirs := t.newcomer()
 	t.await("the victim's identity", func() bool { return t.accepts(theirs) })
 	before := t.logins(victim)
