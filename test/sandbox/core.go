@@ -49,18 +49,25 @@ func (s *Sandbox) installCore(ctx context.Context) error {
 				return err
 			}
 		}
-		return s.install(ctx, objects, "Namespace", "CustomResourceDefinition",
-			"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+		kinds := []string{"Namespace", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+		if s.options.CoreRole {
+			kinds = append(kinds, "ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding")
+		}
+		return s.install(ctx, objects, kinds...)
 	})
 }
 
-// startCore runs Cluster API's manager, as an administrator: its role would need what others aggregate to it.
+// startCore runs Cluster API's manager.
 func (s *Sandbox) startCore(ctx context.Context) error {
 	if s.options.WithoutCore {
 		return nil
 	}
 	return s.progress.step("Cluster API: core manager", func() error {
 		ports, err := freePorts(2)
+		if err != nil {
+			return err
+		}
+		kubeconfig, err := s.coreKubeconfig()
 		if err != nil {
 			return err
 		}
@@ -73,12 +80,21 @@ func (s *Sandbox) startCore(ctx context.Context) error {
 				"--health-addr=" + hostPort(ports[0]),
 				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
 			}, s.options.CoreArgs...),
-			Env:   []string{"KUBECONFIG=" + s.Kubeconfig},
+			Env:   []string{"KUBECONFIG=" + kubeconfig},
 			Log:   filepath.Join(s.Dir, "core.log"),
 			Ready: readyz(ports[0]),
 		})
 		return err
 	})
+}
+
+// coreKubeconfig returns the kubeconfig file of Cluster API's manager.
+func (s *Sandbox) coreKubeconfig() (string, error) {
+	if !s.options.CoreRole {
+		return s.Kubeconfig, nil
+	}
+	return s.plane.WriteKubeconfig("core.kubeconfig", "system:serviceaccount:capi-system:capi-manager",
+		"system:serviceaccounts", "system:serviceaccounts:capi-system")
 }
 
 // issueWebhookCertificate writes the certificate that the webhook server presents, and returns the CA to trust.

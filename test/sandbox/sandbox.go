@@ -49,6 +49,9 @@ type Options struct {
 
 	// WithoutCore leaves out Cluster API: its CRDs, its webhooks and its manager.
 	WithoutCore bool
+	// CoreRole has Cluster API's manager act as its ServiceAccount, with the roles that its release grants it. Without CoreRole it is an
+	// administrator.
+	CoreRole bool
 	// WithoutManager does not start our manager; StartManager does, later.
 	WithoutManager bool
 	// WithoutPortal leaves out the portal and the identity Secret.

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+func identities() []row {
+	return []row{
+		{attack: "an identity that allows other namespaces only", heldBy: "allowedNamespaces of a PortalClusterIdentity", attempt: notAllowed},
+		{attack: "a thousand identities evict the client of another tenant", heldBy: "portal clients are bounded per namespace", attempt: evicts, alone: true},
+		{attack: "portals that never answer hold all workers of the manager", heldBy: "one namespace holds a share of the workers", attempt: tarPits, alone: true},
+	}
+}
+
+// notAllowed uses an account that is meant for another namespace. When the administrator allows the tenant's, it can be used.
+func notAllowed(t *tenant) string {
+	kind := schema.GroupVersionKind{Group: infrav1.GroupVersion.Group, Version: infrav1.GroupVersion.Version, Kind: "PortalClusterIdentity"}
+	secret := t.secret("capportal-system", victim)
+	secret.Name = t.namespace
+	t.must(box.Client.Create(t.Context(), secret))
+	shared := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"secretRef": map[string]any{"name": secret.Name}, "allowedNamespaces": map[string]any{"list": []any{"default"}},
+	}}}
+	shared.SetGroupVersionKind(kind)
+	shared.SetName(t.namespace)
+	if err := box.Client.Create(t.Context(), shared); meta.IsNoMatchError(err) {
+		t.Fatalf("the control does not exist yet: %v", err)
+	} else {
+		t.must(err)
+	}
+	c := t.own(nil)
+	text, err := json.Marshal(c.portalCluster)
+	t.must(err)
+	named := &unstructured.Unstructured{}
+	t.must(json.Unmarshal(text, &named.Object))
+	t.must(unstructured.SetNestedStringMap(named.Object, map[string]string{"kind": kind.Kind, "name": shared.GetName()}, "spec", "identityRef"))
+	named.SetGroupVersionKind(infrav1.GroupVersion.WithKind("PortalCluster"))
+	if !t.create(c.cluster, named, c.controlPlane) {
+		return ""
+	}
+	uses := func() string {
+		if len(t.portalClusters()) > 0 || t.logins(victim) > 0 {
+			return "the manager used an account for a namespace that may not use it"
+		}
+		return ""
+	}
+	if harm := t.seen(uses); harm != "" {
+		return harm
+	}
+	before := shared.DeepCopy()
+	t.must(unstructured.SetNestedStringSlice(shared.Object, []string{"default", t.namespace}, "spec", "allowedNamespaces", "list"))
+	t.must(box.Client.Patch(t.Context(), shared, client.MergeFrom(before)))
+	t.await("the namespace that is allowed uses the account", func() bool { return uses() != "" })
+	return ""
+}
+
+// logins counts those of a user of the account.
+func (t *tenant) logins(who string) (n int) {
+	for _, e := range box.Portal.Journal() {
+		if e.Route == "/login" && e.User == userID(who, t.number) && e.Status == http.StatusOK {
+			n++
+		}
+	}
+	return n
+}
+
+// evicts changes identities until the manager has seen more of them than it keeps clients for. The client of another tenant, with its
+// token, must not be among those that go.
+func evicts(t *tenant) string {
+	const objects, clients, hands, pause = 150, 1200, 4, 50 * time.Millisecond
+	theirs := t.newcomer()
+	t.await("the victim's identity", func() bool { return t.accepts(theirs) })
+	before := t.logins(victim)
+	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"error":{"code":"INVALID_CREDENTIALS","message":"no"}}`)
+	})
+	var all []*infrav1.PortalCluster
+	for i := range objects {
+		all = append(all, t.identity(fmt.Sprintf("many-%d", i), portal.URL, portal.ca))
+	}
+	var flood sync.WaitGroup
+	for part := range hands {
+		flood.Go(func() {
+			for n := part; n < clients; n += hands {
+				secret := t.secretOf(all[n%objects])
+				secret.Data[infrav1.IdentityPassword] = fmt.Append(nil, "password ", n)
+				if err := t.client.Update(t.Context(), secret); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(pause) // an object is reconciled once a second
+			}
+		})
+	}
+	flood.Wait()
+	idle := theirs.portalCluster.DeepCopy()
+	metav1.SetMetaDataAnnotation(&theirs.portalCluster.ObjectMeta, "example.com/look", "again")
+	t.must(box.Client.Patch(t.Context(), theirs.portalCluster, client.MergeFrom(idle)))
+	for end := time.Now().Add(settle); time.Now().Before(end); time.Sleep(poll) {
+		if t.logins(victim) > before {
+			return "another tenant's client was dropped, and had to log in again"
+		}
+	}
+	return ""
+}
+
+// newcomer makes a Cluster without a control plane, of another tenant, in another namespace.
+func (t *tenant) newcomer() *cluster {
+	t.Helper()
+	namespace := fmt.Sprintf("victim-%d", t.number)
+	theirs := t.inNamespace(namespace)
+	t.must(theirs.Create(t.Context(), t.secret(namespace, victim)))
+	c := t.newCluster(namespace, name)
+	t.must(theirs.Create(t.Context(), c.cluster))
+	t.must(theirs.Create(t.Context(), c.portalCluster))
+	return c
+}
+
+// accepts reports whether the portal has accepted the identity of the Cluster.
+func (t *tenant) accepts(c *cluster) bool {
+	return conditions.IsTrue(fetched(t, c.portalCluster), infrav1.IdentityReadyCondition)
+}
+
+// identity makes an identity Secret and a PortalCluster that uses it. All belong to one Cluster, which the tenant writes into their owner
+// references.
+func (t *tenant) identity(name, baseURL string, ca []byte) *infrav1.PortalCluster {
+	t.Helper()
+	home := t.newCluster(t.namespace, "home").cluster
+	if err := t.client.Create(t.Context(), home); apierrors.IsAlreadyExists(err) {
+		home = fetched(t, home)
+	} else {
+		t.must(err)
+	}
+	secret := t.secret(t.namespace, attacker)
+	secret.Name = name
+	secret.StringData[infrav1.IdentityBaseURL], secret.StringData[infrav1.IdentityCABundle] = baseURL, string(ca)
+	secret.StringData[infrav1.IdentityEmail] = name + "@portal.example"
+	t.must(t.client.Create(t.Context(), secret))
+	c := t.newCluster(t.namespace, name).portalCluster
+	c.Spec.IdentityRef.Name = name
+	c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(home, clusterv1.GroupVersion.WithKind("Cluster"))}
+	t.must(t.client.Create(t.Context(), c))
+	return c
+}
+
+// tarPits accept connections and say nothing. In the meantime another tenant makes a cluster.
+func tarPits(t *tenant) string {
+	pit, err := net.Listen("tcp", loopback+":0")
+	t.must(err)
+	defer pit.Close() //nolint:errcheck // Nothing was written to it.
+	for i := range 60 {
+		t.identity(fmt.Sprintf("pit-%d", i), "https://"+pit.Addr().String(), box.Portal.CAPEM())
+	}
+	time.Sleep(2 * time.Second) // the workers are held now
+	theirs := t.newcomer()
+	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
+		if t.accepts(theirs) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("the identity of another tenant was not looked at within %s", window)
+}
+
+const (
+	listed     = "--portal-host: loopback is refused unless it is listed"
+	oneMessage = "conditions say the same of every portal that cannot be reached"
+	noEcho     = "errors carry no secret that the request held"
+)
+
+func hosts() []row {
+	return []row{
+		{attack: "an identity names loopback by another name", heldBy: listed, attempt: namesLoopback},
+		{attack: "conditions tell what listens on hosts that the tenant cannot reach", heldBy: oneMessage, attempt: conditionsTell},
+		{attack: "a portal redirects the login to another host", heldBy: "redirects of portals are not followed", attempt: portalRedirects},
+		{attack: "a portal repeats the password in its refusal", heldBy: noEcho, attempt: portalRepeats},
+	}
+}
+
+// namesLoopback has one server for each spelling.
+func namesLoopback(t *tenant) string {
+	spellings := map[string]string{ // what to listen on
+		"localhost": loopback, "localhost.": loopback, "LOCALHOST": loopback, "0.0.0.0": loopback, "[::]": "::", "[::1]": "::1", "127.0.0.2": "127.0.0.2",
+		"127.1": loopback, "2130706433": loopback, "0x7f000001": loopback, "[::ffff:127.0.0.2]": "127.0.0.2", "[::ffff:7f00:2]": "127.0.0.2",
+		"[64:ff9b::7f00:1]": loopback, "127.0.0.1.": loopback,
+	}
+	spies := map[string]*spy{}
+	for spelling, address := range spellings {
+		listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+		if err != nil {
+			t.Logf("%s is not tried: %v", spelling, err)
+			continue
+		}
+		_ = listener.Close()
+		s := newSpy(t.T, address, nil)
+		spies[spelling] = s
+		t.identity(fmt.Sprintf("host-%d", len(spies)), fmt.Sprintf("https://%s:%d", spelling, s.port()), s.ca)
+	}
+	time.Sleep(window / 2)
+	return t.seen(func() string {
+		var reached []string
+		for spelling, s := range spies {
+			if s.connected() {
+				reached = append(reached, spelling)
+			}
+		}
+		slices.Sort(reached)
+		if len(reached) > 0 {
+			return "the manager connected to " + strings.Join(reached, ", ")
+		}
+		return ""
+	})
+}
+
+// conditionsTell asks for a closed port, a server without TLS, one that waits, one with a strange certificate, and one that answers.
+func conditionsTell(t *tenant) string {
+	closed, err := net.Listen("tcp", loopback+":0")
+	t.must(err)
+	t.must(closed.Close())
+	plain, strange, answers := newPlainSpy(t.T, loopback, nil), newSpy(t.T, loopback, nil), newSpy(t.T, loopback, nil)
+	probes := map[string]*infrav1.PortalCluster{
+		"a closed port":         t.identity("closed", "https://"+closed.Addr().String(), answers.ca),
+		"no TLS":                t.identity("plain", "https"+strings.TrimPrefix(plain.URL, "http"), answers.ca),
+		"a strange certificate": t.identity("strange", strange.URL, answers.ca),
+		"an HTTP status":        t.identity("answers", answers.URL, answers.ca),
+	}
+	said := map[string]string{}
+	t.await("the manager has asked them all", func() bool {
+		for what, probe := range probes {
+			c := conditions.Get(fetched(t, probe), infrav1.IdentityReadyCondition)
+			if c == nil || c.Status != metav1.ConditionFalse {
+				return false
+			}
+			base, err := url.Parse(string(t.secretOf(probe).Data[infrav1.IdentityBaseURL]))
+			t.must(err)
+			message := strings.NewReplacer(base.Host, "<host>", base.Port(), "<port>", probe.Name, "<name>").Replace(c.Message)
+			said[c.Reason+": "+message] = what
+		}
+		return true
+	})
+	if len(said) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("conditions distinguish what listens on a port: %q", said)
+}
+
+func (t *tenant) secretOf(c *infrav1.PortalCluster) *corev1.Secret {
+	return fetched(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.IdentityRef.Name}})
+}
+
+func portalRedirects(t *tenant) string {
+	target := newPlainSpy(t.T, loopback, nil)
+	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, target.URL+"/login", http.StatusFound)
+	})
+	t.identity("redirects", portal.URL, portal.ca)
+	return t.seen(func() string {
+		if target.connected() {
+			return "the manager asked a host that the portal named"
+		}
+		return ""
+	})
+}
+
+// portalRepeats shows whether what the Secret holds gets where people read it who may not read the Secret.
+func portalRepeats(t *tenant) string {
+	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16))
+		text, _ := json.Marshal("I do not know " + string(body))
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		_, _ = fmt.Fprintf(w, `{"error":{"code":"INVALID_PARAMETER","message":%s,"field":%s}}`, text, text)
+	})
+	c := t.identity("repeats", portal.URL, portal.ca)
+	return t.seen(func() string {
+		text, err := json.Marshal(fetched(t, c).Status)
+		t.must(err)
+		if strings.Contains(string(text), password(attacker, t.number)) {
+			return "the password is in a condition"
+		}
+		return ""
+	})
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package attacks tries what a tenant could do to the manager and to other tenants.
+//
+// The attacker has all rights in one namespace, by a Role with verbs ["*"] on resources ["*"] of all groups, and none elsewhere. The
+// attacker knows the password of a portal user of the same account as other tenants, and runs portals, API servers and proxies. Some
+// rows begin later, with a stolen token of the manager.
+//
+// The rules: the API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles
+// that their releases grant them. The policies are those of config/default. A row passes if its harm is not seen within a time in which
+// the attack does it without the control. Memory and time under hostile API servers are measured in test/hostile, and what is logged at
+// high verbosity in test/secrets.
+//
+//	go test ./test/attacks                        # all rows
+//	go test ./test/attacks -run '//clusterID'     # some of them
+//	go test ./test/attacks -without-controls -v   # remove what can be removed: those rows pass if they do harm
+//
+// Policies are removed by deleting their bindings, and flags by giving the manager others. The other controls are code, and rows that they
+// hold are skipped without controls.
+//
+// The rows, and what holds each (TestTable compares them):
+//
+//	a kubeconfig made beforehand names a file of the manager's                  | a kubeconfig is checked when it is used (controllers/kubeconfig)
+//	the same, marked as the tenant's own                                        | a kubeconfig is checked when it is used (controllers/kubeconfig)
+//	the kubeconfig of a running cluster is replaced by one that names a file    | a kubeconfig is checked when it is used (controllers/kubeconfig)
+//	a kubeconfig names a proxy                                                  | a kubeconfig is checked when it is used (controllers/kubeconfig)
+//	core reads a file for a kubeconfig that the tenant wrote                    | policy kubeconfig Secrets
+//	an API server redirects the manager to another host                         | redirects of API servers are not followed
+//	the portal's kubeconfig leads to the manager's own host                     | servers on unspecified, link-local and loopback addresses are refused
+//	a kubeconfig of the tenant's own leads to the manager's own host            | servers on unspecified, link-local and loopback addresses are refused
+//	the manager's token makes a token of another ServiceAccount                 | policy manager-secrets
+//	the same, with the name and the label of a kubeconfig                       | policy manager-secrets
+//	the manager's token makes a bootstrap token                                 | policy manager-secrets
+//	the manager's token changes a Secret of another tenant                      | policy manager-secrets
+//	clusterID names another's cluster, for its kubeconfig                       | policy adoption
+//	clusterID names another's cluster, to delete it                             | policy adoption
+//	confirm-deletion for a cluster that the object does not own                 | policy adoption
+//	a record as an earlier version wrote it                                     | policy adoption
+//	a forged backup of another's control plane                                  | policy adoption
+//	portal-operation names another's job                                        | policy adoption
+//	portal-operation is patched into an object that exists                      | policy adoption
+//	an older object with a forged record outranks the owner                     | policy adoption
+//	another spelling of the portal's URL hides the owner                        | policy adoption
+//	a forged condition lets clusterID change                                    | policy adoption
+//	annotations of a Cluster's topology reach the control plane by core's hands | policy adoption
+//	annotations of a template reach the control plane by core's hands           | policy adoption
+//	portal-operation of a PortalCluster names the job of another's network      | policy adoption
+//	portal-network names another's network                                      | policy adoption
+//	the name of another's cluster, after a lost answer                          | only clusters that the object's own requests made are found by name
+//	an identity that allows other namespaces only                               | allowedNamespaces of a PortalClusterIdentity
+//	a thousand identities evict the client of another tenant                    | portal clients are bounded per namespace
+//	portals that never answer hold all workers of the manager                   | one namespace holds a share of the workers
+//	an identity names loopback by another name                                  | --portal-host: loopback is refused unless it is listed
+//	conditions tell what listens on hosts that the tenant cannot reach          | conditions say the same of every portal that cannot be reached
+//	a portal redirects the login to another host                                | redirects of portals are not followed
+//	a portal repeats the password in its refusal                                | errors carry no secret that the request held
+//	texts of tenants and portals forge lines of the log                         | the log quotes what it did not write itself
+//	a portal's text breaks the lines of a condition                             | errors of portals are one line
+//	metrics are read without the right                                          | flag --insecure-diagnostics=false
+//	the verbosity of the log is raised without the right                        | diagnostics ask who uses them
+//	events, conditions and metrics are searched for secrets                     | secrets never travel
+package attacks

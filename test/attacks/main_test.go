@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+// accounts at the portal, one for each row.
+const accounts = 60
+
+// Users of an account.
+const (
+	attacker = "attacker"
+	victim   = "victim"
+	person   = "person"
+)
+
+var (
+	withoutControls = flag.Bool("without-controls", false, "remove the policies, and expect the attacks that they hold to succeed")
+
+	box       *sandbox.Sandbox
+	clientset *kubernetes.Clientset
+	// workloads are the clusters that the portal sells: API servers that do what a row says.
+	workloads = &servers{}
+	// managerFile holds what only the managers may read.
+	managerFile string
+)
+
+// managerSecret is the content of managerFile, as the token of a ServiceAccount is in a Pod.
+const managerSecret = "token-of-the-manager-6f0d1c"
+
+// TestMain starts the sandbox that all rows share.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	log.SetLogger(logr.Discard())
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) (code int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	if err := flag.Set("test.parallel", "48"); err != nil { // rows mostly wait
+		return failed(err)
+	}
+	if err := start(ctx); err != nil {
+		return failed(err)
+	}
+	defer func() {
+		if err := box.Close(); err != nil {
+			code = failed(err)
+		}
+	}()
+	return m.Run()
+}
+
+func start(ctx context.Context) error {
+	options := sandbox.Options{
+		Out: os.Stderr, Dir: os.Getenv("ATTACKS_DIR"), CoreRole: true, WithoutWorkloads: true, WithoutManager: true,
+	}
+	options.Portal.Workloads = workloads
+	options.Portal.ListClusters = true
+	options.Portal.Seed = 1
+	options.Portal.Durations = emulator.Durations{
+		Pending: 50 * time.Millisecond, Create: 50 * time.Millisecond, Scale: 50 * time.Millisecond, Delete: 50 * time.Millisecond, Network: time.Millisecond,
+	}
+	options.Portal.Shapes.NetworkStatus = 202
+	for i := range accounts {
+		for _, who := range []string{attacker, victim, person} {
+			options.Portal.Users = append(options.Portal.Users, emulator.User{
+				ID: userID(who, i), Email: email(who, i), Password: password(who, i), Account: account(i), Role: emulator.RoleAdministrator,
+			})
+		}
+	}
+	args, err := managerArgs()
+	if err != nil {
+		return err
+	}
+	options.ManagerArgs = args
+	if box, err = sandbox.Start(ctx, options); err != nil {
+		return err
+	}
+	managerFile = filepath.Join(box.Dir, "token")
+	if err := os.WriteFile(managerFile, []byte(managerSecret), 0o600); err != nil {
+		return err
+	}
+	if clientset, err = kubernetes.NewForConfig(box.Config); err != nil {
+		return err
+	}
+	if *withoutControls {
+		if err := removePolicies(ctx); err != nil {
+			return err
+		}
+	}
+	if err := awaitPolicies(ctx); err != nil {
+		return err
+	}
+	return box.StartManager(ctx)
+}
+
+// managerArgs are the flags of the manager: it asks who reads its diagnostics, as the released Deployment has it, and lists the
+// emulated portal, which is on loopback.
+func managerArgs() ([]string, error) {
+	root, err := sandbox.FindRoot()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{fmt.Sprintf("--insecure-diagnostics=%t", *withoutControls)}
+	usage, err := exec.Command(filepath.Join(root, "bin", "manager"), "--help").CombinedOutput()
+	if err != nil && len(usage) == 0 {
+		return nil, fmt.Errorf("run make build: %w", err)
+	}
+	if strings.Contains(string(usage), "--portal-host") {
+		args = append(args, "--portal-host="+loopback)
+	}
+	return args, nil
+}
+
+// removePolicies unbinds the provider's policies.
+func removePolicies(ctx context.Context) error {
+	all := &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}
+	if err := box.Client.List(ctx, all, client.HasLabels{"cluster.x-k8s.io/provider"}); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		if err := box.Client.Delete(ctx, &all.Items[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+func userID(who string, i int) string   { return fmt.Sprintf("%s-%d", who, i) }
+func email(who string, i int) string    { return fmt.Sprintf("%s-%d@portal.example", who, i) }
+func password(who string, i int) string { return fmt.Sprintf("canary-password-of-%s-%d", who, i) }
+func account(i int) string              { return fmt.Sprintf("account-%d", i) }

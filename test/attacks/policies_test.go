@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// awaitPolicies waits until the API server enforces the policies as they are stored. It reads all of them again about once a second, so
+// they are in force when one that was made last is.
+func awaitPolicies(ctx context.Context) error {
+	last := metav1.ObjectMeta{Name: "attacks-begin"}
+	all := []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
+	}}}
+	for _, o := range []client.Object{
+		&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: last, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: all},
+			Validations:      []admissionregistrationv1.Validation{{Expression: "object.metadata.name != 'attacks-begin'"}},
+		}},
+		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: last, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: last.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		}},
+	} {
+		if err := box.Client.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	return wait.PollUntilContextTimeout(ctx, poll, time.Minute, true, func(ctx context.Context) (bool, error) {
+		refused := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: last.Name}}
+		err := box.Client.Create(ctx, refused, client.DryRunAll)
+		if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) {
+			return true, nil
+		}
+		return false, err
+	})
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"fmt"
+	"go/doc/comment"
+	"go/parser"
+	"go/token"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// row is one attack.
+type row struct {
+	// attack is what the tenant tries, in words.
+	attack string
+	// heldBy is the control that makes it fail.
+	heldBy string
+	// attempt tries it, and returns the harm that was done, or "".
+	attempt func(*tenant) string
+	// alone is true if the attack costs so much that other rows would notice.
+	alone bool
+}
+
+// Controls whose names begin so are removed by -without-controls.
+const (
+	policy  = "policy "
+	flagged = "flag "
+)
+
+// removed reports whether the control of the row is not there in this run.
+func (r row) removed() bool {
+	return *withoutControls && (strings.HasPrefix(r.heldBy, policy) || strings.HasPrefix(r.heldBy, flagged))
+}
+
+// rows of the table, in its order.
+func rows() []row {
+	return slices.Concat(kubeconfigs(), rights(), adoptions(), identities(), hosts(), answers(), diagnostics())
+}
+
+// harms are what the rows did, for the log.
+var (
+	harmsMu sync.Mutex
+	harms   = map[string]string{}
+)
+
+// TestAttacks tries all rows. Those that other rows would notice come last.
+func TestAttacks(t *testing.T) {
+	t.Cleanup(func() { report(t) })
+	t.Run("together", func(t *testing.T) {
+		for i, r := range rows() {
+			if !r.alone {
+				t.Run(r.attack, func(t *testing.T) {
+					t.Parallel()
+					r.live(t, i)
+				})
+			}
+		}
+	})
+	for i, r := range rows() {
+		if r.alone {
+			t.Run(r.attack, func(t *testing.T) { r.live(t, i) })
+		}
+	}
+}
+
+// live tries the attack. It fails if the attack does harm, or, without its control, if it does none.
+func (r row) live(t *testing.T, number int) {
+	if *withoutControls && !r.removed() {
+		t.Skipf("nothing removes the control %q while the manager runs", r.heldBy)
+	}
+	begin := time.Now()
+	harm := r.attempt(newTenant(t, number))
+	harmsMu.Lock()
+	harms[r.attack] = fmt.Sprintf("%5.1f s  %s", time.Since(begin).Seconds(), harm)
+	harmsMu.Unlock()
+	switch {
+	case harm != "" && !r.removed():
+		t.Errorf("the attack succeeded, so %q does not hold: %s", r.heldBy, harm)
+	case harm == "" && r.removed():
+		t.Errorf("the attack failed without %q, so it shows nothing", r.heldBy)
+	}
+}
+
+// report logs the table of this run.
+func report(t *testing.T) {
+	harmsMu.Lock()
+	defer harmsMu.Unlock()
+	for _, attack := range slices.Sorted(maps.Keys(harms)) {
+		t.Logf("%s: %s", attack, harms[attack])
+	}
+}
+
+// TestTable compares the table in doc.go with the rows.
+func TestTable(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table []string
+	for _, block := range new(comment.Parser).Parse(file.Doc.Text()).Content {
+		if code, ok := block.(*comment.Code); ok && strings.Contains(code.Text, separator) {
+			table = strings.Split(strings.TrimSuffix(code.Text, "\n"), "\n")
+		}
+	}
+	width := 0
+	for _, r := range rows() {
+		width = max(width, len(r.attack))
+	}
+	var want []string
+	for _, r := range rows() {
+		want = append(want, fmt.Sprintf("%-*s%s%s", width, r.attack, separator, r.heldBy))
+	}
+	if !slices.Equal(table, want) {
+		t.Errorf("the table in doc.go is not the rows. It should be:\n%s", strings.Join(want, "\n"))
+	}
+	if len(want) < 23 {
+		t.Errorf("there are %d attacks: the 8 that were shown and 15 more are wanted", len(want))
+	}
+}
+
+// separator stands between the columns of the table.
+const separator = " | "

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const (
+	identity = "portal-identity"
+	name     = "prod"
+
+	// window is how long an attack has to do its harm. Without their controls, attacks do it within half of that.
+	window = 16 * time.Second
+	// patience is how long what a row begins with may take on a busy machine.
+	patience = 90 * time.Second
+	poll     = 100 * time.Millisecond
+)
+
+// tenant has all rights in one namespace, and none elsewhere.
+type tenant struct {
+	*testing.T
+	number    int
+	namespace string
+	client    client.Client // with the tenant's rights
+}
+
+func newTenant(t *testing.T, number int) *tenant {
+	t.Helper()
+	if number >= accounts {
+		t.Fatal("more rows than accounts: raise the constant")
+	}
+	n := &tenant{T: t, number: number, namespace: fmt.Sprintf("tenant-%d", number)}
+	n.client = n.inNamespace(n.namespace)
+	n.must(n.client.Create(n.Context(), n.secret(n.namespace, attacker)))
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(box.Describe(context.WithoutCancel(t.Context()), n.namespace, account(number)))
+		}
+	})
+	return n
+}
+
+// inNamespace makes a namespace with a user who has all rights in it, and returns the user's client.
+func (t *tenant) inNamespace(namespace string) client.Client {
+	t.Helper()
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: "everything"}
+	every := []string{"*"}
+	for _, o := range []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: every, Resources: every, Verbs: every}}},
+		&rbacv1.RoleBinding{
+			ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: meta.Name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: namespace}},
+		},
+	} {
+		t.must(box.Client.Create(t.Context(), o))
+	}
+	config := rest.CopyConfig(box.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: namespace, Groups: []string{"system:authenticated"}}
+	c, err := client.New(config, client.Options{Scheme: box.Client.Scheme()})
+	t.must(err)
+	return c
+}
+
+func (t *tenant) must(err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// accepted reports whether the API server accepted a write. A refusal ends the attack. Conflicts and faults of the test fail it.
+func (t *tenant) accepted(err error) bool {
+	t.Helper()
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		t.Logf("refused: %v", err)
+		return false
+	}
+	t.must(err)
+	return true
+}
+
+// create applies objects with the tenant's rights. It reports whether all were accepted.
+func (t *tenant) create(objects ...client.Object) bool {
+	t.Helper()
+	for _, o := range objects {
+		if !t.accepted(t.client.Create(t.Context(), o)) {
+			return false
+		}
+	}
+	return true
+}
+
+// change patches an object with the tenant's rights until that does not conflict.
+func change[T client.Object](t *tenant, o T, change func(T)) bool {
+	t.Helper()
+	return t.accepted(t.patch(o, func(_ client.SubResourceWriter, o client.Object, p client.Patch) error {
+		return t.client.Patch(t.Context(), o, p)
+	}, func() { change(o) }))
+}
+
+// forge is as change, for the status.
+func forge[T client.Object](t *tenant, o T, change func(T)) bool {
+	t.Helper()
+	return t.accepted(t.patch(o, func(w client.SubResourceWriter, o client.Object, p client.Patch) error {
+		return w.Patch(t.Context(), o, p)
+	}, func() { change(o) }))
+}
+
+func (t *tenant) patch(o client.Object, send func(client.SubResourceWriter, client.Object, client.Patch) error, change func()) error {
+	t.Helper()
+	t.must(t.client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+	before, _ := o.DeepCopyObject().(client.Object)
+	change()
+	return send(t.client.Status(), o, client.MergeFrom(before))
+}
+
+// seen looks for harm until there is some, or the window is over.
+func (t *tenant) seen(harm func() string) string {
+	t.Helper()
+	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
+		if what := harm(); what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+// await waits for what a row begins with.
+func (t *tenant) await(what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(poll) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %s", what, patience)
+		}
+	}
+}
+
+// secret holds the credentials of one of the account's users.
+func (t *tenant) secret(namespace, who string) *corev1.Secret {
+	s := box.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: identity})
+	s.StringData[infrav1.IdentityEmail], s.StringData[infrav1.IdentityPassword] = email(who, t.number), password(who, t.number)
+	return s
+}
+
+// cluster is a Cluster with its objects, as manifests hold them. Nothing is applied yet.
+type cluster struct {
+	cluster       *clusterv1.Cluster
+	portalCluster *infrav1.PortalCluster
+	controlPlane  *infrav1.PortalControlPlane
+}
+
+// newCluster composes a Cluster without workers. The name of its control plane, and so the portal cluster's, is the row's own.
+func (t *tenant) newCluster(namespace, name string) *cluster {
+	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
+	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
+		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
+	}
+	return &cluster{
+		cluster: &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+			InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
+		}},
+		portalCluster: &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
+			IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
+		}},
+		controlPlane: &infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
+			Version: "v1.35.6", Replicas: ptr.To[int32](1), Workers: &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"},
+		}},
+	}
+}
+
+func (c *cluster) objects() []client.Object {
+	return []client.Object{c.cluster, c.portalCluster, c.controlPlane}
+}
+
+// own composes a Cluster of the tenant's, whose portal cluster is served by the given kubeconfig, if any.
+func (t *tenant) own(config []byte) *cluster {
+	c := t.newCluster(t.namespace, fmt.Sprintf("own-%d", t.number))
+	if config != nil {
+		workloads.serve(c.controlPlane.Name, config)
+	}
+	return c
+}
+
+// victim makes a Cluster of another tenant, in another namespace, under the same portal account.
+func (t *tenant) victim(change func(*cluster)) *cluster {
+	t.Helper()
+	namespace := fmt.Sprintf("victim-%d", t.number)
+	theirs := t.inNamespace(namespace)
+	t.must(theirs.Create(t.Context(), t.secret(namespace, victim)))
+	c := t.newCluster(namespace, name)
+	if change != nil {
+		change(c)
+	}
+	for _, o := range c.objects() {
+		t.must(theirs.Create(t.Context(), o))
+	}
+	t.await("the victim's cluster", func() bool { return t.stored(c) != nil })
+	t.must(box.Client.Get(t.Context(), client.ObjectKeyFromObject(c.controlPlane), c.controlPlane))
+	return c
+}
+
+// stored returns the content of the kubeconfig Secret of the Cluster, or nil.
+func (t *tenant) stored(c *cluster) []byte {
+	s := t.kubeconfigSecret(c)
+	if box.Client.Get(t.Context(), client.ObjectKeyFromObject(s), s) != nil {
+		return nil
+	}
+	return s.Data["value"]
+}
+
+func (t *tenant) kubeconfigSecret(c *cluster) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: c.cluster.Namespace, Name: c.cluster.Name + "-kubeconfig",
+			Labels: map[string]string{clusterv1.ClusterNameLabel: c.cluster.Name},
+		},
+		Type: clusterv1.ClusterSecretType,
+	}
+}
+
+// received is the harm that a kubeconfig of the portal cluster is in the tenant's namespace.
+func (t *tenant) received(c *cluster, id string) func() string {
+	return func() string {
+		if strings.Contains(string(t.stored(c)), id) {
+			return "the tenant's namespace received the kubeconfig of another's portal cluster"
+		}
+		return ""
+	}
+}
+
+// deleted is the harm that the portal cluster does not run any more.
+func (t *tenant) deleted(id string) func() string {
+	return func() string {
+		for _, c := range box.Portal.Clusters() {
+			if c.ID == id && c.State == emulator.ClusterRunning {
+				return ""
+			}
+		}
+		return "another's portal cluster was deleted"
+	}
+}
+
+// portalCluster is a person's, made at the portal and known to no object, with the job that made it.
+func (t *tenant) portalCluster(name string) (id, job string) {
+	t.Helper()
+	portal, err := cloud.New(cloud.Config{
+		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: email(person, t.number), Password: password(person, t.number),
+	})
+	t.must(err)
+	vpcs, err := portal.VPCs(t.Context(), "default")
+	t.must(err)
+	created, err := portal.CreateCluster(t.Context(), cloud.CreateClusterRequest{
+		Name: name, Description: "a person's", ZoneID: "zone-1", KubernetesVersionID: box.Portal.Versions()[0].ID, ServiceOfferingID: "small",
+		ControlNodes: 1, VPCID: vpcs[0].ID, SSHKeyPair: "ops",
+	})
+	t.must(err)
+	t.await("the person's cluster", func() bool {
+		for _, c := range t.portalClusters() {
+			if c.Name == name && c.State == emulator.ClusterRunning {
+				id = c.ID
+			}
+		}
+		return id != ""
+	})
+	return id, created.ID
+}
+
+// portalClusters are those of the account.
+func (t *tenant) portalClusters() (all []emulator.Cluster) {
+	for _, c := range box.Portal.Clusters() {
+		if c.Account == account(t.number) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// delete deletes the Cluster with the tenant's rights.
+func (t *tenant) delete(c *cluster) {
+	t.Helper()
+	t.must(client.IgnoreNotFound(t.client.Delete(t.Context(), c.cluster)))
+}
+
+// fetched reads the object as it is now.
+func fetched[T client.Object](t *tenant, o T) T {
+	t.Helper()
+	t.must(box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+	return o
+}
+
+// seenByManager waits until the manager and core have reconciled the control plane.
+func (t *tenant) seenByManager(c *cluster) {
+	t.Helper()
+	t.await("the manager has seen the object", func() bool {
+		cp := fetched(t, c.controlPlane)
+		return len(cp.Finalizers) > 0 && len(cp.OwnerReferences) > 0 && len(cp.Status.Conditions) > 0
+	})
+}
