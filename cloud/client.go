@@ -96,6 +96,11 @@ func (c *Client) Reserve(flow string, class Class) (Ticket, error) {
 	return c.governor.Reserve(flow, class)
 }
 
+// ReserveLook takes a ticket for a look at a job. See Governor.ReserveLook.
+func (c *Client) ReserveLook(flow string, job RunningJob) (Ticket, error) {
+	return c.governor.ReserveLook(flow, job)
+}
+
 // Close drops idle connections. The client stays usable.
 func (c *Client) Close() { c.close() }
 
