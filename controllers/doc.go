@@ -14,6 +14,7 @@
 //	operation  runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
 //	ownerref   owner references, which are stale or missing after a restore
 //	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
+//	wakeup     an object whose turn at the account's rate limit has come is reconciled at once
 //	identity   an identity Secret becomes a client of the portal
 //	metrics    what Prometheus is told
 //

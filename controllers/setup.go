@@ -20,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
+	"github.com/capportal/cluster-api-provider-portal/controllers/wakeup"
 )
 
 // UserAgent is what API servers and the portal see.
@@ -47,8 +48,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
+	wakeups := wakeup.New()
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pool: &cloud.Pool{}, UserAgent: UserAgent,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), UserAgent: UserAgent,
+		Pool:    &cloud.Pool{Options: cloud.GovernorOptions{Wake: wakeups.Wake}},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
 	operations := &metrics.Operations{Reader: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue, Elected: mgr.Elected()}
@@ -57,7 +60,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	cluster := &portalcluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
-		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,
+		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.Clusters(),
 	}
 	if err := cluster.SetupWithManager(ctx, mgr, concurrency(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
@@ -67,7 +70,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Reconnect: connections.reconnect,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
-		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
+		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 	}
 	if err := controlPlane.SetupWithManager(ctx, mgr, concurrency(options.ControlPlaneConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalControlPlane controller: %w", err)
