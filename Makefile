@@ -272,6 +272,11 @@ test: kube core build ## Run all tests, with the race detector
 portals: ## Live at random portals: make portals LIVES=10000
 	$(AT_PORTALS) $(LIVES)
 
+.PHONY: bench-fleet-virtual
+bench-fleet-virtual: N ?= 1000
+bench-fleet-virtual: ## Measure N clusters on one account in virtual time against the account's limit (N=1000)
+	go test ./cloud/fleet -run TestMeasure -v -clusters $(N) | grep -v '^=== RUN'
+
 # Further flags of go test, such as -run.
 E2E_FLAGS :=
 

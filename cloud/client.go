@@ -97,10 +97,19 @@ func (c *Client) Governor() *Governor { return c.standing.now() }
 // Reserve takes a ticket for one call of the given flow (a cluster, say) and class, or says with RetryAt when to come
 // back; it never waits. See Governor.Reserve. While no token can be had, its error is that of the last login.
 func (c *Client) Reserve(flow string, class Class) (Ticket, error) {
+	return c.reserve(func(g *Governor) (Ticket, error) { return g.Reserve(flow, class) })
+}
+
+// ReserveLook takes a ticket for a look at a job, as Reserve does. See Governor.ReserveLook.
+func (c *Client) ReserveLook(flow string, job RunningJob) (Ticket, error) {
+	return c.reserve(func(g *Governor) (Ticket, error) { return g.ReserveLook(flow, job) })
+}
+
+func (c *Client) reserve(from func(*Governor) (Ticket, error)) (Ticket, error) {
 	if err := c.session.barred(time.Now()); err != nil {
 		return Ticket{}, err
 	}
-	return c.standing.reserve(flow, class)
+	return c.standing.reserve(from)
 }
 
 // Close drops idle connections. The client stays usable.

@@ -31,10 +31,14 @@
 // three refused codes stop the attempts for minutes.
 //
 // A ticket (ticket.go) is queued, granted, then spent, returned or expired. Reserve never waits: it grants, or says
-// when to come back and keeps the flow's place until 15 s after that. A granted ticket expires after a minute. A 429
-// for anybody closes the gate for everybody: tickets in hand are returned, tokens set aside for places are taken back,
-// and RetryAt moves. At most four mutations are between ticket and answer, so that whoever writes down its intent
-// between the two has at most four in doubt after a crash.
+// when to come back and keeps the flow's place until 15 s after that. When the flow's turn has come, its token is kept
+// for two seconds, and GovernorOptions.Wake is called. A flow that comes later is served first. A granted ticket expires
+// after a minute. A 429 for anybody closes the gate for everybody: tickets in hand are returned, tokens set aside for
+// places are taken back, and RetryAt moves.
+//
+// Only so many mutations are between ticket and answer as the rate needs while the portal takes its time to answer: 4
+// if it is fast, 15 if an answer takes 3 s, never more than GovernorOptions.MaxOpen. A caller that writes down its
+// intent between the two has at most so many in doubt after a crash. Each of those is then looked up, never sent twice.
 //
 // A call is not sent, sent, answered or unknown. Not sent: bad input, no ticket, no token, no connection; it may be
 // repeated. Answered: success, or a refusal that names its reason; a listed code decides whatever the status. Unknown (outcome.go): a mutating request was
@@ -46,10 +50,11 @@
 //
 // The rate limit belongs to the account, across all its users. A Governor (governor*.go) keeps a token bucket a little
 // smaller than the portal's and corrects it by X-RateLimit-Limit, X-RateLimit-Remaining and every 429, so that people
-// on the same account find room. Its queue serves logins, mutations, reads and polls in this order, but reads get a
-// tenth and polls a fifth of the tokens in any case; within a class the flows, usually clusters, take turns. A call
-// without a ticket takes one itself, with its own address as flow: all such calls to one address share a place. A login
-// takes the tickets of all its requests together, before everything else (governor_login.go).
+// on the same account find room. Its queue serves logins, changes, creations, reads and polls in this order, but
+// reads get a tenth and polls a fifth of the tokens in any case. Within a class the tenants take turns: a tenant is
+// the part of a flow's name before the slash, usually a namespace. A call without a ticket takes one itself, for the
+// flow that WithFlow names, or else with its own address as flow: all such calls to one address share a place.
+// A login takes the tickets of all its requests together, before everything else (governor_login.go).
 //
 // Which Governor a client of a Pool goes by, its login decides (standing.go, pool.go). Until a login has worked, the client has a
 // small one of its own. After that, clients share one if they have
@@ -71,9 +76,10 @@
 // connection at the address that the name resolved to. No redirect is followed. Behind a proxy of the environment only the name is
 // looked at, since the proxy resolves it. How long a refusal takes still says something about what is at a host.
 //
-// Jobs are polled every 5 s while that is cheap. With many in flight it would use up the account, so the governor
-// learns from the polls themselves how long a kind of job takes, and PollAfter names the time at which a job is likely
-// to be done (poll.go).
+// Looks at jobs are drawn by tokens rather than set for times (poll.go). The governor learns from the looks how long a
+// kind of job takes. A token that nothing else needs goes to a job that may well be done, the one that is due or unseen
+// for longest; a token that the bucket cannot hold goes to any job; and a job that nobody looked at for 30 s has a part
+// of the polls' share. No job is looked at twice within 5 s. Package fleet measures this.
 //
 // # Secrets
 //

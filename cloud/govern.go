@@ -57,12 +57,25 @@ func (h *governed) spend(ctx context.Context, c *call) (*ticket, error) {
 	}
 }
 
-// take gets a ticket for a call that came without: its own address serves as flow.
+type flowKey struct{}
+
+// WithFlow names the flow of the calls under the context that have no ticket. It is woken like one that called Reserve.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, flowKey{}, flow)
+}
+
+// take gets a ticket for a call that came without: for the context's flow, or else its own address serves as flow,
+// which nobody can wake.
 func (h *governed) take(ctx context.Context, governor *Governor, c *call) (Ticket, error) {
-	if h.wait {
-		return governor.Wait(ctx, c.route.method+c.path, c.route.class)
+	flow, named := ctx.Value(flowKey{}).(string)
+	wake := governor.options.Wake
+	if !named {
+		flow, wake = c.route.method+c.path, nil
 	}
-	return governor.Reserve(c.route.method+c.path, c.route.class)
+	if h.wait {
+		return governor.Wait(ctx, flow, c.route.class)
+	}
+	return governor.reserve(placeKey{flow: flow, class: c.route.class}, nil, wake)
 }
 
 // notSent names the call in an error that stopped it before the wire.

@@ -39,16 +39,24 @@ func (b *bucket) capacity() float64 { return max(b.burst-b.margin(), 1) }
 // rate is in tokens per second.
 func (b *bucket) rate() float64 { return b.limit / fullTime.Seconds() * b.share }
 
-func (b *bucket) refill(now time.Time) {
+// time is how long it takes until so many tokens have come back.
+func (b *bucket) time(tokens float64) time.Duration {
+	return time.Duration(tokens / b.rate() * float64(time.Second))
+}
+
+// refill returns the tokens that have come back, whether or not the bucket can hold them.
+func (b *bucket) refill(now time.Time) (tokens float64) {
 	passed := now.Sub(b.at).Seconds()
 	if passed <= 0 {
-		return
+		return 0
 	}
 	b.at = now
-	b.level = min(b.level+passed*b.rate(), b.capacity())
+	tokens = passed * b.rate()
+	b.level = min(b.level+tokens, b.capacity())
 	if b.share < 1 {
 		b.share = min(b.share+passed*shareGrowth, 1)
 	}
+	return tokens
 }
 
 // explore makes the rate grow while requests wait, until the portal names its limit. A portal may send its headers

@@ -2,89 +2,99 @@
 
 package cloud
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
-// lane is a queue in which flows take turns: whoever has many calls waiting does not hold up the one who has one.
+// lane is a queue in which tenants take turns: one with a thousand clusters does not come a thousand times before one
+// with ten. Within a tenant the earliest place is served first.
 type lane struct {
-	turns []string // flows with waiting places, whose turn is next first
-	flows map[string][]*place
-	size  int
+	turns  []string // tenants with waiting places, whose turn is next first
+	places map[string][]*place
+	size   int
 }
 
-func newLane() *lane { return &lane{flows: map[string][]*place{}} }
+func newLane() *lane { return &lane{places: map[string][]*place{}} }
+
+// tenant is the part of a flow's name before the first slash: a namespace.
+func (p *place) tenant() string {
+	tenant, _, _ := strings.Cut(p.key.flow, "/")
+	return tenant
+}
 
 func (l *lane) push(p *place) {
-	flow := p.key.flow
-	if len(l.flows[flow]) == 0 {
-		l.turns = append(l.turns, flow)
+	tenant := p.tenant()
+	if len(l.places[tenant]) == 0 {
+		l.turns = append(l.turns, tenant)
 	}
-	l.flows[flow] = append(l.flows[flow], p)
+	l.places[tenant] = append(l.places[tenant], p)
 	l.size++
 }
 
-// pushFront puts the place before all others.
-func (l *lane) pushFront(p *place) {
-	flow := p.key.flow
-	if turn := slices.Index(l.turns, flow); turn >= 0 {
-		l.turns = slices.Delete(l.turns, turn, turn+1)
-	}
-	l.turns = slices.Insert(l.turns, 0, flow)
-	l.flows[flow] = slices.Insert(l.flows[flow], 0, p)
-	l.size++
+// putBack returns a place that was taken, and its tenant's turn with it.
+func (l *lane) putBack(p *place) {
+	l.push(p)
+	l.turn(p.tenant(), 0)
 }
 
-// pop takes the first place of the flow whose turn it is; nil when the lane is empty.
-func (l *lane) pop() *place {
-	if len(l.turns) == 0 {
-		return nil
+// turn moves a tenant to a position among the turns.
+func (l *lane) turn(tenant string, position int) {
+	i := slices.Index(l.turns, tenant)
+	l.turns = slices.Insert(slices.Delete(l.turns, i, i+1), position, tenant)
+}
+
+// take removes and returns the earliest ready place of the first tenant that has one; nil if there is none.
+func (l *lane) take(ready func(*place) bool) *place {
+	for _, tenant := range l.turns {
+		var first *place
+		for _, p := range l.places[tenant] {
+			if ready(p) && (first == nil || p.before(first)) {
+				first = p
+			}
+		}
+		if first == nil {
+			continue
+		}
+		l.turn(tenant, len(l.turns)-1)
+		l.remove(first)
+		return first
 	}
-	flow := l.turns[0]
-	p := l.flows[flow][0]
-	l.remove(p)
-	if len(l.flows[flow]) > 0 { // behind the others
-		l.turns = append(l.turns[1:], flow)
-	}
-	return p
+	return nil
 }
 
 func (l *lane) remove(p *place) {
-	flow := p.key.flow
-	i := slices.Index(l.flows[flow], p)
+	tenant := p.tenant()
+	i := slices.Index(l.places[tenant], p)
 	if i < 0 {
 		return
 	}
 	l.size--
-	l.flows[flow] = slices.Delete(l.flows[flow], i, i+1)
-	if len(l.flows[flow]) == 0 {
-		delete(l.flows, flow)
-		turn := slices.Index(l.turns, flow)
-		l.turns = slices.Delete(l.turns, turn, turn+1)
+	l.places[tenant] = slices.Delete(l.places[tenant], i, i+1)
+	if len(l.places[tenant]) == 0 {
+		delete(l.places, tenant)
+		l.turns = slices.DeleteFunc(l.turns, func(other string) bool { return other == tenant })
 	}
 }
 
-// rank is how many places are served before this one, as things stand.
+// rank returns how many places are served before this one if all are ready and none comes or leaves.
 func (l *lane) rank(p *place) int {
-	round := slices.Index(l.flows[p.key.flow], p)
-	before := 0
-	for i, flow := range l.turns {
-		waiting := len(l.flows[flow])
-		if flow == p.key.flow {
-			before += round
-			if waiting == l.size { // the only flow
-				return before
-			}
-			return before + l.later(i, round)
+	tenant, round := p.tenant(), 0
+	for _, other := range l.places[tenant] {
+		if other.before(p) {
+			round++
 		}
-		before += min(waiting, round+1)
+	}
+	before, passed := round, false
+	for _, other := range l.turns {
+		switch {
+		case other == tenant:
+			passed = true
+		case passed:
+			before += min(len(l.places[other]), round)
+		default:
+			before += min(len(l.places[other]), round+1)
+		}
 	}
 	return before
-}
-
-// later counts the places of the flows behind position i that come within the given number of rounds.
-func (l *lane) later(i, rounds int) int {
-	count := 0
-	for _, flow := range l.turns[i+1:] {
-		count += min(len(l.flows[flow]), rounds)
-	}
-	return count
 }

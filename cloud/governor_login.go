@@ -40,7 +40,11 @@ func (g *Governor) reserveLogin(ctx context.Context, client any, requests int, w
 		if !wait {
 			return loginTickets{}, waitError(at)
 		}
-		if err := sleep(ctx, earlier(at, time.Now().Add(time.Second))); err != nil {
+		// A second at most, since a gate may open and a queue empty earlier than foreseen.
+		if soon := time.Now().Add(time.Second); soon.Before(at) {
+			at = soon
+		}
+		if err := sleep(ctx, at); err != nil {
 			return loginTickets{}, err
 		}
 	}
@@ -49,13 +53,14 @@ func (g *Governor) reserveLogin(ctx context.Context, client any, requests int, w
 // claimLogin returns the tickets if there is a token for each, or the time at which that may be so.
 func (g *Governor) claimLogin(flow string, requests int) ([]Ticket, time.Time) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	now := time.Now()
 	g.advance(now)
 	places := make([]*place, min(requests, int(g.bucket.capacity())))
 	for i := range places {
-		places[i] = g.queue.place(placeKey{flow: flow, class: login, serial: i}, now)
-		g.queue.keep(places[i], now.Add(placeGrace))
+		places[i] = g.queue.place(placeKey{flow: fmt.Sprintf("%s/%d", flow, i), class: login}, nil, now)
+		g.queue.keepFor(places[i], now.Add(placeGrace))
+		places[i].awake = now
 	}
 	g.allot(now)
 	at, all := now, g.gate.open(now)
@@ -65,7 +70,8 @@ func (g *Governor) claimLogin(flow string, requests int) ([]Ticket, time.Time) {
 	}
 	if !all {
 		for _, p := range places {
-			g.queue.keep(p, at.Add(placeGrace))
+			p.awake, p.until = at, at.Add(asideTime)
+			g.queue.keepFor(p, at.Add(placeGrace))
 		}
 		return nil, at
 	}
@@ -80,7 +86,7 @@ func (g *Governor) claimLogin(flow string, requests int) ([]Ticket, time.Time) {
 // charge takes tokens for requests that were made before it was known that they are the account's.
 func (g *Governor) charge(requests int) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	g.advance(time.Now())
 	g.bucket.level -= float64(requests)
 }

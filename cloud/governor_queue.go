@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -12,7 +13,8 @@ type Class int
 
 // The classes of calls.
 const (
-	Mutation Class = iota + 1 // creates or changes something; at most MaxOpen at one time
+	Mutation Class = iota + 1 // changes or deletes something that exists
+	Creation                  // creates something; goes behind changes
 	Read                      // looks something up
 	Poll                      // looks at a job
 	login                     // everything waits for it
@@ -23,6 +25,8 @@ func (c Class) String() string {
 	switch c {
 	case Mutation:
 		return "mutation"
+	case Creation:
+		return "creation"
 	case Read:
 		return "read"
 	case Poll:
@@ -32,6 +36,9 @@ func (c Class) String() string {
 	}
 	return "unknown"
 }
+
+// opens reports whether a call of the class may be left in doubt by a crash.
+func (c Class) opens() bool { return c == Mutation || c == Creation }
 
 // placeKey identifies a place. Flows that come and go with Reserve have serial 0 and one place per class.
 type placeKey struct {
@@ -43,84 +50,102 @@ type placeKey struct {
 // place is one call's position in the queue.
 type place struct {
 	key      placeKey
+	number   int  // in the order of arrival
+	job      *job // to look at; nil for any other call
 	since    time.Time
-	keep     time.Time // after which it is given up
+	keep     time.Time // after which it is given up; zero: never
+	awake    time.Time // from which its owner can use a token
+	wake     func()    // tells the owner that a token is set aside; nil if the owner comes by itself when it is awake
+	until    time.Time // for which a token is set aside
 	allotted bool      // a token is set aside for it
 	left     bool
 }
 
-// queue orders places: a lane per class, within a lane the flows take turns.
+// due is the time by which places of a class are ordered.
+func (p *place) due() time.Time {
+	if p.job != nil {
+		return p.job.due()
+	}
+	return p.since
+}
+
+func (p *place) before(other *place) bool {
+	return cmp.Or(p.due().Compare(other.due()), cmp.Compare(p.number, other.number)) < 0
+}
+
+// maxCredit bounds the tokens that a class may take at once because it took fewer than its share before. A look at a
+// parked job uses it up: those jobs get half of the polls' share.
+const maxCredit = 2
+
+// queue orders places: a lane per class, within a lane the tenants take turns.
 type queue struct {
-	places    map[placeKey]*place
-	lanes     map[Class]*lane
-	aside     []*place          // those that have a token set aside, in the order in which they got it
-	mutations int               // of which for mutations
-	credit    map[Class]float64 // towards a class's guaranteed share
-	serial    int
-	swept     time.Time
+	places map[placeKey]*place
+	lanes  map[Class]*lane
+	aside  []*place          // those that have a token set aside, in the order in which they got it
+	credit map[Class]float64 // tokens of a class's guaranteed share that it has not used
+	number int
+	swept  time.Time
 }
 
 func newQueue() queue {
 	return queue{
 		places: map[placeKey]*place{},
 		credit: map[Class]float64{},
-		lanes:  map[Class]*lane{login: newLane(), Mutation: newLane(), Read: newLane(), Poll: newLane()},
+		lanes:  map[Class]*lane{login: newLane(), Mutation: newLane(), Creation: newLane(), Read: newLane(), Poll: newLane()},
 	}
 }
 
-// place finds the flow's place, or makes one at the end.
-func (q *queue) place(key placeKey, now time.Time) *place {
+// place finds the flow's place, or makes one.
+func (q *queue) place(key placeKey, job *job, now time.Time) *place {
 	if _, known := q.lanes[key.class]; !known {
 		key.class = Read
 	}
 	p := q.places[key]
 	if p == nil {
-		p = &place{key: key, since: now}
+		q.number++
+		p = &place{key: key, number: q.number, since: now}
 		q.places[key] = p
 		q.lanes[key.class].push(p)
 	}
+	p.job = job
 	return p
 }
 
-// ownPlace makes a place that no other caller of the same flow shares.
-func (q *queue) ownPlace(flow string, class Class, now time.Time) *place {
-	q.serial++
-	return q.place(placeKey{flow: flow, class: class, serial: q.serial}, now)
+// ownPlace makes a place that no other caller of the same flow shares, and that is kept until it is left.
+func (q *queue) ownPlace(flow string, class Class, wake func(), now time.Time) *place {
+	p := q.place(placeKey{flow: flow, class: class, serial: q.number + 1}, nil, now)
+	p.wake = wake
+	return p
 }
 
-// keep holds the place until a time; one that was given up meanwhile starts anew at the end.
-func (q *queue) keep(p *place, until time.Time) {
+// keepFor holds the place until a time; one that was given up starts again at the end.
+func (q *queue) keepFor(p *place, until time.Time) {
 	if p.left {
 		p.left = false
 		q.places[p.key] = p
 		q.lanes[p.key.class].push(p)
 	}
-	p.keep = until
+	if p.key.serial == 0 {
+		p.keep = until
+	}
 }
 
 // allot sets a token aside for the place.
-func (q *queue) allot(p *place) {
-	p.allotted = true
+func (q *queue) allot(p *place, until time.Time) {
+	p.allotted, p.until = true, until
 	q.aside = append(q.aside, p)
-	if p.key.class == Mutation {
-		q.mutations++
-	}
 }
 
 // unallot frees the token that was set aside for the place.
 func (q *queue) unallot(p *place) {
 	p.allotted = false
 	q.aside = slices.DeleteFunc(q.aside, func(other *place) bool { return other == p })
-	if p.key.class == Mutation {
-		q.mutations--
-	}
 }
 
-// revoke frees the token set aside last, because there is none; its place is the first of its class again.
-func (q *queue) revoke() {
-	p := q.aside[len(q.aside)-1]
+// revoke frees the place's token, and puts it where it was.
+func (q *queue) revoke(p *place) {
 	q.unallot(p)
-	q.lanes[p.key.class].pushFront(p)
+	q.lanes[p.key.class].putBack(p)
 }
 
 // leave takes the place out of the queue; a token that was set aside is free again.
@@ -137,8 +162,15 @@ func (q *queue) leave(p *place) {
 	}
 }
 
-// sweep gives up the places whose flows did not come back.
+// sweep gives up the places whose flows did not come back. A token is kept for a moment only: its place is served as
+// soon as its owner asks again.
 func (q *queue) sweep(now time.Time) {
+	for _, p := range slices.Clone(q.aside) {
+		if now.After(p.until) && p.key.serial == 0 {
+			q.revoke(p)
+			p.awake = now.Add(maxGateClosed)
+		}
+	}
 	if now.Sub(q.swept) < time.Second {
 		return
 	}
@@ -150,32 +182,45 @@ func (q *queue) sweep(now time.Time) {
 	}
 }
 
-// next picks the place for one token: logins, then mutations, reads, polls; but classes behind others that wait get
-// their share of the tokens.
-func (q *queue) next(maxOpen int) *place {
-	if p := q.lanes[login].pop(); p != nil {
-		return p
-	}
-	for _, class := range []Class{Poll, Read} {
-		q.credit[class] = min(q.credit[class]+guaranteed[class], 2)
-	}
-	for _, class := range []Class{Poll, Read} {
-		if q.credit[class] >= 1 {
-			if p := q.lanes[class].pop(); p != nil {
-				return q.charge(p)
-			}
+// next picks the place for one token: logins, then changes, creations, reads, and jobs that are likely done; but reads
+// and polls get their share of the tokens. A token that the bucket cannot hold goes to any job.
+func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
+	awake := func(p *place) bool { return p.awake.Before(now.Add(asideTime)) } // or in a moment
+	likely := func(p *place) bool { return awake(p) && p.job.likely(now) }
+	parked := func(p *place) bool { return awake(p) && p.job.parked(now) }
+	lookable := func(p *place) bool { return awake(p) && p.job.lookable(now) }
+	for _, rule := range []struct {
+		applies bool
+		class   Class
+		ready   func(*place) bool
+		cost    float64 // of the class's credit
+	}{
+		{true, login, awake, 0},
+		{q.credit[Poll] >= 1, Poll, likely, 1},
+		{q.credit[Poll] >= maxCredit, Poll, parked, maxCredit},
+		{q.credit[Read] >= 1, Read, awake, 1},
+		{mayOpen, Mutation, awake, 0},
+		{mayOpen, Creation, awake, 0},
+		{true, Read, awake, 1},
+		{true, Poll, likely, 1},
+		{overflows, Poll, lookable, 1},
+	} {
+		if !rule.applies {
+			continue
 		}
-	}
-	// Tokens set aside for mutations are bounded, or mutations that must not be opened yet would hold them all.
-	if p := q.popMutation(maxOpen); p != nil {
-		return p
-	}
-	for _, class := range []Class{Read, Poll} {
-		if p := q.lanes[class].pop(); p != nil {
-			return q.charge(p)
+		if p := q.lanes[rule.class].take(rule.ready); p != nil {
+			q.credit[rule.class] = max(q.credit[rule.class]-rule.cost, 0)
+			return p
 		}
 	}
 	return nil
+}
+
+// refilled adds to the guaranteed shares what they have of new tokens.
+func (q *queue) refilled(tokens float64) {
+	for class, share := range guaranteed {
+		q.credit[class] = min(q.credit[class]+tokens*share, maxCredit)
+	}
 }
 
 // waits reports whether a place waits for a token.
@@ -188,31 +233,42 @@ func (q *queue) waits() bool {
 	return false
 }
 
-func (q *queue) popMutation(maxOpen int) *place {
-	if q.mutations >= maxOpen {
-		return nil
+// wakeable reports whether a place waits whose owner sleeps until it is woken.
+func (q *queue) wakeable() bool {
+	for _, p := range q.places {
+		if p.wake != nil && !p.allotted {
+			return true
+		}
 	}
-	return q.lanes[Mutation].pop()
+	return false
 }
 
-func (q *queue) charge(p *place) *place {
-	q.credit[p.key.class] = max(q.credit[p.key.class]-1, 0)
-	return p
+// opened counts the tokens set aside for calls that a crash may leave in doubt.
+func (q *queue) opened() (count int) {
+	for _, p := range q.aside {
+		if p.key.class.opens() {
+			count++
+		}
+	}
+	return count
 }
 
 // ahead estimates how many tokens are handed out before the place gets one.
 func (q *queue) ahead(p *place) float64 {
 	rank := float64(q.lanes[p.key.class].rank(p))
+	before := 0.0
 	switch p.key.class {
 	case login:
 		return rank
-	case Mutation:
+	case Mutation, Creation:
+		if p.key.class == Creation {
+			rank += float64(q.lanes[Mutation].size)
+		}
 		others := min(float64(q.lanes[Read].size), rank*guaranteed[Read]) + min(float64(q.lanes[Poll].size), rank*guaranteed[Poll])
 		return rank + others/(1-guaranteed[Read]-guaranteed[Poll])
+	case Poll:
+		before = float64(q.lanes[Read].size)
 	}
-	before := float64(q.lanes[Mutation].size)
-	if p.key.class == Poll {
-		before += float64(q.lanes[Read].size)
-	}
+	before += float64(q.lanes[Mutation].size + q.lanes[Creation].size)
 	return min(rank+before, (rank+1)/guaranteed[p.key.class])
 }

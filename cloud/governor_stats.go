@@ -15,7 +15,7 @@ type GovernorStats struct {
 	InFlight  int           // requests on the way
 	Sent      int           // requests written since the governor was made
 	Limited   int           // of which the portal refused because of the rate limit
-	Jobs      int           // running, as far as JobStarted and JobFinished told
+	Jobs      int           // running, as far as ReserveLook was asked for them
 	ClosedTo  time.Time     // when the gate opens again after a 429; in the past when it is open
 }
 

@@ -165,7 +165,7 @@ func TestOpenMutations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGovernor(GovernorOptions{})
 		var open []Ticket
-		for i := range defaultMaxOpen {
+		for i := range fewestOpen {
 			open = append(open, granted(t, g, strconv.Itoa(i), Mutation))
 		}
 		for i := range 100 {
@@ -266,7 +266,7 @@ func TestRemainingIsFollowed(t *testing.T) {
 		g := NewGovernor(GovernorOptions{})
 		refusedFlow := "was promised a token"
 		g.mu.Lock()
-		g.queue.place(placeKey{flow: refusedFlow, class: Read}, time.Now())
+		g.queue.place(placeKey{flow: refusedFlow, class: Read}, nil, time.Now())
 		g.mu.Unlock()
 		ticket := granted(t, g, "a", Read) // the other place gets a token set aside as well
 		send(t, g, ticket, 200, "X-RateLimit-Remaining", "3")

@@ -17,10 +17,10 @@ func spent(t *testing.T) *Governor {
 	return g
 }
 
-var classOf = map[rune]Class{'m': Mutation, 'r': Read, 'p': Poll, 'l': login}
+var classOf = map[rune]Class{'m': Mutation, 'c': Creation, 'r': Read, 'p': Poll, 'l': login}
 
-// TestToldWhen checks when a flow is told to come back, with one token a second and others in the queue: m, r, p and l are
-// mutations, reads, polls and logins. A mutation lets a tenth of the tokens pass to reads and a fifth to polls. A read or a
+// TestToldWhen checks when a flow is told to come back, with one token a second and others in the queue: m, c, r, p and l
+// are mutations, creations, reads, polls and logins. A mutation lets a tenth of the tokens pass to reads and a fifth to polls. A read or a
 // poll waits for all that go before it, or for its share.
 func TestToldWhen(t *testing.T) {
 	for _, test := range []struct {
@@ -36,6 +36,7 @@ func TestToldWhen(t *testing.T) {
 		{"mmrrrrr", 'm', 3 + 0.2/0.7}, {"mmpppp", 'm', 3 + 0.4/0.7}, {"mmmmmmmmmmrp", 'm', 11 + 2/0.7},
 		{"mmmmmmmmmmmmmmm", 'r', 11}, {"mmmmmmmmmmmmmmm", 'p', 6}, {"rrrrrrrr", 'p', 6}, {"mmmmmmmmmmmmmmmp", 'p', 11},
 		{"mmmmmmmmmmmmmmmmmmmmmmmr", 'r', 21},
+		{"mm", 'c', 3}, {"cc", 'm', 1}, {"cc", 'c', 3}, {"mcc", 'r', 4}, {"mmcr", 'p', 5}, {"mmcrrrrr", 'c', 4 + 0.3/0.7},
 	} {
 		t.Run(test.queue+" "+string(test.class), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -164,13 +165,14 @@ func TestAccountByDefault(t *testing.T) {
 // TestRankIsTheOrderOfService checks, for random queues, that a place's rank is how many places are served before it.
 func TestRankIsTheOrderOfService(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
+	ready := func(*place) bool { return true }
 	for range 300 {
 		l := newLane()
 		var places []*place
 		for i := range 1 + random.IntN(12) {
-			p := &place{key: placeKey{flow: strconv.Itoa(random.IntN(4)), serial: i}}
+			p := &place{key: placeKey{flow: strconv.Itoa(random.IntN(4)) + "/cluster", serial: i}, number: random.IntN(100)*100 + i}
 			if random.IntN(8) == 0 {
-				l.pushFront(p)
+				l.putBack(p)
 			} else {
 				l.push(p)
 			}
@@ -189,11 +191,11 @@ func TestRankIsTheOrderOfService(t *testing.T) {
 			t.Fatalf("%d places are said to wait, %d do", l.size, len(places))
 		}
 		for i := range places {
-			if p := l.pop(); ranks[p] != i {
+			if p := l.take(ready); ranks[p] != i {
 				t.Fatalf("a place is served after %d others, and was told %d: %+v", i, ranks[p], places)
 			}
 		}
-		if l.pop() != nil || l.size != 0 || len(l.flows) != 0 {
+		if l.take(ready) != nil || l.size != 0 || len(l.places)+len(l.turns) != 0 {
 			t.Fatal("the lane is not empty at the end")
 		}
 	}

@@ -47,7 +47,7 @@ func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 	return id, id != ""
 }
 
-// Job looks at a job once. Suitable polling is Governor.PollAfter.
+// Job looks at a job once. Governor.ReserveLook says when.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	request, a, err := c.get(ctx, routeJob, jobID)
 	if err != nil {

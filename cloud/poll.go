@@ -3,152 +3,121 @@
 package cloud
 
 import (
-	"math"
+	"maps"
+	"slices"
 	"time"
 )
 
 // Rules for looking at jobs.
 const (
 	pollInterval = 5 * time.Second  // specification, "Jobs and other endpoints": about every 5 seconds
-	maxUnwatched = 10 * time.Minute // for which no job is left alone
-	jobForgotten = 2 * time.Hour    // a job whose end nobody reported
+	maxParked    = 30 * time.Second // after which a look takes a token of the polls' share, however unlikely the job's end
+	jobForgotten = 2 * time.Hour    // after its owner was heard of last
+	// A kind's early end is the age at which one in 25 of its last 50 jobs had ended, so that two exceptions do not count.
+	remembered = 50
+	exceptions = 25
+	unknown    = 24 * time.Hour // the early end of a kind of which no job has ended yet
 )
 
-// JobStarted tells that a job runs; more often than once is no harm. Kind is the sort of work, such as "create": jobs
-// of a kind take about as long.
-func (g *Governor) JobStarted(kind, jobID string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if _, known := g.jobs.running[jobID]; !known {
-		g.jobs.running[jobID] = &runningJob{kind: kind, started: time.Now()}
-	}
+// RunningJob is a job that its owner follows. Jobs of a Kind, such as "create", take about as long.
+type RunningJob struct {
+	Kind, ID string
+	Started  time.Time
 }
 
-// JobFinished tells that a job has ended, or is followed no longer. How long it took is only used if nobody looked at
-// the job through a Client of this governor, which knows better.
-func (g *Governor) JobFinished(kind, jobID string, took time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	job := g.jobs.running[jobID]
-	delete(g.jobs.running, jobID)
-	if took > 0 && (job == nil || !job.looked) {
-		g.jobs.learn(kind, 0, took)
-	}
-}
-
-// PollAfter says when to look next at a job of the kind that was started at the given time. With few jobs that is
-// in 5 s. When polling them all so often would take more than polls may have, a job is left alone until it is likely
-// to be done, and then looked at as often as the polls' share of the rate allows.
-func (g *Governor) PollAfter(kind string, started, now time.Time) time.Time {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.advance(now)
-	g.jobs.forget(now)
-	rate := g.pollRate()
-	if float64(len(g.jobs.running)) <= rate*pollInterval.Seconds() {
-		return now.Add(pollInterval)
-	}
-	wait := max(pollInterval, time.Duration(float64(g.jobs.due(now))/rate*float64(time.Second)))
-	return now.Add(max(wait, g.jobs.leave(kind, now.Sub(started))))
-}
-
-// pollRate is what polls get, in tokens per second: their share while others queue, otherwise nearly everything.
-func (g *Governor) pollRate() float64 {
-	if g.queue.foregroundWaits() {
-		return g.bucket.rate() * guaranteed[Poll]
-	}
-	return g.bucket.rate() * (1 - guaranteed[Poll])
+// ReserveLook is Reserve for a look at a job. It refuses within 5 s of the start and of the last look. Then the tokens
+// that nothing else needs go to the jobs that are likely done, and what the bucket cannot hold to any job. The owner
+// calls it again as soon as it has seen the job run: the refusal keeps its place.
+func (g *Governor) ReserveLook(flow string, running RunningJob) (Ticket, error) {
+	return g.reserve(placeKey{flow: flow, class: Poll}, &running, g.options.Wake)
 }
 
 // saw is told by the client what a look at a job showed.
 func (g *Governor) saw(jobID string, done bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	job := g.jobs.running[jobID]
-	if job == nil {
+	j := g.jobs.running[jobID]
+	if j == nil {
 		return
 	}
-	job.looked = true
-	age := time.Since(job.started)
+	age := time.Since(j.started)
 	if !done {
-		job.seenAt = age
+		j.seenAt = age
 		return
 	}
-	g.jobs.learn(job.kind, job.seenAt, age)
+	j.kind.learn(j.seenAt, age)
 	delete(g.jobs.running, jobID)
 }
 
 // jobBook knows which jobs run and how long their kinds take.
 type jobBook struct {
-	running map[string]*runningJob
-	likely  map[string]time.Duration // by kind: the age at which most jobs are done
-	asked   int
+	running map[string]*job
+	kinds   map[string]*jobKind
 }
 
-type runningJob struct {
-	kind    string
+func newJobBook() jobBook { return jobBook{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
+
+// follow finds the job, or notes that it runs.
+func (b *jobBook) follow(running RunningJob, now time.Time) *job {
+	j := b.running[running.ID]
+	if j == nil {
+		maps.DeleteFunc(b.running, func(_ string, other *job) bool { return now.Sub(other.heard) > jobForgotten })
+		kind := b.kinds[running.Kind]
+		if kind == nil {
+			kind = &jobKind{early: unknown}
+			b.kinds[running.Kind] = kind
+		}
+		j = &job{kind: kind, started: running.Started, asked: running.Started}
+		b.running[running.ID] = j
+	}
+	j.heard = now
+	return j
+}
+
+// job is a job that runs, as far as is known. The nil job is one of which nothing is known: it is due.
+type job struct {
+	kind    *jobKind
 	started time.Time
+	asked   time.Time     // when a ticket for a look at it was last granted, or it was started
+	heard   time.Time     // from its owner
 	seenAt  time.Duration // its age when it was last seen running
-	looked  bool
 }
 
-func newJobBook() jobBook {
-	return jobBook{running: map[string]*runningJob{}, likely: map[string]time.Duration{}}
-}
-
-// leave is how long a job of that age is best left alone: until it is likely to be done; for a kind that is not known
-// yet, or a job that is late, a part of the time it has taken already. One job in ten is looked at earlier, somewhere
-// in the second half of that time: nothing else would tell that jobs have become faster.
-func (b *jobBook) leave(kind string, age time.Duration) time.Duration {
-	likely := b.likely[kind]
-	if age >= likely {
-		return min((age-likely)/3, maxUnwatched)
+// due is since when the job may have ended unseen, or else since when nobody asked for it.
+func (j *job) due() time.Time {
+	if j.kind.early == unknown {
+		return j.asked
 	}
-	b.asked++
-	if b.asked%10 == 0 {
-		_, spread := math.Modf(float64(b.asked) * math.Phi) // evenly spread, whatever the number
-		likely -= time.Duration(spread / 2 * float64(likely))
-	}
-	return min(max(likely-age, 0), maxUnwatched)
+	return j.started.Add(max(j.kind.early, j.seenAt))
 }
 
-// due counts the jobs that may be done by now.
-func (b *jobBook) due(now time.Time) int {
-	count := 0
-	for _, job := range b.running {
-		if now.Sub(job.started) >= b.likely[job.kind] {
-			count++
-		}
-	}
-	return count
+// lookable reports whether it is time for another look.
+func (j *job) lookable(now time.Time) bool { return j == nil || now.Sub(j.asked) >= pollInterval }
+
+// likely reports whether a look may well find that the job has ended.
+func (j *job) likely(now time.Time) bool {
+	return j == nil || j.lookable(now) && now.Sub(j.started) >= j.kind.early
 }
 
-func (b *jobBook) forget(now time.Time) {
-	for id, job := range b.running {
-		if now.Sub(job.started) > jobForgotten {
-			delete(b.running, id)
-		}
-	}
+// parked reports whether the job was left alone for long.
+func (j *job) parked(now time.Time) bool { return j == nil || now.Sub(j.asked) >= maxParked }
+
+// jobKind is what is known of a kind of job.
+type jobKind struct {
+	took  []time.Duration // the last ones
+	early time.Duration   // the age from which jobs are likely done
 }
 
-// learn adjusts what is likely by a job that was last seen running at one age, and done at another. No job moves it
-// past its own end: hundreds may report what was decided on the same old estimate. And none moves it far: a job may be
-// an exception.
-func (b *jobBook) learn(kind string, running, done time.Duration) {
-	likely, known := b.likely[kind]
-	switch {
-	case !known && running > 0:
-		likely = (running + done) / 2
-	case !known:
-		likely = done
-	case done < likely:
-		likely -= (likely - done) / 5
-	case running >= likely:
-		likely += min(done-likely, max(likely/200, min((running-likely)/16, likely/8)))
+// learn takes over the duration of a job that was last seen running at one age and seen done at another. In between, it
+// took what was expected: a look that comes late must not make the next ones late. If the first look
+// soon after that age found it done, the job counts as a hundredth shorter, or it would not show that jobs have become
+// faster.
+func (k *jobKind) learn(running, done time.Duration) {
+	took := min(max(k.early, running), done)
+	if len(k.took) == remembered && running < k.early && k.early <= done && done < k.early+maxParked {
+		took = max(k.early-k.early/100, running)
 	}
-	b.likely[kind] = likely
-}
-
-func (q *queue) foregroundWaits() bool {
-	return q.lanes[Mutation].size+q.lanes[Read].size > 0
+	k.took = append(k.took, took)
+	k.took = k.took[max(len(k.took)-remembered, 0):]
+	k.early = slices.Sorted(slices.Values(k.took))[len(k.took)/exceptions]
 }

@@ -5,12 +5,34 @@ package cloud
 import (
 	"math"
 	"strconv"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// seconds of a table.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// lookAt reserves a look at a job of kind "create" that was started at a time. Flow and id are the job's name.
+func lookAt(g *Governor, name string, started time.Time) (Ticket, error) {
+	return g.ReserveLook(name, RunningJob{Kind: "create", ID: name, Started: started})
+}
+
+// lookIn returns after which time the job may be looked at; 0: now.
+func lookIn(t *testing.T, g *Governor, name string, started time.Time) time.Duration {
+	t.Helper()
+	ticket, err := lookAt(g, name, started)
+	if err == nil {
+		send(t, g, ticket, 200)
+		return 0
+	}
+	at, ok := RetryAt(err)
+	if !IsRateLimited(err) || !ok {
+		t.Fatal(err)
+	}
+	return time.Until(at)
+}
 
 // On a quiet account a job is looked at every 5 s and no more: ⌈seconds/5⌉ times.
 func TestPollsOfAQuietAccount(t *testing.T) {
@@ -18,134 +40,207 @@ func TestPollsOfAQuietAccount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &jobServer{takes: takes}
 			c := newClient(t, testConfig(newPortalLimit(0, server)))
-			followJob(t, c, "create")
+			took := followJob(t, c, "create")
 			if most := int(math.Ceil(takes.Seconds() / 5)); server.polls > most {
 				t.Errorf("a job of %v was looked at %d times, want at most %d", takes, server.polls, most)
+			}
+			if took > takes+pollInterval {
+				t.Errorf("a job of %v was seen done after %v", takes, took)
+			}
+			if n := c.Governor().Stats().Jobs; n != 0 {
+				t.Errorf("%d jobs still run", n)
 			}
 		})
 	}
 }
 
-// followJob starts a job and follows it to its end as the policy says; it gives the time that it took in our eyes.
+// followJob starts a job and follows it to its end; it returns the time that it took in our eyes.
 func followJob(t *testing.T, c *Client, kind string) time.Duration {
-	var job Job
-	untilDone(t, func() (err error) { job, err = c.ScaleCluster(t.Context(), kind, 1); return err })
-	id, started := job.ID, time.Now()
-	g := c.Governor()
-	g.JobStarted(kind, id)
+	var j Job
+	untilDone(t, func() (err error) { j, err = c.ScaleCluster(t.Context(), kind, 1); return err })
+	id, started := j.ID, time.Now()
 	last := started
-	for !job.Done() {
-		at := g.PollAfter(kind, started, time.Now())
-		if at.Sub(last) < pollInterval {
-			t.Errorf("looked again after %v", at.Sub(last))
-		}
-		time.Sleep(time.Until(at))
-		last = time.Now()
-		untilDone(t, func() (err error) { job, err = c.Job(t.Context(), id); return err })
+	for !j.Done() {
+		untilDone(t, func() error {
+			ticket, err := c.ReserveLook(id, RunningJob{Kind: kind, ID: id, Started: started})
+			if err != nil {
+				return err
+			}
+			if since := time.Since(last); since < pollInterval {
+				t.Errorf("looked again after %v", since)
+			}
+			last = time.Now()
+			j, err = c.Job(WithTicket(t.Context(), ticket), id)
+			return err
+		})
 	}
-	g.JobFinished(kind, id, time.Since(started))
 	return time.Since(started)
 }
 
-// With 400 jobs in flight all the time, polling fits in the account, the ends are noticed soon, and jobs are mostly
-// first looked at when they are done.
-func TestPollsOfABusyAccount(t *testing.T) {
+// TestLooksAreSpaced checks that a job is looked at 5 s after its start at the earliest, and 5 s after the last look, also
+// if that was not answered.
+func TestLooksAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := &jobServer{takes: 5 * time.Minute}
-		portal := newPortalLimit(10*time.Millisecond, server)
-		c := newClient(t, testConfig(portal))
-		followJob(t, c, "scale") // to know how long they take
-		var late atomic.Int64
-		var group sync.WaitGroup
-		for i := range 400 {
-			group.Go(func() {
-				time.Sleep(time.Duration(i) * 750 * time.Millisecond)
-				for range 6 {
-					late.Add(int64(followJob(t, c, "scale") - server.takes))
-				}
-			})
+		g := NewGovernor(GovernorOptions{})
+		started := time.Now().Add(-2 * time.Second)
+		for _, want := range []time.Duration{3 * time.Second, pollInterval} {
+			if got := lookIn(t, g, "job", started).Round(10 * time.Millisecond); got != want {
+				t.Errorf("looked at again after %v, want %v", got, want)
+			}
+			time.Sleep(want - minWait)
+			if got := lookIn(t, g, "job", started); got == 0 || got > minWait {
+				t.Errorf("told to wait another %v", got)
+			}
+			time.Sleep(minWait)
+			if got := lookIn(t, g, "job", started); got != 0 {
+				t.Errorf("not looked at again after %v, but told to wait another %v", want, got)
+			}
+			started = time.Now()
 		}
-		group.Wait()
-		if portal.refused > 0 {
-			t.Errorf("%d requests were rate limited", portal.refused)
-		}
-		perJob := float64(server.polls) / float64(len(server.jobs))
-		if perJob > 1.5 {
-			t.Errorf("%.1f polls for each of %d jobs", perJob, len(server.jobs))
-		}
-		mean := time.Duration(late.Load() / int64(len(server.jobs)))
-		if mean > 15*time.Second {
-			t.Errorf("the end of a job is noticed %v late on average", mean)
-		}
-		t.Logf("%.2f polls per job, noticed %v late", perJob, mean)
 	})
 }
 
-// On an account so busy that jobs are only looked at when they are likely done, it is noticed that they have become
-// faster.
-func TestPollsNoticeFasterJobs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &jobServer{takes: 4 * time.Minute}
-		c := newClient(t, testConfig(newPortalLimit(10*time.Millisecond, server)))
-		var group sync.WaitGroup
-		var last atomic.Int64
-		for i := range 100 {
-			group.Go(func() {
-				time.Sleep(time.Duration(i) * time.Second)
-				for round := range 40 {
-					if round == 10 {
-						server.mu.Lock()
-						server.takes = time.Minute
-						server.mu.Unlock()
+// finish has the governor see a job of kind "create" run at one age, if that is not 0, and done at another.
+func finish(g *Governor, running, done float64) {
+	g.jobs.follow(RunningJob{Kind: "create", ID: "before", Started: time.Now()}, time.Now())
+	if running > 0 {
+		time.Sleep(seconds(running))
+		g.saw("before", false)
+	}
+	time.Sleep(seconds(done - running))
+	g.saw("before", true)
+}
+
+// TestEarlyEnd checks the age from which a job is likely done: that at which one in 25 of the last 50 of its kind had ended.
+// A job that was seen running at one age and done at a later one has taken what was expected, if that is in between; a
+// hundredth less if the first look soon after that age found it done.
+func TestEarlyEnd(t *testing.T) {
+	type seen struct {
+		times         int
+		running, done float64
+	}
+	for name, test := range map[string]struct {
+		seen []seen
+		want time.Duration
+	}{
+		"none":                        {nil, unknown},
+		"one":                         {[]seen{{1, 0, 60}}, 60 * time.Second},
+		"one that was seen before":    {[]seen{{1, 55, 60}}, 60 * time.Second},
+		"one that was faster":         {[]seen{{1, 0, 60}, {1, 0, 50}}, 50 * time.Second},
+		"seen late":                   {[]seen{{1, 0, 60}, {60, 0, 300}}, 60 * time.Second},
+		"seen late, run before":       {[]seen{{1, 0, 60}, {60, 55, 300}}, 60 * time.Second},
+		"23 slower":                   {[]seen{{1, 0, 60}, {23, 100, 102}}, 60 * time.Second},
+		"24 slower":                   {[]seen{{1, 0, 60}, {24, 100, 102}}, 100 * time.Second},
+		"two faster of 50":            {[]seen{{50, 0, 60}, {2, 0, 30}}, 60 * time.Second},
+		"three faster of 50":          {[]seen{{50, 0, 60}, {3, 0, 30}}, 30 * time.Second},
+		"47 slower of 50":             {[]seen{{50, 0, 60}, {47, 100, 102}}, 60 * time.Second},
+		"48 slower of 50":             {[]seen{{50, 0, 60}, {48, 100, 102}}, 100 * time.Second},
+		"49 found by the first look":  {[]seen{{49, 0, 60}}, 60 * time.Second},
+		"three more than 50":          {[]seen{{50, 0, 60}, {3, 0, 60}}, 59400 * time.Millisecond},
+		"two more than 50":            {[]seen{{50, 0, 60}, {2, 0, 60}}, 60 * time.Second},
+		"found soon":                  {[]seen{{50, 0, 60}, {3, 0, 89.9}}, 59400 * time.Millisecond},
+		"seen by the age":             {[]seen{{50, 0, 60}, {3, 60, 60}}, 60 * time.Second},
+		"found late":                  {[]seen{{50, 0, 60}, {3, 0, 90}}, 60 * time.Second},
+		"seen running shortly before": {[]seen{{50, 0, 60}, {3, 59.9, 61}}, 59900 * time.Millisecond},
+		"seen running at the age":     {[]seen{{50, 0, 60}, {3, 60, 61}}, 60 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewGovernor(GovernorOptions{})
+				for _, s := range test.seen {
+					for range s.times {
+						finish(g, s.running, s.done)
 					}
-					took := followJob(t, c, "scale")
-					last.Store(int64(took))
+				}
+				_, _ = lookAt(g, "job", time.Now())
+				if got := g.jobs.kinds["create"].early; got != test.want {
+					t.Errorf("likely done from %v on, want %v", got, test.want)
 				}
 			})
+		})
+	}
+}
+
+// TestTokensOfLooks checks which jobs get a token, after a job of the kind has taken 100 s: one that is likely done gets any
+// token that nothing else waits for, another one only what a full bucket cannot hold.
+func TestTokensOfLooks(t *testing.T) {
+	for name, test := range map[string]struct {
+		age  float64
+		left int // tokens, of 45
+		want bool
+	}{
+		"likely":             {100, 1, true},
+		"not likely":         {99, 40, false},
+		"not likely, full":   {99, 45, true},
+		"full but for one":   {99, 44, false},
+		"young, full":        {4.9, 45, false},
+		"likely, no token":   {100, 0, false},
+		"parked but no need": {99, 30, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewGovernor(GovernorOptions{Limit: 1})
+				finish(g, 0, 100)
+				g.queue.credit[Poll] = 0
+				for i := range 45 - test.left {
+					granted(t, g, strconv.Itoa(i), Read)
+				}
+				_, err := lookAt(g, "job", time.Now().Add(-seconds(test.age)))
+				if got := err == nil; got != test.want {
+					t.Errorf("a token: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestLikelyJobsFirst checks the order in which jobs get tokens: first those that are likely done, the longest due or unseen
+// first, and then those that were not looked at for longest.
+func TestLikelyJobsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		g := NewGovernor(GovernorOptions{Limit: 60, Burst: 1, Wake: func(flow string) { order = append(order, flow) }})
+		finish(g, 0, 100)
+		g.queue.credit[Poll] = 0
+		send(t, g, granted(t, g, "drain", Read), 200)
+		now := time.Now()
+		for name, age := range map[string]float64{"a/due": 110, "a/seen": 150, "a/long due": 120, "a/young": 50, "a/older": 80} {
+			j := g.jobs.follow(RunningJob{Kind: "create", ID: name, Started: now.Add(-seconds(age))}, now)
+			if name == "a/seen" {
+				j.seenAt = seconds(145) // 5 s ago
+			}
+			_, _ = lookAt(g, name, j.started)
 		}
-		group.Wait()
-		if took := time.Duration(last.Load()); took > 90*time.Second {
-			t.Errorf("jobs of a minute are noticed after %v", took)
+		for i := range 5 {
+			time.Sleep(1010 * time.Millisecond) // a look takes a millisecond, and a timer another one
+			synctest.Wait()
+			if len(order) != i+1 {
+				t.Fatalf("after %d s, these were woken: %v", i+1, order)
+			}
+			if got := lookIn(t, g, order[i], g.jobs.running[order[i]].started); got != 0 {
+				t.Errorf("%s was woken, and told to come back in %v", order[i], got)
+			}
+		}
+		if got, want := strings.Join(order, ", "), "a/long due, a/due, a/seen, a/older, a/young"; got != want {
+			t.Errorf("looked at %s, want %s", got, want)
 		}
 	})
 }
 
-// Jobs that became slower, or faster, are learned anew.
-func TestLearnedDurationFollows(t *testing.T) {
-	book := newJobBook()
-	for range 50 {
-		book.learn("create", 55*time.Second, 60*time.Second)
-	}
-	for range 50 {
-		book.learn("create", 290*time.Second, 300*time.Second)
-	}
-	if got := book.likely["create"]; got < 250*time.Second || got > 320*time.Second {
-		t.Errorf("jobs of 300 s are thought to take %v", got)
-	}
-	for range 20 {
-		book.learn("create", 0, 30*time.Second)
-	}
-	if got := book.likely["create"]; got > 40*time.Second {
-		t.Errorf("jobs of 30 s are thought to take %v", got)
-	}
-	if got := book.leave("never seen", 0); got != 0 {
-		t.Errorf("an unknown kind is left alone for %v", got)
-	}
-}
-
-// Jobs whose end nobody reports do not slow polling for ever.
+// TestForgottenJobs checks that a job counts no longer two hours after its owner was heard of last.
 func TestForgottenJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGovernor(GovernorOptions{})
-		for i := range 1000 {
-			g.JobStarted("create", strconv.Itoa(i))
+		started := time.Now()
+		_, _ = lookAt(g, "job", started)
+		for _, want := range []int{2, 1} { // a new one each time
+			time.Sleep(2 * time.Hour)
+			_, _ = lookAt(g, "other "+strconv.Itoa(want), time.Now())
+			if n := g.Stats().Jobs; n != want {
+				t.Errorf("%d jobs count, want %d", n, want)
+			}
+			time.Sleep(time.Second)
 		}
-		if wait := time.Until(g.PollAfter("create", time.Now(), time.Now())); wait < time.Minute {
-			t.Errorf("with 1000 jobs one is looked at again after %v", wait)
-		}
-		time.Sleep(jobForgotten + time.Second)
-		if wait := time.Until(g.PollAfter("create", time.Now(), time.Now())); wait != pollInterval {
-			t.Errorf("with 1000 forgotten jobs one is looked at again after %v", wait)
-		}
+		g.saw("nobody's", true)
 	})
 }

@@ -37,11 +37,11 @@ var (
 	routeDisableMFA    = route{"POST", "/admin/mfa/disable/{idp}", Mutation, true, withToken}
 
 	routeVPCs          = route{"GET", "/vpcs", Read, false, withToken}
-	routeCreateVPC     = route{"POST", "/vpcs", Mutation, true, withToken}
-	routeCreateNetwork = route{"POST", "/networks", Mutation, true, withToken}
+	routeCreateVPC     = route{"POST", "/vpcs", Creation, true, withToken}
+	routeCreateNetwork = route{"POST", "/networks", Creation, true, withToken}
 
 	routeVersions       = route{"GET", "/kubernetes-versions", Read, false, withToken}
-	routeCreateCluster  = route{"POST", "/kubernetes-clusters", Mutation, true, withToken}
+	routeCreateCluster  = route{"POST", "/kubernetes-clusters", Creation, true, withToken}
 	routeFindClusters   = route{"GET", "/kubernetes-clusters", Read, false, withToken} // not in the specification
 	routeKubeconfig     = route{"GET", "/kubernetes-clusters/{cluster_id}/config", Read, false, withToken}
 	routeScaleCluster   = route{"POST", "/kubernetes-clusters/{cluster_id}/scale", Mutation, true, withToken}

@@ -59,16 +59,16 @@ func (s *standing) prove(login Login, requests int) {
 	s.governor, s.proved = governor, true
 }
 
-// reserve is Governor.Reserve. Before the first login has worked, flows leave enough of the budget for it, and do not queue: their
+// reserve reserves from the governor. Before the first login has worked, flows leave enough of the budget for it, and do not queue: their
 // places would be in the wrong queue a moment later.
-func (s *standing) reserve(flow string, class Class) (Ticket, error) {
+func (s *standing) reserve(from func(*Governor) (Ticket, error)) (Ticket, error) {
 	s.mu.Lock()
 	governor, proved := s.governor, s.proved
 	s.mu.Unlock()
 	if !proved && !governor.spares(factorLogin) {
 		return Ticket{}, waitError(time.Now().Add(unprovedRetry))
 	}
-	return governor.Reserve(flow, class)
+	return from(governor)
 }
 
 // spares reports whether so many tokens are left after the next one.

@@ -22,6 +22,7 @@ const (
 type ticket struct {
 	governor *Governor
 	class    Class
+	granted  time.Time
 	state    ticketState
 	expires  time.Time
 	waited   time.Duration
@@ -36,7 +37,7 @@ func (t Ticket) Release() {
 	}
 	g := t.t.governor
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	g.giveBack(t.t, ticketReturned)
 }
 
@@ -57,10 +58,13 @@ func ticketOf(ctx context.Context) *ticket {
 
 // grant turns a place's token into a ticket.
 func (g *Governor) grant(p *place, now time.Time) *ticket {
-	t := &ticket{governor: g, class: p.key.class, expires: now.Add(ticketLife), waited: now.Sub(p.since)}
+	t := &ticket{governor: g, class: p.key.class, granted: now, expires: now.Add(ticketLife), waited: now.Sub(p.since)}
 	g.tickets[t] = struct{}{}
-	if t.class == Mutation {
+	if t.class.opens() {
 		g.open++
+	}
+	if p.job != nil {
+		p.job.asked = now
 	}
 	return t
 }
@@ -76,7 +80,7 @@ func (g *Governor) giveBack(t *ticket, state ticketState) {
 }
 
 func (g *Governor) closeMutation(t *ticket) {
-	if t.class == Mutation {
+	if t.class.opens() {
 		g.open--
 	}
 }
@@ -85,7 +89,7 @@ func (g *Governor) closeMutation(t *ticket) {
 // no longer good; the gate may also have closed since, and then the ticket is returned and the time given.
 func (g *Governor) spend(t *ticket) (bool, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	defer g.unlock()
 	now := time.Now()
 	g.advance(now)
 	if t.governor != g || t.state != ticketGranted {
@@ -106,10 +110,14 @@ func (g *Governor) spend(t *ticket) (bool, error) {
 // settle ends a spent ticket. What was not written cost nothing; an answer says how the account stands.
 func (g *Governor) settle(t *ticket, sent bool, a *answer) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.advance(time.Now())
+	defer g.unlock()
+	now := time.Now()
+	g.advance(now)
 	g.inFlight--
 	g.closeMutation(t)
+	if sent && t.class.opens() { // the last ones count more
+		g.latency += (now.Sub(t.granted) - g.latency) / 4
+	}
 	if sent {
 		g.sent++
 	} else {

@@ -19,6 +19,7 @@
 //	identity   an identity Secret becomes a client of the portal; who may use a shared one, and how much of it
 //	gateway    the way to the API servers of workload clusters, whose answers are bounded
 //	fair       keeps one namespace from holding all workers of a controller
+//	wakeup     an object whose turn at the account's rate limit has come is reconciled at once
 //	metrics    what Prometheus is told
 //
 // The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.

@@ -24,6 +24,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
+	"github.com/capportal/cluster-api-provider-portal/controllers/wakeup"
 )
 
 // UserAgent is what API servers and the portal see.
@@ -63,8 +64,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
+	wakeups := wakeup.New()
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: options.IdentityNamespace, Pool: &cloud.Pool{}, Hosts: hosts, UserAgent: UserAgent,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
+		Pool:    &cloud.Pool{Options: cloud.GovernorOptions{Wake: wakeups.Wake}},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
 	if err := identities.SetupWithManager(ctx, mgr); err != nil {
@@ -76,7 +79,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	cluster := &portalcluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
-		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue,
+		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.Clusters(),
 	}
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
@@ -87,7 +90,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		Oversized: connections.gateway.Oversized,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
-		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue,
+		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 	}
 	passes := fair.Workers(options.ControlPlaneConcurrency)
 	passes.ReconciliationTimeout = passTimeout

@@ -84,9 +84,11 @@ type clientKit struct {
 
 func realKit() clientKit {
 	now := time.Now()
+	_, err := cloud.NewGovernor(cloud.GovernorOptions{}).ReserveLook("cluster", cloud.RunningJob{Kind: "create", ID: "job", Started: now})
+	at, _ := cloud.RetryAt(err)
 	return clientKit{
 		open:      cloud.New,
-		pollAfter: cloud.NewGovernor(cloud.GovernorOptions{}).PollAfter("create", now, now).Sub(now),
+		pollAfter: at.Sub(now).Round(time.Second),
 		done:      func(status cloud.JobStatus) bool { return cloud.Job{Status: status}.Done() },
 	}
 }

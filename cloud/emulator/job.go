@@ -84,6 +84,9 @@ type order struct {
 // startJob accepts an operation. It begins once the answer is journaled. Callers hold mu.
 func (p *Portal) startJob(c *call, o order) answer {
 	now := time.Now()
+	if spread := p.opts.Durations.Spread; spread > 0 {
+		o.takes = time.Duration((1 + spread*(2*p.dice.Float64()-1)) * float64(o.takes))
+	}
 	j := &job{Job: Job{
 		ID: p.newID("job"), Account: c.account, Kind: o.kind, ClusterID: o.clusterID,
 		Status: JobPending, Accepted: now, Forgotten: c.strike.forgets(),

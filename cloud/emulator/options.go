@@ -87,6 +87,8 @@ type Durations struct {
 	Delete  time.Duration // of a cluster; default 5 s
 	VPC     time.Duration // default 3 s
 	Network time.Duration // where networks are created by a job (Shapes.NetworkStatus); default 2 s
+	// Spread is the part of its time by which a job takes more or less, at random from Options.Seed; 0.2 is up to a fifth.
+	Spread float64
 }
 
 // RateLimit of one account across all its users and endpoints (specification, Limits).

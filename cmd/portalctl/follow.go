@@ -22,18 +22,21 @@ var errGone = errors.New("the portal no longer knows the job")
 
 // follow looks at a job until it has ended, and returns it as it was seen last.
 func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label string, job cloud.Job, timeout time.Duration) (cloud.Job, error) {
-	governor, started := client.Governor(), time.Now()
-	governor.JobStarted(kind, job.ID)
+	started := time.Now()
+	running := cloud.RunningJob{Kind: kind, ID: job.ID, Started: started}
 	p := &progress{out: a.err, live: a.live, label: label, started: started}
 	p.show(string(job.Status))
 	defer p.end()
 	heard := started
 	for !job.Done() {
-		at := governor.PollAfter(kind, started, time.Now())
-		if err := p.rest(ctx, at); err != nil {
-			return job, interrupted(job.ID)
+		ticket, err := client.ReserveLook(job.ID, running)
+		if at, later := cloud.RetryAt(err); later {
+			if p.rest(ctx, at) != nil {
+				return job, interrupted(job.ID)
+			}
+			continue
 		}
-		seen, err := client.Job(ctx, job.ID)
+		seen, err := client.Job(cloud.WithTicket(ctx, ticket), job.ID)
 		switch {
 		case err == nil:
 			job, heard = seen, time.Now()

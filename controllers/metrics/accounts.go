@@ -21,7 +21,7 @@ var (
 		"Always 1: the identity Secret (namespace/name) uses this portal account, which is named by the first of its identities.",
 		"account", "identity", "portal")
 	accountWaiting = newDesc("account_waiting_requests",
-		"Requests that wait for the account's rate limit, by class: mutation, read, poll or login.", "account", "class")
+		"Requests that wait for the account's rate limit, by class: mutation, creation, read, poll or login.", "account", "class")
 )
 
 // ofAccount are the metrics with one value for each account.

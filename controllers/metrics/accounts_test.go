@@ -38,6 +38,7 @@ func TestAccount(t *testing.T) {
 			account_requests_total{account="team-a/portal"} 6
 			account_share_ratio{account="team-a/portal"} 0.7
 			account_tokens{account="team-a/portal"} 1
+			account_waiting_requests{account="team-a/portal",class="creation"} 0
 			account_waiting_requests{account="team-a/portal",class="login"} 0
 			account_waiting_requests{account="team-a/portal",class="mutation"} 0
 			account_waiting_requests{account="team-a/portal",class="poll"} 1

@@ -32,7 +32,7 @@ var (
 
 	wait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "rate_limit_wait_seconds",
-		Help:    "How long requests that were sent had waited for the account's rate limit before, by class: mutation, read, poll or login.",
+		Help:    "How long requests that were sent had waited for the account's rate limit before, by class: mutation, creation, read, poll or login.",
 		Buckets: []float64{0.1, 1, 5, 15, 30, 60, 120, 300, 600, 1200},
 	}, []string{"class"})
 

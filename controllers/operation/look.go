@@ -5,7 +5,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -18,10 +17,8 @@ const (
 	stuckPoll = 5 * time.Minute
 	// troublePoll is how often a job is asked for whose answer is an error.
 	troublePoll = 30 * time.Second
-	// firstLook is how long a job is left alone.
+	// firstLook is how long a job is left alone after an answer that was an error.
 	firstLook = 5 * time.Second
-	// maxCreations is how many creations may be on the wire at one instant: as many as a crash may leave unknown.
-	maxCreations = 4
 )
 
 // Memory is what a manager remembers of operations besides the annotations. It may be lost at any time. The zero value is ready to
@@ -29,27 +26,15 @@ const (
 type Memory struct {
 	// Backoff of refused requests, and of looks at jobs.
 	Backoff outcome.Backoff
-
-	creations atomic.Int32 // on the wire
 }
-
-// takeSlot reports whether a creation may be sent now. If so, freeSlot has to be called after it.
-func (m *Memory) takeSlot() bool {
-	if m.creations.Add(1) <= maxCreations {
-		return true
-	}
-	m.freeSlot()
-	return false
-}
-
-func (m *Memory) freeSlot() { m.creations.Add(-1) }
 
 // look returns the job if it has ended (Done). Otherwise the outcome says what is waited for: Retry while it runs and
 // when it is not the time to look, Stalled when it is stuck, and whatever an error means. The bool reports that the portal said
 // that it does not know the job. That holds until the next look, or until another client asks, such as that of a corrected Secret.
 //
-// A reconcile is woken by many events, but a job is only asked for when its time has come, and never within 5 seconds
-// (specification, Jobs). Until then the last answer counts: a job that cannot be seen must not be taken for one that runs.
+// A reconcile is woken by many events, but a job is only asked for when the account's governor says so, and never within 5
+// seconds (specification, Jobs). If the last answer was an error, it counts until the next look: a job that cannot be seen must
+// not be taken for one that runs.
 func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outcome.Outcome) {
 	unknown := fmt.Sprintf("%s is unknown to %p", op.JobID, m.Portal)
 	if o, found := m.Memory.Backoff.Recall(m.looks(), unknown); found {
@@ -58,10 +43,7 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 	if o, found := m.Memory.Backoff.Recall(m.looks(), op.JobID); found {
 		return cloud.Job{}, false, o
 	}
-	if wait := time.Until(op.Time.Add(firstLook)); wait > 0 {
-		return cloud.Job{}, false, outcome.RetryAfter(wait)
-	}
-	ticket, err := m.Portal.Reserve(m.Flow, cloud.Poll)
+	ticket, err := m.reserveLook(op)
 	if err != nil {
 		return cloud.Job{}, false, outcome.From(err)
 	}
@@ -77,10 +59,8 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 		}
 		return cloud.Job{}, false, m.lookLater(op, o)
 	case job.Done():
-		took := time.Since(op.Time.Time)
-		m.Portal.Governor().JobFinished(string(op.Type), op.JobID, took)
 		if m.Observe != nil {
-			m.Observe(op.Type, job.Failed(), took)
+			m.Observe(op.Type, job.Failed(), time.Since(op.Time.Time))
 		}
 		return job, false, outcome.Outcome{}
 	}
@@ -94,10 +74,17 @@ func (m Machine) running(op *Operation) outcome.Outcome {
 			"job %s has been running for more than %d minutes. Ask the portal's support, the job is not sent again%s",
 			op.JobID, int(limit.Minutes()), m.wayToAbandon(op)))
 	}
-	now := time.Now()
-	m.Portal.Governor().JobStarted(string(op.Type), op.JobID)
-	at := m.Portal.Governor().PollAfter(string(op.Type), op.Time.Time, now)
-	return m.lookLater(op, outcome.RetryAfter(at.Sub(now)))
+	ticket, err := m.reserveLook(op)
+	if err == nil { // the answer came late: the next pass looks
+		ticket.Release()
+		return outcome.RetryAfter(firstLook)
+	}
+	return outcome.From(err)
+}
+
+// reserveLook reserves a ticket for a look at the job. A refusal keeps the place, and its time is when to try again.
+func (m Machine) reserveLook(op *Operation) (cloud.Ticket, error) {
+	return m.Portal.ReserveLook(m.Flow, cloud.RunningJob{Kind: string(op.Type), ID: op.JobID, Started: op.Time.Time})
 }
 
 // wayToAbandon is the way out of a stuck or lost operation, as a sentence's end.

@@ -76,13 +76,11 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 			return m.refuse(op, o)
 		}
 	}
+	class := cloud.Mutation
 	if !op.Type.Repeatable() {
-		if !m.Memory.takeSlot() {
-			return outcome.RetryAfter(time.Second)
-		}
-		defer m.Memory.freeSlot()
+		class = cloud.Creation
 	}
-	ticket, err := m.Portal.Reserve(m.Flow, cloud.Mutation)
+	ticket, err := m.Portal.Reserve(m.Flow, class)
 	if err != nil {
 		return outcome.From(err)
 	}

@@ -177,18 +177,3 @@ func TestAbandon(t *testing.T) {
 		})
 	}
 }
-
-// TestSlots: at most four creations are on the wire at one instant.
-func TestSlots(t *testing.T) {
-	m := &Memory{}
-	for range 3 {
-		for i := range 6 {
-			if got := m.takeSlot(); got != (i < maxCreations) {
-				t.Fatalf("slot %d: %v", i, got)
-			}
-		}
-		for range maxCreations {
-			m.freeSlot()
-		}
-	}
-}

@@ -23,8 +23,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -45,6 +47,8 @@ type Reconciler struct {
 	Identities       *identity.Resolver
 	Recorder         events.EventRecorder
 	WatchFilterValue string
+	// Woken is the source of the objects for which the governor has a token.
+	Woken source.Source
 
 	controller capicontroller.Controller
 	memory     operation.Memory
@@ -61,7 +65,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toPortalCluster),
 			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
 		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
-		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity))
+		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity)).
+		WatchesRawSource(r.Woken)
 	if r.Identities.Namespace != "" {
 		builder = builder.Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{})
 	}
@@ -129,6 +134,7 @@ func newScope(cluster *clusterv1.Cluster, portalCluster *infrav1.PortalCluster) 
 
 // Reconcile brings one PortalCluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	ctx = cloud.WithFlow(ctx, req.String()+"/reads") // as package wakeup expects it
 	portalCluster := &infrav1.PortalCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, portalCluster); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)

@@ -14,8 +14,10 @@ import (
 	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
@@ -53,6 +55,8 @@ type Reconciler struct {
 	Oversized func(cluster client.ObjectKey) bool
 	// Drain takes one step of the drain of a Node of a workload cluster (package drain).
 	Drain func(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error)
+	// Woken is the source of the objects for which the governor has a token.
+	Woken source.Source
 
 	controller capicontroller.Controller
 	memory     operation.Memory
@@ -83,6 +87,7 @@ func (r *Reconciler) steps() []step {
 
 // Reconcile brings one portal cluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
+	ctx = cloud.WithFlow(ctx, req.String()) // as in scope.flow
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.running.forget(req.NamespacedName)

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package wakeup puts an object into its controller's work queue when the account's governor has a token for it.
+package wakeup
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// room is how many objects may be on their way into the work queue. Governors wake one for each token, at most a few
+// thousand a minute.
+const room = 1024
+
+// Wakeups are the ways into the work queues of the two controllers that call the portal. A flow is the namespace and name
+// of a PortalControlPlane, or those of a PortalCluster and one part more.
+type Wakeups struct {
+	clusters, controlPlanes chan event.GenericEvent
+}
+
+// New makes wakeups that nobody waits for yet.
+func New() *Wakeups {
+	return &Wakeups{clusters: make(chan event.GenericEvent, room), controlPlanes: make(chan event.GenericEvent, room)}
+}
+
+// Wake wakes the object of a flow (cloud.GovernorOptions.Wake). It never blocks: if there is no room, the object comes back
+// at the time that it was told.
+func (w *Wakeups) Wake(flow string) {
+	namespace, name, _ := strings.Cut(flow, "/")
+	name, _, isCluster := strings.Cut(name, "/")
+	events := w.controlPlanes
+	if isCluster {
+		events = w.clusters
+	}
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	select {
+	case events <- event.GenericEvent{Object: object}:
+	default:
+	}
+}
+
+// Clusters is the source of PortalClusters.
+func (w *Wakeups) Clusters() source.Source {
+	return source.Channel(w.clusters, &handler.EnqueueRequestForObject{})
+}
+
+// ControlPlanes is the source of PortalControlPlanes.
+func (w *Wakeups) ControlPlanes() source.Source {
+	return source.Channel(w.controlPlanes, &handler.EnqueueRequestForObject{})
+}
