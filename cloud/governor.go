@@ -231,7 +231,7 @@ func (g *Governor) allot(now time.Time) {
 		if p == nil {
 			return
 		}
-		g.queue.allot(p, later(now, p.awake).Add(asideTime))
+		g.queue.allot(p, later(now, p.awake).Add(p.hold()))
 		if p.wake != nil && p.awake.Before(now) {
 			g.woken = append(g.woken, p.wake)
 		}

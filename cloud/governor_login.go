@@ -70,7 +70,7 @@ func (g *Governor) claimLogin(flow string, requests int) ([]Ticket, time.Time) {
 	}
 	if !all {
 		for _, p := range places {
-			p.awake, p.until = at, at.Add(asideTime)
+			p.awake, p.until = at, at.Add(p.hold())
 			g.queue.keepFor(p, at.Add(placeGrace))
 		}
 		return nil, at

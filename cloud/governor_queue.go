@@ -69,6 +69,14 @@ func (p *place) due() time.Time {
 	return p.since
 }
 
+// hold is how long a token is set aside for the place. Those of a login add up until there are enough, as long as its places are kept.
+func (p *place) hold() time.Duration {
+	if p.key.class == login {
+		return placeGrace
+	}
+	return asideTime
+}
+
 func (p *place) before(other *place) bool {
 	return cmp.Or(p.due().Compare(other.due()), cmp.Compare(p.number, other.number)) < 0
 }

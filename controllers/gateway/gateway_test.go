@@ -23,6 +23,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 // secrets are the kubeconfig Secrets, by namespace and name.
@@ -60,8 +62,11 @@ func newHouse(t *testing.T, answer http.HandlerFunc) *house {
 	for _, namespace := range []string{"a", "b"} {
 		h.secrets[secretOf(namespace)] = kubeconfig(t, &rest.Config{Host: server.URL, BearerToken: "stored", TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
 	}
-	var err error
-	if h.gateway, err = New(h.secrets, nil); err != nil {
+	hosts, err := cloud.NewHosts("127.0.0.1") // where the API server is
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.gateway, err = New(h.secrets, hosts); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
@@ -318,7 +323,7 @@ func TestWays(t *testing.T) {
 		t.Errorf("the way before: %v", err)
 	}
 	h.secrets[secretOf("b")] = kubeconfig(t, &rest.Config{Host: "https://169.254.169.254"})
-	if _, err := h.client("b").ServerVersion(); err == nil || !strings.Contains(err.Error(), "link-local") {
+	if _, err := h.client("b").ServerVersion(); err == nil || !strings.Contains(err.Error(), "loopback, link-local") {
 		t.Errorf("an address of metadata: %v", err)
 	}
 	h.secrets[secretOf("b")] = kubeconfig(t, &rest.Config{Host: "https://127.0.0.1", ExecProvider: &clientcmdapi.ExecConfig{
