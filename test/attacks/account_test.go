@@ -242,10 +242,10 @@ func conditionsTell(t *tenant) string {
 	t.must(closed.Close())
 	plain, strange, answers := newPlainSpy(t.T, loopback, nil), newSpy(t.T, loopback, nil), newSpy(t.T, loopback, nil)
 	probes := map[string]*infrav1.PortalCluster{
-		"a closed port":         t.identity("closed", "https://"+closed.Addr().String(), answers.ca),
-		"no TLS":                t.identity("plain", "https"+strings.TrimPrefix(plain.URL, "http"), answers.ca),
-		"a strange certificate": t.identity("strange", strange.URL, answers.ca),
-		"an HTTP status":        t.identity("answers", answers.URL, answers.ca),
+		"a closed port":         t.identity("to-closed", "https://"+closed.Addr().String(), answers.ca),
+		"no TLS":                t.identity("to-plain", "https"+strings.TrimPrefix(plain.URL, "http"), answers.ca),
+		"a strange certificate": t.identity("to-strange", strange.URL, answers.ca),
+		"an HTTP status":        t.identity("to-answers", answers.URL, answers.ca),
 	}
 	said := map[string]string{}
 	t.await("the manager has asked them all", func() bool {
