@@ -21,6 +21,7 @@ TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
 RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
 LINT_MODULE := hack/lint/go.mod hack/lint/go.sum hack/tools/build.sh
 LICENSES_MODULE := hack/licenses/go.mod hack/licenses/go.sum hack/tools/build.sh
+MONITORING_MODULE := hack/monitoring/go.mod hack/monitoring/go.sum hack/tools/build.sh
 KUBE_MODULE := hack/kube/go.mod hack/kube/go.sum hack/kube/build.sh cloud/emulator/workload/versions.txt
 
 CONTROLLER_GEN := $(BIN)/controller-gen
@@ -32,6 +33,7 @@ ACTIONLINT := $(BIN)/actionlint
 GOVULNCHECK := $(BIN)/govulncheck
 GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
+KUBE_STATE_METRICS := $(BIN)/kube-state-metrics
 # Where generated files go; verify points it to a scratch directory and compares.
 OUT := .
 
@@ -93,6 +95,9 @@ $(GO_LICENSES): $(LICENSES_MODULE)
 $(GOLANGCI_LINT): $(TOOLS_MODULE)
 	@hack/tools/build.sh golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
+$(KUBE_STATE_METRICS): $(MONITORING_MODULE)
+	@hack/tools/build.sh kube-state-metrics k8s.io/kube-state-metrics/v2 monitoring
+
 ##@ Release
 
 # The version to release, and its image: with the registry's name, as clusterctl wants it. The default cannot be pulled
@@ -105,9 +110,13 @@ RELEASE := out
 .PHONY: release-manifests
 release-manifests: known-version $(KUSTOMIZE) ## Write what clusterctl installs and renders into out/ (VERSION, IMG)
 	@mkdir -p $(RELEASE)
-	@rm -f $(RELEASE)/*.yaml
+	@rm -f $(RELEASE)/*.yaml $(RELEASE)/dashboard-*.json
 	$(KUSTOMIZE) build config/default | sed 's|image: controller:latest$$|image: $(IMG)|' >$(RELEASE)/infrastructure-components.yaml
 	cp metadata.yaml $(wildcard templates/cluster-template*.yaml templates/clusterclass-*.yaml) $(RELEASE)/
+	for dashboard in config/metrics/dashboards/*.json; do cp $$dashboard $(RELEASE)/dashboard-$${dashboard##*/}; done
+	for file in config role; do cp config/metrics/kube-state-metrics/$$file.yaml $(RELEASE)/kube-state-metrics-$$file.yaml; done
+	cp config/metrics/rules/rules.yaml $(RELEASE)/prometheus-rules.yaml
+	sed 's/^./  &/' config/metrics/rules/rules.yaml | cat config/metrics/rules/prometheusrule.yaml - >$(RELEASE)/prometheusrule.yaml
 
 # clusterctl refuses a release whose minor version metadata.yaml does not know.
 .PHONY: known-version
@@ -338,6 +347,18 @@ demo: ## Drive a cluster through its life in the sandbox (make demo FLAGS='--see
 .PHONY: test-browser
 test-browser: kube core build ## Test the page in a browser (test/browser; needs chromium)
 	go -C test/browser test -count 1 -timeout 20m -v ./... $(BROWSER_FLAGS)
+
+.PHONY: test-dashboards
+test-dashboards: kube core build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)
+	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test ./test/dashboards -count 1 -timeout 20m -v -live
+
+# Prometheus and promtool are Debian's. Without them the tests that need them are skipped, and say so.
+.PHONY: prometheus
+prometheus:
+	@if ! { command -v prometheus && command -v promtool; } >/dev/null; then \
+		[ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends prometheus || \
+			echo "Debian's package prometheus is not installed and could not be: tests that need it are skipped" >&2; \
+	fi
 
 .PHONY: clean
 clean: ## Remove what was built (Go's build cache stays)

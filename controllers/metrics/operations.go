@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
@@ -27,7 +25,7 @@ var (
 		"Creations whose outcome is unknown: held until a person says whether the thing exists, by operation.", "operation")
 )
 
-// Operations collects the operations in flight from the annotations of the objects.
+// Operations collects the operations in flight from the annotations of the objects, and conditions and workers from their status.
 type Operations struct {
 	// Reader of the manager's cache.
 	Reader client.Reader
@@ -42,6 +40,8 @@ func (o *Operations) Describe(ch chan<- *prometheus.Desc) {
 	ch <- jobsInFlight
 	ch <- oldestJobStart
 	ch <- unknownOutcomes
+	ch <- objectConditions
+	ch <- workers
 }
 
 // Collect implements prometheus.Collector.
@@ -53,13 +53,19 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	all, err := o.inFlight(ctx)
+	all, err := o.readObjects(ctx)
 	if err != nil {
 		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
 		return
 	}
+	all.collectOperations(ch)
+	all.collectConditions(ch)
+	all.collectWorkers(ch)
+}
+
+func (all *objects) collectOperations(ch chan<- prometheus.Metric) {
 	running, unknown, oldest := map[operation.Type]int{}, map[operation.Type]int{}, map[operation.Type]time.Time{}
-	for _, op := range all {
+	for _, op := range all.inFlight() {
 		switch {
 		case op.Lost() && !op.Type.Repeatable():
 			unknown[op.Type]++
@@ -80,27 +86,17 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 }
 
 // inFlight returns the operations in flight. One that cannot be read shows in a condition of its object.
-func (o *Operations) inFlight(ctx context.Context) (all []*operation.Operation, err error) {
-	var options []client.ListOption
-	if o.WatchFilterValue != "" {
-		options = append(options, client.MatchingLabels{clusterv1.WatchLabel: o.WatchFilterValue})
-	}
+func (all *objects) inFlight() (found []*operation.Operation) {
 	add := func(obj client.Object) {
 		if op, err := operation.Load(obj); err == nil && op.InFlight() {
-			all = append(all, op)
+			found = append(found, op)
 		}
 	}
-	clusters, controlPlanes := &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}
-	for _, list := range []client.ObjectList{clusters, controlPlanes} {
-		if err := o.Reader.List(ctx, list, options...); err != nil {
-			return nil, err
-		}
+	for i := range all.clusters.Items {
+		add(&all.clusters.Items[i])
 	}
-	for i := range clusters.Items {
-		add(&clusters.Items[i])
+	for i := range all.controlPlanes.Items {
+		add(&all.controlPlanes.Items[i])
 	}
-	for i := range controlPlanes.Items {
-		add(&controlPlanes.Items[i])
-	}
-	return all, nil
+	return found
 }

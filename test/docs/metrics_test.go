@@ -46,6 +46,7 @@ func (r *registry) Register(c prometheus.Collector) error {
 func gathered(t *testing.T) map[string]string {
 	t.Helper()
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: map[string]string{}}}
+	controlPlane.Status.Conditions = []metav1.Condition{{Type: infrav1.AvailableCondition}}
 	operation.Put(controlPlane, &operation.Operation{Type: operation.Scale, JobID: "a", Time: metav1.Now()})
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {

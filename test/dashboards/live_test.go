@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboards
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/yaml"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+)
+
+var live = flag.Bool("live", false, "ask a real Prometheus that scrapes a sandbox (make test-dashboards builds what it needs)")
+
+// patience is how long one step may take: many times what it takes on an idle machine.
+const patience = 3 * time.Minute
+
+// world is a sandbox with a Prometheus that watches it.
+type world struct {
+	*testing.T
+	box *sandbox.Sandbox
+	prometheus
+	start time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	if !*live {
+		t.Skip("no servers are wanted: make test-dashboards runs this test")
+	}
+	if _, err := exec.LookPath("prometheus"); err != nil {
+		t.Skip("there is no Prometheus: Debian's package prometheus could not be installed")
+	}
+	log.SetLogger(logr.Discard())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	options := sandbox.Options{Out: os.Stderr}
+	options.Portal.Seed = 1
+	options.Portal.Durations = emulator.Durations{Create: 4 * time.Second, Scale: 4 * time.Second, Delete: 2 * time.Second}
+	box, err := sandbox.Start(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := box.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	manager := strings.TrimSuffix(strings.TrimPrefix(box.MetricsURL, "http://"), "/metrics")
+	w := &world{T: t, box: box, start: time.Now()}
+	w.prometheus = startPrometheus(t, manager, startKubeStateMetrics(t, box))
+	return w
+}
+
+// eventually waits until nothing is missing.
+func (w *world) eventually(what string, missing func() string) {
+	w.Helper()
+	last := ""
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Second) {
+		if last = missing(); last == "" {
+			return
+		}
+	}
+	w.Fatalf("not seen: %s. Missing:\n%s", what, last)
+}
+
+// TestEveryQueryFindsData takes a cluster from its creation to a scale. Then every query of every panel
+// has to find data, every rule has to work, and no alert may fire. At the end it causes the alerts.
+func TestEveryQueryFindsData(t *testing.T) {
+	w := newWorld(t)
+	w.grow()
+	dashboards := readDashboards(t)
+	asked := 0
+	w.eventually("an answer to every query", func() string {
+		var none []string
+		none, asked = w.unanswered(t.Context(), dashboards, w.start)
+		return strings.Join(none, "\n")
+	})
+	t.Logf("%d queries of %d dashboards found data", asked, len(dashboards))
+	for _, name := range append(recorded(t), configured(t)...) {
+		w.eventually("the series "+name, func() string { return w.none(name) })
+	}
+	w.healthyRules()
+	w.agree()
+	w.shrink()
+	w.troubles()
+}
+
+// recorded are the series that the rules make.
+func recorded(t *testing.T) (names []string) {
+	t.Helper()
+	for _, r := range readRules(t) {
+		if r.Record != "" {
+			names = append(names, r.Record)
+		}
+	}
+	return names
+}
+
+// configured are the series that kube-state-metrics is asked for.
+func configured(t *testing.T) (names []string) {
+	t.Helper()
+	var config struct {
+		Spec struct {
+			Resources []struct {
+				MetricNamePrefix string
+				Metrics          []struct{ Name string }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(readFile(t, root+"/config/metrics/kube-state-metrics/config.yaml"), &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range config.Spec.Resources {
+		for _, m := range r.Metrics {
+			names = append(names, r.MetricNamePrefix+"_"+m.Name)
+		}
+	}
+	if len(names) < 10 {
+		t.Fatalf("only %v", names)
+	}
+	return names
+}
+
+// none says that an expression finds no number; it is empty if it finds one.
+func (w *world) none(expr string) string {
+	found, err := w.query(w.Context(), expr, true, w.start)
+	if err != nil || len(found) == 0 {
+		return fmt.Sprintf("%s: %d series, %v", expr, len(found), err)
+	}
+	return ""
+}
+
+// grow creates a cluster with one worker and scales it to two.
+func (w *world) grow() {
+	w.Helper()
+	key := client.ObjectKey{Namespace: w.box.Identity.Namespace, Name: "watched"}
+	w.create(key.Name, w.box.Identity.Name, "")
+	w.eventually("a cluster with one worker", func() string { return w.unready(key, 1) })
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name + "-workers"}}
+	if err := w.box.Client.Patch(w.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually("a cluster with two workers", func() string { return w.unready(key, 2) })
+}
+
+// unready says what is missing until the Cluster is available and has that many Machines, all Ready.
+func (w *world) unready(key client.ObjectKey, count int) string {
+	cluster, machines := &clusterv1.Cluster{}, &clusterv1.MachineList{}
+	if err := w.box.Client.Get(w.Context(), key, cluster); err != nil {
+		return err.Error()
+	}
+	if err := w.box.Client.List(w.Context(), machines, client.InNamespace(key.Namespace)); err != nil {
+		return err.Error()
+	}
+	ready := 0
+	for _, machine := range machines.Items {
+		if meta.IsStatusConditionTrue(machine.GetConditions(), clusterv1.MachineReadyCondition) {
+			ready++
+		}
+	}
+	if !meta.IsStatusConditionTrue(cluster.GetConditions(), clusterv1.ClusterAvailableCondition) || ready != count || len(machines.Items) != count {
+		return fmt.Sprintf("%d of %d Machines are Ready; Cluster: %v", ready, len(machines.Items), cluster.GetConditions())
+	}
+	return ""
+}
+
+// healthyRules fails if Prometheus cannot evaluate a rule, or an alert fires or is about to.
+func (w *world) healthyRules() {
+	w.Helper()
+	var data struct {
+		Groups []struct {
+			Rules []struct {
+				Name, Health, LastError string
+				State                   string // of an alert
+			}
+		}
+	}
+	if err := w.ask(w.Context(), "rules", nil, &data); err != nil {
+		w.Fatal(err)
+	}
+	count := 0
+	for _, group := range data.Groups {
+		for _, r := range group.Rules {
+			if count++; r.Health != "ok" || !slices.Contains([]string{"", "inactive"}, r.State) {
+				w.Errorf("rule %s: health %s, state %s, %s", r.Name, r.Health, r.State, r.LastError)
+			}
+		}
+	}
+	if want := len(readRules(w.T)); count != want {
+		w.Errorf("Prometheus has %d rules: want %d", count, want)
+	}
+}
+
+// agree checks that the manager's sums are those of kube-state-metrics, which has a series for each object.
+func (w *world) agree() {
+	w.Helper()
+	for ours, theirs := range map[string]string{
+		`sum by (state) (capportal_workers == 2)`: `sum by (state) (capi_portalcontrolplane_status_workers)`,
+		`sum by (condition, status, reason) (capportal_conditions{kind="PortalControlPlane"})`: `label_replace(count by (type, status, reason) (` +
+			`capi_portalcontrolplane_status_condition_last_transition_time), "condition", "$1", "type", "(.*)")`,
+		`sum(capportal_conditions{kind="PortalCluster", status="True"})`: `sum(capi_portalcluster_status_condition{status="True"})`,
+		`sum(capportal_workers{state="claimed"})`:                        `count(capi_portalmachine_info{node!=""})`,
+	} {
+		both := fmt.Sprintf("count(%s) == count(%s) == count(%[1]s == on (%[3]s) group_left() %[2]s)", ours, theirs, labels(ours))
+		w.eventually("agreement of the manager and kube-state-metrics", func() string { return w.none(both) })
+	}
+}
+
+// labels are those that the expression sums by.
+func labels(expr string) string {
+	_, rest, found := strings.Cut(expr, "by (")
+	if !found {
+		return ""
+	}
+	list, _, _ := strings.Cut(rest, ")")
+	return list
+}
+
+// shrink deletes the cluster: the series of its objects end, and the sums become 0.
+func (w *world) shrink() {
+	w.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.box.Identity.Namespace, Name: "watched"}}
+	if err := w.box.Client.Delete(w.Context(), cluster); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually("the end of the cluster's series", func() string {
+		return w.none(`sum(capportal_workers) == 0 unless on () (capportal_conditions or capi_portalcontrolplane_info)`)
+	})
+}
