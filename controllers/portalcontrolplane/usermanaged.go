@@ -58,16 +58,9 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 
 const correctUserManaged = "Correct the Secret, or delete it, and the provider stores the portal's kubeconfig"
 
-// refusedUserManaged says why there is no connection with a user's kubeconfig.
+// refusedUserManaged says that there is no connection with a user's kubeconfig, in one way for every reason. Whoever writes the Secret
+// chooses the host, and must not learn what listens there.
 func (s *scope) refusedUserManaged() outcome.Outcome {
-	switch s.access {
-	case unauthorized:
-		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials in Secret %s, which is "+
-			"user-managed. %s", s.endpoint(), s.userManaged, correctUserManaged)
-	case untrusted:
-		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match Secret %s, which is "+
-			"user-managed. %s", s.endpoint(), s.userManaged, correctUserManaged)
-	}
-	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s, which the user-managed Secret %s names, does not answer. %s",
-		s.endpoint(), s.userManaged, correctUserManaged)
+	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s, which the user-managed Secret %s names, does not answer, "+
+		"is not trusted or refuses the credentials. %s", s.endpoint(), s.userManaged, correctUserManaged)
 }
