@@ -30,9 +30,10 @@ import (
 // UserAgent is what API servers and the portal see.
 const UserAgent = "cluster-api-provider-portal"
 
-// passTimeout bounds all calls of a pass over one control plane together: an API server may answer each of many calls just in time. Calls
+// passTimeout bounds all calls of a pass over one control plane together: an API server may answer each of many calls just in time. It is
+// longer than one read of the portal may take, 20 s to connect and 60 s to answer, or a slow portal's answer would never be seen. Calls
 // that change something at the portal, and the storing of their results, have contexts of their own (operation.Detach).
-const passTimeout = time.Minute
+const passTimeout = 2 * time.Minute
 
 // Options of the controllers.
 type Options struct {

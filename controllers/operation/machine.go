@@ -86,17 +86,21 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	}
 	defer ticket.Release()
 	op.Portal = m.Portal.Address()
+	if err := ctx.Err(); err != nil {
+		return outcome.Fail(fmt.Errorf("start the %s: %w", op, err))
+	}
+	// From here on the end of the pass stops nothing. An intent that is stored while nobody waits for the answer would count as lost.
+	ctx, cancel := Detach(ctx)
+	defer cancel()
 	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
 		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err))
 	}
 	return m.send(ctx, op, last, r, ticket)
 }
 
-// send sends the request of a stored intent and stores the result.
+// send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
 func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticket cloud.Ticket) outcome.Outcome {
 	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
-	ctx, cancel := Detach(ctx)
-	defer cancel()
 	log.Info("Sending a request to the portal")
 	created, err := r.Send(cloud.WithTicket(ctx, ticket))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CallTimeout bounds a call that changes something at the portal together with the storing of its result. The manager's grace
+// CallTimeout bounds a call that changes something at the portal together with the storing of its intent and its result. The manager's grace
 // period is longer, so SIGTERM lets both end.
 const CallTimeout = 80 * time.Second
 
@@ -37,7 +37,7 @@ type Writer struct {
 // detached is the key of contexts that Detach has made.
 type detached struct{}
 
-// Detach returns a context for a call to the portal and the storing of its result. It outlives the reconcile that began it. A
+// Detach returns a context for a call to the portal and the storing of its intent and its result. It outlives the reconcile that began it. A
 // detached context is returned as it is: the call and the storing share its time.
 func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Value(detached{}) != nil {

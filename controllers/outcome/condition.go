@@ -5,6 +5,7 @@ package outcome
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,8 +65,11 @@ func (reason firstNotTrue) Merge(_ conditions.MergeOperation, have []conditions.
 	return metav1.ConditionTrue, string(reason), "", nil
 }
 
+// statusTimeout bounds the writing of a status.
+const statusTimeout = 10 * time.Second
+
 // PatchStatus writes the status of the object, to which status points, if it differs from before. Only status: metadata and spec are
-// written, with an optimistic lock, when they are decided.
+// written, with an optimistic lock, when they are decided. A pass whose time is up still writes its status, which says what it waited for.
 func PatchStatus[S any](ctx context.Context, c client.Client, obj client.Object, status *S, before S) error {
 	after := *status
 	if equality.Semantic.DeepEqual(before, after) {
@@ -77,6 +81,8 @@ func PatchStatus[S any](ctx context.Context, c client.Client, obj client.Object,
 	if !ok {
 		return fmt.Errorf("%T is not a client.Object", obj)
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statusTimeout)
+	defer cancel()
 	if err := c.Status().Patch(ctx, obj, client.MergeFrom(base)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status: %w", err)
 	}

@@ -36,7 +36,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		outcome.Log(ctx, o)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
-	if err := r.Identities.Forget(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
+	if err := r.forgetShared(ctx, s); err != nil {
 		o := outcome.Fail(err)
 		return outcome.Result(o), outcome.FirstError(o)
 	}

@@ -33,3 +33,14 @@ func (r *Reconciler) noteShared(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	return outcome.Outcome{}
 }
+
+// forgetShared drops the note when the object goes, unless the portal cluster is another object's: its owner needs the note to delete it.
+func (r *Reconciler) forgetShared(ctx context.Context, s *scope) error {
+	if s.identity.Shared == "" {
+		return nil
+	}
+	if mine, err := r.mayDelete(ctx, s); err != nil || !mine {
+		return err
+	}
+	return r.Identities.Forget(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
+}

@@ -40,10 +40,11 @@ type lookups struct {
 }
 
 type lookup struct {
-	after   string // the state of the last operation when the question was asked: an upgrade changes the answer
-	version string // empty: there was no answer
-	at      time.Time
-	asking  bool
+	question string
+	config   *rest.Config // that led to the API server. A new connection may lead to another one
+	version  string       // empty: there was no answer
+	at       time.Time
+	asking   bool
 }
 
 // answered reports whether the answer may be used.
@@ -64,11 +65,7 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	after := ""
-	if s.last != nil {
-		after = fmt.Sprint(s.last.ID, s.last.Result)
-	}
-	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, after)
+	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.question())
 	switch {
 	case found.answered():
 		s.running = found.version
@@ -81,14 +78,23 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	return s.connecting()
 }
 
-// of returns the last answer. It has the API server asked again if the answer is not new.
-func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config, after string) lookup {
+// question names the portal cluster whose version is asked for, and its last operation, since an upgrade changes the answer.
+func (s *scope) question() string {
+	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
+	if s.last != nil {
+		question += fmt.Sprint(" ", s.last.ID, s.last.Result)
+	}
+	return question
+}
+
+// of returns the last answer to the question. It has the API server asked again if the answer is not new.
+func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config, question string) lookup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(who)
 	last := l.last[key]
-	if last == nil || last.after != after {
-		last = &lookup{after: after}
+	if last == nil || last.question != question || last.config.Host != config.Host || last.config.BearerToken != config.BearerToken {
+		last = &lookup{question: question, config: rest.CopyConfig(config)}
 		if l.last == nil {
 			l.last = map[client.ObjectKey]*lookup{}
 		}
@@ -96,7 +102,7 @@ func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config
 	}
 	if !last.asking && time.Since(last.at) > lookupPause {
 		last.asking = true
-		go l.ask(context.WithoutCancel(ctx), who, rest.CopyConfig(config), last)
+		go l.ask(context.WithoutCancel(ctx), who, rest.CopyConfig(last.config), last)
 	}
 	return *last
 }

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// TestStatusAfterTheTimeOfAPass checks that a pass which a portal kept waiting until its time was up still says so in the conditions.
+func TestStatusAfterTheTimeOfAPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 1, emulator.Durations{})
+		// As an API server does, and the fake one does not: nothing is written for a caller who has gone.
+		store, ok := h.store.(client.WithWatch)
+		if !ok {
+			t.Fatalf("%T", h.store)
+		}
+		h.manager.Client = interceptor.NewClient(store, interceptor.Funcs{SubResourcePatch: func(
+			ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
+		) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+		}})
+		h.strike(emulator.Fault{Method: "GET", Path: "/kubernetes-versions", Delay: 90 * time.Second})
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Second, errors.New("the pass is over"))
+		defer cancel()
+		s := h.scope()
+		before := s.controlPlane.Status.DeepCopy()
+		_, err := s.identity.Portal.KubernetesVersions(ctx)
+		s.outcomes[infrav1.ProvisionedCondition] = outcome.From(err)
+		if err := h.manager.patchStatus(ctx, s, before); err != nil {
+			t.Error(err)
+		}
+		if c := conditions.Get(h.controlPlane(), infrav1.ProvisionedCondition); c == nil || c.Reason != infrav1.PortalUnavailableReason {
+			t.Errorf("condition: %+v", c)
+		}
+	})
+}
