@@ -123,6 +123,13 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 // take it away from the namespaces that stay.
 func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome {
 	shared, secret := from.shared, from.secret
+	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) {
+		return outcome.Outcome{}
+	}
+	secret, problem := r.liveSecret(ctx, client.ObjectKeyFromObject(secret))
+	if !problem.IsDone() {
+		return from.conceal(problem)
+	}
 	leaving := !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && !shared.DeletionTimestamp.IsZero() ||
 		!controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) && !secret.DeletionTimestamp.IsZero()
 	if leaving { // without our finalizer it cannot be held any more
@@ -164,8 +171,9 @@ func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClus
 
 // releaseSecret takes our finalizer off the Secret of a PortalClusterIdentity, unless another one that is in use has the same Secret.
 func (r *Resolver) releaseSecret(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
-	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}, secret)
+	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}
+	r.secrets.Forget(key)
+	err := r.Client.Get(ctx, key, secret)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
