@@ -51,6 +51,7 @@ type Reconciler struct {
 
 	controller capicontroller.Controller
 	memory     operation.Memory
+	vpcs       vpcs
 }
 
 // SetupWithManager adds the reconciler to the manager.
