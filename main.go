@@ -225,7 +225,7 @@ func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 		RetryPeriod:                   &o.retryEvery,
 		LeaderElectionReleaseOnCancel: true, // only after all calls under way have ended
 		GracefulShutdownTimeout:       &grace,
-		Cache:                         cache.Options{SyncPeriod: &o.syncPeriod},
+		Cache:                         cache.Options{SyncPeriod: &o.syncPeriod, DefaultTransform: controllers.Trim},
 		Client:                        controllers.ClientOptions(),
 	}
 	if o.namespace != "" {

@@ -116,6 +116,9 @@ func TestManagerOptions(t *testing.T) {
 	if got := options.Cache.DefaultFieldSelector.String(); got != "metadata.namespace=team-a" || options.Cache.DefaultNamespaces != nil {
 		t.Errorf("the cache holds %s, namespaces %v", got, options.Cache.DefaultNamespaces)
 	}
+	if options.Cache.DefaultTransform == nil {
+		t.Error("the cache keeps what no controller reads")
+	}
 	if o, _ = parse(t); o.managerOptions(metricsserver.Options{}).LeaderElection || o.managerOptions(metricsserver.Options{}).Cache.DefaultFieldSelector != nil {
 		t.Error("without flags there is a lease, or a restriction")
 	}

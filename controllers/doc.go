@@ -17,6 +17,7 @@
 //	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
 //	kubeconfig which kubeconfigs are used, and what of them
 //	identity   an identity Secret becomes a client of the portal; who may use a shared one, and how much of it
+//	secretcache one read of a Secret serves many passes
 //	gateway    the way to the API servers of workload clusters, whose answers are bounded
 //	fair       keeps one namespace from holding all workers of a controller
 //	wakeup     an object whose turn at the account's rate limit has come is reconciled at once

@@ -49,7 +49,7 @@ type Options struct {
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
 }
 
-// ClientOptions make the manager's client read Secrets live: a rotated password counts at once, and no Secret is cached.
+// ClientOptions make the manager's client read Secrets live: the manager watches their metadata only. Package secretcache keeps those in use.
 func ClientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
 }
@@ -67,7 +67,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	wakeups := wakeup.New()
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(),
+		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
 		Pool:    &cloud.Pool{Options: cloud.GovernorOptions{Wake: wakeups.Wake}},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
@@ -86,7 +87,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, ClusterCache: workloads,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
 		Reconnect: connections.reconnect,
 		Oversized: connections.gateway.Oversized,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,

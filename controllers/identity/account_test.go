@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -33,7 +35,7 @@ func at(t *testing.T) *emulator.Portal {
 func (b *bench) login(portal *emulator.Portal, namespace string, data map[string]string) *cloud.Governor {
 	b.Helper()
 	s := secret("id", nil)
-	s.Namespace = namespace
+	s.Namespace, s.UID = namespace, uuid.NewUUID() // the store gives none
 	s.Data[infrav1.IdentityBaseURL], s.Data[infrav1.IdentityCABundle] = []byte(portal.URL()), portal.CAPEM()
 	for key, value := range data {
 		s.Data[key] = []byte(value)

@@ -27,14 +27,17 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 // Resolver makes portal clients from identity Secrets.
 type Resolver struct {
-	// Client must read Secrets live: a rotated password counts at once.
+	// Client must read Secrets live.
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
+	// Metadata is a cache of the metadata of Secrets. It shows whether a Secret has changed since it was read. Without it, every read is live.
+	Metadata client.Reader
 	// Namespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used, and the manager needs no right to them.
 	Namespace string
 	Pool      *cloud.Pool
@@ -48,7 +51,8 @@ type Resolver struct {
 	// Accounts are the portal accounts in use.
 	Accounts metrics.Accounts
 
-	grants grants
+	grants  grants
+	secrets secretcache.Memory
 }
 
 // Identity is a portal client and the version of the Secret that it was made from.
@@ -138,7 +142,13 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	case from.shared != nil:
 		return r.holdShared(ctx, from)
 	}
-	secret := from.secret
+	if _, moves := from.secret.Labels[clusterctlv1.ClusterctlMoveLabel]; moves && controllerutil.ContainsFinalizer(from.secret, infrav1.IdentityFinalizer) {
+		return outcome.Outcome{}
+	}
+	secret, problem := r.liveSecret(ctx, client.ObjectKeyFromObject(from.secret))
+	if !problem.IsDone() {
+		return problem
+	}
 	if !secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
 		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
 	}
@@ -175,6 +185,7 @@ func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) 
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: leaving.Namespace, Name: leaving.Spec.IdentityRef.Name}
 	r.Accounts.Drop(accountName(leaving.Namespace, leaving.Spec.IdentityRef))
+	r.secrets.Forget(key)
 	if err := r.Client.Get(ctx, key, secret); err != nil {
 		return client.IgnoreNotFound(err)
 	}

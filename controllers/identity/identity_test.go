@@ -44,8 +44,9 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		}
 	}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
+		WithIndex(&infrav1.PortalCluster{}, OwnIndex, IndexOwn).
 		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()
-	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Namespace: home, Pool: &cloud.Pool{}}}
+	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Metadata: store, Namespace: home, Pool: &cloud.Pool{}}}
 }
 
 func secret(name string, change func(map[string][]byte)) *corev1.Secret {

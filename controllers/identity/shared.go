@@ -18,8 +18,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// SharedIndex finds PortalClusters by the PortalClusterIdentity that they use.
-const SharedIndex = "portalClusterIdentity"
+const (
+	// SharedIndex finds PortalClusters by the PortalClusterIdentity that they use.
+	SharedIndex = "portalClusterIdentity"
+	// OwnIndex finds PortalClusters by the Secret of their namespace that they use.
+	OwnIndex = "identitySecret"
+)
 
 // IndexShared returns the name of the PortalClusterIdentity that the PortalCluster uses, if any.
 func IndexShared(obj client.Object) []string {
@@ -30,29 +34,36 @@ func IndexShared(obj client.Object) []string {
 	return []string{c.Spec.IdentityRef.Name}
 }
 
+// IndexOwn returns the name of the Secret of its namespace that the PortalCluster uses, if any.
+func IndexOwn(obj client.Object) []string {
+	c, ok := obj.(*infrav1.PortalCluster)
+	if !ok || c.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
+		return nil
+	}
+	return []string{c.Spec.IdentityRef.Name}
+}
+
 // SetupWithManager adds to the manager's cache what the Resolver looks up.
 func (r *Resolver) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalCluster{}, SharedIndex, IndexShared); err != nil {
-		return fmt.Errorf("index PortalClusters by PortalClusterIdentity: %w", err)
+	for index, extract := range map[string]client.IndexerFunc{SharedIndex: IndexShared, OwnIndex: IndexOwn} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalCluster{}, index, extract); err != nil {
+			return fmt.Errorf("index PortalClusters by %s: %w", index, err)
+		}
 	}
 	return nil
 }
 
-// Users returns the PortalClusters that use the Secret or PortalClusterIdentity.
+// Users returns the PortalClusters that use the Secret or PortalClusterIdentity. They are the cache's own, and must not be changed.
 func (r *Resolver) Users(ctx context.Context, obj client.Object) ([]infrav1.PortalCluster, error) {
 	if shared, ok := obj.(*infrav1.PortalClusterIdentity); ok {
 		return r.sharedUsers(ctx, shared.Name)
 	}
 	own := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace())); err != nil {
+	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace()), client.MatchingFields{OwnIndex: obj.GetName()},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	var users []infrav1.PortalCluster
-	for _, c := range own.Items {
-		if c.Spec.IdentityRef.Kind != infrav1.PortalIdentityShared && c.Spec.IdentityRef.Name == obj.GetName() {
-			users = append(users, c)
-		}
-	}
+	users := own.Items
 	identities, err := r.Shares(ctx, obj)
 	if err != nil {
 		return nil, err
@@ -84,9 +95,10 @@ func (r *Resolver) Shares(ctx context.Context, secret client.Object) (of []infra
 	return of, nil
 }
 
+// sharedUsers returns the PortalClusters that use the PortalClusterIdentity. They are the cache's own, and must not be changed.
 func (r *Resolver) sharedUsers(ctx context.Context, name string) ([]infrav1.PortalCluster, error) {
 	users := &infrav1.PortalClusterList{}
-	err := r.Client.List(ctx, users, client.MatchingFields{SharedIndex: name})
+	err := r.Client.List(ctx, users, client.MatchingFields{SharedIndex: name}, client.UnsafeDisableDeepCopy)
 	return users.Items, err
 }
 
@@ -111,6 +123,13 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 // take it away from the namespaces that stay.
 func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome {
 	shared, secret := from.shared, from.secret
+	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) {
+		return outcome.Outcome{}
+	}
+	secret, problem := r.liveSecret(ctx, client.ObjectKeyFromObject(secret))
+	if !problem.IsDone() {
+		return from.conceal(problem)
+	}
 	leaving := !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && !shared.DeletionTimestamp.IsZero() ||
 		!controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) && !secret.DeletionTimestamp.IsZero()
 	if leaving { // without our finalizer it cannot be held any more
@@ -152,8 +171,9 @@ func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClus
 
 // releaseSecret takes our finalizer off the Secret of a PortalClusterIdentity, unless another one that is in use has the same Secret.
 func (r *Resolver) releaseSecret(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
-	secret := &corev1.Secret{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}, secret)
+	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}
+	r.secrets.Forget(key)
+	err := r.Client.Get(ctx, key, secret)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -72,23 +72,40 @@ func (r *Resolver) BaseURL(ctx context.Context, namespace string, ref infrav1.Po
 	return string(from.secret.Data[infrav1.IdentityBaseURL])
 }
 
-// secret reads a Secret, and says what it lacks.
+// secret returns a Secret, which must not be changed, and says what it lacks. It is read only if it may have changed. The content of a Secret
+// that is no identity is not kept.
 func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
+	secret, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
+	problem := complete(key.Name, secret, err)
+	if !problem.IsDone() {
+		r.secrets.Forget(key)
+		return nil, problem
+	}
+	return secret, problem
+}
+
+// liveSecret reads a Secret that is to be changed.
+func (r *Resolver) liveSecret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, key, secret)
+	return secret, complete(key.Name, secret, err)
+}
+
+// complete is done if the Secret was read and has all that an identity needs.
+func complete(name string, secret *corev1.Secret, err error) outcome.Outcome {
 	if apierrors.IsNotFound(err) {
-		return nil, outcome.StallFor(0, infrav1.IdentityNotFoundReason,
-			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", key.Name)
+		return outcome.StallFor(0, infrav1.IdentityNotFoundReason,
+			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", name)
 	}
 	if err != nil {
-		return nil, outcome.Fail(fmt.Errorf("read identity Secret %q: %w", key.Name, err))
+		return outcome.Fail(fmt.Errorf("read identity Secret %q: %w", name, err))
 	}
-	for _, name := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
-		if len(secret.Data[name]) == 0 {
-			return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", name, key.Name)
+	for _, key := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
+		if len(secret.Data[key]) == 0 {
+			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", key, name)
 		}
 	}
-	return secret, outcome.Outcome{}
+	return outcome.Outcome{}
 }
 
 // sharedSecret reads the Secret of a PortalClusterIdentity.

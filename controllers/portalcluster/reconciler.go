@@ -12,7 +12,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -52,11 +51,15 @@ type Reconciler struct {
 
 	controller capicontroller.Controller
 	memory     operation.Memory
+	vpcs       vpcs
 }
 
 // SetupWithManager adds the reconciler to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) (err error) {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalcluster")
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalCluster{}, clusterIndex, indexCluster); err != nil {
+		return fmt.Errorf("index PortalClusters by Cluster: %w", err)
+	}
 	toPortalCluster := util.ClusterToInfrastructureMapFunc(ctx, infrav1.GroupVersion.WithKind("PortalCluster"), mgr.GetClient(), &infrav1.PortalCluster{})
 	builder := capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalCluster{}).
@@ -64,7 +67,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(toPortalCluster),
 			predicates.ClusterPausedTransitionsOrInfrastructureProvisioned(mgr.GetScheme(), log)).
-		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
+		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane), controlPlaneChanged).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity)).
 		WatchesRawSource(r.Woken)
 	if r.Identities.Namespace != "" {
@@ -72,17 +75,6 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	}
 	r.controller, err = builder.Build(ctx, r)
 	return err
-}
-
-// fromControlPlane wakes the PortalCluster of the same Cluster: it is provisioned once there is a kubeconfig, and its deletion waits for
-// the control plane to go.
-func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) []reconcile.Request {
-	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
-	if name == "" {
-		return nil
-	}
-	return r.requests(ctx, func(*infrav1.PortalCluster) bool { return true },
-		client.InNamespace(obj.GetNamespace()), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
 }
 
 // fromIdentity wakes the PortalClusters that use the Secret or PortalClusterIdentity.
@@ -95,21 +87,6 @@ func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (reque
 	for i := range users {
 		if identity.Watched(&users[i], r.WatchFilterValue) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&users[i])})
-		}
-	}
-	return requests
-}
-
-func (r *Reconciler) requests(ctx context.Context, matches func(*infrav1.PortalCluster) bool, options ...client.ListOption) []reconcile.Request {
-	clusters := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, clusters, options...); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range clusters.Items {
-		if matches(&clusters.Items[i]) {
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
 		}
 	}
 	return requests
@@ -193,7 +170,7 @@ func (r *Reconciler) findKubeconfig(ctx context.Context, s *scope) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: ref.Name}, controlPlane); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	s.hasKubeconfig = conditions.IsTrue(controlPlane, infrav1.KubeconfigReadyCondition)
+	s.hasKubeconfig = hasKubeconfig(controlPlane)
 	return nil
 }
 

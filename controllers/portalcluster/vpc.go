@@ -24,7 +24,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
 		return refused
 	}
-	vpcs, err := s.identity.Portal.VPCs(ctx, vpc.Name)
+	vpcs, err := r.vpcs.find(ctx, s.identity.Portal, vpc.Name)
 	if err != nil {
 		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("find VPC %q", vpc.Name))
 	}

@@ -40,6 +40,9 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		o := outcome.Fail(err)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
+	if s.cluster != nil {
+		r.secrets.Forget(s.kubeconfigSecret())
+	}
 	err := r.change(ctx, s, func() { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

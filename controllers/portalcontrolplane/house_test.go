@@ -205,7 +205,7 @@ func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object
 func (h *house) restart() {
 	h.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: h.store, Live: h.store},
-		Client:     h.store, Live: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
+		Client:     h.store, Live: h.store, Metadata: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
 		Takeovers: func(context.Context) bool { return false },
 		Reconnect: func(client.ObjectKey) { h.reconnects++ },
 		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods

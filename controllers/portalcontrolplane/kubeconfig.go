@@ -92,6 +92,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	case kubeconfig.UserManaged(stored.Secret):
 		return r.useUserManaged(ctx, s, stored)
 	case stored.taken(s.record):
+		r.secrets.Forget(s.kubeconfigSecret())
 		return takenSecret(stored)
 	case !stored.missing:
 		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.controlPlane, s.cluster.Name, stored.Secret); err != nil {
@@ -116,13 +117,19 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.After) // the old one may still do
 }
 
+// readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
 func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeconfig, error) {
-	stored := storedKubeconfig{Secret: &corev1.Secret{}}
-	key := client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
-	err := r.Client.Get(ctx, key, stored.Secret)
-	stored.missing = apierrors.IsNotFound(err)
-	stored.Namespace, stored.Name = key.Namespace, key.Name
-	return stored, client.IgnoreNotFound(err)
+	key := s.kubeconfigSecret()
+	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
+	if err != nil {
+		missing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+		return storedKubeconfig{Secret: missing, missing: apierrors.IsNotFound(err)}, client.IgnoreNotFound(err)
+	}
+	return storedKubeconfig{Secret: known.DeepCopy()}, nil
+}
+
+func (s *scope) kubeconfigSecret() client.ObjectKey {
+	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
 }
 
 // whyFetch returns why the kubeconfig is to be fetched now. If it is not, again is the time until it will be for its age.
@@ -224,8 +231,10 @@ func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_
 	return config, refuse, outcome.Outcome{}
 }
 
-// storeKubeconfig creates or updates the Secret as the contract wants it.
+// storeKubeconfig creates or updates the Secret as the contract wants it. The next pass reads it again: the metadata may still be that of the
+// Secret before.
 func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) error {
+	defer r.secrets.Forget(s.kubeconfigSecret())
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
 	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)

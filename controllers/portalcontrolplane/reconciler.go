@@ -22,6 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes,verbs=get;list;watch;patch;adopt
@@ -43,6 +44,7 @@ import (
 type Reconciler struct {
 	Client           client.Client
 	Live             client.Reader // past the cache
+	Metadata         client.Reader // a cache of the metadata of Secrets; without it, every read of a Secret is live
 	Identities       *identity.Resolver
 	ClusterCache     clustercache.ClusterCache
 	Recorder         events.EventRecorder
@@ -60,6 +62,7 @@ type Reconciler struct {
 
 	controller capicontroller.Controller
 	memory     operation.Memory
+	secrets    secretcache.Memory
 	probes     probes
 	running    lookups
 	versions   offers

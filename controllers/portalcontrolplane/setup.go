@@ -32,6 +32,11 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalControlPlane{}, portalClusterIndex, indexPortalCluster); err != nil {
 		return fmt.Errorf("index PortalControlPlanes by portal cluster: %w", err)
 	}
+	for _, kind := range []client.Object{&clusterv1.MachineDeployment{}, &clusterv1.MachineSet{}} {
+		if err := mgr.GetFieldIndexer().IndexField(ctx, kind, templateIndex, indexTemplate); err != nil {
+			return fmt.Errorf("index %T by PortalMachineTemplate: %w", kind, err)
+		}
+	}
 	member := handler.EnqueueRequestsFromMapFunc(r.fromMember)
 	builder := capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalControlPlane{}).
@@ -44,7 +49,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.MachineSet{}, member).
 		Watches(&clusterv1.Machine{}, member).
 		Watches(&infrav1.PortalMachine{}, member).
-		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate)).
+		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate), templateChanged).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
 		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
 		WatchesRawSource(r.running.source()).
@@ -60,7 +65,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) fromRival(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	for _, key := range indexPortalCluster(obj) {
 		all := &infrav1.PortalControlPlaneList{}
-		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}); err != nil {
+		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "List PortalControlPlanes for a watch event")
 			return nil
 		}
@@ -89,7 +94,7 @@ func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconc
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	return r.fromCluster(ctx, cluster)
@@ -100,7 +105,7 @@ func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconc
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	for _, request := range r.fromKubeconfig(ctx, obj) {
 		controlPlane := &infrav1.PortalControlPlane{}
-		if err := r.Client.Get(ctx, request.NamespacedName, controlPlane); err == nil && identity.Watched(controlPlane, r.WatchFilterValue) {
+		if err := r.Client.Get(ctx, request.NamespacedName, controlPlane, client.UnsafeDisableDeepCopy); err == nil && identity.Watched(controlPlane, r.WatchFilterValue) {
 			requests = append(requests, request)
 		}
 	}
@@ -130,26 +135,10 @@ func (r *Reconciler) fromKubeconfig(ctx context.Context, obj client.Object) []re
 		return nil
 	}
 	cluster := &clusterv1.Cluster{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: name}, cluster, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	return r.fromCluster(ctx, cluster)
-}
-
-// fromTemplate wakes the control planes of the namespace: a template does not name its Cluster until core adopts it.
-func (r *Reconciler) fromTemplate(ctx context.Context, obj client.Object) []reconcile.Request {
-	all := &infrav1.PortalControlPlaneList{}
-	if err := r.Client.List(ctx, all, client.InNamespace(obj.GetNamespace())); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalControlPlanes for a watch event")
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range all.Items {
-		if all.Items[i].Spec.ClusterID == "" { // templates count when the portal cluster is created
-			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-		}
-	}
-	return requests
 }
 
 // watchNodes wakes the control plane when the Nodes of its workload cluster change.

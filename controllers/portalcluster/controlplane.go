@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcluster
+
+import (
+	"context"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// clusterIndex finds PortalClusters by the Cluster whose name they carry.
+const clusterIndex = "cluster"
+
+func indexCluster(obj client.Object) []string {
+	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
+// controlPlaneChanged lets through what a PortalCluster reads of a PortalControlPlane: that it exists, whose it is, and whether it has a
+// kubeconfig. A control plane writes its status many times while it is created.
+var controlPlaneChanged = predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
+	UpdateFunc: func(e event.UpdateEvent) bool { return hasKubeconfig(e.ObjectOld) != hasKubeconfig(e.ObjectNew) },
+})
+
+func hasKubeconfig(obj client.Object) bool {
+	controlPlane, ok := obj.(*infrav1.PortalControlPlane)
+	return ok && conditions.IsTrue(controlPlane, infrav1.KubeconfigReadyCondition)
+}
+
+// fromControlPlane wakes the PortalCluster of the same Cluster: it is provisioned once there is a kubeconfig, and its deletion waits for
+// the control plane to go.
+func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+	name := obj.GetLabels()[clusterv1.ClusterNameLabel]
+	if name == "" {
+		return nil
+	}
+	clusters := &infrav1.PortalClusterList{}
+	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.MatchingFields{clusterIndex: name},
+		client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		return nil
+	}
+	for i := range clusters.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&clusters.Items[i])})
+	}
+	return requests
+}

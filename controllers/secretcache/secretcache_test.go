@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package secretcache
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+var key = client.ObjectKey{Namespace: "default", Name: "id"}
+
+// bench is a management cluster that counts the reads of Secrets, and a cache of their metadata.
+type bench struct {
+	*testing.T
+	Memory
+
+	store, metadata client.Client
+	reads           int
+}
+
+// newBench has a Secret, which the cache of metadata shows.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{T: t, metadata: fake.NewClientBuilder().Build()}
+	b.store = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			b.reads++
+			return c.Get(ctx, key, obj, opts...)
+		},
+	}).Build()
+	b.create("first", "old")
+	return b
+}
+
+func (b *bench) must(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) create(uid types.UID, password string) {
+	b.Helper()
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: uid}, Data: map[string][]byte{"password": []byte(password)}}
+	b.must(b.store.Create(b.Context(), s))
+	b.show(s)
+}
+
+func (b *bench) rotate(password string) *corev1.Secret {
+	b.Helper()
+	s := &corev1.Secret{}
+	b.must(b.store.Get(b.Context(), key, s))
+	s.Data["password"] = []byte(password)
+	b.must(b.store.Update(b.Context(), s))
+	b.reads = 0
+	return s
+}
+
+// show is the watch event that brings the metadata up to date.
+func (b *bench) show(s *corev1.Secret) {
+	b.Helper()
+	b.metadata = fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: s.ObjectMeta}).Build()
+}
+
+// passes reads the Secret several times, and expects a content and a number of reads.
+func (b *bench) passes(moment, password string, reads int) {
+	b.Helper()
+	b.reads = 0
+	for range 5 {
+		s, err := b.Get(b.Context(), b.metadata, b.store, key)
+		b.must(err)
+		if got := string(s.Data["password"]); got != password {
+			b.Errorf("%s: password %q, want %q", moment, got, password)
+		}
+	}
+	if b.reads != reads {
+		b.Errorf("%s: 5 passes read the Secret %d times, want %d", moment, b.reads, reads)
+	}
+}
+
+// TestOneReadServesManyPasses checks that a Secret is read again once it has changed, and not before.
+func TestOneReadServesManyPasses(t *testing.T) {
+	b := newBench(t)
+	b.passes("at first", "old", 1)
+	b.passes("later", "old", 0)
+	changed := b.rotate("new")
+	b.passes("before the event", "old", 0)
+	b.show(changed)
+	b.passes("after the event", "new", 1)
+	b.must(b.store.Delete(t.Context(), changed))
+	b.create("second", "other")
+	b.passes("made anew", "other", 1)
+	b.Forget(key)
+	b.passes("forgotten", "other", 1)
+}
+
+// TestMetadataLagsBehind checks that a Secret that is newer than its metadata is read again and again until the metadata shows it.
+func TestMetadataLagsBehind(t *testing.T) {
+	b := newBench(t)
+	changed := b.rotate("new")
+	b.passes("before the event", "new", 5)
+	b.show(changed)
+	b.passes("after the event", "new", 0)
+	b.metadata = fake.NewClientBuilder().Build()
+	b.passes("not shown yet", "new", 5)
+}
+
+// TestGone checks that a Secret that was deleted is not found, and that nothing of it is kept.
+func TestGone(t *testing.T) {
+	b := newBench(t)
+	b.passes("at first", "old", 1)
+	b.must(b.store.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+	b.metadata = fake.NewClientBuilder().Build()
+	if s, err := b.Get(t.Context(), b.metadata, b.store, key); !apierrors.IsNotFound(err) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if len(b.known) > 0 {
+		t.Error("its content is kept")
+	}
+}
+
+// TestWithoutMetadata checks that every read is live if there is no cache of metadata, and that nothing is kept.
+func TestWithoutMetadata(t *testing.T) {
+	b := newBench(t)
+	for range 3 {
+		_, err := b.Get(t.Context(), nil, b.store, key)
+		b.must(err)
+	}
+	if b.reads != 3 || len(b.known) > 0 {
+		t.Errorf("%d reads, %d Secrets are kept", b.reads, len(b.known))
+	}
+}
+
+// TestIdle checks that a Secret that no caller asks for any more is dropped.
+func TestIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.passes("at first", "old", 1)
+		other := client.ObjectKey{Namespace: "default", Name: "other"}
+		time.Sleep(idle + time.Second)
+		b.keep(other, &corev1.Secret{})
+		if _, kept := b.known[key]; kept || len(b.known) != 1 {
+			t.Errorf("%d Secrets are kept", len(b.known))
+		}
+	})
+}
