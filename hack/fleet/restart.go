@@ -36,8 +36,9 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	all := float64(b.clusters + b.neighbours)
 	b.report.add("manager when idle", usageWords(after), b.per100(after))
 	b.report.add("CPU when idle", fmt.Sprintf("%.1f %% of a core", 100*share), fmt.Sprintf("%.2f %% per 100 clusters", 100*share*100/all))
-	b.report.add(fmt.Sprintf("requests within %v when idle", b.idle),
-		fmt.Sprintf("portal %d, management API %d", len(b.requests(fleetAccount, before.at)), total(management)), "")
+	portal := b.requests(fleetAccount, before.at)
+	b.report.add(fmt.Sprintf("requests within %v when idle", b.idle), fmt.Sprintf("portal %d, management API %d", len(portal), total(management)),
+		perCluster(byEndpoint(portal), 1)+" "+perCluster(management, 1))
 	return nil
 }
 
@@ -86,6 +87,11 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	r.add("kill -9 → manager ready", seconds(started), "")
 	r.add("kill -9 → every object reconciled", seconds(reconciled), fmt.Sprintf("%d portal clusters", 2*b.clusters+b.neighbours))
 	r.add("kill -9 → job looked at", quantiles(looked), fmt.Sprintf("max %s, %d jobs", seconds(quantile(looked, 1)), len(looked)))
+	dropped, err := b.droppedConnections()
+	if err != nil {
+		return err
+	}
+	r.add("kill -9: connections dropped", fmt.Sprint(dropped), "to workload clusters, by the next manager")
 	b.say("waiting for the clusters")
 	if err := b.wait(ctx, restartTenant, isAvailable, b.clusters); err != nil {
 		return err

@@ -162,6 +162,11 @@ func (b *bench) reportStorm(ctx context.Context, s *storm) error {
 	r.add("management API requests per cluster", perCluster(management, b.clusters), fmt.Sprintf("sum %.1f", float64(total(management))/float64(b.clusters)))
 	r.add("manager at the end", usageWords(s.usage), b.per100(s.usage))
 	r.add("CPU of the manager for the storm", fmt.Sprintf("%.0f s", s.usage.cpu), fmt.Sprintf("%.1f s per 100 clusters", s.usage.cpu*100/float64(b.clusters)))
+	dropped, err := b.droppedConnections()
+	if err != nil {
+		return err
+	}
+	r.add("connections to workload clusters dropped", fmt.Sprint(dropped), "")
 	if err := b.reportWorkers(ctx, jobs); err != nil {
 		return err
 	}

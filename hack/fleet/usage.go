@@ -4,9 +4,11 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -63,6 +65,16 @@ func (u *usage) add(series string, value float64) {
 		controller, _, _ := strings.Cut(rest, `"`)
 		u.passes[controller] += value
 	}
+}
+
+// droppedConnections counts the connections to workload clusters that the manager has dropped since it started, by its log.
+func (b *bench) droppedConnections() (int, error) {
+	text, err := os.ReadFile(filepath.Join(b.Dir, "manager.log"))
+	if err != nil {
+		return 0, err
+	}
+	start := max(bytes.LastIndex(text, []byte(`"Starting the manager"`)), 0)
+	return bytes.Count(text[start:], []byte(`] "Disconnected"`)), nil
 }
 
 // load returns the machine's load of the last minute.
