@@ -286,6 +286,11 @@ bench-fleet-virtual: N ?= 1000
 bench-fleet-virtual: ## Measure N clusters on one account in virtual time against the account's limit (N=1000)
 	go test ./cloud/fleet -run TestMeasure -v -clusters $(N) | grep -v '^=== RUN'
 
+.PHONY: bench-fleet
+bench-fleet: N ?= 300
+bench-fleet: kube core build ## Measure N clusters on one account in real time: make bench-fleet N=25 [FLAGS='-idle 2m'] (docs/fleet.md)
+	go run ./hack/fleet -n $(N) $(FLAGS)
+
 # Further flags of go test, such as -run.
 E2E_FLAGS :=
 

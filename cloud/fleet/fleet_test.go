@@ -148,7 +148,7 @@ func (f *fleet) result() result {
 		ready = append(ready, o.ready.Sub(f.start))
 		late = append(late, o.noticed.Sub(jobs[o.job.ID].Ended))
 	}
-	for _, at := range bound(f.start, latency, takes) {
+	for _, at := range Bound(f.start, latency, takes) {
 		ideal = append(ideal, at.Sub(f.start))
 	}
 	polls := 0

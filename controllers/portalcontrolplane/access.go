@@ -66,6 +66,8 @@ type probed struct {
 	access access
 	at     time.Time
 	since  time.Time // when the answer was first this one
+
+	reconnected time.Time // when the ClusterCache was last told to connect again
 }
 
 // access returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
@@ -91,11 +93,26 @@ func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content [
 		p.last = map[client.ObjectKey]probed{}
 	}
 	now := probed{config: sum, access: seen, at: time.Now(), since: time.Now()}
+	now.reconnected = last.reconnected
 	if found && last.config == sum && last.access == seen {
 		now.since = last.since
 	}
 	p.last[cluster] = now
 	return seen, now.since
+}
+
+// mayReconnect reports whether the ClusterCache may be told to connect again. It drops the connection that it has or makes at that moment,
+// so it gets the time that an attempt may take.
+func (p *probes) mayReconnect(cluster client.ObjectKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := p.last[cluster]
+	if time.Since(last.reconnected) < connectionRetry {
+		return false
+	}
+	last.reconnected = time.Now()
+	p.last[cluster] = last
+	return true
 }
 
 // forget drops what is known of a cluster that works, or is gone.

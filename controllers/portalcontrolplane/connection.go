@@ -36,8 +36,8 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 		return
 	}
 	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content(), r.Identities.Hosts)
-	if s.access == answering {
-		// By itself the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
+	// By itself the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
+	if s.access == answering && time.Since(s.accessSince) >= connectTime && r.probes.mayReconnect(s.clusterKey()) {
 		r.Reconnect(s.clusterKey())
 	}
 }
@@ -70,8 +70,8 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
 }
 
-// connectTime is how long the ClusterCache may take to connect again before the condition says that there is no connection. It takes
-// milliseconds, and an event wakes the control plane.
+// connectTime is how long the ClusterCache may take to connect before it is told to connect again, and before the condition says that there
+// is no connection. It takes milliseconds, and an event wakes the control plane.
 const connectTime = 5 * time.Second
 
 // connecting is the outcome while the ClusterCache makes a connection to an API server that answers.
@@ -79,7 +79,7 @@ func (s *scope) connecting() outcome.Outcome {
 	if conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition) && s.access != working && time.Since(s.accessSince) < connectTime {
 		return outcome.RetryAfter(connectTime)
 	}
-	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "connecting to the API server at %s", s.endpoint())
+	return outcome.WaitFor(connectTime, infrav1.ConnectionDownReason, "connecting to the API server at %s", s.endpoint())
 }
 
 // blockedByConnection is the outcome of the steps that need a connection. Their conditions stay as they are if that of the connection does.

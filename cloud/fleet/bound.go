@@ -30,7 +30,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// bound is when each cluster would be ready if the client knew when each job ends. Such a client logs in, sends all
+// Bound returns when each cluster would be ready, in this order, if the client knew when each job ends. Such a client logs in, sends all
 // creations as fast as the account allows, and then, in the order in which jobs end, looks once at each job and
 // fetches its kubeconfig:
 //
@@ -40,7 +40,7 @@ func later(a, b time.Time) time.Time {
 //
 // No client is ready with all clusters earlier: a creation that waits for anything else ends later, and from the first
 // end on the account's rate is used as long as there is a request to be made.
-func bound(start time.Time, latency time.Duration, takes []time.Duration) []time.Time {
+func Bound(start time.Time, latency time.Duration, takes []time.Duration) []time.Time {
 	a := &account{}
 	a.admit(start)
 	var ends []time.Time

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command fleet measures the manager with many clusters on one account of the emulated portal, in real time: make bench-fleet N=300.
+// The manager, the management API server and its etcd are real. So is core up to -core-up-to clusters.
+//
+//	main.go      flags, and the order of the measurements
+//	world.go     what runs, and the objects of a cluster
+//	nodes.go     the API servers of the portal's clusters, which know Nodes only
+//	server.go    what each of them answers
+//	standin.go   the stand-in for core, for larger fleets
+//	observer.go  when each cluster had what
+//	storm.go     creates the clusters while a second tenant scales its own
+//	portal.go    what the portal's request log says
+//	script.go    a client that follows the specification's advice, for comparison
+//	restart.go   kills the manager while jobs run
+//	audit.go     requests to the management API server
+//	usage.go     memory, goroutines and CPU of the manager
+//	report.go    the table
+package main

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/fleet"
+)
+
+// requests returns what an account asked the portal for since a time.
+func (b *bench) requests(account string, since time.Time) []emulator.Entry {
+	return slices.DeleteFunc(b.Portal.Journal(), func(e emulator.Entry) bool {
+		return !e.IsRequest() || e.Account != account || e.Time.Before(since)
+	})
+}
+
+// byEndpoint counts requests.
+func byEndpoint(requests []emulator.Entry) map[string]int {
+	counts := map[string]int{}
+	for _, e := range requests {
+		counts[e.Method+" "+e.Route]++
+	}
+	return counts
+}
+
+func limited(requests []emulator.Entry) (count int) {
+	for _, e := range requests {
+		if e.Status == http.StatusTooManyRequests {
+			count++
+		}
+	}
+	return count
+}
+
+// accepted counts the requests of that route that started a job.
+func accepted(requests []emulator.Entry, route string) (count int) {
+	for _, e := range requests {
+		if e.Method == http.MethodPost && e.Route == route && e.Status == http.StatusAccepted {
+			count++
+		}
+	}
+	return count
+}
+
+const createRoute = "/kubernetes-clusters"
+
+// clusterOf returns the id of the cluster that a path names.
+func clusterOf(path string) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(path, createRoute+"/"), "/")
+	return id
+}
+
+// creations returns the account's creations since a time.
+func (b *bench) creations(account string, since time.Time) []emulator.Job {
+	return slices.DeleteFunc(b.Portal.Jobs(), func(j emulator.Job) bool {
+		return j.Kind != emulator.JobCreateCluster || j.Account != account || j.Accepted.Before(since)
+	})
+}
+
+// looks returns, for each of the jobs, when it was first looked at after a time of its own. The others are missing.
+func looks(requests []emulator.Entry, jobs []emulator.Job, after func(emulator.Job) time.Time) (waited []time.Duration) {
+	first := map[string]time.Duration{}
+	from := map[string]time.Time{}
+	for _, j := range jobs {
+		from[j.ID] = after(j)
+	}
+	for _, e := range requests {
+		id, isJob := strings.CutPrefix(e.Path, "/jobs/")
+		at, is := from[id]
+		if _, seen := first[id]; isJob && is && !seen && e.Status == http.StatusOK && !e.Time.Before(at) {
+			first[id] = e.Time.Sub(at)
+			waited = append(waited, e.Time.Sub(at))
+		}
+	}
+	return waited
+}
+
+func endOf(j emulator.Job) time.Time { return j.Ended }
+
+// bound returns when the clusters would be ready at the earliest, since the start (package fleet).
+func bound(start time.Time, jobs []emulator.Job) (ready []time.Duration) {
+	var takes []time.Duration
+	for _, j := range jobs {
+		takes = append(takes, j.Due.Sub(j.Accepted))
+	}
+	for _, at := range fleet.Bound(start, 0, takes) {
+		ready = append(ready, at.Sub(start))
+	}
+	return ready
+}
+
+// quantile returns 0 if there are no values.
+func quantile(all []time.Duration, q float64) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	slices.Sort(all)
+	return all[int(q*float64(len(all)-1)+0.5)]
+}
+
+// since returns the times from a start on.
+func since[K comparable](start time.Time, times map[K]time.Time) (all []time.Duration) {
+	for _, at := range times {
+		all = append(all, at.Sub(start))
+	}
+	return all
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// measureIdle watches the manager while nothing is to be done.
+func (b *bench) measureIdle(ctx context.Context) error {
+	b.say("idle for %v", b.idle)
+	const settle = 30 * time.Second // for the last scale of the second tenant
+	if err := pause(ctx, settle); err != nil {
+		return err
+	}
+	before, err := b.measureUsage(ctx)
+	if err != nil {
+		return err
+	}
+	if err := pause(ctx, b.idle); err != nil {
+		return err
+	}
+	after, err := b.measureUsage(ctx)
+	if err != nil {
+		return err
+	}
+	management, err := b.managerRequests(before.at, after.at)
+	if err != nil {
+		return err
+	}
+	share := (after.cpu - before.cpu) / after.at.Sub(before.at).Seconds()
+	all := float64(b.clusters + b.neighbours)
+	b.report.add("manager when idle", usageWords(after), b.per100(after))
+	b.report.add("CPU when idle", fmt.Sprintf("%.1f %% of a core", 100*share), fmt.Sprintf("%.2f %% per 100 clusters", 100*share*100/all))
+	portal := b.requests(fleetAccount, before.at)
+	b.report.add(fmt.Sprintf("requests within %v when idle", b.idle), fmt.Sprintf("portal %d, management API %d", len(portal), total(management)),
+		perCluster(byEndpoint(portal), 1)+" "+perCluster(management, 1))
+	return nil
+}
+
+// measureRestart kills the manager while the creations of as many clusters run on another account.
+func (b *bench) measureRestart(ctx context.Context) error {
+	if !b.restart {
+		return nil
+	}
+	began := time.Now()
+	b.say("creating %d clusters on another account, to kill the manager meanwhile", b.clusters)
+	if err := b.createClusters(ctx, restartTenant, b.clusters); err != nil {
+		return err
+	}
+	for accepted(b.requests(restartAccount, began), createRoute) < b.clusters {
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	if err := pause(ctx, 2*time.Second); err != nil { // the last answers are stored
+		return err
+	}
+	b.observer.forget(notAvailable)
+	loadBefore, killed := load(), time.Now()
+	var running []emulator.Job
+	for _, j := range b.creations(restartAccount, began) {
+		if j.Ended.IsZero() {
+			running = append(running, j)
+		}
+	}
+	b.say("killing the manager: %d jobs run", len(running))
+	b.KillManager()
+	if err := b.StartManager(ctx); err != nil {
+		return err
+	}
+	started := time.Since(killed)
+	reconciled, err := b.waitForPasses(ctx, killed)
+	if err != nil {
+		return err
+	}
+	looked, err := b.waitForLooks(ctx, running, killed)
+	if err != nil {
+		return err
+	}
+	r := &b.report
+	r.add("kill -9: jobs in flight", fmt.Sprint(len(running)), "load "+loadBefore)
+	r.add("kill -9 → manager ready", seconds(started), "")
+	r.add("kill -9 → every object reconciled", seconds(reconciled), fmt.Sprintf("%d portal clusters", 2*b.clusters+b.neighbours))
+	r.add("kill -9 → job looked at", quantiles(looked), fmt.Sprintf("max %s, %d jobs", seconds(quantile(looked, 1)), len(looked)))
+	dropped, err := b.droppedConnections()
+	if err != nil {
+		return err
+	}
+	r.add("kill -9: connections dropped", fmt.Sprint(dropped), "to workload clusters, by the next manager")
+	b.say("waiting for the clusters")
+	if err := b.wait(ctx, restartTenant, isAvailable, b.clusters); err != nil {
+		return err
+	}
+	requests := b.requests(restartAccount, began)
+	r.add("kill -9: clusters created twice", fmt.Sprint(accepted(requests, createRoute)-b.clusters), fmt.Sprintf("%d × 429", limited(requests)))
+	r.add("kill -9: Available that flipped", fmt.Sprint(b.observer.count(notAvailable)), b.coreWords())
+	return nil
+}
+
+// waitForPasses returns how long after the kill the work queues were empty for the first time, and each controller had made at least as
+// many passes as there are objects of its kind.
+func (b *bench) waitForPasses(ctx context.Context, killed time.Time) (time.Duration, error) {
+	objects := float64(2*b.clusters + b.neighbours)
+	for {
+		u, err := b.measureUsage(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if u.queued == 0 && u.passes["portalcluster"] >= objects && u.passes["portalcontrolplane"] >= objects {
+			return u.at.Sub(killed), nil
+		}
+		if time.Since(killed) > 5*time.Minute {
+			return 0, fmt.Errorf("not every object was reconciled within 5 minutes: %v passes, %v queued", u.passes, u.queued)
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// waitForLooks returns how long after the kill each job was looked at.
+func (b *bench) waitForLooks(ctx context.Context, jobs []emulator.Job, killed time.Time) ([]time.Duration, error) {
+	for {
+		looked := looks(b.requests(restartAccount, killed), jobs, func(emulator.Job) time.Time { return killed })
+		if len(looked) == len(jobs) {
+			return looked, nil
+		}
+		if err := pause(ctx, 200*time.Millisecond); err != nil {
+			return looked, err
+		}
+	}
+}
