@@ -100,7 +100,7 @@ func (w *world) startManager(name string, flags ...string) *process.Process {
 	w.address = w.freeAddress()
 	manager, err := process.Start(w.Context(), process.Spec{
 		Name: name, Path: w.Binary("manager"), Log: filepath.Join(w.Dir, name+".log"), Grace: 100 * time.Second,
-		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + w.address, "--allow-unverified-core"}, flags...),
+		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + w.address, "--allow-unverified-core", "--portal-host=127.0.0.1"}, flags...),
 		Env:  []string{"KUBECONFIG=" + kubeconfig},
 		Ready: func(context.Context) error {
 			response, err := http.Get("http://" + health + "/readyz")
