@@ -107,9 +107,7 @@ func evicts(t *tenant) string {
 	for part := range hands {
 		flood.Go(func() {
 			for n := part; n < clients; n += hands {
-				secret := t.secretOf(all[n%objects])
-				secret.Data[infrav1.IdentityPassword] = fmt.Append(nil, "password ", n)
-				if err := t.client.Update(t.Context(), secret); err != nil {
+				if err := t.rewrite(t.secretOf(all[n%objects]), infrav1.IdentityPassword, fmt.Sprint("password ", n)); err != nil {
 					t.Error(err)
 				}
 				time.Sleep(pause) // an object is reconciled once a second
@@ -269,6 +267,13 @@ func conditionsTell(t *tenant) string {
 
 func (t *tenant) secretOf(c *infrav1.PortalCluster) *corev1.Secret {
 	return fetched(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.IdentityRef.Name}})
+}
+
+// rewrite changes a key of the Secret as the tenant. It is a patch, since the manager writes metadata of identity Secrets in between.
+func (t *tenant) rewrite(secret *corev1.Secret, key, value string) error {
+	before := secret.DeepCopy()
+	secret.Data[key] = []byte(value)
+	return t.client.Patch(t.Context(), secret, client.MergeFrom(before))
 }
 
 func portalRedirects(t *tenant) string {

@@ -172,8 +172,7 @@ func spelled(t *tenant) string {
 	id := t.victim(nil).controlPlane.Spec.ClusterID
 	secret := t.secret(t.namespace, attacker)
 	t.must(t.client.Get(t.Context(), client.ObjectKeyFromObject(secret), secret))
-	secret.Data[infrav1.IdentityBaseURL] = []byte(strings.Replace(box.Portal.URL(), loopback+":", loopback+":0", 1))
-	t.must(t.client.Update(t.Context(), secret))
+	t.must(t.rewrite(secret, infrav1.IdentityBaseURL, strings.Replace(box.Portal.URL(), loopback+":", loopback+":0", 1)))
 	c := t.own(nil)
 	c.controlPlane.Spec.ClusterID = id
 	if !t.create(c.objects()...) {
