@@ -97,7 +97,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	b.observer.forget(notAvailable)
 	loadBefore, killed := load(), time.Now()
 	var running []emulator.Job
-	for _, j := range b.creations(restartAccount, began) {
+	for _, j := range b.jobs(emulator.JobCreateCluster, restartAccount, began) {
 		if j.Ended.IsZero() {
 			running = append(running, j)
 		}
