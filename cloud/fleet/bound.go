@@ -13,15 +13,27 @@ const (
 	burst    = 50
 )
 
-// account admits requests as the portal does: each at the earliest time at which there is a token for it.
-type account struct{ full time.Time }
+// account admits requests as the portal does: each at the earliest time at which there is a token for it. Requests of others come in
+// between, each when it is wanted.
+type account struct {
+	full   time.Time
+	others []time.Time // when they are wanted, in this order
+}
 
 func (a *account) admit(at time.Time) time.Time {
-	a.full = later(a.full, at)
-	at = later(at, a.full.Add(interval-burst*interval))
-	a.full = a.full.Add(interval)
+	for len(a.others) > 0 && !a.others[0].After(a.earliest(at)) {
+		a.take(a.earliest(a.others[0]))
+		a.others = a.others[1:]
+	}
+	at = a.earliest(at)
+	a.take(at)
 	return at
 }
+
+func (a *account) earliest(at time.Time) time.Time {
+	return later(at, a.full.Add(interval-burst*interval))
+}
+func (a *account) take(at time.Time) { a.full = later(a.full, at).Add(interval) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
@@ -39,9 +51,9 @@ func later(a, b time.Time) time.Time {
 //	ready(j)   = admit(looked(j)) + latency
 //
 // No client is ready with all clusters earlier: a creation that waits for anything else ends later, and from the first
-// end on the account's rate is used as long as there is a request to be made.
-func Bound(start time.Time, latency time.Duration, takes []time.Duration) []time.Time {
-	a := &account{}
+// end on the account's rate is used as long as there is a request to be made. The requests of others on the account go before its own.
+func Bound(start time.Time, latency time.Duration, takes []time.Duration, others ...time.Time) []time.Time {
+	a := &account{others: slices.SortedFunc(slices.Values(others), time.Time.Compare)}
 	a.admit(start)
 	var ends []time.Time
 	for _, takes := range takes {

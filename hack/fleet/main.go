@@ -24,6 +24,7 @@ type options struct {
 	spread               float64
 	idle, limit          time.Duration
 	script, restart      bool
+	handOver             bool
 	dir, markdown        string
 }
 
@@ -38,6 +39,7 @@ func main() {
 	flag.DurationVar(&o.limit, "limit", time.Hour, "when to give up")
 	flag.BoolVar(&o.script, "script", true, "also run a script that follows the specification's advice, up to 300 clusters")
 	flag.BoolVar(&o.restart, "restart", true, "also kill the manager while as many jobs run on another account")
+	flag.BoolVar(&o.handOver, "hand-over", true, "also end the manager while a second one waits for its lease")
 	flag.StringVar(&o.dir, "dir", "", "empty `directory` for logs, which stay; none stay without it")
 	flag.StringVar(&o.markdown, "markdown", "", "`file` that receives the table, too")
 	flag.Parse()
@@ -58,7 +60,7 @@ func (o options) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	for _, measure := range []func(context.Context) error{b.settleNeighbours, b.measureStorm, b.measureIdle, b.measureRestart} {
+	for _, measure := range []func(context.Context) error{b.settleNeighbours, b.measureStorm, b.measureIdle, b.measureHandOver, b.measureRestart} {
 		if err := measure(ctx); err != nil {
 			return errors.Join(err, b.report.write(o.markdown)) // what was measured before is kept
 		}

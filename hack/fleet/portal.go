@@ -55,11 +55,19 @@ func clusterOf(path string) string {
 	return id
 }
 
-// creations returns the account's creations since a time.
-func (b *bench) creations(account string, since time.Time) []emulator.Job {
+// jobs returns the account's jobs of a kind since a time.
+func (b *bench) jobs(kind emulator.JobKind, account string, since time.Time) []emulator.Job {
 	return slices.DeleteFunc(b.Portal.Jobs(), func(j emulator.Job) bool {
-		return j.Kind != emulator.JobCreateCluster || j.Account != account || j.Accepted.Before(since)
+		return j.Kind != kind || j.Account != account || j.Accepted.Before(since)
 	})
+}
+
+// needs returns when at least the requests of these scales are wanted: the scale, a look at its end, and the kubeconfig after it.
+func needs(scales []emulator.Job) (all []time.Time) {
+	for _, j := range scales {
+		all = append(all, j.Accepted, j.Due, j.Due)
+	}
+	return all
 }
 
 // looks returns, for each of the jobs, when it was first looked at after a time of its own. The others are missing.
@@ -82,13 +90,13 @@ func looks(requests []emulator.Entry, jobs []emulator.Job, after func(emulator.J
 
 func endOf(j emulator.Job) time.Time { return j.Ended }
 
-// bound returns when the clusters would be ready at the earliest, since the start (package fleet).
-func bound(start time.Time, jobs []emulator.Job) (ready []time.Duration) {
+// bound returns when the clusters would be ready at the earliest, since the start, beside other requests on the account (package fleet).
+func bound(start time.Time, jobs []emulator.Job, others ...time.Time) (ready []time.Duration) {
 	var takes []time.Duration
 	for _, j := range jobs {
 		takes = append(takes, j.Due.Sub(j.Accepted))
 	}
-	for _, at := range fleet.Bound(start, 0, takes) {
+	for _, at := range fleet.Bound(start, 0, takes, others...) {
 		ready = append(ready, at.Sub(start))
 	}
 	return ready

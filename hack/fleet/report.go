@@ -62,6 +62,11 @@ func times(took, bound time.Duration) string {
 	return fmt.Sprintf("%s = %.2f × the bound", seconds(took), took.Seconds()/bound.Seconds())
 }
 
+// bounds names both: of an account that also serves the second tenant, and of one that does not.
+func bounds(ideal, alone time.Duration) string {
+	return fmt.Sprintf("bound %s, %s without the second tenant's scales", seconds(ideal), seconds(alone))
+}
+
 func usageWords(u usage) string {
 	return fmt.Sprintf("%.0f MiB, %.0f goroutines", u.memory/(1<<20), u.goroutines)
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -42,6 +43,39 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	return nil
 }
 
+// measureHandOver ends the manager as a roll-out of its Deployment does, while a second one waits and nothing is to be done.
+func (b *bench) measureHandOver(ctx context.Context) error {
+	if !b.handOver {
+		return nil
+	}
+	b.StopManager()
+	if err := b.StartManager(ctx, b.LeaderElection()...); err != nil {
+		return err
+	}
+	objects := b.clusters + b.neighbours
+	if _, err := b.waitForPasses(ctx, time.Now(), objects); err != nil {
+		return err
+	}
+	b.observer.forget(notAvailable)
+	began := time.Now()
+	b.say("handing over to a second manager")
+	signalled, err := b.HandOver(ctx)
+	if err != nil {
+		return err
+	}
+	ended := time.Since(signalled)
+	reconciled, err := b.waitForPasses(ctx, signalled, objects)
+	if err != nil {
+		return err
+	}
+	b.report.add("hand-over: SIGTERM → first manager ended", seconds(ended), "")
+	b.report.add("hand-over: SIGTERM → every object reconciled", seconds(reconciled), fmt.Sprintf("%d portal clusters, by the second manager", objects))
+	b.report.add("hand-over: Available that flipped", fmt.Sprint(b.observer.count(notAvailable)),
+		fmt.Sprintf("%d requests at the portal", len(b.requests(fleetAccount, began))))
+	b.KillManager()
+	return b.StartManager(ctx)
+}
+
 // measureRestart kills the manager while the creations of as many clusters run on another account.
 func (b *bench) measureRestart(ctx context.Context) error {
 	if !b.restart {
@@ -63,7 +97,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	b.observer.forget(notAvailable)
 	loadBefore, killed := load(), time.Now()
 	var running []emulator.Job
-	for _, j := range b.creations(restartAccount, began) {
+	for _, j := range b.jobs(emulator.JobCreateCluster, restartAccount, began) {
 		if j.Ended.IsZero() {
 			running = append(running, j)
 		}
@@ -74,7 +108,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 		return err
 	}
 	started := time.Since(killed)
-	reconciled, err := b.waitForPasses(ctx, killed)
+	reconciled, err := b.waitForPasses(ctx, killed, 2*b.clusters+b.neighbours)
 	if err != nil {
 		return err
 	}
@@ -102,20 +136,17 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	return nil
 }
 
-// waitForPasses returns how long after the kill the work queues were empty for the first time, and each controller had made at least as
-// many passes as there are objects of its kind.
-func (b *bench) waitForPasses(ctx context.Context, killed time.Time) (time.Duration, error) {
-	objects := float64(2*b.clusters + b.neighbours)
+// waitForPasses returns how long after the former manager's end the work queues were empty for the first time, and each controller had made
+// at least as many passes as there are clusters.
+func (b *bench) waitForPasses(ctx context.Context, ended time.Time, clusters int) (time.Duration, error) {
+	objects := float64(clusters)
 	for {
-		u, err := b.measureUsage(ctx)
-		if err != nil {
-			return 0, err
+		u, err := b.measureUsage(ctx) // fails until the manager serves its metrics, a moment after it is ready
+		if err == nil && u.queued == 0 && u.passes["portalcluster"] >= objects && u.passes["portalcontrolplane"] >= objects {
+			return u.at.Sub(ended), nil
 		}
-		if u.queued == 0 && u.passes["portalcluster"] >= objects && u.passes["portalcontrolplane"] >= objects {
-			return u.at.Sub(killed), nil
-		}
-		if time.Since(killed) > 5*time.Minute {
-			return 0, fmt.Errorf("not every object was reconciled within 5 minutes: %v passes, %v queued", u.passes, u.queued)
+		if time.Since(ended) > 5*time.Minute {
+			return 0, errors.Join(fmt.Errorf("not every object was reconciled within 5 minutes: %v passes, %v queued", u.passes, u.queued), err)
 		}
 		if err := pause(ctx, 200*time.Millisecond); err != nil {
 			return 0, err

@@ -107,7 +107,7 @@ func (s *script) send(ctx context.Context, method, path string, body, answer any
 		if err != nil || retry == 0 {
 			return err
 		}
-		jitter := rand.N(min(time.Second<<try, 32*time.Second)) //nolint:gosec // no secret
+		jitter := rand.N(time.Second << min(try, 5)) //nolint:gosec // no secret
 		if err := pause(ctx, retry+jitter); err != nil {
 			return err
 		}

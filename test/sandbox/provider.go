@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -58,40 +59,63 @@ func (s *Sandbox) writeManagerKubeconfig() (string, error) {
 		"system:serviceaccounts", "system:serviceaccounts:"+s.managerAccount.Namespace)
 }
 
-// StartManager runs our manager and returns when it is ready.
-func (s *Sandbox) StartManager(ctx context.Context) error {
+// StartManager runs our manager, with further flags, and returns when it is ready.
+func (s *Sandbox) StartManager(ctx context.Context, flags ...string) error {
 	if s.manager.Running() {
 		return ErrManagerRuns
 	}
-	return s.progress.step("portal provider: manager", func() error {
-		if _, err := os.Stat(s.Binary("manager")); err != nil {
-			return fmt.Errorf("run make build: %w", err)
-		}
-		kubeconfig, err := s.writeManagerKubeconfig()
-		if err != nil {
-			return err
-		}
-		ports, err := freePorts(2)
-		if err != nil {
-			return err
-		}
-		s.MetricsURL = "http://" + hostPort(ports[1]) + "/metrics"
-		s.manager, err = process.Start(ctx, process.Spec{
-			Name: "manager",
-			Path: s.Binary("manager"),
-			Args: append([]string{
-				"--portal-host=" + s.portalHost(),
-				"--health-addr=" + hostPort(ports[0]),
-				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
-				"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
-			}, s.options.ManagerArgs...),
-			Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as the Deployment has it
-			Log:   filepath.Join(s.Dir, "manager.log"),
-			Ready: readyz(ports[0]),
-			Grace: managerGrace,
-		})
+	return s.progress.step("portal provider: manager", func() error { return s.runManager(ctx, flags) })
+}
+
+// HandOver starts a second manager with --leader-elect, which waits for the lease of the one that runs, and ends that one with SIGTERM, as a
+// roll-out of the Deployment does. It returns when it sent the signal; the first manager has ended then. The first needs --leader-elect, too.
+func (s *Sandbox) HandOver(ctx context.Context) (time.Time, error) {
+	first := s.manager
+	err := s.progress.step("portal provider: second manager", func() error { return s.runManager(ctx, s.LeaderElection()) })
+	if err != nil {
+		return time.Time{}, err
+	}
+	signalled := time.Now()
+	first.Stop()
+	return signalled, nil
+}
+
+// LeaderElection returns the flags with which one of several managers is active.
+func (s *Sandbox) LeaderElection() []string {
+	return []string{"--leader-elect", "--leader-elect-namespace=" + s.managerAccount.Namespace}
+}
+
+func (s *Sandbox) runManager(ctx context.Context, flags []string) error {
+	if _, err := os.Stat(s.Binary("manager")); err != nil {
+		return fmt.Errorf("run make build: %w", err)
+	}
+	kubeconfig, err := s.writeManagerKubeconfig()
+	if err != nil {
 		return err
+	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	started, err := process.Start(ctx, process.Spec{
+		Name: "manager",
+		Path: s.Binary("manager"),
+		Args: slices.Concat([]string{
+			"--portal-host=" + s.portalHost(),
+			"--health-addr=" + hostPort(ports[0]),
+			"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
+			"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
+		}, s.options.ManagerArgs, flags),
+		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as the Deployment has it
+		Log:   filepath.Join(s.Dir, "manager.log"),
+		Ready: readyz(ports[0]),
+		Grace: managerGrace,
 	})
+	if err != nil {
+		return err
+	}
+	s.manager, s.MetricsURL = started, "http://"+hostPort(ports[1])+"/metrics"
+	return nil
 }
 
 // portalHost is where the portal listens: the manager calls a portal on loopback only if it is listed. Tests run portals of their own
