@@ -24,7 +24,7 @@ type options struct {
 	spread               float64
 	idle, limit          time.Duration
 	script, restart      bool
-	handOver             bool
+	storm, handOver      bool
 	dir, markdown        string
 }
 
@@ -37,6 +37,7 @@ func main() {
 	flag.Float64Var(&o.spread, "spread", 0.2, "part of that time by which a job takes more or less")
 	flag.DurationVar(&o.idle, "idle", time.Minute, "how long to watch the manager when nothing is to be done")
 	flag.DurationVar(&o.limit, "limit", time.Hour, "when to give up")
+	flag.BoolVar(&o.storm, "storm", true, "measure the creation of the clusters; without it only the restart is measured, with that many jobs")
 	flag.BoolVar(&o.script, "script", true, "also run a script that follows the specification's advice, up to 300 clusters")
 	flag.BoolVar(&o.restart, "restart", true, "also kill the manager while as many jobs run on another account")
 	flag.BoolVar(&o.handOver, "hand-over", true, "also end the manager while a second one waits for its lease")
@@ -60,7 +61,12 @@ func (o options) run() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	for _, measure := range []func(context.Context) error{b.settleNeighbours, b.measureStorm, b.measureIdle, b.measureHandOver, b.measureRestart} {
+	b.report.title = fmt.Sprintf("%d clusters, jobs of %v ± %.0f %%, %s", b.clusters, b.takes, 100*b.spread, b.coreWords())
+	parts := []func(context.Context) error{b.settleNeighbours, b.measureStorm, b.measureIdle, b.measureHandOver, b.measureRestart}
+	if !o.storm {
+		parts = []func(context.Context) error{b.settleNeighbours, b.measureRestart}
+	}
+	for _, measure := range parts {
 		if err := measure(ctx); err != nil {
 			return errors.Join(err, b.report.write(o.markdown)) // what was measured before is kept
 		}

@@ -145,7 +145,6 @@ func (b *bench) reportStorm(ctx context.Context, s *storm) error {
 	}
 	waited := b.sent(requests, s.changes, neighbours)
 
-	r.title = fmt.Sprintf("%d clusters, jobs of %v ± %.0f %%, %s", b.clusters, b.takes, 100*b.spread, b.coreWords())
 	r.add("machine", fmt.Sprintf("%d cores, load %s before and %s after", runtime.NumCPU(), s.load, load()), "")
 	r.add("objects created within", seconds(s.created), "")
 	r.add("all have a kubeconfig", times(quantile(ready, 1), quantile(ideal, 1)), bounds(quantile(ideal, 1), quantile(alone, 1)))
