@@ -104,6 +104,10 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"Let Machines take over each other's nodes in a rolling update beside a version of Cluster API core that this was not tried with, or whose version cannot be told.")
 	fs.StringSliceVar(&o.controllers.PortalHosts, "portal-host", nil,
 		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, every host may be named whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
+	fs.Float64Var(&o.controllers.AccountShare, "account-share", 1,
+		"Part of each portal account's rate limit that this manager uses at most, more than 0 and at most 1. If several managers use one account, give each a share. The shares should add up to 1 at most.")
+	fs.IntVar(&o.controllers.MaxOpenMutations, "max-open-mutations", cloud.DefaultMaxOpen,
+		"How many requests that change something at the portal may be unanswered at the same time, per account. A crash of the manager leaves at most so many in doubt. If the portal takes 3 s to answer, N of them are N/3 changes a second.")
 	fs.IntVar(&o.controllers.ClusterConcurrency, "portalcluster-concurrency", 10, "Number of PortalClusters to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")
 	fs.IntVar(&o.controllers.MachineConcurrency, "portalmachine-concurrency", 10, "Number of PortalMachines to reconcile at the same time.")
@@ -120,6 +124,7 @@ func (o *options) validate(arguments []string) error {
 	}
 	problem(len(arguments) > 0, "the manager takes flags only, not %q", arguments)
 	for flag, n := range map[string]int{
+		"max-open-mutations":             o.controllers.MaxOpenMutations,
 		"portalcluster-concurrency":      o.controllers.ClusterConcurrency,
 		"portalcontrolplane-concurrency": o.controllers.ControlPlaneConcurrency,
 		"portalmachine-concurrency":      o.controllers.MachineConcurrency,
@@ -127,6 +132,8 @@ func (o *options) validate(arguments []string) error {
 	} {
 		problem(n < 1, "--%s=%d: must be at least 1", flag, n)
 	}
+	share := o.controllers.AccountShare
+	problem(!(share > 0 && share <= 1), "--account-share=%v: must be more than 0 and at most 1", share) // NaN is neither
 	problem(o.syncPeriod <= 0, "--sync-period=%s: must be more than 0", o.syncPeriod)
 	for flag, namespace := range map[string]string{"namespace": o.namespace, "leader-elect-namespace": o.leaseNamespace, "identity-namespace": o.controllers.IdentityNamespace} {
 		problem(namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0, "--%s=%q: is no name of a namespace", flag, namespace)

@@ -52,6 +52,13 @@ func TestFlags(t *testing.T) {
 		"fewer than none":            {"--portalcluster-concurrency=-3", []string{"--portalcluster-concurrency=-3: must be at least 1"}},
 		"no worker for Machines":     {"--portalmachine-concurrency=0", []string{"--portalmachine-concurrency=0"}},
 		"no connections":             {"--clustercache-concurrency=0", []string{"--clustercache-concurrency=0"}},
+		"a third of the account":     {"--account-share=0.333 --max-open-mutations=1", nil},
+		"all of the account":         {"--account-share=1", nil},
+		"none of the account":        {"--account-share=0", []string{"--account-share=0: must be more than 0 and at most 1"}},
+		"less than none":             {"--account-share=-0.5", []string{"--account-share=-0.5"}},
+		"more than the account":      {"--account-share=1.01", []string{"--account-share=1.01"}},
+		"no number":                  {"--account-share=NaN", []string{"--account-share=NaN"}},
+		"nothing open":               {"--max-open-mutations=0", []string{"--max-open-mutations=0: must be at least 1"}},
 		"never synced":               {"--sync-period=0", []string{"--sync-period=0s: must be more than 0"}},
 		"no such namespace":          {"--namespace=Team_A", []string{`--namespace="Team_A"`}},
 		"no such lease namespace":    {"--leader-elect-namespace=a/b", []string{`--leader-elect-namespace="a/b"`}},
@@ -82,6 +89,16 @@ func TestFlags(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAccountFlags checks what the controllers are told of the accounts.
+func TestAccountFlags(t *testing.T) {
+	if o, _ := parse(t); o.controllers.AccountShare != 1 || o.controllers.MaxOpenMutations != 20 {
+		t.Errorf("by default: %+v", o.controllers)
+	}
+	if o, _ := parse(t, "--account-share=0.25", "--max-open-mutations=7"); o.controllers.AccountShare != 0.25 || o.controllers.MaxOpenMutations != 7 {
+		t.Errorf("%+v", o.controllers)
 	}
 }
 

@@ -38,7 +38,7 @@
 //
 // Only so many mutations are between ticket and answer as the rate needs while the portal takes its time to answer: 4
 // if it is fast, 15 if an answer takes 3 s, never more than GovernorOptions.MaxOpen. A caller that writes down its
-// intent between the two has at most so many in doubt after a crash. Each of those is then looked up, never sent twice.
+// intent between the two has at most so many in doubt after a crash. With N open and 3 s for an answer, N/3 are sent a second. Each of those is then looked up, never sent twice.
 //
 // A call is not sent, sent, answered or unknown. Not sent: bad input, no ticket, no token, no connection; it may be
 // repeated. Answered: success, or a refusal that names its reason; a listed code decides whatever the status. Unknown (outcome.go): a mutating request was
@@ -67,6 +67,12 @@
 // login does not name the account, so users of one account whose identities name none find their share by the portal's refusals.
 // The portal may count refused logins against the account of the e-mail address. A session sends two a minute at most, but
 // many identities, of several owners, send more. And who knows the credentials can spend the account's requests without this program.
+//
+// Several processes may use one account. GovernorOptions.AccountShare gives each of them a part of the rate and the burst. The part is
+// taken of whatever limit is known: GovernorOptions.Limit, Config.RequestsPerMinute and X-RateLimit-Limit all name the whole account's.
+// X-RateLimit-Remaining is the whole account's too: every governor stops at the margin, whoever used the rest. So shares that add up to
+// 1 stay within the limit. The share of a process that does not run is not used by the others. A governor with a share does not look for
+// a higher tier (bucket.explore). The small governor that a client has before its login is not divided.
 //
 // A Pool keeps a thousand clients, and twenty of one Config.Owner. If an owner has more in use, they log in again and again.
 //

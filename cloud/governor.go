@@ -17,16 +17,18 @@ const (
 	maxLimit      = 1_000_000 // of a learned limit
 )
 
+// DefaultMaxOpen is how many mutations and creations are between ticket and answer at one time at most.
+const DefaultMaxOpen = 20
+
 // Rules of our own.
 const (
-	defaultMaxOpen = 20               // mutations between ticket and answer at one time
-	fewestOpen     = 4                // of those, however fast the portal answers
-	marginShare    = 0.1              // of the burst that is left to jitter on the way, and to others
-	placeGrace     = 15 * time.Second // how long a place is kept after the time its caller was told to come back
-	asideTime      = 2 * time.Second  // how long a token is set aside for a place whose turn has come
-	wakeSlack      = 5 * time.Second  // by which a flow that is woken is told to come later than its turn is expected
-	ticketLife     = time.Minute      // of a ticket that is neither spent nor released
-	minWait        = 100 * time.Millisecond
+	fewestOpen  = 4                // mutations and creations between ticket and answer, however fast the portal answers
+	marginShare = 0.1              // of the burst that is left to jitter on the way, and to others
+	placeGrace  = 15 * time.Second // how long a place is kept after the time its caller was told to come back
+	asideTime   = 2 * time.Second  // how long a token is set aside for a place whose turn has come
+	wakeSlack   = 5 * time.Second  // by which a flow that is woken is told to come later than its turn is expected
+	ticketLife  = time.Minute      // of a ticket that is neither spent nor released
+	minWait     = 100 * time.Millisecond
 )
 
 // guaranteed is the part of the tokens that a class gets at least, whatever waits before it.
@@ -40,8 +42,11 @@ type GovernorOptions struct {
 	// Burst in requests; 0: 50.
 	Burst int
 	// MaxOpen bounds the mutations and creations between Reserve and answer at one time, which a crash leaves in doubt;
-	// 0: 20. Below it, as many are open as the rate needs while the portal takes its time to answer, and at least 4.
+	// 0: DefaultMaxOpen. Below it, as many are open as the rate needs while the portal takes its time to answer, and at least 4.
 	MaxOpen int
+	// AccountShare is the part of the account's rate and burst that this governor uses at most, more than 0 and at most 1, when
+	// other processes use the account too. Limit, Burst and the portal's headers are the whole account's. 0: 1.
+	AccountShare float64
 	// Wake is called when the turn of a flow has come that Reserve or ReserveLook refused: its next call within two
 	// seconds gets a ticket. It must not block. If it is nil, flows come back when RetryAt says.
 	Wake func(flow string)
@@ -81,14 +86,17 @@ func NewGovernor(options GovernorOptions) *Governor {
 		options.Burst = standardBurst
 	}
 	if options.MaxOpen <= 0 {
-		options.MaxOpen = defaultMaxOpen
+		options.MaxOpen = DefaultMaxOpen
+	}
+	if options.AccountShare == 0 {
+		options.AccountShare = 1
 	}
 	if options.Rand == nil {
 		options.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
 	g := &Governor{
 		options: options,
-		bucket:  newBucket(options.Limit, options.Burst, time.Now()),
+		bucket:  newBucket(options.Limit, options.Burst, options.AccountShare, time.Now()),
 		gate:    gate{rand: options.Rand},
 		queue:   newQueue(),
 		jobs:    newJobBook(),

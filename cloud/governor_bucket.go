@@ -21,23 +21,24 @@ const (
 type bucket struct {
 	limit float64 // requests per minute
 	burst float64
-	share float64 // of the limit that is ours to use: less after a 429, slowly more again; above 1 while it explores
+	part  float64 // of limit and burst that the options give to this governor
+	share float64 // of that part, in use: less after a 429, slowly more again; above 1 while it explores
 	told  bool    // the portal has named its limit, or refused a request because of it
 	level float64 // tokens, including those that granted tickets and allotted places will spend; may be negative
 	at    time.Time
 }
 
-func newBucket(limit, burst int, now time.Time) bucket {
-	b := bucket{limit: float64(limit), burst: float64(burst), share: 1, at: now}
+func newBucket(limit, burst int, part float64, now time.Time) bucket {
+	b := bucket{limit: float64(limit), burst: float64(burst), part: part, share: 1, at: now}
 	b.level = b.capacity()
 	return b
 }
 
 func (b *bucket) margin() float64   { return math.Floor(b.burst * marginShare) }
-func (b *bucket) capacity() float64 { return max(b.burst-b.margin(), 1) }
+func (b *bucket) capacity() float64 { return max((b.burst-b.margin())*b.part, 1) }
 
 // rate is in tokens per second.
-func (b *bucket) rate() float64 { return b.limit / fullTime.Seconds() * b.share }
+func (b *bucket) rate() float64 { return b.limit / fullTime.Seconds() * b.part * b.share }
 
 // time is how long it takes until so many tokens have come back.
 func (b *bucket) time(tokens float64) time.Duration {
@@ -61,9 +62,10 @@ func (b *bucket) refill(now time.Time) (tokens float64) {
 
 // explore makes the rate grow while requests wait, until the portal names its limit. A portal may send its headers
 // with a 429 only (specification, "Limits", rule 1): a higher tier shows only to those who are refused once. A standard
-// account costs one refusal, about seven seconds after the queue began.
+// account costs one refusal, about seven seconds after the queue began. A governor with a part of the account does not
+// explore: it would take the tokens of the others.
 func (b *bucket) explore(passed time.Duration) {
-	if !b.told && b.share >= 1 {
+	if !b.told && b.share >= 1 && b.part == 1 {
 		b.share = min(b.share*math.Pow(exploration, min(passed.Seconds(), 1)), max(maxExplored/b.limit, 1))
 	}
 }

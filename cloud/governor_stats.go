@@ -9,7 +9,7 @@ type GovernorStats struct {
 	Limit     int           // requests per minute, as configured or learned
 	Tokens    float64       // in the bucket; negative after corrections
 	LimitTold bool          // the portal has named the limit, or refused a request because of it
-	Share     float64       // of the limit in use; below 1 when others use the account, above 1 while it looks for a higher tier
+	Share     float64       // of the limit in use: AccountShare, less while others use more of the account, or more while it looks for a higher tier
 	Waiting   map[Class]int // places in the queue, by class
 	Open      int           // mutations between ticket and answer
 	InFlight  int           // requests on the way
@@ -28,7 +28,7 @@ func (g *Governor) Stats() GovernorStats {
 		Limit:     int(g.bucket.limit),
 		LimitTold: g.bucket.told,
 		Tokens:    g.bucket.level,
-		Share:     g.bucket.share,
+		Share:     g.bucket.part * g.bucket.share,
 		Waiting:   map[Class]int{},
 		Open:      g.open,
 		InFlight:  g.inFlight,

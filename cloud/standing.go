@@ -13,7 +13,8 @@ const (
 	unprovedLimit = 30 // requests per minute
 	unprovedBurst = 10
 	// unprovedRetry is when a flow comes back that finds the rest of the budget reserved for the login. The login is seconds away,
-	// and after it another governor decides.
+	// and after it another governor decides. All flows come back in the same instant, without jitter: a refusal takes a microsecond, and
+	// when the login has failed the next one says until when they stay away (session.barred).
 	unprovedRetry = 2 * time.Second
 )
 

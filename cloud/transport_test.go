@@ -87,7 +87,7 @@ func TestLateRefusalOfAnOldToken(t *testing.T) {
 
 // TestRequestsOnTheWayAreSubtracted: what remains will be used by requests that have been sent already.
 func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
-	b := newBucket(standardLimit, standardBurst, time.Now())
+	b := newBucket(standardLimit, standardBurst, 1, time.Now())
 	b.follow(20, 4)
 	if want := 20 - 4 - b.margin(); b.level != want {
 		t.Errorf("%v tokens, want %v", b.level, want)

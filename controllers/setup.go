@@ -45,6 +45,9 @@ type Options struct {
 	PortalHosts []string
 	// IdentityNamespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used.
 	IdentityNamespace string
+	// AccountShare and MaxOpenMutations are those of cloud.GovernorOptions, for each account.
+	AccountShare     float64
+	MaxOpenMutations int
 	// How many objects are reconciled at the same time.
 	ClusterConcurrency, ControlPlaneConcurrency, MachineConcurrency, ClusterCacheConcurrency int
 }
@@ -52,6 +55,11 @@ type Options struct {
 // ClientOptions make the manager's client read Secrets live: the manager watches their metadata only. Package secretcache keeps those in use.
 func ClientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+}
+
+// governors are the options of the governor of each account.
+func (o Options) governors(wake func(flow string)) cloud.GovernorOptions {
+	return cloud.GovernorOptions{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare}
 }
 
 // SetupWithManager adds all reconcilers to the manager.
@@ -69,7 +77,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	identities := &identity.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(),
 		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
-		Pool:    &cloud.Pool{Options: cloud.GovernorOptions{Wake: wakeups.Wake}},
+		Pool:    &cloud.Pool{Options: options.governors(wakeups.Wake)},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
 	if err := identities.SetupWithManager(ctx, mgr); err != nil {

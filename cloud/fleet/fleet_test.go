@@ -30,6 +30,10 @@ type options struct {
 	spread   float64       // of takes
 	slow     time.Duration // by which creations are answered later
 	asleep   bool          // nothing wakes objects: they come back when they are told
+	managers int           // that divide the clusters; 0: one
+	share    float64       // of the account that each manager uses; 0: all of it
+	quiet    bool          // the portal sends its headers with a 429 only, and no option names the limit
+	maxOpen  int           // requests of a manager that are open at one time; 0: the default
 }
 
 func (o options) String() string {
@@ -39,6 +43,15 @@ func (o options) String() string {
 	}
 	if o.asleep {
 		name += ", asleep"
+	}
+	if o.managers > 0 {
+		name += fmt.Sprintf(", %d managers", o.managers)
+	}
+	if o.share > 0 {
+		name += fmt.Sprintf(" with a share of %.2f", o.share)
+	}
+	if o.quiet {
+		name += ", headers with 429 only"
 	}
 	return name
 }
@@ -58,14 +71,20 @@ func newFleet(t *testing.T, options options) *fleet {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{
 		Durations: emulator.Durations{Pending: -1, Create: options.takes, Spread: options.spread}, Seed: 1,
+		Shapes: emulator.Shapes{QuietLimits: options.quiet},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f := &fleet{t: t, options: options, portal: portal, wakes: map[string]chan struct{}{}}
-	f.client = f.newClient()
+	managers := []*cloud.Client{f.newClient()}
+	for range options.managers - 1 {
+		managers = append(managers, f.newClient())
+	}
+	f.client = managers[0]
 	for i := range options.clusters {
 		o := f.creation(fmt.Sprintf("tenant-a/cluster-%d", i))
+		o.client = managers[i%len(managers)]
 		f.objects = append(f.objects, o)
 		f.wakes[o.flow] = make(chan struct{}, 1)
 	}
@@ -82,9 +101,14 @@ func (f *fleet) wake(flow string) {
 
 func (f *fleet) newClient() *cloud.Client {
 	email, password := f.portal.Credentials()
-	options := cloud.GovernorOptions{Limit: 300, Rand: rand.New(rand.NewPCG(1, 1)), Wake: f.wake}
+	options := cloud.GovernorOptions{
+		Limit: 300, MaxOpen: f.options.maxOpen, AccountShare: f.options.share, Rand: rand.New(rand.NewPCG(1, 1)), Wake: f.wake,
+	}
 	if f.options.asleep {
 		options.Wake = nil
+	}
+	if f.options.quiet {
+		options.Limit = 0
 	}
 	client, err := cloud.New(cloud.Config{
 		BaseURL: f.portal.URL(), Email: email, Password: password, Transport: distance{f}, Governor: cloud.NewGovernor(options),
@@ -131,7 +155,7 @@ type result struct {
 	allBound, medianBound time.Duration
 	late50, late99        time.Duration // from a job's end until it is noticed
 	polls                 float64       // per job
-	limited               int           // answers 429
+	requests, limited     int           // of them were answered 429
 }
 
 func (f *fleet) result() result {
@@ -151,17 +175,21 @@ func (f *fleet) result() result {
 	for _, at := range Bound(f.start, latency, takes) {
 		ideal = append(ideal, at.Sub(f.start))
 	}
-	polls := 0
-	for _, e := range f.portal.Journal() {
-		if strings.HasPrefix(e.Path, "/jobs/") {
-			polls++
-		}
-	}
 	return result{
 		all: quantile(ready, 1), median: quantile(ready, 0.5), allBound: quantile(ideal, 1), medianBound: quantile(ideal, 0.5),
-		late50: quantile(late, 0.5), late99: quantile(late, 0.99), polls: float64(polls) / float64(len(f.objects)),
-		limited: f.count(http.StatusTooManyRequests),
+		late50: quantile(late, 0.5), late99: quantile(late, 0.99), polls: float64(len(f.requests("/jobs/"))) / float64(len(f.objects)),
+		requests: len(f.requests("")), limited: f.count(http.StatusTooManyRequests),
 	}
+}
+
+// requests returns the requests to paths that begin in this way.
+func (f *fleet) requests(prefix string) (entries []emulator.Entry) {
+	for _, e := range f.portal.Journal() {
+		if e.Method != "" && strings.HasPrefix(e.Path, prefix) { // without a method it is a change of state
+			entries = append(entries, e)
+		}
+	}
+	return entries
 }
 
 // count returns how many answers had the status.
@@ -182,8 +210,8 @@ func quantile(all []time.Duration, q float64) time.Duration {
 func (r result) String() string {
 	s := time.Duration.Seconds
 	all, median := r.ratios()
-	return fmt.Sprintf("all %5.0f s = %.3f × bound, median %5.0f s = %.3f × bound, noticed after p50 %4.1f s p99 %5.1f s, %4.1f polls, %d × 429",
-		s(r.all), all, s(r.median), median, s(r.late50), s(r.late99), r.polls, r.limited)
+	return fmt.Sprintf("all %5.0f s = %.3f × bound, median %5.0f s = %.3f × bound, noticed after p50 %4.1f s p99 %5.1f s, %4.1f polls, %d × 429 of %d",
+		s(r.all), all, s(r.median), median, s(r.late50), s(r.late99), r.polls, r.limited, r.requests)
 }
 
 // measure runs a fleet in virtual time.

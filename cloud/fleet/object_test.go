@@ -13,10 +13,11 @@ import (
 // pass one reconcile. At the governor it keeps nothing but its flow's name and its job's id.
 type object struct {
 	*fleet
-	flow  string
-	kind  string
-	class cloud.Class
-	send  func(context.Context) (cloud.Job, error)
+	client *cloud.Client // of the object's manager
+	flow   string
+	kind   string
+	class  cloud.Class
+	send   func(context.Context) (cloud.Job, error)
 
 	job     cloud.Job
 	started time.Time // the job; that is when the portal answered
@@ -26,9 +27,9 @@ type object struct {
 
 // creation is the object that creates a cluster.
 func (f *fleet) creation(flow string) *object {
-	return &object{fleet: f, flow: flow, kind: "create", class: cloud.Creation, send: func(ctx context.Context) (cloud.Job, error) {
-		return f.client.CreateCluster(ctx, f.request(flow))
-	}}
+	o := &object{fleet: f, client: f.client, flow: flow, kind: "create", class: cloud.Creation}
+	o.send = func(ctx context.Context) (cloud.Job, error) { return o.client.CreateCluster(ctx, f.request(flow)) }
+	return o
 }
 
 // run makes passes until the operation has ended: at once, at the time that the last pass named, and when the governor

@@ -65,7 +65,7 @@ func (f *fleet) neighbours() (ids []string) {
 // scale has one of the second tenant's clusters scaled, and returns how long it took until the request was sent.
 func (f *fleet) scale(id string, i int) (waited time.Duration) {
 	changed := time.Now()
-	o := &object{fleet: f, flow: neighbour(i), kind: "scale", class: cloud.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
+	o := &object{fleet: f, client: f.client, flow: neighbour(i), kind: "scale", class: cloud.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
 		waited = time.Since(changed)
 		return f.client.ScaleCluster(ctx, id, 2)
 	}}

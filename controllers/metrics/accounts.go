@@ -32,7 +32,7 @@ var ofAccount = []struct {
 }{
 	{newDesc("account_limit_requests_per_second", "Requests that the portal allows the account, as its answers say.", "account"),
 		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return float64(s.Limit) / time.Minute.Seconds() }},
-	{newDesc("account_share_ratio", "Part of the limit that this manager takes at most: less than 1 after the portal refused requests, "+
+	{newDesc("account_share_ratio", "Part of the limit that this manager takes at most: --account-share, and less after the portal refused requests, "+
 		"since others use the account too.", "account"),
 		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return s.Share }},
 	{newDesc("account_tokens", "Requests that could be sent at once, now; none or fewer: requests wait.", "account"),
