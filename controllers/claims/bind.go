@@ -57,7 +57,7 @@ func (p *planner) choose(c *claim) (best *place) {
 	}
 	most := 0
 	for _, n := range p.places {
-		if !n.free() || n.leaving || n.inCustody() || n.awaited {
+		if !n.free() || n.leaving || n.inCustody() || n.awaited || p.reserved(n) {
 			continue
 		}
 		if !n.Ready && (p.Operation != Idle || p.Uncertain || p.Now.Sub(n.Created) < settleTime) {
