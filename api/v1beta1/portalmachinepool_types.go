@@ -35,6 +35,11 @@ type PortalMachinePoolStatus struct {
 	// +optional
 	Initialization PortalMachinePoolInitialization `json:"initialization,omitempty,omitzero"`
 
+	// ready is true when initialization.provisioned is. It is a field of an earlier version of the contract, but Cluster API v1.14 still
+	// reads this one of the two.
+	// +optional
+	Ready *bool `json:"ready,omitempty"`
+
 	// replicas is the number of nodes of the pool. Nodes that a Machine has taken over do not count.
 	// +optional
 	// +kubebuilder:validation:Minimum=0

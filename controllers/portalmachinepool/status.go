@@ -15,7 +15,7 @@ import (
 func (s *scope) updateStatus() {
 	o := s.ready()
 	if o.IsDone() {
-		s.pool.Status.Initialization.Provisioned = ptr.To(true)
+		s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = ptr.To(true), ptr.To(true)
 	}
 	s.pool.Status.Replicas = ptr.To(int32(s.nodes)) //nolint:gosec // a count of nodes
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)

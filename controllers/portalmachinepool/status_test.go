@@ -77,6 +77,9 @@ func TestUpdateStatus(t *testing.T) {
 			if got := ptr.Deref(pool.Status.Initialization.Provisioned, false); got != test.provisioned {
 				t.Errorf("provisioned %v", got)
 			}
+			if got := ptr.Deref(pool.Status.Ready, false); got != test.provisioned { // the one of the two that core reads
+				t.Errorf("ready %v", got)
+			}
 		})
 	}
 }
