@@ -106,6 +106,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
 		}
 	}
+	return setupMembers(ctx, mgr, options)
+}
+
+// setupMembers adds the reconcilers of what Machines and MachinePools refer to.
+func setupMembers(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachine controller: %w", err)

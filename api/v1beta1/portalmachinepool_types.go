@@ -40,7 +40,8 @@ type PortalMachinePoolStatus struct {
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// replicas is the number of nodes of the pool. Nodes that a Machine has taken over do not count.
+	// replicas is the number of nodes in spec.providerIDList. It is more than the MachinePool asks for while a Machine has taken a node of the
+	// pool over.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Replicas *int32 `json:"replicas,omitempty"`

@@ -50,7 +50,8 @@ func (p *planner) binds(n *place) bool {
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
 func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.poolReplicas() }
 
-// enlist gives the pool the nodes that it has too few of. It runs after bind, so Machines that wait come first. The list names a node
+// enlist gives the pool the nodes that it has too few of. It runs after bind, so Machines that wait come first. The pool gets the nodes that
+// the portal removes first, so that it rarely removes the node of a Machine when the pool shrinks. The list names a node
 // before the node gets its providerID: core may still know an earlier Node of that name, and deletes the Node whose ID is not in the list.
 func (p *planner) enlist() {
 	for _, n := range p.places {
@@ -59,7 +60,7 @@ func (p *planner) enlist() {
 		}
 	}
 	for missing := p.poolReplicas() - p.members(); missing > 0; missing-- {
-		n := p.choose(&claim{})
+		n := p.chooseOf(p.removalOrder(), &claim{})
 		if n == nil {
 			return
 		}

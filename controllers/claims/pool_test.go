@@ -25,14 +25,17 @@ func TestPool(t *testing.T) {
 	outcomes{
 		"nodes that no Machine claims": {
 			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2)},
-			"enlist n2, enlist n3",
+			"enlist n3, enlist n2",
 		},
 		"a Machine that waits comes first": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1)},
 			"hooks m1, bind m1/n1, enlist n2",
 		},
 		"no more than its replicas: the third node is for a Machine that core has yet to create": {
-			View{Desired: 3, Size: 3, Nodes: three, Pool: pool(2)}, "enlist n1, enlist n2; 1 free",
+			View{Desired: 3, Size: 3, Nodes: three, Pool: pool(2)}, "enlist n3, enlist n2; 1 free",
+		},
+		"the nodes that go first, where the oldest do": {
+			View{Desired: 2, Size: 2, Order: Oldest, Nodes: three[:2], Pool: pool(1)}, "enlist n1; 1 free",
 		},
 		"complete": {View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1", "n2")}, ""},
 		"a node without a providerID is listed before it is named": {

@@ -98,15 +98,7 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 			d.count(s.cluster, ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
 		}
 	}
-	for _, m := range machines.Items {
-		if m.Spec.InfrastructureRef.Kind != machineKind {
-			continue
-		}
-		d.machines = append(d.machines, m)
-		if metav1.GetControllerOf(&m) == nil {
-			d.count(s.cluster, m.ObjectMeta, ptr.To[int32](1), "")
-		}
-	}
+	d.countMachines(s.cluster, machines.Items)
 	if err := r.readPool(ctx, reader, s, &d, pools.Items); err != nil {
 		return d, err
 	}
@@ -120,6 +112,19 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 		d.known = false // nobody has said a number yet: that is not zero
 	}
 	return d, nil
+}
+
+// countMachines takes note of the Machines that are backed by PortalMachines, and counts those that stand alone.
+func (d *desired) countMachines(cluster *clusterv1.Cluster, machines []clusterv1.Machine) {
+	for _, m := range machines {
+		if m.Spec.InfrastructureRef.Kind != machineKind {
+			continue
+		}
+		d.machines = append(d.machines, m)
+		if metav1.GetControllerOf(&m) == nil {
+			d.count(cluster, m.ObjectMeta, ptr.To[int32](1), "")
+		}
+	}
 }
 
 // kept is how many workers stay beyond the sum. Of several objects that the garbage collector deletes, the first one that is gone must not

@@ -28,8 +28,9 @@
 //	                     listed, a Machine has taken the node over
 //
 // Core v1.14 deletes the Node object of an ID that leaves the list, and does not ask whether the machine still runs. So an ID leaves the list
-// only when no Node has it and the portal is at rest. A node that a Machine has taken over therefore stays listed: it counts neither in
-// status.replicas nor as one of the pool's. Core's MachinePool shows one nodeRef too many until that node is gone.
+// only when no Node has it and the portal is at rest. A node that a Machine has taken over therefore stays listed, although it is not one of the
+// pool's any more. Until it is gone, status.replicas and the nodeRefs of core's MachinePool show one too many. To make that rare, the pool
+// gets the nodes that the portal is expected to remove first.
 //
 // What can interrupt it:
 //

@@ -11,13 +11,15 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// updateStatus reports how the pool stands. A pool that had all its nodes once stays provisioned, as the contract wants it.
+// updateStatus reports how the pool stands. A pool that had all its nodes once stays provisioned, as the contract wants it. The replicas are
+// as many as the list has IDs: if the two differ, core writes its annotations on the Nodes of the list in every pass. On a Node that a
+// Machine has taken over, core's Machine controller would write them back each time.
 func (s *scope) updateStatus() {
 	o := s.ready()
 	if o.IsDone() {
 		s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = ptr.To(true), ptr.To(true)
 	}
-	s.pool.Status.Replicas = ptr.To(int32(s.nodes)) //nolint:gosec // a count of nodes
+	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList))) //nolint:gosec // a count of nodes
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)
 	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
 	if !s.pool.DeletionTimestamp.IsZero() {

@@ -36,6 +36,7 @@ func clusterGoes(s *scope) { deleting(s.cluster) }
 func another(s *scope)     { s.chosen = "older" }
 func one(s *scope)         { s.nodes = 1 }
 func three(s *scope)       { s.nodes = 3 }
+func taken(s *scope)       { s.pool.Spec.ProviderIDList = []string{"a", "b", "c"} }
 func none(s *scope)        { s.pool.Spec.ProviderIDList, s.nodes = nil, 0 }
 func poolGoes(s *scope)    { deleting(s.pool) }
 func bothGo(s *scope)      { deleting(s.pool); deleting(s.machinePool) }
@@ -51,14 +52,15 @@ func TestUpdateStatus(t *testing.T) {
 		replicas    int32
 		provisioned bool
 	}{
-		"complete":                        {complete(), metav1.ConditionTrue, infrav1.PoolCompleteReason, 2, true},
-		"no MachinePool":                  {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
-		"no Cluster":                      {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForClusterReason, 2, false},
-		"another pool":                    {complete(another), metav1.ConditionFalse, infrav1.AnotherPoolReason, 2, false},
-		"too few":                         {complete(one), metav1.ConditionFalse, infrav1.PoolGrowingReason, 1, false},
-		"too many":                        {complete(three), metav1.ConditionFalse, infrav1.PoolShrinkingReason, 3, false},
-		"deleted with its MachinePool":    {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, 2, false},
-		"deleted without its MachinePool": {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
+		"a Machine has taken one of three over": {complete(taken), metav1.ConditionTrue, infrav1.PoolCompleteReason, 3, true},
+		"complete":                              {complete(), metav1.ConditionTrue, infrav1.PoolCompleteReason, 2, true},
+		"no MachinePool":                        {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
+		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForClusterReason, 2, false},
+		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.AnotherPoolReason, 2, false},
+		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.PoolGrowingReason, 2, false},
+		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.PoolShrinkingReason, 2, false},
+		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, 2, false},
+		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
