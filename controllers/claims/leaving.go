@@ -170,7 +170,7 @@ func (p *planner) heldElsewhere(atOnce bool) *claim {
 func (p *planner) vacate(n *place, holder *claim) {
 	for _, custody := range []bool{false, true} {
 		for _, other := range p.places {
-			if other.leaving || !other.free() || other.inCustody() != custody || !p.usable(other) || p.reserved(other) {
+			if other.leaving || !other.free() || other.inCustody() != custody || !p.usable(other) {
 				continue
 			}
 			if custody {
