@@ -7,6 +7,7 @@
 //	portalcontrolplane      everything that changes a portal cluster, one operation at a time: create, upgrade, scale,
 //	                        delete; and which Machine holds which worker node
 //	portalmachine           how a claim on a worker node stands; never calls the portal
+//	portalmachinepool       how the pool stands, whose nodes are those that no Machine claims; never calls the portal
 //	portalbootstrapconfig   nothing to do: the portal bootstraps its nodes, but a ClusterClass needs the kind
 //
 // and what they stand on:

@@ -24,6 +24,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
 	"github.com/capportal/cluster-api-provider-portal/controllers/wakeup"
 )
 
@@ -113,9 +114,18 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 			return fmt.Errorf("set up the PortalClusterIdentity controller: %w", err)
 		}
 	}
+	return setupMembers(ctx, mgr, options)
+}
+
+// setupMembers adds the reconcilers of what Machines and MachinePools refer to.
+func setupMembers(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalMachine controller: %w", err)
+	}
+	pool := &portalmachinepool.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
+	if err := pool.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {
+		return fmt.Errorf("set up the PortalMachinePool controller: %w", err)
 	}
 	bootstrap := &portalbootstrapconfig.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := bootstrap.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {

@@ -82,6 +82,9 @@ const (
 	// ControlPlaneFinalizer lets a PortalControlPlane go only after the portal cluster.
 	ControlPlaneFinalizer = "portalcontrolplane.infrastructure.cluster.x-k8s.io"
 
+	// MachinePoolFinalizer lets a PortalMachinePool go only after its nodes, or when they belong to no pool any more.
+	MachinePoolFinalizer = "portalmachinepool.infrastructure.cluster.x-k8s.io"
+
 	// IdentityFinalizer keeps an identity Secret or a PortalClusterIdentity while a PortalCluster needs it to delete what it created.
 	IdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-identity"
 

@@ -5,7 +5,8 @@ package v1beta1
 // Condition types of a PortalCluster. Beside them: Paused and Deleting, as on every Cluster API object.
 const (
 	// ReadyCondition of a PortalCluster sums up identity and network; of a PortalMachine it says whether it is bound, of a
-	// PortalBootstrapConfig whether its Secret is there, of a PortalClusterIdentity whether its Secret is complete.
+	// PortalMachinePool whether it has all its nodes, of a PortalBootstrapConfig whether its Secret is there, of a
+	// PortalClusterIdentity whether its Secret is complete.
 	ReadyCondition = "Ready"
 	// IdentityReadyCondition says whether the portal accepts what the identity Secret holds.
 	IdentityReadyCondition = "IdentityReady"
@@ -236,6 +237,21 @@ const (
 	WaitingForMachineReason = "WaitingForMachine"
 	// ReleasedReason: the claim gave its node back, which stays, or is gone.
 	ReleasedReason = "Released"
+)
+
+// Reasons of Ready of a PortalMachinePool; beside them WaitingForCluster and Deleting.
+const (
+	// PoolCompleteReason: the pool has as many nodes as the MachinePool asks for.
+	PoolCompleteReason = "PoolComplete"
+	// PoolGrowingReason: the pool has fewer nodes than the MachinePool asks for.
+	PoolGrowingReason = "PoolGrowing"
+	// PoolShrinkingReason: the pool has more nodes than the MachinePool asks for. They are drained before the portal removes them.
+	PoolShrinkingReason = "PoolShrinking"
+	// AnotherPoolReason: another MachinePool of the Cluster, which the message names, has the nodes that no Machine claims. The replicas of
+	// this one do not count.
+	AnotherPoolReason = "AnotherPool"
+	// WaitingForMachinePoolReason: no MachinePool owns the object yet; or the object is being deleted, and its MachinePool is not.
+	WaitingForMachinePoolReason = "WaitingForMachinePool"
 )
 
 // Reasons of Ready of a PortalBootstrapConfig.

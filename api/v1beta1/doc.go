@@ -6,12 +6,14 @@
 //	PortalControlPlane      ControlPlane    the portal cluster itself: create, upgrade, scale, kubeconfig, delete
 //	PortalMachineTemplate   InfraMachineTemplate   what the workers of a MachineDeployment are made of
 //	PortalMachine           InfraMachine    one claim on one worker node of the portal cluster
+//	PortalMachinePool       InfraMachinePool   the pool of those worker nodes that no Machine claims
 //	PortalClusterIdentity   of the provider's own, cluster-scoped   a portal account that several namespaces share
 //
 // and what ClusterClasses need beside them:
 //
 //	PortalClusterTemplate           InfraClusterTemplate      what the PortalClusters of a ClusterClass share
 //	PortalControlPlaneTemplate      ControlPlaneTemplate      what its PortalControlPlanes share
+//	PortalMachinePoolTemplate       InfraMachinePoolTemplate  what its PortalMachinePools share
 //	PortalBootstrapConfig           BootstrapConfig           nothing: the portal bootstraps its nodes
 //	PortalBootstrapConfigTemplate   BootstrapConfigTemplate   nothing either
 //

@@ -18,6 +18,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		&PortalControlPlane{}, &PortalControlPlaneList{},
 		&PortalMachine{}, &PortalMachineList{},
 		&PortalMachineTemplate{}, &PortalMachineTemplateList{},
+		&PortalMachinePool{}, &PortalMachinePoolList{},
+		&PortalMachinePoolTemplate{}, &PortalMachinePoolTemplateList{},
 		&PortalClusterTemplate{}, &PortalClusterTemplateList{},
 		&PortalControlPlaneTemplate{}, &PortalControlPlaneTemplateList{},
 		&PortalClusterIdentity{}, &PortalClusterIdentityList{},

@@ -49,15 +49,23 @@ func rank(yes bool) int {
 	return 0
 }
 
+// available reports whether the node stays and is neither claimed nor needed otherwise.
+func (p *planner) available(n *place) bool {
+	return n.free() && !n.leaving && !n.inCustody() && !n.awaited && !p.reserved(n)
+}
+
 // choose returns a free node that stays, or nil. Ready nodes come first; then nodes that the Machine's own MachineDeployment held
 // last, then nodes that none held, then the oldest.
-func (p *planner) choose(c *claim) (best *place) {
+func (p *planner) choose(c *claim) *place { return p.chooseOf(p.places, c) }
+
+// chooseOf returns one of the nodes: the first of those that suit best.
+func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 	if p.Operation == RemovingNodes && !p.removalSeen() {
 		return nil
 	}
 	most := 0
-	for _, n := range p.places {
-		if !n.free() || n.leaving || n.inCustody() || n.awaited {
+	for _, n := range nodes {
+		if !p.available(n) {
 			continue
 		}
 		if !n.Ready && (p.Operation != Idle || p.Uncertain || p.Now.Sub(n.Created) < settleTime) {

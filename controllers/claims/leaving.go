@@ -65,8 +65,9 @@ func (p *planner) most() int {
 // usable reports whether a Machine can live on the node: its machine exists.
 func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.Uncertain }
 
-// needed is how many nodes the live Machines need. Two that share a node, because one takes it over from the other, need one.
+// needed is how many nodes the live Machines and the pool need. Two Machines that share a node, because one takes it over from the other, need one.
 func (p *planner) needed() (n int) {
+	n = p.poolReplicas()
 	for _, c := range p.claims {
 		if !c.Deleting && !c.mismatched() {
 			n++

@@ -42,12 +42,12 @@ type Plan struct {
 	// What the plan waits for, for conditions.
 	Unbound       int      // live Machines without a node
 	Lost          []string // the nodes that live Machines were bound to and that are gone
-	Free          int      // nodes without a Machine that stay
+	Free          int      // nodes without a Machine that stay and are not the pool's
 	Draining      []string // Machines whose Node core drains
 	DrainingNodes []string // Nodes without a Machine that the provider drains
 	Drained       []string // Nodes that are drained and wait to be removed
 	Mismatched    []string // Machines whose template the portal cannot honour
-	NotReady      []string // nodes that hold a Machine and are not Ready
+	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
 }
 
 // Move is one step for one Machine or Node. A plan may be interrupted before and after each.
@@ -75,6 +75,12 @@ const (
 	Unshield                    // end that
 )
 
+// The moves of the pool.
+const (
+	Enlist MoveKind = iota + 50 // add the Node's providerID to the pool's list
+	Strike                      // remove a providerID from the pool's list
+)
+
 // The moves of Nodes.
 const (
 	NameNode         MoveKind = iota + 100 // give the Node, which has no providerID, one
@@ -91,6 +97,9 @@ const (
 // OfNode reports whether the move changes a Node, not a Machine or PortalMachine.
 func (k MoveKind) OfNode() bool { return k >= NameNode }
 
+// OfPool reports whether the move changes the pool's list.
+func (k MoveKind) OfPool() bool { return k == Enlist || k == Strike }
+
 // Decide returns what is to be done.
 func Decide(v View) Plan {
 	p := read(v)
@@ -105,6 +114,8 @@ func Decide(v View) Plan {
 	p.release()
 	p.keepSurvivors()
 	p.bind()
+	p.enlist()
+	p.strike()
 	p.drainFree()
 	p.shield()
 	p.freeze()
@@ -177,6 +188,10 @@ func (p *planner) reportNodes() {
 			p.plan.DrainingNodes = append(p.plan.DrainingNodes, n.Name)
 		case n.free():
 			p.plan.Free++
+			if n.pooled && !n.Ready {
+				p.plan.NotReady = append(p.plan.NotReady, n.Name)
+			}
 		}
 	}
+	p.plan.Free = max(0, p.plan.Free-min(p.members(), p.poolReplicas()))
 }

@@ -10,7 +10,7 @@ import (
 // View is everything that a plan is made from.
 type View struct {
 	ClusterID string
-	// Desired is the number of workers that the replicas of all MachineDeployments ask for.
+	// Desired is the number of workers that the replicas of all MachineDeployments and of the pool ask for.
 	Desired int
 	// Size is the number of workers that the portal last accepted; negative: it never accepted one. If Uncertain, a request failed
 	// half way or its answer was lost, or somebody else scaled: then the portal runs at most Size workers.
@@ -38,6 +38,7 @@ type View struct {
 	Now        time.Time
 	Machines   []Machine
 	Nodes      []Node // workers only
+	Pool       *Pool  // nil: the cluster has no pool
 }
 
 // Operation is what runs at the portal, as far as nodes are concerned.

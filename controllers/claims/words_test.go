@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ var moveNames = map[MoveKind]string{
 	AddHooks: "hooks", Bind: "bind", Swap: "swap", PointAtNode: "point", StartDrain: "drain", Detach: "detach", ForgetNode: "forget",
 	LetGo: "let-go", DeleteFirst: "delete-first", Shield: "shield", Unshield: "unshield", NameNode: "name", DrainNode: "evict",
 	MarkDrained: "mark", Uncordon: "uncordon", DeleteNode: "delete", MarkRemediated: "remediated", ForgetRemediated: "forget-remediated",
-	Freeze: "freeze", Unfreeze: "unfreeze",
+	Freeze: "freeze", Unfreeze: "unfreeze", Enlist: "enlist", Strike: "strike",
 }
 
 // String writes a move as a reader would.
@@ -88,7 +89,7 @@ func (m Move) String() string {
 	word := moveNames[m.Kind] + " " + m.Machine
 	switch {
 	case m.Machine == "":
-		word += m.Node.Name
+		word += cmp.Or(m.Node.Name, m.Node.ProviderID)
 	case m.Node.Name != "":
 		word += "/" + m.Node.Name
 	}

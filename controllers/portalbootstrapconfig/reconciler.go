@@ -2,11 +2,11 @@
 
 // Package portalbootstrapconfig reconciles PortalBootstrapConfigs, of which there is nothing to do: the portal bootstraps
 // its nodes. The kind exists because a ClusterClass cannot be written without a bootstrap template, and because core
-// wants to know, before it goes on with a Machine, that its bootstrap data is ready and which Secret holds it. An empty
+// wants to know, before it goes on with a Machine or a MachinePool, that its bootstrap data is ready and which Secret holds it. An empty
 // name is an error to core, and a name without a Secret would be a lie to everybody else; so there is a Secret, and it
 // holds nothing.
 //
-// There is no finalizer: core deletes a PortalBootstrapConfig with its Machine, and the Secret goes with its owner.
+// There is no finalizer: core deletes a PortalBootstrapConfig with its Machine or MachinePool, and the Secret goes with its owner.
 package portalbootstrapconfig
 
 import (
@@ -37,7 +37,7 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs/status,verbs=patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalbootstrapconfigs/finalizers,verbs=update
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get;patch
 
 // dataKey is where the contract for bootstrap providers has the data in the Secret.
@@ -74,13 +74,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, config); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	machine, err := util.GetOwnerMachine(ctx, r.Client, config.ObjectMeta)
-	if client.IgnoreNotFound(err) != nil {
+	clusterName, err := r.ownerCluster(ctx, config)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	var cluster *clusterv1.Cluster
-	if machine != nil {
-		if cluster, err = util.GetClusterByName(ctx, r.Client, machine.Namespace, machine.Spec.ClusterName); client.IgnoreNotFound(err) != nil {
+	if clusterName != "" {
+		if cluster, err = util.GetClusterByName(ctx, r.Client, config.Namespace, clusterName); client.IgnoreNotFound(err) != nil {
 			return ctrl.Result{}, err
 		}
 	}
@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	before := config.Status.DeepCopy()
-	o := r.reconcileSecret(ctx, config, machine)
+	o := r.reconcileSecret(ctx, config, clusterName)
 	outcome.Report(config, infrav1.ReadyCondition, o)
 	if err := outcome.PatchStatus(ctx, r.Client, config, &config.Status, *before); err != nil {
 		return ctrl.Result{}, err
@@ -99,24 +99,44 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return outcome.Result(o), outcome.FirstError(o)
 }
 
+// ownerCluster returns the name of the Cluster whose Machine or MachinePool owns the config, or "".
+func (r *Reconciler) ownerCluster(ctx context.Context, config *infrav1.PortalBootstrapConfig) (string, error) {
+	machine, err := util.GetOwnerMachine(ctx, r.Client, config.ObjectMeta)
+	if client.IgnoreNotFound(err) != nil {
+		return "", err
+	}
+	if machine != nil {
+		return machine.Spec.ClusterName, nil
+	}
+	reference := metav1.GetControllerOf(config)
+	if reference == nil || reference.Kind != "MachinePool" {
+		return "", nil
+	}
+	pool := &clusterv1.MachinePool{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: reference.Name}, pool); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return pool.Spec.ClusterName, nil
+}
+
 // reconcileSecret makes sure that the Secret exists and belongs to the config, and names it in status. A restore may have dropped the
 // Secret, or its owner.
-func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, machine *clusterv1.Machine) outcome.Outcome {
-	if machine == nil {
+func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, clusterName string) outcome.Outcome {
+	if clusterName == "" {
 		if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
 			return outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
 		}
-		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
+		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine or MachinePool owns this object")
 	}
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(config), secret)
 	if apierrors.IsNotFound(err) {
-		return r.createSecret(ctx, config, machine.Spec.ClusterName)
+		return r.createSecret(ctx, config, clusterName)
 	}
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("read Secret %s: %w", config.Name, err))
 	}
-	owned, err := ownerref.RestoreSecret(ctx, r.Client, config, machine.Spec.ClusterName, secret)
+	owned, err := ownerref.RestoreSecret(ctx, r.Client, config, clusterName, secret)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)

@@ -190,3 +190,18 @@ func TestPausedAndDeleted(t *testing.T) {
 	b.reconcile()
 	b.Expect(b.secrets()).To(BeEmpty(), "nothing is made for what goes")
 }
+
+// TestSecretForMachinePool checks that the config of a MachinePool gets its Secret, as that of a Machine does.
+func TestSecretForMachinePool(t *testing.T) {
+	b := newBench(t)
+	pool := &clusterv1.MachinePool{
+		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool", UID: "pool-uid"},
+		Spec:       clusterv1.MachinePoolSpec{ClusterName: "prod"},
+	}
+	b.config.OwnerReferences[0].Kind, b.config.OwnerReferences[0].Name, b.config.OwnerReferences[0].UID = "MachinePool", pool.Name, pool.UID
+	b.reconcile(pool)
+	b.Expect(b.config.Status.DataSecretName).To(Equal(key.Name))
+	secret := &corev1.Secret{}
+	b.Expect(b.store.Get(b.t.Context(), key, secret)).To(Succeed())
+	b.Expect(secret.Labels).To(HaveKeyWithValue(clusterv1.ClusterNameLabel, "prod"))
+}

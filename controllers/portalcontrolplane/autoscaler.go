@@ -44,9 +44,12 @@ func unfreeze(n *corev1.Node) {
 	}
 }
 
-// autoscaled reports whether the cluster autoscaler may scale the MachineDeployment.
-func autoscaled(md *clusterv1.MachineDeployment) bool {
-	return metav1.HasAnnotation(md.ObjectMeta, clusterv1.AutoscalerMinSizeAnnotation) && metav1.HasAnnotation(md.ObjectMeta, clusterv1.AutoscalerMaxSizeAnnotation)
+// autoscaled reports whether the cluster autoscaler may scale the MachineDeployment or MachinePool.
+func autoscaled(obj metav1.Object) bool {
+	notes := obj.GetAnnotations()
+	_, least := notes[clusterv1.AutoscalerMinSizeAnnotation]
+	_, most := notes[clusterv1.AutoscalerMaxSizeAnnotation]
+	return least && most
 }
 
 // pinsAge is how long a look at the Pods of an autoscaled cluster is used.

@@ -29,7 +29,7 @@ const (
 type desired struct {
 	// known is false while an object does not say its number yet.
 	known bool
-	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone. Those that are being deleted do not
+	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone, and of the pool. Those that are being deleted do not
 	// count, unless the garbage collector may have deleted them.
 	sum int
 	// stays is how many of sum nobody asks for: the portal does without no fewer.
@@ -45,8 +45,10 @@ type desired struct {
 	// machines of the Cluster that are backed by PortalMachines, and its MachineSets.
 	machines []clusterv1.Machine
 	sets     []clusterv1.MachineSet
-	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments.
+	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments, or the pool.
 	autoscaled bool
+	// pool is the Cluster's pool, or nil.
+	pool *pool
 	// made are the MachineDeployments of the Cluster's topology; awaited are those that it has yet to make, which are in the
 	// sum as far as their workers are there already.
 	made    []clusterv1.MachineDeployment
@@ -78,8 +80,8 @@ func (d *desired) count(cluster *clusterv1.Cluster, meta metav1.ObjectMeta, repl
 func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *scope) (desired, error) {
 	d := desired{known: true}
 	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
-	deployments, sets, machines := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}
-	for _, list := range []client.ObjectList{deployments, sets, machines} {
+	deployments, sets, machines, pools := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}
+	for _, list := range []client.ObjectList{deployments, sets, machines, pools} {
 		if err := reader.List(ctx, list, of...); err != nil {
 			return d, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -96,16 +98,11 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 			d.count(s.cluster, ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
 		}
 	}
-	for _, m := range machines.Items {
-		if m.Spec.InfrastructureRef.Kind != machineKind {
-			continue
-		}
-		d.machines = append(d.machines, m)
-		if metav1.GetControllerOf(&m) == nil {
-			d.count(s.cluster, m.ObjectMeta, ptr.To[int32](1), "")
-		}
+	d.countMachines(s.cluster, machines.Items)
+	if err := r.readPool(ctx, reader, s, &d, pools.Items); err != nil {
+		return d, err
 	}
-	d.made, d.awaited = topologyOf(s.cluster, deployments.Items)
+	d.made, d.awaited = topologyOf(s.cluster, deployments.Items, pools.Items)
 	d.sum += d.kept(s.record.Size)
 	if d.sum == 0 && s.refusedEmpty() {
 		d.stays = 1
@@ -115,6 +112,19 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 		d.known = false // nobody has said a number yet: that is not zero
 	}
 	return d, nil
+}
+
+// countMachines takes note of the Machines that are backed by PortalMachines, and counts those that stand alone.
+func (d *desired) countMachines(cluster *clusterv1.Cluster, machines []clusterv1.Machine) {
+	for _, m := range machines {
+		if m.Spec.InfrastructureRef.Kind != machineKind {
+			continue
+		}
+		d.machines = append(d.machines, m)
+		if metav1.GetControllerOf(&m) == nil {
+			d.count(cluster, m.ObjectMeta, ptr.To[int32](1), "")
+		}
+	}
 }
 
 // kept is how many workers stay beyond the sum. Of several objects that the garbage collector deletes, the first one that is gone must not
@@ -133,14 +143,21 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 	if !s.desired.known && s.desired.objects > 0 {
 		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment has no spec.replicas yet")
 	}
-	if len(s.desired.templates) == 0 {
+	pool := s.desired.pool
+	if len(s.desired.templates) == 0 && pool == nil {
 		if own := s.controlPlane.Spec.Workers; own != nil {
 			return *own, outcome.Outcome{}
 		}
 		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
-			"create a MachineDeployment with a PortalMachineTemplate for Cluster %s, or set spec.workers", s.cluster.Name)
+			"create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", s.cluster.Name)
 	}
 	byParameters := map[infrav1.WorkerParameters][]string{}
+	switch {
+	case pool != nil && pool.infra == nil:
+		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "create the PortalMachinePool that MachinePool %s names", pool.machinePool.Name)
+	case pool != nil:
+		byParameters[pool.infra.Spec.WorkerParameters] = []string{"PortalMachinePool " + pool.infra.Name}
+	}
 	for _, name := range s.desired.templates {
 		template := &infrav1.PortalMachineTemplate{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
@@ -168,6 +185,6 @@ func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerP
 	}
 	slices.Sort(all)
 	return one, outcome.StallFor(0, infrav1.TemplatesDisagreeReason,
-		"the portal makes all workers of a cluster alike, but the PortalMachineTemplates of the MachineDeployments differ (%s); make them agree",
+		"the portal makes all workers of a cluster alike, but the PortalMachineTemplates of the MachineDeployments, or the pool, differ (%s); make them agree",
 		strings.Join(all, "; "))
 }

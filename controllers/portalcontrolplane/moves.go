@@ -16,8 +16,11 @@ import (
 
 // carryOut does one move of a plan: one write, on an object that was just read past the cache.
 func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) error {
-	if move.Kind.OfNode() {
+	switch {
+	case move.Kind.OfNode():
 		return r.carryOutNode(ctx, s, move)
+	case move.Kind.OfPool():
+		return r.carryOutPool(ctx, s, move)
 	}
 	machine := &clusterv1.Machine{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: move.Machine}, machine); err != nil {

@@ -122,8 +122,11 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 	return changeNode(ctx, workload, node, claims.Move{Kind: claims.MarkDrained})
 }
 
-// drainTimeout is how long a drain of the Node may take, as the MachineDeployment says that held it last; 0: without end.
+// drainTimeout is how long a drain of the Node may take, as the pool says, or the MachineDeployment that held it last; 0: without end.
 func (d *desired) drainTimeout(n *corev1.Node) time.Duration {
+	if d.pool.lists(n) {
+		return d.pool.drainTimeout()
+	}
 	set := n.Annotations[clusterv1.OwnerNameAnnotation]
 	for _, m := range d.sets {
 		if m.Name == set {

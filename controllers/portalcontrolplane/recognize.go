@@ -34,30 +34,47 @@ func tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// listNodes lists the Nodes without a mark of control nodes, and counts those with one.
-func listNodes(ctx context.Context, workload client.Reader) (unmarked []corev1.Node, control int, err error) {
+// listNodes lists the Nodes without a mark of control nodes, and those with one.
+func listNodes(ctx context.Context, workload client.Reader) (unmarked, control []corev1.Node, err error) {
 	list := &corev1.NodeList{}
 	if err := workload.List(ctx, list); err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	all := len(list.Items)
-	unmarked = slices.DeleteFunc(list.Items, isControlNode)
+	for _, n := range list.Items {
+		if isControlNode(n) {
+			control = append(control, n)
+		} else {
+			unmarked = append(unmarked, n)
+		}
+	}
 	slices.SortFunc(unmarked, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
-	return unmarked, all - len(unmarked), nil
+	return unmarked, control, nil
 }
 
-// readWorkers reads the worker Nodes into the scope: those without a mark that the selector, if there is one, selects.
-func (s *scope) readWorkers(ctx context.Context, workload client.Reader) (err error) {
-	s.nodes, s.controlNodes, err = listNodes(ctx, workload)
-	s.unmarked = len(s.nodes)
-	if err != nil || s.controlPlane.Spec.WorkerNodeSelector == nil {
+// readWorkers reads the worker Nodes into the scope: those without a mark that the selector, if there is one, selects. Of the other Nodes it
+// keeps the providerIDs.
+func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
+	unmarked, control, err := listNodes(ctx, workload)
+	if err != nil {
 		return err
 	}
-	selector, err := metav1.LabelSelectorAsSelector(s.controlPlane.Spec.WorkerNodeSelector)
-	if err != nil {
-		selector = labels.Nothing() // recognized says so
+	selector := labels.Everything()
+	if chosen := s.controlPlane.Spec.WorkerNodeSelector; chosen != nil {
+		if selector, err = metav1.LabelSelectorAsSelector(chosen); err != nil {
+			selector = labels.Nothing() // recognized says so
+		}
 	}
-	s.nodes = slices.DeleteFunc(s.nodes, func(n corev1.Node) bool { return !selector.Matches(labels.Set(n.Labels)) })
+	s.unmarked, s.controlNodes, s.nodes, s.otherIDs = len(unmarked), len(control), nil, nil
+	for _, n := range unmarked {
+		if selector.Matches(labels.Set(n.Labels)) {
+			s.nodes = append(s.nodes, n)
+		} else {
+			control = append(control, n)
+		}
+	}
+	for _, n := range control {
+		s.otherIDs = append(s.otherIDs, n.Spec.ProviderID)
+	}
 	return nil
 }
 

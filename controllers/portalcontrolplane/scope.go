@@ -47,9 +47,10 @@ type scope struct {
 	workload     client.Client
 	running      string // version of the API server
 	nodes        []corev1.Node
-	controlNodes int  // Nodes with a mark of control nodes
-	unmarked     int  // Nodes without one
-	bound        bool // some PortalMachine holds a Node, or has held one
+	otherIDs     []string // providerIDs of Nodes that are no workers
+	controlNodes int      // Nodes with a mark of control nodes
+	unmarked     int      // Nodes without one
+	bound        bool     // some PortalMachine holds a Node, or has held one
 
 	desired     desired
 	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on

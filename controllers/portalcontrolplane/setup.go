@@ -48,6 +48,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&clusterv1.MachineDeployment{}, member).
 		Watches(&clusterv1.MachineSet{}, member).
 		Watches(&clusterv1.Machine{}, member).
+		Watches(&clusterv1.MachinePool{}, member).
+		Watches(&infrav1.PortalMachinePool{}, member).
 		Watches(&infrav1.PortalMachine{}, member).
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate), templateChanged).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).

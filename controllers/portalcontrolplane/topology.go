@@ -20,14 +20,15 @@ import (
 // so the control plane must not wait for them.
 const topologyPatience = time.Minute
 
-// awaited are the MachineDeployments that a topology names and that do not exist.
+// awaited are the MachineDeployments and MachinePools that a topology names and that do not exist.
 type awaited struct {
 	names    []string
 	replicas int // their sum
 }
 
-// topologyOf sorts out which MachineDeployments the Cluster's topology, if it has one, has made, and which it has yet to make.
-func topologyOf(cluster *clusterv1.Cluster, deployments []clusterv1.MachineDeployment) (made []clusterv1.MachineDeployment, a awaited) {
+// topologyOf sorts out which MachineDeployments the Cluster's topology, if it has one, has made, and which it has yet to make. MachinePools
+// are awaited as well.
+func topologyOf(cluster *clusterv1.Cluster, deployments []clusterv1.MachineDeployment, pools []clusterv1.MachinePool) (made []clusterv1.MachineDeployment, a awaited) {
 	for _, wanted := range cluster.Spec.Topology.Workers.MachineDeployments {
 		i := slices.IndexFunc(deployments, func(md clusterv1.MachineDeployment) bool {
 			return md.Labels[clusterv1.ClusterTopologyMachineDeploymentNameLabel] == wanted.Name
@@ -36,10 +37,21 @@ func topologyOf(cluster *clusterv1.Cluster, deployments []clusterv1.MachineDeplo
 			made = append(made, deployments[i])
 			continue
 		}
-		a.names = append(a.names, wanted.Name)
-		a.replicas += int(ptr.Deref(wanted.Replicas, 1)) // core's default
+		a.await(wanted.Name, wanted.Replicas)
+	}
+	for _, wanted := range cluster.Spec.Topology.Workers.MachinePools {
+		if !slices.ContainsFunc(pools, func(mp clusterv1.MachinePool) bool {
+			return mp.Labels[clusterv1.ClusterTopologyMachinePoolNameLabel] == wanted.Name
+		}) {
+			a.await(wanted.Name, wanted.Replicas)
+		}
 	}
 	return made, a
+}
+
+func (a *awaited) await(name string, replicas *int32) {
+	a.names = append(a.names, name)
+	a.replicas += int(ptr.Deref(replicas, 1)) // core's default
 }
 
 // keptFor is how many workers there are, beyond the sum, for the MachineDeployments that are still to come: those that the
@@ -74,7 +86,8 @@ func (s *scope) awaitTopology(now time.Time) outcome.Outcome {
 // as long as a kubelet's version is not its own, and the annotation is the number that may be at a time. The portal's
 // upgrade moves all nodes before any MachineDeployment; so when the first of them is to begin, all are upgrading already.
 func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
-	deployments := len(cluster.Spec.Topology.Workers.MachineDeployments)
+	workers := cluster.Spec.Topology.Workers
+	deployments := max(len(workers.MachineDeployments), len(workers.MachinePools)) // core counts each kind by itself
 	concurrency, err := strconv.Atoi(cluster.Annotations[clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation])
 	if err != nil {
 		concurrency = 1 // core's default

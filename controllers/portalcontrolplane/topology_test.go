@@ -54,7 +54,7 @@ func TestTopologyOf(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			made, got := topologyOf(test.cluster, test.deployments)
+			made, got := topologyOf(test.cluster, test.deployments, nil)
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(awaited{})); diff != "" {
 				t.Error(diff)
 			}

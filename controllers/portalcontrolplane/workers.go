@@ -117,6 +117,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		Now:        time.Now(),
 		Machines:   s.machineViews(claimed.Items),
 		Nodes:      s.nodeViews(),
+		Pool:       s.poolView(),
 	}
 	view.Before, view.Finished = s.nodesBefore()
 	if s.op.Is(operation.Scale) {

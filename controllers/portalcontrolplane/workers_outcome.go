@@ -55,6 +55,10 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment. Its roll-out waits until then",
 			list(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
+	case s.mismatchedPool() != "":
+		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
+			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", s.mismatchedPool(),
+			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case len(s.desired.collected) > 0:
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was "+
 			"another Cluster %s than the present one: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))

@@ -40,6 +40,7 @@ var everywhere = map[string]string{
 var flavors = map[string]map[string]string{
 	"":                 {},
 	"existing-network": {"PORTAL_NETWORK_ID": "a-network"},
+	"machinepool":      {},
 	"storage":          {"PORTAL_CSI_PROVISIONER": "platform.csi.driver", "PORTAL_DISK_OFFERING_ID": "a-disk-offering"},
 	"topology":         {},
 }

@@ -251,6 +251,7 @@ func (s *story) gone() {
 	lists := []client.ObjectList{
 		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
 		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{},
+		&clusterv1.MachinePoolList{}, &infrav1.PortalMachinePoolList{},
 	}
 	s.Eventually(func() (left []string) {
 		for _, list := range lists {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Pool is the MachinePool of a cluster. Nodes that no Machine claims belong to it, up to its replicas.
+type Pool struct {
+	Replicas int
+	// Deleting reports that the MachinePool is being deleted. Its replicas do not count any more.
+	Deleting bool
+	// List holds the providerIDs in the pool's list. Core deletes the Node object of an ID that leaves the list, so IDs stay in it
+	// until their Nodes are gone, even if a Machine has taken the Node over.
+	List []string
+	// Others are the providerIDs of Nodes that are not seen as workers. They exist all the same.
+	Others []string
+}
+
+// lists reports whether the list names the Node, by the providerID that the Node has or will get.
+func (p *Pool) lists(clusterID string, n Node) bool {
+	return p != nil && slices.Contains(p.List, cmp.Or(n.ProviderID, providerID(clusterID, n.Name)))
+}
+
+// poolReplicas is how many nodes the pool needs.
+func (p *planner) poolReplicas() int {
+	if p.Pool == nil || p.Pool.Deleting {
+		return 0
+	}
+	return p.Pool.Replicas
+}
+
+// members is how many nodes belong to the pool and stay.
+func (p *planner) members() (n int) {
+	for _, place := range p.places {
+		if place.pooled && !place.leaving && len(place.live)+len(place.departing) == 0 && !p.binds(place) {
+			n++
+		}
+	}
+	return n
+}
+
+// binds reports whether a Machine is bound to the node in this plan.
+func (p *planner) binds(n *place) bool {
+	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return (m.Kind == Bind || m.Kind == Swap) && m.Node.UID == n.UID })
+}
+
+// reserved reports whether the node belongs to the pool and the pool cannot spare it.
+func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.poolReplicas() }
+
+// enlist gives the pool the nodes that it has too few of. It runs after bind, so Machines that wait come first. The pool gets the nodes that
+// the portal removes first, so that it rarely removes the node of a Machine when the pool shrinks. The list names a node
+// before the node gets its providerID: core may still know an earlier Node of that name, and deletes the Node whose ID is not in the list.
+func (p *planner) enlist() {
+	for _, n := range p.places {
+		if n.pooled {
+			p.name(n)
+		}
+	}
+	for missing := p.poolReplicas() - p.members(); missing > 0; missing-- {
+		n := p.chooseOf(p.removalOrder(), &claim{})
+		if n == nil {
+			return
+		}
+		named := *n
+		named.ProviderID = cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name))
+		p.add(Enlist, nil, &named)
+		p.name(n)
+		n.pooled = true
+	}
+}
+
+// strike removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being replaced may come back under
+// its ID. Core does not read the list of a MachinePool that is being deleted, so the nodes that stay when its surplus is gone, for a Machine
+// or because the portal refuses a cluster without workers, are struck too. Then the pool is empty and can go.
+func (p *planner) strike() {
+	if p.Pool == nil || p.Operation != Idle {
+		return
+	}
+	ended := p.Pool.Deleting && p.settled && p.surplus <= 0
+	for _, id := range p.Pool.List {
+		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool {
+			return cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name)) == id
+		})
+		if !exists || ended {
+			p.add(Strike, nil, &place{Node: Node{ProviderID: id}})
+		}
+	}
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package claims
+
+import "testing"
+
+// pool has so many replicas, and lists the nodes.
+func pool(replicas int, nodes ...string) *Pool {
+	p := &Pool{Replicas: replicas}
+	for _, n := range nodes {
+		p.List = append(p.List, "cloud://"+n)
+	}
+	return p
+}
+
+// ending is a pool that is being deleted.
+func ending(nodes ...string) *Pool {
+	p := pool(3, nodes...)
+	p.Deleting = true
+	return p
+}
+
+// TestPool checks which nodes a pool gets, and which it has to wait for.
+func TestPool(t *testing.T) {
+	outcomes{
+		"nodes that no Machine claims": {
+			View{Desired: 3, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2)},
+			"enlist n3, enlist n2",
+		},
+		"a Machine that waits comes first": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1)},
+			"hooks m1, bind m1/n1, enlist n2",
+		},
+		"no more than its replicas: the third node is for a Machine that core has yet to create": {
+			View{Desired: 3, Size: 3, Nodes: three, Pool: pool(2)}, "enlist n3, enlist n2; 1 free",
+		},
+		"the nodes that go first, where the oldest do": {
+			View{Desired: 2, Size: 2, Order: Oldest, Nodes: three[:2], Pool: pool(1)}, "enlist n1; 1 free",
+		},
+		"complete": {View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1", "n2")}, ""},
+		"a node without a providerID is listed before it is named": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: pool(1)}, "enlist n1, name n1",
+		},
+		"interrupted between the two": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: &Pool{Replicas: 1, List: []string{"portal://c1/n1"}}}, "name n1",
+		},
+		"a new Node gets a minute to become Ready": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: pool(1)}, "1 free; after 30s",
+		},
+		"a node of it that is not Ready": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Pool: pool(1, "n1")}, "not ready n1",
+		},
+		"not while the portal removes nodes": {
+			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 1, Nodes: three[:2], Pool: pool(2)}, "2 free",
+		},
+		"a Machine takes no node that the pool needs": {
+			View{Desired: 3, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(2, "n1", "n2")},
+			"scale 3; 1 unbound",
+		},
+		"but one that the pool has too many, at once: no node goes": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1, "n1", "n2")},
+			"hooks m1, bind m1/n1",
+		},
+		"the node that a Machine has taken counts no more, but stays listed": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n1", "n2")}, "",
+		},
+		"a Machine gives its node back: it is the pool's": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1")}, "enlist n2",
+		},
+		"a new Machine of a roll-out takes a node over from an outdated one, not from the pool": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}, Pool: pool(1, "n2")},
+			"delete-first m1, hooks m2, bind m2/n1",
+		},
+	}.check(t)
+}
+
+// TestPoolShrinks checks how nodes of a pool go.
+func TestPoolShrinks(t *testing.T) {
+	outcomes{
+		"the newest is drained by the provider": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
+			"evict n3; 1 free; after 5s",
+		},
+		"drained: the portal is asked, the ID stays": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
+			"scale 2; drained n3",
+		},
+		"the node is gone and the job runs: the ID stays": {
+			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: pool(1, "n2", "n3")},
+			"",
+		},
+		"the job has ended: the ID goes": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
+			"strike cloud://n3",
+		},
+		"the Node object is left behind: the ID stays": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", notReady)}, Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n2", "n3")},
+			"",
+		},
+		"the Node counts as no worker any more: the ID stays": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: &Pool{Replicas: 1, List: []string{"cloud://n1", "cloud://n2"}, Others: []string{"cloud://n2"}}},
+			"",
+		},
+		"the portal replaces nodes: one that comes back has its ID still": {
+			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: three[:1], Pool: pool(2, "n1", "n2")}, "",
+		},
+		"a Machine holds the newest: it moves to the node that the pool has too many": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3")}, Pool: pool(1, "n1", "n2")},
+			"bind m1/n1",
+		},
+		"a Machine goes, and the newest is the pool's: core drains that one, and the pool gets the Machine's": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting)}, Pool: pool(2, "n2", "n3")},
+			"swap m1/n3",
+		},
+		"core has yet to delete a Machine: the pool's node waits for it": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2, "n2", "n3")}, "",
+		},
+		"to zero": {
+			View{Desired: 0, Size: 1, Nodes: three[:1], Pool: pool(0, "n1")}, "evict n1; 1 free; after 5s",
+		},
+	}.check(t)
+}
+
+// TestPoolEnds checks that a pool that is being deleted keeps its list until its nodes are gone, or are somebody else's.
+func TestPoolEnds(t *testing.T) {
+	outcomes{
+		"its nodes are drained": {
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: ending("n2")},
+			"evict n2; 1 free; after 5s",
+		},
+		"they are gone": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1")}, Pool: ending("n1", "n2")},
+			"strike cloud://n1, strike cloud://n2",
+		},
+		"not while the portal works": {
+			View{Desired: 1, Size: 1, Operation: RemovingNodes, Target: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", shielded)}, Pool: ending("n1", "n2")},
+			"",
+		},
+		"a Machine waits: it takes a node": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "")}, Pool: ending("n1")},
+			"hooks m1, bind m1/n1, strike cloud://n1",
+		},
+		"the portal refuses a cluster without workers: the last one stays": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: ending("n1")}, "strike cloud://n1; 1 free",
+		},
+		"of an adopted cluster: its nodes stay": {
+			View{Desired: 0, Size: -1, Adopted: true, Nodes: three[:1], Pool: ending("n1")}, "strike cloud://n1; 1 free",
+		},
+	}.check(t)
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
+)
+
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinepools,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
+
+// pool is the MachinePool that has the nodes which no Machine claims, with its PortalMachinePool.
+type pool struct {
+	machinePool clusterv1.MachinePool
+	infra       *infrav1.PortalMachinePool // nil: core, or the user, has yet to create it, or it is gone
+}
+
+// readPool adds the Cluster's pool, if it has one, to what is desired.
+func (r *Reconciler) readPool(ctx context.Context, reader client.Reader, s *scope, d *desired, all []clusterv1.MachinePool) error {
+	chosen := portalmachinepool.Chosen(all)
+	if chosen == nil {
+		return nil
+	}
+	d.pool = &pool{machinePool: *chosen, infra: &infrav1.PortalMachinePool{}}
+	key := client.ObjectKey{Namespace: chosen.Namespace, Name: chosen.Spec.Template.Spec.InfrastructureRef.Name}
+	if err := reader.Get(ctx, key, d.pool.infra); err != nil {
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("read PortalMachinePool %s: %w", key.Name, err)
+		}
+		d.pool.infra = nil
+	}
+	d.count(s.cluster, chosen.ObjectMeta, chosen.Spec.Replicas, "")
+	d.autoscaled = d.autoscaled || autoscaled(chosen)
+	return nil
+}
+
+// poolView is what a plan needs to know of the pool.
+func (s *scope) poolView() *claims.Pool {
+	p := s.desired.pool
+	if p == nil || p.infra == nil {
+		return nil
+	}
+	mp := &p.machinePool
+	return &claims.Pool{
+		Replicas: int(ptr.Deref(mp.Spec.Replicas, 0)),
+		Deleting: !mp.DeletionTimestamp.IsZero() && !ownerref.Stale(mp, s.cluster),
+		List:     p.infra.Spec.ProviderIDList,
+		Others:   s.otherIDs,
+	}
+}
+
+// lists reports whether the pool's list names the Node.
+func (p *pool) lists(n *corev1.Node) bool {
+	return p != nil && p.infra != nil && slices.Contains(p.infra.Spec.ProviderIDList, n.Spec.ProviderID)
+}
+
+// drainTimeout is how long a drain of a node of the pool may take; 0: without end.
+func (p *pool) drainTimeout() time.Duration {
+	return time.Duration(ptr.Deref(p.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0)) * time.Second
+}
+
+// mismatched returns the name of the pool if it asks for other workers than the portal cluster has, or "".
+func (s *scope) mismatchedPool() string {
+	p := s.desired.pool
+	if p == nil || p.infra == nil || s.record.Workers == nil || p.infra.Spec.WorkerParameters == *s.record.Workers {
+		return ""
+	}
+	return p.infra.Name
+}
+
+// carryOutPool does one move of the pool: one write of its list.
+func (r *Reconciler) carryOutPool(ctx context.Context, s *scope, move claims.Move) error {
+	list, id := s.desired.pool.infra, move.Node.ProviderID
+	return r.writer().Change(ctx, list, func() {
+		ids := slices.DeleteFunc(slices.Clone(list.Spec.ProviderIDList), func(other string) bool { return other == id })
+		if move.Kind == claims.Enlist {
+			ids = append(ids, id)
+		}
+		list.Spec.ProviderIDList = ids
+	})
+}

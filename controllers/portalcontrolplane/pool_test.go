@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// aPool has three replicas, a drain timeout of a minute, and lists Node n1.
+func aPool() *pool {
+	mp := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool"}}
+	mp.Spec.Replicas = ptr.To[int32](3)
+	mp.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To[int32](60)
+	infra := &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Name: "infra"}}
+	infra.Spec.WorkerParameters = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	infra.Spec.ProviderIDList = []string{"portal://c/n1"}
+	return &pool{machinePool: mp, infra: infra}
+}
+
+func TestPoolView(t *testing.T) {
+	gone := metav1.NewTime(time.Unix(1, 0))
+	tests := map[string]struct {
+		change func(*pool)
+		want   *claims.Pool
+	}{
+		"a pool":                {func(*pool) {}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
+		"its object is missing": {func(p *pool) { p.infra = nil }, nil},
+		"it is being deleted": {func(p *pool) { p.machinePool.DeletionTimestamp = &gone },
+			&claims.Pool{Replicas: 3, Deleting: true, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
+		"the garbage collector deletes it: its nodes stay": {func(p *pool) {
+			p.machinePool.DeletionTimestamp = &gone
+			p.machinePool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "before"}}
+		}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
+	}
+	for title, test := range tests {
+		s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "now"}}, otherIDs: []string{"portal://c/control"}}
+		s.desired.pool = aPool()
+		test.change(s.desired.pool)
+		if diff := cmp.Diff(test.want, s.poolView()); diff != "" {
+			t.Errorf("%s: %s", title, diff)
+		}
+	}
+}
+
+// TestDrainTimeoutOfPool checks that the MachinePool says how long a drain of the pool's nodes may take.
+func TestDrainTimeoutOfPool(t *testing.T) {
+	d := desired{pool: aPool()}
+	for id, want := range map[string]time.Duration{"portal://c/n1": time.Minute, "portal://c/n2": 0} {
+		if got := d.drainTimeout(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
+			t.Errorf("%s: %s, want %s", id, got, want)
+		}
+	}
+}
+
+func TestMismatchedPool(t *testing.T) {
+	for title, test := range map[string]struct {
+		workers *infrav1.WorkerParameters
+		want    string
+	}{
+		"not known":  {nil, ""},
+		"the same":   {&infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}, ""},
+		"other ones": {&infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}, "infra"},
+	} {
+		s := &scope{record: &operation.Record{Workers: test.workers}}
+		s.desired.pool = aPool()
+		if got := s.mismatchedPool(); got != test.want {
+			t.Errorf("%s: %q, want %q", title, got, test.want)
+		}
+	}
+}
+
+// TestTopologyAwaitsPools checks that the pools of a topology count until they exist.
+func TestTopologyAwaitsPools(t *testing.T) {
+	cluster := withTopology(2)
+	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool", Replicas: ptr.To[int32](3)}}
+	_, got := topologyOf(cluster, nil, nil)
+	if diff := cmp.Diff(awaited{names: []string{"a", "pool"}, replicas: 5}, got, cmp.AllowUnexported(awaited{})); diff != "" {
+		t.Error(diff)
+	}
+	made := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{clusterv1.ClusterTopologyMachinePoolNameLabel: "pool"}}}
+	_, got = topologyOf(cluster, []clusterv1.MachineDeployment{deploymentOf("a")}, []clusterv1.MachinePool{made})
+	if diff := cmp.Diff(awaited{}, got, cmp.AllowUnexported(awaited{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestEnoughConcurrencyForPools checks that a topology with a pool only needs more than core's default, too.
+func TestEnoughConcurrencyForPools(t *testing.T) {
+	cluster := withTopology()
+	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool"}}
+	if enoughConcurrency(cluster).IsDone() {
+		t.Error("core would not begin with the pool")
+	}
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalmachinepool
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util"
+	capicontroller "sigs.k8s.io/cluster-api/util/controller"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/cluster-api/util/predicates"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+)
+
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools/status,verbs=patch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
+
+// Reconciler reconciles PortalMachinePools.
+type Reconciler struct {
+	Client           client.Client
+	WatchFilterValue string
+}
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalmachinepool")
+	member := handler.EnqueueRequestsFromMapFunc(r.fromMember)
+	return capicontroller.NewControllerManagedBy(mgr, log).
+		For(&infrav1.PortalMachinePool{}).
+		WithOptions(options).
+		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
+		Watches(&clusterv1.MachinePool{}, member).
+		Watches(&infrav1.PortalMachine{}, member).
+		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.fromCluster)).
+		Complete(ctx, r)
+}
+
+// fromCluster wakes the pools of the Cluster.
+func (r *Reconciler) fromCluster(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.poolsOf(ctx, obj.GetNamespace(), obj.GetName())
+}
+
+// fromMember wakes the pools of the Cluster that the object belongs to. One pool may take over from another one, and a Machine may take a
+// node of the pool.
+func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconcile.Request {
+	return r.poolsOf(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
+}
+
+func (r *Reconciler) poolsOf(ctx context.Context, namespace, cluster string) (requests []reconcile.Request) {
+	pools := &infrav1.PortalMachinePoolList{}
+	if err := r.Client.List(ctx, pools, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "List PortalMachinePools for a watch event")
+		return nil
+	}
+	for i := range pools.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&pools.Items[i])})
+	}
+	return requests
+}
+
+// scope is one pass over one PortalMachinePool.
+type scope struct {
+	pool        *infrav1.PortalMachinePool
+	machinePool *clusterv1.MachinePool // nil: gone, or not linked yet
+	cluster     *clusterv1.Cluster     // nil: gone, or not linked yet
+	chosen      string                 // the MachinePool that has the nodes
+	nodes       int                    // those that belong to the pool
+}
+
+// Reconcile reports how one pool stands, and lets it go.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	s := &scope{pool: &infrav1.PortalMachinePool{}}
+	if err := r.Client.Get(ctx, req.NamespacedName, s.pool); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if err := r.load(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.pool); err != nil || isPaused || requeue {
+		return ctrl.Result{}, err
+	}
+	if done, err := r.reconcileFinalizer(ctx, s); err != nil || done {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	before := s.pool.Status.DeepCopy()
+	s.updateStatus()
+	return ctrl.Result{}, outcome.PatchStatus(ctx, r.Client, s.pool, &s.pool.Status, *before)
+}
+
+// load reads what the pass needs.
+func (r *Reconciler) load(ctx context.Context, s *scope) error {
+	reference := metav1.GetControllerOf(s.pool)
+	if reference == nil || reference.Kind != "MachinePool" {
+		return nil
+	}
+	machinePool := &clusterv1.MachinePool{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.pool.Namespace, Name: reference.Name}, machinePool)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.machinePool = machinePool
+	s.cluster, err = util.GetClusterByName(ctx, r.Client, machinePool.Namespace, machinePool.Spec.ClusterName)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	of := []client.ListOption{client.InNamespace(s.pool.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: machinePool.Spec.ClusterName}}
+	pools, machines := &clusterv1.MachinePoolList{}, &infrav1.PortalMachineList{}
+	for _, list := range []client.ObjectList{pools, machines} {
+		if err := r.Client.List(ctx, list, of...); err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	if chosen := Chosen(pools.Items); chosen != nil {
+		s.chosen = chosen.Name
+	}
+	s.nodes = nodesOf(s.pool, machines.Items)
+	return nil
+}
+
+// nodesOf counts the nodes of the pool that no Machine has taken over.
+func nodesOf(pool *infrav1.PortalMachinePool, machines []infrav1.PortalMachine) (n int) {
+	for _, id := range pool.Spec.ProviderIDList {
+		if !slices.ContainsFunc(machines, func(m infrav1.PortalMachine) bool { return m.Spec.ProviderID == id }) {
+			n++
+		}
+	}
+	return n
+}
+
+// reconcileFinalizer adds the finalizer, or removes it if the pool can go. It is done if it has changed it.
+func (r *Reconciler) reconcileFinalizer(ctx context.Context, s *scope) (done bool, err error) {
+	has, goes := controllerutil.ContainsFinalizer(s.pool, infrav1.MachinePoolFinalizer), !s.pool.DeletionTimestamp.IsZero()
+	writer := operation.Writer{Client: r.Client}
+	switch {
+	case !has && !goes:
+		return true, writer.Change(ctx, s.pool, func() { controllerutil.AddFinalizer(s.pool, infrav1.MachinePoolFinalizer) })
+	case has && goes && s.mayGo():
+		return true, writer.Change(ctx, s.pool, func() { controllerutil.RemoveFinalizer(s.pool, infrav1.MachinePoolFinalizer) })
+	}
+	return false, nil
+}
+
+// mayGo reports whether a pool that is being deleted has nothing left to wait for. Until its MachinePool is deleted, too, core would take
+// its nodes for gone.
+func (s *scope) mayGo() bool {
+	switch {
+	case s.machinePool == nil, s.cluster == nil, !s.cluster.DeletionTimestamp.IsZero():
+		return true
+	case s.machinePool.DeletionTimestamp.IsZero():
+		return false
+	}
+	return len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || ownerref.Stale(s.machinePool, s.cluster)
+}

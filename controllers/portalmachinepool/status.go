@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalmachinepool
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// updateStatus reports how the pool stands. A pool that had all its nodes once stays provisioned, as the contract wants it. The replicas are
+// as many as the list has IDs: if the two differ, core writes its annotations on the Nodes of the list in every pass. On a Node that a
+// Machine has taken over, core's Machine controller would write them back each time.
+func (s *scope) updateStatus() {
+	o := s.ready()
+	if o.IsDone() {
+		s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = ptr.To(true), ptr.To(true)
+	}
+	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList))) //nolint:gosec // a count of nodes
+	outcome.Report(s.pool, infrav1.ReadyCondition, o)
+	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
+	if !s.pool.DeletionTimestamp.IsZero() {
+		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason, Message: o.Message}
+	}
+	outcome.Set(s.pool, clusterv1.DeletingCondition, deleting, d)
+}
+
+// ready compares the nodes of the pool with its replicas.
+func (s *scope) ready() outcome.Outcome {
+	if s.machinePool == nil {
+		return outcome.WaitFor(0, infrav1.WaitingForMachinePoolReason, "no MachinePool owns this object")
+	}
+	replicas, goes := int(ptr.Deref(s.machinePool.Spec.Replicas, 0)), !s.pool.DeletionTimestamp.IsZero()
+	switch {
+	case s.cluster == nil:
+		return outcome.WaitFor(0, infrav1.WaitingForClusterReason, "Cluster %s does not exist", s.machinePool.Spec.ClusterName)
+	case s.chosen != s.machinePool.Name:
+		return outcome.StallFor(0, infrav1.AnotherPoolReason, "A Cluster has one pool at most, and MachinePool %s is older. The replicas of this one do "+
+			"not count. Delete one of the two, or use a MachineDeployment", s.chosen)
+	case goes && s.machinePool.DeletionTimestamp.IsZero():
+		return outcome.StallFor(0, infrav1.WaitingForMachinePoolReason, "This object is being deleted, but MachinePool %s is not, so its nodes stay. "+
+			"Delete the MachinePool", s.machinePool.Name)
+	case goes:
+		return outcome.WaitFor(0, infrav1.DeletingReason, "%d nodes are left. They are drained before the portal removes them: see condition "+
+			"WorkersReady of the PortalControlPlane", s.nodes)
+	case s.nodes < replicas:
+		return outcome.WaitFor(0, infrav1.PoolGrowingReason, "The pool has %d of %d nodes: see condition WorkersReady of the PortalControlPlane", s.nodes, replicas)
+	case s.nodes > replicas:
+		return outcome.WaitFor(0, infrav1.PoolShrinkingReason, "The pool has %d nodes, and %d are wanted. They are drained before the portal removes "+
+			"them: see condition WorkersReady of the PortalControlPlane", s.nodes, replicas)
+	}
+	return outcome.DoneBecause(infrav1.PoolCompleteReason, "")
+}

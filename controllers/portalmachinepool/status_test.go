@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalmachinepool
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+func deleting(o metav1.Object) { o.SetDeletionTimestamp(ptr.To(metav1.NewTime(time.Unix(1, 0)))) }
+
+// complete is a pool with two of two nodes.
+func complete(change ...func(*scope)) *scope {
+	s := &scope{
+		pool:        &infrav1.PortalMachinePool{Spec: infrav1.PortalMachinePoolSpec{ProviderIDList: []string{"a", "b"}}},
+		machinePool: &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: clusterv1.MachinePoolSpec{Replicas: ptr.To[int32](2)}},
+		cluster:     &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "now"}},
+		chosen:      "mine", nodes: 2,
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func unlinked(s *scope)    { s.machinePool, s.cluster, s.chosen = nil, nil, "" }
+func clusterGone(s *scope) { s.cluster = nil }
+func clusterGoes(s *scope) { deleting(s.cluster) }
+func another(s *scope)     { s.chosen = "older" }
+func one(s *scope)         { s.nodes = 1 }
+func three(s *scope)       { s.nodes = 3 }
+func taken(s *scope)       { s.pool.Spec.ProviderIDList = []string{"a", "b", "c"} }
+func none(s *scope)        { s.pool.Spec.ProviderIDList, s.nodes = nil, 0 }
+func poolGoes(s *scope)    { deleting(s.pool) }
+func bothGo(s *scope)      { deleting(s.pool); deleting(s.machinePool) }
+func restoredOwner(s *scope) {
+	s.machinePool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "before"}}
+}
+
+func TestUpdateStatus(t *testing.T) {
+	tests := map[string]struct {
+		scope       *scope
+		ready       metav1.ConditionStatus
+		reason      string
+		replicas    int32
+		provisioned bool
+	}{
+		"a Machine has taken one of three over": {complete(taken), metav1.ConditionTrue, infrav1.PoolCompleteReason, 3, true},
+		"complete":                              {complete(), metav1.ConditionTrue, infrav1.PoolCompleteReason, 2, true},
+		"no MachinePool":                        {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
+		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForClusterReason, 2, false},
+		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.AnotherPoolReason, 2, false},
+		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.PoolGrowingReason, 2, false},
+		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.PoolShrinkingReason, 2, false},
+		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, 2, false},
+		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			test.scope.updateStatus()
+			pool := test.scope.pool
+			ready := conditions.Get(pool, infrav1.ReadyCondition)
+			if ready == nil || ready.Status != test.ready || ready.Reason != test.reason {
+				t.Errorf("Ready %+v, want %s %s", ready, test.ready, test.reason)
+			}
+			if test.ready == metav1.ConditionFalse && ready.Message == "" {
+				t.Error("not ready, without a message")
+			}
+			if got := ptr.Deref(pool.Status.Replicas, -1); got != test.replicas {
+				t.Errorf("%d replicas, want %d", got, test.replicas)
+			}
+			if got := ptr.Deref(pool.Status.Initialization.Provisioned, false); got != test.provisioned {
+				t.Errorf("provisioned %v", got)
+			}
+			if got := ptr.Deref(pool.Status.Ready, false); got != test.provisioned { // the one of the two that core reads
+				t.Errorf("ready %v", got)
+			}
+		})
+	}
+}
+
+// TestStaysProvisioned checks that a pool which had its nodes once stays provisioned while it grows.
+func TestStaysProvisioned(t *testing.T) {
+	s := complete()
+	s.updateStatus()
+	s.nodes = 1
+	s.updateStatus()
+	if !ptr.Deref(s.pool.Status.Initialization.Provisioned, false) {
+		t.Error("not provisioned any more")
+	}
+}
+
+func TestMayGo(t *testing.T) {
+	tests := map[string]struct {
+		scope *scope
+		want  bool
+	}{
+		"it has nodes":                        {complete(bothGo), false},
+		"its nodes are gone":                  {complete(bothGo, none), true},
+		"its MachinePool stays":               {complete(poolGoes), false},
+		"its MachinePool stays, and no nodes": {complete(poolGoes, none), false},
+		"its MachinePool is gone":             {complete(poolGoes, unlinked), true},
+		"its Cluster is gone":                 {complete(bothGo, clusterGone), true},
+		"its Cluster goes":                    {complete(bothGo, clusterGoes), true},
+		"another pool has the nodes":          {complete(bothGo, another), true},
+		"the garbage collector deleted it":    {complete(bothGo, restoredOwner), true},
+	}
+	for title, test := range tests {
+		if got := test.scope.mayGo(); got != test.want {
+			t.Errorf("%s: %v", title, got)
+		}
+	}
+}
+
+// TestNodesOf checks that a node which a Machine has taken over does not count.
+func TestNodesOf(t *testing.T) {
+	machines := []infrav1.PortalMachine{{}, {Spec: infrav1.PortalMachineSpec{ProviderID: "b"}}, {Spec: infrav1.PortalMachineSpec{ProviderID: "z"}}}
+	if got := nodesOf(complete().pool, machines); got != 1 {
+		t.Errorf("%d nodes, want 1", got)
+	}
+}
+
+// TestChosen checks that the oldest pool of this provider has the nodes, by name if two are as old.
+func TestChosen(t *testing.T) {
+	made := func(name, kind string, second int64) clusterv1.MachinePool {
+		mp := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
+		mp.Spec.Template.Spec.InfrastructureRef.Kind = kind
+		return mp
+	}
+	chosen := Chosen([]clusterv1.MachinePool{made("young", Kind, 3), made("b", Kind, 2), made("a", Kind, 2), made("other", "OtherMachinePool", 1)})
+	if chosen == nil || chosen.Name != "a" {
+		t.Errorf("%v", chosen)
+	}
+	if chosen := Chosen([]clusterv1.MachinePool{made("other", "OtherMachinePool", 1)}); chosen != nil {
+		t.Errorf("%s", chosen.Name)
+	}
+}

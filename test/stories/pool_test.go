@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// poolStory is a story with a MachinePool beside the MachineDeployment.
+type poolStory struct {
+	*story
+	machinePool *clusterv1.MachinePool
+	pool        *infrav1.PortalMachinePool
+	seen        map[string]string // UIDs of the worker Nodes that were seen, by name
+}
+
+func tellPool(t *testing.T, machines, pool int32) *poolStory {
+	t.Helper()
+	s := &poolStory{story: tell(t), seen: map[string]string{}}
+	s.deployment.Spec.Replicas = &machines
+	s.machinePool, s.pool = s.newPool("pool", pool)
+	s.apply()
+	s.create(s.machinePool)
+	s.create(s.pool)
+	return s
+}
+
+// newPool makes a MachinePool and the PortalMachinePool that it names.
+func (s *story) newPool(poolName string, replicas int32) (*clusterv1.MachinePool, *infrav1.PortalMachinePool) {
+	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: poolName}
+	pool := &infrav1.PortalMachinePool{ObjectMeta: meta}
+	pool.Spec.WorkerParameters = s.template.Spec.Template.Spec
+	return &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
+		ClusterName: name,
+		Replicas:    &replicas,
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: name, Version: "v1.35.6",
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: poolName},
+		}},
+	}}, pool
+}
+
+func (s *poolStory) scalePool(replicas int32) {
+	s.Helper()
+	change(s.story, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &replicas })
+}
+
+// poolSettled waits until the Cluster has so many nodes with a Machine and so many of the pool, and everyone says so. It then checks that no
+// Node object of a machine that runs was deleted.
+func (s *poolStory) poolSettled(machines, pool int) {
+	s.Helper()
+	s.Eventually(condition(s.story, s.pool, infrav1.ReadyCondition)).Should(HavePrefix("True"))
+	s.Eventually(func() (got [6]int) {
+		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.machinePool), s.machinePool)).To(Succeed())
+		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.pool), s.pool)).To(Succeed())
+		held := 0
+		for _, n := range s.nodes() {
+			if s.held(n) {
+				held++
+			}
+		}
+		listed := len(s.pool.Spec.ProviderIDList) // nodes that a Machine has taken over stay in the list
+		return [6]int{
+			len(s.machines()), held, len(s.nodes()) - held, int(ptr.Deref(s.machinePool.Status.Replicas, -1)) - listed,
+			int(ptr.Deref(s.pool.Status.Replicas, -1)) - listed, len(s.machinePool.Status.NodeRefs) - listed,
+		}
+	}).Should(Equal([6]int{machines, machines, pool, 0, 0, 0}), "Machines, Nodes with and without one; replicas of MachinePool and "+
+		"PortalMachinePool, and nodeRefs, as the list has IDs")
+	s.Eventually(condition(s.story, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+	s.sameNodes()
+	for _, n := range s.nodes() {
+		if uid, seen := s.seen[n.Name]; seen {
+			s.Expect(string(n.UID)).To(Equal(uid), "the Node object of %s was deleted while its machine ran", n.Name)
+		}
+		s.seen[n.Name] = string(n.UID)
+	}
+}
+
+func (s *story) held(n corev1.Node) bool {
+	return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == n.Name })
+}
+
+// newest is the worker Node that the portal removes next.
+func (s *story) newest() corev1.Node {
+	return slices.MaxFunc(s.nodes(), func(a, b corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+}
+
+// poolGone deletes the MachinePool and waits until it and its PortalMachinePool are gone.
+func (s *poolStory) poolGone() {
+	s.Helper()
+	s.Expect(box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
+	for _, o := range []client.Object{s.pool, s.machinePool} {
+		s.Eventually(func() bool {
+			return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
+		}).Should(BeTrue())
+	}
+}
+
+// TestPool lives through the life of a pool beside a MachineDeployment: create, scale up and down, to zero and back, upgrade, delete.
+func TestPool(t *testing.T) {
+	t.Parallel()
+	s := tellPool(t, 1, 3)
+	s.poolSettled(1, 3)
+	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
+	s.scalePool(4)
+	s.poolSettled(1, 4)
+
+	going := s.newest()
+	s.Expect(s.held(going)).To(BeFalse())
+	pod, budget := protectedPod(going.Name)
+	workload := s.workload()
+	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
+	s.Expect(workload.Create(s.Context(), pod)).To(Succeed())
+	s.scalePool(2)
+	s.Eventually(condition(s.story, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.DrainingReason))
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest, scaleRequest}), "Pods move before nodes go")
+	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
+	s.poolSettled(1, 2)
+
+	s.scalePool(0)
+	s.poolSettled(1, 0)
+	s.scalePool(2)
+	s.poolSettled(1, 2)
+
+	change(s.story, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(condition(s.story, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+	s.Eventually(condition(s.story, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	change(s.story, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = "v1.36.3" })
+	s.rollOut("v1.36.3")
+	s.poolSettled(1, 2)
+	for _, n := range s.nodes() {
+		s.Expect(n.Status.NodeInfo.KubeletVersion).To(Equal("v1.36.3"))
+	}
+
+	before := s.changes()
+	s.poolGone()
+	s.settled(1)
+	s.sameNodes()
+	s.Expect(s.changes()).To(Equal(append(before, scaleRequest)), "one request takes the pool away")
+	s.deleteAll()
+	s.gone()
+}
+
+// TestMachineTakesNodeOfPool has the portal remove the node of a Machine when the pool shrinks: the Machine takes a node of the pool, which
+// core must not take for gone, neither then nor when the pool is deleted.
+func TestMachineTakesNodeOfPool(t *testing.T) {
+	t.Parallel()
+	s := tellPool(t, 0, 2)
+	s.poolSettled(0, 2)
+	s.scale(1)
+	s.poolSettled(1, 2)
+	s.Expect(s.held(s.newest())).To(BeTrue())
+	s.scalePool(1)
+	s.poolSettled(1, 1)
+	s.Expect(s.pool.Spec.ProviderIDList).To(HaveLen(2), "the Machine's node stays in the list")
+	s.Consistently(s.nodes, 10*time.Second, time.Second).Should(HaveLen(2))
+	s.poolSettled(1, 1)
+	s.poolGone()
+	s.settled(1)
+	s.sameNodes()
+	s.deleteAll()
+	s.gone()
+}
+
+// TestSecondPool is held until the first one is gone, and then has the nodes.
+func TestSecondPool(t *testing.T) {
+	t.Parallel()
+	s := tellPool(t, 1, 1)
+	s.poolSettled(1, 1)
+	machinePool, pool := s.newPool("second", 2)
+	s.create(machinePool)
+	s.create(pool)
+	s.Eventually(condition(s.story, pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool is older")))
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
+	s.poolGone()
+	s.machinePool, s.pool = machinePool, pool
+	s.poolSettled(1, 2)
+	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.gone()
+}
