@@ -81,8 +81,9 @@ func surround() surroundings {
 	Expect(os.MkdirAll(artifacts, 0o750)).To(Succeed())
 	s := surroundings{Artifacts: artifacts, Clusterctl: writeRepository(artifacts)}
 	if kubeconfig := os.Getenv("UPSTREAM_KUBECONFIG"); kubeconfig != "" {
-		Expect(kubeconfig).To(BeAnExistingFile(), "UPSTREAM_KUBECONFIG")
-		Expect(os.Getenv("KUBERNETES_VERSION")).NotTo(BeEmpty(), "KUBERNETES_VERSION must name a version that the portal offers")
+		for _, name := range []string{"KUBERNETES_VERSION", "KUBERNETES_VERSION_UPGRADE_TO"} {
+			Expect(os.Getenv(name)).NotTo(BeEmpty(), "%s must name a version that the portal offers", name)
+		}
 		s.Kubeconfig = kubeconfig
 		return s
 	}
