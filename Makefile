@@ -366,6 +366,7 @@ test-upstream: kube core build ## Run Cluster API's own specs (docs/upstream.md)
 	@[ -z "$(KUBECONFIG_UPSTREAM)" ] || [ -f "$(KUBECONFIG_UPSTREAM)" ] || { echo "KUBECONFIG_UPSTREAM=$(KUBECONFIG_UPSTREAM) does not exist" >&2; exit 1; }
 	@[ -x $(BIN)/cluster-autoscaler ] || [ -n "$${CLUSTER_AUTOSCALER:-}" ] || echo "no bin/cluster-autoscaler: its spec is skipped (docs/testing.md says how to get it)" >&2
 	@$(MAKE) --no-print-directory -s release-manifests RELEASE=$(UPSTREAM_DIR)/release VERSION=v0.1.0
+	@go -C test/upstream test ./patches
 	@go -C test/upstream run ./patch $(UPSTREAM_DIR)
 	@echo "the specs: compiled once (about 4 minutes on 2 cores), afterwards from Go's build cache"
 	@hack/progress.sh go -C test/upstream test -c -v -tags e2e -modfile=$(UPSTREAM_DIR)/go.mod -o $(UPSTREAM_DIR)/upstream.test .

@@ -23,7 +23,7 @@ const (
 	conformance     = "It runs Kubernetes' conformance tests in Pods. The nodes of the emulated portal run no containers. At a real portal the test would be of the portal's Kubernetes."
 	selfHosted      = "It moves Cluster API into the workload cluster, whose nodes run no containers at the emulated portal. test/e2e moves Clusters between management clusters, on kind."
 	oldReleases     = "Not yet: the spec upgrades a new kind cluster from earlier releases, and this provider has none to upgrade from."
-	extension       = "It needs upstream's test extension, an image that runs in the management cluster."
+	extension       = "It upgrades a KubeadmControlPlane with upstream's test extension in the management cluster. Upstream says that it works with no other control plane."
 	addressFamilies = "It is about the addresses that kubeadm gives to nodes. The portal decides on the addresses of its nodes."
 )
 
@@ -51,7 +51,7 @@ var catalogue = []row{
 
 	{text: "When testing MachinePools", runs: hasPools(), patches: []string{"e2e/machine_pool.go"}, why: whyPools()},
 	{text: "When testing ClusterClass rollouts [ClusterClass]", why: "It compares labels and taints of all Machines, bootstrap configs and nodes with what kubeadm's providers make of them, the control plane's included."},
-	{text: "When following the Cluster API quick-start with v1beta1 ClusterClass [ClusterClass]", why: extension},
+	{text: "When following the Cluster API quick-start with v1beta1 ClusterClass [ClusterClass]", why: "Not yet: it needs upstream's test extension, an image that runs in the management cluster."},
 	{text: "When following the Cluster API quick-start with IPv6 [IPv6]", why: addressFamilies},
 	{text: "When following the Cluster API quick-start with dualstack and ipv4 primary [IPv6]", why: addressFamilies},
 	{text: "When following the Cluster API quick-start with dualstack and ipv6 primary [IPv6]", why: addressFamilies},
@@ -64,7 +64,7 @@ var catalogue = []row{
 	{text: "When upgrading a workload cluster using ClusterClass with RuntimeSDK [ClusterClass]", why: extension},
 	{text: "When upgrading a workload cluster using ClusterClass in a different NS with RuntimeSDK [ClusterClass]", why: extension},
 	{text: "When performing chained upgrades for workload cluster using ClusterClass in a different NS with RuntimeSDK [ClusterClass]", why: extension},
-	{text: "When in-place updating a workload cluster using ClusterClass", why: extension},
+	{text: "When in-place updating a workload cluster using ClusterClass", why: "It updates the Machines of a KubeadmControlPlane and of a MachineDeployment in place, with upstream's test extension. Here a new Machine takes over the node, which stays."},
 	{text: "When testing clusterctl upgrades using ClusterClass (v1.11=>current) [ClusterClass]", why: oldReleases},
 	{text: "When testing clusterctl upgrades using ClusterClass (v1.12=>current) [ClusterClass]", why: oldReleases},
 	{text: "When testing clusterctl upgrades using ClusterClass (v1.13=>current) [ClusterClass]", why: oldReleases},
