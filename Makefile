@@ -371,10 +371,12 @@ test-upstream: kube core build ## Run Cluster API's own specs (docs/upstream.md)
 	@echo "the specs: compiled once (about 4 minutes on 2 cores), afterwards from Go's build cache"
 	@hack/progress.sh go -C test/upstream test -c -v -tags e2e -modfile=$(UPSTREAM_DIR)/go.mod -o $(UPSTREAM_DIR)/upstream.test .
 	@go -C test/upstream build -o $(UPSTREAM_DIR)/ginkgo github.com/onsi/ginkgo/v2/ginkgo
-	@cd test/upstream && UPSTREAM_MODULE=$$(go list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test) $(UPSTREAM_DIR)/upstream.test -test.run TestCatalogue
-	@code=0; UPSTREAM_SOURCE=$(CURDIR)/test/upstream UPSTREAM_KUBECONFIG=$(abspath $(KUBECONFIG_UPSTREAM)) $(UPSTREAM_DIR)/ginkgo run --no-color \
-		-procs $(UPSTREAM_PROCS) -timeout 3h -focus '$(UPSTREAM)' $(UPSTREAM_FLAGS) $(UPSTREAM_DIR)/upstream.test || code=$$?; \
-	cat $(CURDIR)/_artifacts/upstream/table.txt; exit $$code
+	@export UPSTREAM_SOURCE=$(CURDIR)/test/upstream UPSTREAM_KUBECONFIG=$(abspath $(KUBECONFIG_UPSTREAM)) \
+		UPSTREAM_MODULE=$$(go -C test/upstream list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test); \
+	$(UPSTREAM_DIR)/upstream.test -test.run TestCatalogue || exit 1; \
+	code=0; $(UPSTREAM_DIR)/ginkgo run --no-color -procs $(UPSTREAM_PROCS) -timeout 3h -focus '$(UPSTREAM)' $(UPSTREAM_FLAGS) \
+		$(UPSTREAM_DIR)/upstream.test || code=$$?; \
+	cat _artifacts/upstream/table.txt; exit $$code
 
 .PHONY: test-dashboards
 test-dashboards: kube core build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)

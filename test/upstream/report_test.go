@@ -105,6 +105,7 @@ func writePage(rows string) error {
 
 // TestCatalogue compares the catalogue with the specs of upstream's module, and the page with the catalogue.
 func TestCatalogue(t *testing.T) {
+	t.Chdir(os.Getenv("UPSTREAM_SOURCE"))
 	files, err := filepath.Glob(filepath.Join(os.Getenv("UPSTREAM_MODULE"), "e2e", "*_test.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("UPSTREAM_MODULE must name the folder of upstream's module (make test-upstream sets it): %v", err)
