@@ -353,6 +353,31 @@ demo: ## Drive a cluster through its life in the sandbox (make demo FLAGS='--see
 test-browser: kube core build ## Test the page in a browser (test/browser; needs chromium)
 	go -C test/browser test -count 1 -timeout 20m -v ./... $(BROWSER_FLAGS)
 
+# The specs to run, as a regular expression over their texts; how many at a time; flags of Ginkgo's.
+UPSTREAM := .
+UPSTREAM_PROCS := 4
+UPSTREAM_FLAGS :=
+# A management cluster that exists. Without one a sandbox is started.
+KUBECONFIG_UPSTREAM :=
+UPSTREAM_DIR := $(CURDIR)/$(BIN)/upstream
+
+.PHONY: test-upstream
+test-upstream: kube core build ## Run Cluster API's own specs (docs/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
+	@[ -z "$(KUBECONFIG_UPSTREAM)" ] || [ -f "$(KUBECONFIG_UPSTREAM)" ] || { echo "KUBECONFIG_UPSTREAM=$(KUBECONFIG_UPSTREAM) does not exist" >&2; exit 1; }
+	@[ -x $(BIN)/cluster-autoscaler ] || [ -n "$${CLUSTER_AUTOSCALER:-}" ] || echo "no bin/cluster-autoscaler: its spec is skipped (docs/testing.md says how to get it)" >&2
+	@$(MAKE) --no-print-directory -s release-manifests RELEASE=$(UPSTREAM_DIR)/release VERSION=v0.1.0
+	@go -C test/upstream test ./patches
+	@go -C test/upstream run ./patch $(UPSTREAM_DIR)
+	@echo "the specs: compiled once (about 4 minutes on 2 cores), afterwards from Go's build cache"
+	@hack/progress.sh go -C test/upstream test -c -v -tags e2e -modfile=$(UPSTREAM_DIR)/go.mod -o $(UPSTREAM_DIR)/upstream.test .
+	@go -C test/upstream build -o $(UPSTREAM_DIR)/ginkgo github.com/onsi/ginkgo/v2/ginkgo
+	@export UPSTREAM_SOURCE=$(CURDIR)/test/upstream UPSTREAM_KUBECONFIG=$(abspath $(KUBECONFIG_UPSTREAM)) \
+		UPSTREAM_MODULE=$$(go -C test/upstream list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test); \
+	$(UPSTREAM_DIR)/upstream.test -test.run TestCatalogue || exit 1; \
+	code=0; $(UPSTREAM_DIR)/ginkgo run --no-color -procs $(UPSTREAM_PROCS) -timeout 3h -focus '$(UPSTREAM)' $(UPSTREAM_FLAGS) \
+		$(UPSTREAM_DIR)/upstream.test || code=$$?; \
+	cat _artifacts/upstream/table.txt; exit $$code
+
 .PHONY: test-dashboards
 test-dashboards: kube core build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test ./test/dashboards -count 1 -timeout 20m -v -live

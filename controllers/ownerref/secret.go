@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,20 +16,21 @@ import (
 )
 
 // RestoreSecret makes owner the controller of a Secret that the provider wrote, and reports whether it is. Without its owner the Secret
-// would outlive the Cluster, and with it the credentials of the portal cluster. A Secret that does not have the type and the label that the
+// would outlive the Cluster, and with it the credentials of the portal cluster. A reference with an old API version is brought up to
+// date, because an API server that no longer serves that version cannot find the owner. A Secret that does not have the type and the label that the
 // contract of Cluster API demands was written by somebody else. It is left alone, and so is a Secret that another object controls. A
 // controller of the owner's kind and name, but with another UID, is an earlier life of the owner.
 func RestoreSecret(ctx context.Context, c client.Client, owner client.Object, clusterName string, secret *corev1.Secret) (bool, error) {
-	if metav1.IsControlledBy(secret, owner) {
-		return true, nil
-	}
 	if secret.Type != clusterv1.ClusterSecretType || secret.Labels[clusterv1.ClusterNameLabel] != clusterName {
-		return false, nil
+		return metav1.IsControlledBy(secret, owner), nil
 	}
 	before := secret.DeepCopy()
 	err := controllerutil.SetControllerReference(owner, secret, c.Scheme())
 	if taken := (&controllerutil.AlreadyOwnedError{}); errors.As(err, &taken) {
 		return false, nil
+	}
+	if err == nil && equality.Semantic.DeepEqual(before.OwnerReferences, secret.OwnerReferences) {
+		return true, nil
 	}
 	if err == nil {
 		err = c.Patch(ctx, secret, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

@@ -17,6 +17,42 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
+// TestRestoreSecretVersion checks that a reference follows the API version of its owner.
+func TestRestoreSecretVersion(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, infrav1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod", UID: "now"}}
+	secret := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
+		Namespace: "default", Name: "prod-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: "prod"},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: infrav1.GroupVersion.Group + "/v1alpha1", Kind: "PortalControlPlane", Name: "prod", UID: "now",
+			Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+		}},
+	}}
+	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(secret).Build()
+	stored := &corev1.Secret{}
+	var versions []string
+	for range 2 { // the second time nothing is written
+		if err := store.Get(t.Context(), client.ObjectKeyFromObject(secret), stored); err != nil {
+			t.Fatal(err)
+		}
+		if owned, err := RestoreSecret(t.Context(), store, owner, "prod", stored); err != nil || !owned {
+			t.Fatalf("owned: %v, %v", owned, err)
+		}
+		versions = append(versions, stored.ResourceVersion)
+	}
+	if want := infrav1.GroupVersion.String(); len(stored.OwnerReferences) != 1 || stored.OwnerReferences[0].APIVersion != want {
+		t.Errorf("owners %+v, want one of %s", stored.OwnerReferences, want)
+	}
+	if versions[0] != versions[1] {
+		t.Errorf("the Secret was written again: resource versions %v", versions)
+	}
+}
+
 // TestRestoreSecret checks whose Secrets get an owner, and which owner they have afterwards.
 func TestRestoreSecret(t *testing.T) {
 	controller := func(kind, name string, uid types.UID) []metav1.OwnerReference {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -60,6 +61,7 @@ func (s *Sandbox) install(ctx context.Context, objects []*unstructured.Unstructu
 			if object.GetKind() != kind {
 				continue
 			}
+			labelInstalled(object)
 			if err := s.apply(ctx, object); err != nil {
 				return err
 			}
@@ -71,6 +73,20 @@ func (s *Sandbox) install(ctx context.Context, objects []*unstructured.Unstructu
 	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		return s.served(ctx, names)
 	})
+}
+
+// labelInstalled labels a CRD as clusterctl does. clusterctl describe and move, and the validators of Cluster API's test framework, look
+// only at kinds whose CRD has the label.
+func labelInstalled(object *unstructured.Unstructured) {
+	if object.GetKind() != "CustomResourceDefinition" {
+		return
+	}
+	labels := object.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[clusterctlv1.ClusterctlLabel] = ""
+	object.SetLabels(labels)
 }
 
 func (s *Sandbox) apply(ctx context.Context, object *unstructured.Unstructured) error {

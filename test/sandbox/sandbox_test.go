@@ -42,11 +42,11 @@ func TestSandbox(t *testing.T) {
 		g.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%v", err)
 		g.Expect(err).To(MatchError(ContainSubstring("spec.topology.version")))
 	})
-	t.Run("the provider's kinds carry the contract label", func(t *testing.T) {
+	t.Run("the provider's kinds carry the contract label, and clusterctl's", func(t *testing.T) {
 		g := NewWithT(t)
 		crds := &apiextensionsv1.CustomResourceDefinitionList{}
 		g.Expect(s.Client.List(ctx, crds, client.MatchingLabels{
-			"cluster.x-k8s.io/provider": "infrastructure-portal", "cluster.x-k8s.io/v1beta2": "v1beta1",
+			"cluster.x-k8s.io/provider": "infrastructure-portal", "cluster.x-k8s.io/v1beta2": "v1beta1", "clusterctl.cluster.x-k8s.io": "",
 		})).To(Succeed())
 		g.Expect(len(crds.Items)).To(BeNumerically(">=", 4))
 	})

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package upstream
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// row is one spec of upstream: a Describe of its e2e/*_test.go.
+type row struct {
+	text    string
+	runs    bool
+	patches []string // the files whose patches change what the spec does here
+	why     string   // it does not run, or what is particular about it here
+}
+
+const (
+	kubeadmMachines = "It is about the Machines of a KubeadmControlPlane. The portal owns the control nodes, and there are no Machines of theirs."
+	conformance     = "It runs Kubernetes' conformance tests in Pods. The nodes of the emulated portal run no containers. At a real portal the test would be of the portal's Kubernetes."
+	selfHosted      = "It moves Cluster API into the workload cluster, whose nodes run no containers at the emulated portal. test/e2e moves Clusters between management clusters, on kind."
+	oldReleases     = "Not yet: the spec upgrades a new kind cluster from earlier releases, and this provider has none to upgrade from."
+	extension       = "It upgrades a KubeadmControlPlane with upstream's test extension in the management cluster. Upstream says that it works with no other control plane."
+	addressFamilies = "It is about the addresses that kubeadm gives to nodes. The portal decides on the addresses of its nodes."
+)
+
+// catalogue has all specs of upstream's version. TestCatalogue compares it with the module.
+var catalogue = []row{
+	{text: "When following the Cluster API quick-start", runs: true,
+		why: "With the validators of owner references, finalizers and resource versions."},
+	{text: "When following the Cluster API quick-start with ClusterClass [PR-Blocking] [ClusterClass]", runs: true,
+		why: "With the validators of owner references, finalizers and resource versions."},
+	{text: "When following the Cluster API quick-start with ClusterClass without any worker definitions [ClusterClass]", runs: true, patches: []string{"e2e/quick_start.go"},
+		why: "With a MachineDeployment of 0 replicas."},
+	{text: "When upgrading a workload cluster using ClusterClass [ClusterClass]", runs: true, patches: []string{"framework/cluster_topology_helpers.go"},
+		why: "Upstream's own spec upgrades etcd and DNS of a KubeadmControlPlane, too. Here the quick start's hook upgrades."},
+	{text: "When testing MachineDeployment scale out/in", runs: true},
+	{text: "When testing MachineDeployment remediation", runs: true,
+		why: "The spec expects a new node. The portal cannot replace a chosen node, so the new Machine gets the old one; a stand-in for the portal's staff repairs it once the Machine was replaced."},
+	{text: "When performing cluster deletion with ClusterClass [ClusterClass]", runs: true},
+	{text: "When testing Node drain", runs: true, patches: []string{"e2e/node_drain.go"},
+		why: "Without volumes that block."},
+	{text: "When testing ClusterClass changes [ClusterClass]", runs: true, patches: []string{"e2e/clusterclass_changes.go"}},
+	{text: "When testing the machinery for scale testing using in-memory backend", runs: true, patches: []string{"e2e/scale.go", "framework/cluster_topology_helpers.go"},
+		why: "20 clusters: created, upgraded and deleted, 5 at a time."},
+	{text: "When using the autoscaler with Cluster API using ClusterClass [ClusterClass]", runs: true,
+		why: "With the real cluster-autoscaler, as a process."},
+
+	{text: "When testing MachinePools", runs: hasPools(), patches: []string{"e2e/machine_pool.go"}, why: whyPools()},
+	{text: "When testing ClusterClass rollouts [ClusterClass]", why: "It compares labels and taints of all Machines, bootstrap configs and nodes with what kubeadm's providers make of them, the control plane's included."},
+	{text: "When following the Cluster API quick-start with v1beta1 ClusterClass [ClusterClass]", why: "Not yet: it needs upstream's test extension, an image that runs in the management cluster."},
+	{text: "When following the Cluster API quick-start with IPv6 [IPv6]", why: addressFamilies},
+	{text: "When following the Cluster API quick-start with dualstack and ipv4 primary [IPv6]", why: addressFamilies},
+	{text: "When following the Cluster API quick-start with dualstack and ipv6 primary [IPv6]", why: addressFamilies},
+	{text: "When following the Cluster API quick-start with Ignition", why: "It is about a format of kubeadm's bootstrap data. The portal bootstraps its nodes."},
+	{text: "When upgrading a workload cluster using ClusterClass with a HA control plane [ClusterClass]", why: kubeadmMachines},
+	{text: "When upgrading a workload cluster using ClusterClass with a HA control plane using scale-in rollout [ClusterClass]", why: kubeadmMachines},
+	{text: "When upgrading a workload cluster using ClusterClass and testing K8S conformance [Conformance] [K8s-Upgrade] [ClusterClass]", why: conformance},
+	{text: "When testing K8S conformance [Conformance] [K8s-Install]", why: conformance},
+	{text: "When testing K8S conformance with K8S latest ci [Conformance] [K8s-Install-ci-latest]", why: conformance},
+	{text: "When upgrading a workload cluster using ClusterClass with RuntimeSDK [ClusterClass]", why: extension},
+	{text: "When upgrading a workload cluster using ClusterClass in a different NS with RuntimeSDK [ClusterClass]", why: extension},
+	{text: "When performing chained upgrades for workload cluster using ClusterClass in a different NS with RuntimeSDK [ClusterClass]", why: extension},
+	{text: "When in-place updating a workload cluster using ClusterClass", why: "It updates the Machines of a KubeadmControlPlane and of a MachineDeployment in place, with upstream's test extension. Here a new Machine takes over the node, which stays."},
+	{text: "When testing clusterctl upgrades using ClusterClass (v1.11=>current) [ClusterClass]", why: oldReleases},
+	{text: "When testing clusterctl upgrades using ClusterClass (v1.12=>current) [ClusterClass]", why: oldReleases},
+	{text: "When testing clusterctl upgrades using ClusterClass (v1.13=>current) [ClusterClass]", why: oldReleases},
+	{text: "When testing clusterctl upgrades using ClusterClass (v1.13=>current) on K8S latest ci mgmt cluster [ClusterClass]", why: oldReleases},
+	{text: "When testing Cluster API working on self-hosted clusters using ClusterClass [ClusterClass]", why: selfHosted},
+	{text: "When testing Cluster API working on self-hosted clusters using ClusterClass with a HA control plane [ClusterClass]", why: selfHosted},
+	{text: "When testing Cluster API working on single-node self-hosted clusters using ClusterClass [ClusterClass]", why: selfHosted},
+	{text: "When testing KCP adoption", why: kubeadmMachines},
+	{text: "When testing KCP infra adoption [ClusterClass]", why: kubeadmMachines},
+	{text: "When testing KCP and MachineDeployment rolling upgrades and in-place taint propagation", why: kubeadmMachines},
+	{text: "When testing KCP remediation", why: kubeadmMachines},
+	{text: "When a worker joins with kubeadm with an older version than the control plane", why: "It is about kubeadm join. The portal joins its nodes."},
+}
+
+// poolFlavor is the cluster template with a MachinePool.
+var poolFlavor = filepath.Join(os.Getenv("UPSTREAM_SOURCE"), root, "templates", "cluster-template-machinepool.yaml")
+
+// hasPools reports whether the provider has a kind for MachinePools.
+func hasPools() bool {
+	_, err := os.Stat(poolFlavor)
+	return err == nil
+}
+
+func whyPools() string {
+	if hasPools() {
+		return ""
+	}
+	return "Not yet: there is no flavor machinepool."
+}
+
+// text returns the text of a spec that the catalogue says runs.
+func text(of string) string {
+	if !slices.ContainsFunc(catalogue, func(r row) bool { return r.text == of && r.runs }) {
+		panic("catalogue_test.go does not say that this spec runs: " + of)
+	}
+	return of
+}

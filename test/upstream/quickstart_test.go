@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package upstream
+
+import (
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/utils/ptr"
+	clusterctlcluster "sigs.k8s.io/cluster-api/cmd/clusterctl/client/cluster"
+	"sigs.k8s.io/cluster-api/test/e2e"
+	"sigs.k8s.io/cluster-api/test/framework"
+)
+
+// quickStart is upstream's quick start with a flavor, and with a hook that looks at the cluster once it runs.
+func quickStart(flavor string, workers int64, hook func(proxy framework.ClusterProxy, namespace, cluster string)) func() e2e.QuickStartSpecInput {
+	return func() e2e.QuickStartSpecInput {
+		return e2e.QuickStartSpecInput{
+			E2EConfig:               e2eConfig,
+			ClusterctlConfigPath:    here.Clusterctl,
+			BootstrapClusterProxy:   proxy,
+			ArtifactFolder:          here.Artifacts,
+			InfrastructureProvider:  ptr.To(provider),
+			Flavor:                  ptr.To(flavor),
+			WorkerMachineCount:      ptr.To(workers),
+			ControlPlaneWaiters:     waiters,
+			PostNamespaceCreated:    prepareNamespace,
+			PostMachinesProvisioned: hook,
+		}
+	}
+}
+
+// validate runs upstream's validators, as its quick starts do.
+func validate(withTopology bool) func(proxy framework.ClusterProxy, namespace, cluster string) {
+	return func(proxy framework.ClusterProxy, namespace, cluster string) {
+		filter := clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster)
+		finalizers := framework.CoreFinalizersAssertionWithLegacyClusters
+		if withTopology {
+			finalizers = framework.CoreFinalizersAssertionWithClassyClusters
+		}
+		By("Checking that owner references are resilient")
+		framework.ValidateOwnerReferencesResilience(ctx, proxy, namespace, cluster, filter,
+			framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, portalOwners(withTopology))
+		By("Checking that owner references are updated to the correct API version")
+		framework.ValidateOwnerReferencesOnUpdate(ctx, proxy, namespace, cluster, filter,
+			framework.CoreOwnerReferenceAssertion, framework.ExpOwnerReferenceAssertions, portalOwners(withTopology))
+		By("Checking that finalizers are resilient")
+		framework.ValidateFinalizersResilience(ctx, proxy, namespace, cluster, filter, finalizers, framework.ExpFinalizersAssertion, portalFinalizers)
+		By("Checking that resourceVersions are stable")
+		framework.ValidateResourceVersionStable(ctx, framework.ValidateResourceVersionStableInput{
+			ClusterProxy:             proxy,
+			Namespace:                namespace,
+			OwnerGraphFilterFunction: filter,
+			WaitToBecomeStable:       e2eConfig.GetIntervals("quick-start", "wait-resource-versions-become-stable"),
+			WaitToRemainStable:       e2eConfig.GetIntervals("quick-start", "wait-resource-versions-remain-stable"),
+		})
+	}
+}
+
+// upgrade upgrades a Cluster with a topology.
+func upgrade(proxy framework.ClusterProxy, namespace, name string) {
+	c := proxy.GetClient()
+	cluster := framework.GetClusterByName(ctx, framework.GetClusterByNameInput{Getter: c, Name: name, Namespace: namespace})
+	framework.UpgradeClusterTopologyAndWaitForUpgrade(ctx, framework.UpgradeClusterTopologyAndWaitForUpgradeInput{
+		ClusterProxy: proxy,
+		Cluster:      cluster,
+		ControlPlane: standIn(cluster),
+		MachineDeployments: framework.GetMachineDeploymentsByCluster(ctx, framework.GetMachineDeploymentsByClusterInput{
+			Lister: c, ClusterName: name, Namespace: namespace,
+		}),
+		KubernetesUpgradeVersion:             e2eConfig.MustGetVariable(e2e.KubernetesVersionUpgradeTo),
+		SkipKubeProxyCheck:                   true, // the emulated portal runs none
+		WaitForMachineDeploymentToBeUpgraded: e2eConfig.GetIntervals("quick-start", "wait-machine-deployment-upgrade"),
+	})
+	Expect(framework.GetClusterByName(ctx, framework.GetClusterByNameInput{Getter: c, Name: name, Namespace: namespace}).Spec.Topology.Version).
+		To(Equal(e2eConfig.MustGetVariable(e2e.KubernetesVersionUpgradeTo)))
+}
+
+var _ = Describe(text("When following the Cluster API quick-start"), func() {
+	e2e.QuickStartSpec(ctx, quickStart("", 1, validate(false)))
+})
+
+var _ = Describe(text("When following the Cluster API quick-start with ClusterClass [PR-Blocking] [ClusterClass]"), func() {
+	e2e.QuickStartSpec(ctx, quickStart("topology", 1, validate(true)))
+})
+
+var _ = Describe(text("When following the Cluster API quick-start with ClusterClass without any worker definitions [ClusterClass]"), func() {
+	e2e.QuickStartSpec(ctx, quickStart("topology", 0, nil))
+})
+
+var _ = Describe(text("When upgrading a workload cluster using ClusterClass [ClusterClass]"), func() {
+	e2e.QuickStartSpec(ctx, quickStart("topology", 2, upgrade))
+})

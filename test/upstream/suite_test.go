@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package upstream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-logr/logr"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/cluster-api/test/framework"
+	"sigs.k8s.io/cluster-api/test/framework/clusterctl"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// root is the checkout, seen from this package.
+const root = "../.."
+
+// surroundings are what all specs share. The first of Ginkgo's processes makes them and hands them to the others.
+type surroundings struct {
+	// Kubeconfig is the path of the management cluster's kubeconfig file.
+	Kubeconfig string
+	// Clusterctl is the path of clusterctl's configuration file.
+	Clusterctl string
+	// Artifacts is a directory for what explains a failure.
+	Artifacts string
+	// Variables are what the cluster templates need.
+	Variables map[string]string
+}
+
+var (
+	ctx       = context.Background()
+	here      surroundings
+	proxy     framework.ClusterProxy
+	e2eConfig *clusterctl.E2EConfig
+)
+
+func TestUpstream(t *testing.T) {
+	RegisterFailHandler(Fail)
+	t.Chdir(os.Getenv("UPSTREAM_SOURCE")) // Ginkgo runs a compiled suite in the folder of the binary
+	ctrl.SetLogger(logr.Discard())
+	klog.SetOutput(GinkgoWriter)
+	RunSpecs(t, "Cluster API's own specs")
+}
+
+var _ = SynchronizedBeforeSuite(func() []byte {
+	here = surround()
+	text, err := json.Marshal(here)
+	Expect(err).NotTo(HaveOccurred())
+	return text
+}, func(text []byte) {
+	Expect(json.Unmarshal(text, &here)).To(Succeed())
+	for name, value := range here.Variables {
+		Expect(os.Setenv(name, value)).To(Succeed())
+	}
+	scheme := runtime.NewScheme()
+	framework.TryAddDefaultSchemes(scheme)
+	proxy = framework.NewClusterProxy("management", here.Kubeconfig, scheme)
+	e2eConfig = configure()
+})
+
+// artifacts is the directory for what explains a failure, and for the table.
+func artifacts() string {
+	return cmp.Or(os.Getenv("UPSTREAM_ARTIFACTS"), filepath.Join(root, "_artifacts", "upstream"))
+}
+
+// surround starts or finds the management cluster, and writes what clusterctl needs.
+func surround() surroundings {
+	artifacts, err := filepath.Abs(artifacts())
+	Expect(err).NotTo(HaveOccurred())
+	Expect(os.RemoveAll(artifacts)).To(Succeed())
+	Expect(os.MkdirAll(artifacts, 0o750)).To(Succeed())
+	s := surroundings{Artifacts: artifacts, Clusterctl: writeRepository(artifacts)}
+	if kubeconfig := os.Getenv("UPSTREAM_KUBECONFIG"); kubeconfig != "" {
+		for _, name := range []string{"KUBERNETES_VERSION", "KUBERNETES_VERSION_UPGRADE_TO"} {
+			Expect(os.Getenv(name)).NotTo(BeEmpty(), "%s must name a version that the portal offers", name)
+		}
+		s.Kubeconfig = kubeconfig
+		return s
+	}
+	s.Kubeconfig, s.Variables = startSandbox(artifacts)
+	return s
+}
+
+// configure returns what upstream reads from a file. That reader insists on kubeadm's providers, so it is not used.
+func configure() *clusterctl.E2EConfig {
+	version := os.Getenv("KUBERNETES_VERSION")
+	return &clusterctl.E2EConfig{
+		ManagementClusterName: "management",
+		Variables: map[string]string{
+			"KUBERNETES_VERSION":              version,
+			"KUBERNETES_VERSION_UPGRADE_FROM": version,
+			"KUBERNETES_VERSION_UPGRADE_TO":   os.Getenv("KUBERNETES_VERSION_UPGRADE_TO"),
+			"AUTOSCALER_WORKLOAD":             filepath.Join("flavors", "autoscaler.yaml"),
+		},
+		// As upstream's e2e/config/docker.yaml has them, looked at more often: jobs take seconds here.
+		Intervals: map[string][]string{
+			"default/wait-controllers":                     {"4m", "2s"},
+			"default/wait-cluster":                         {"5m", "2s"},
+			"default/wait-control-plane":                   {"10m", "2s"},
+			"default/wait-worker-nodes":                    {"5m", "2s"},
+			"default/wait-machine-pool-nodes":              {"5m", "2s"},
+			"default/wait-delete-cluster":                  {"3m", "2s"},
+			"default/wait-machine-upgrade":                 {"20m", "2s"},
+			"default/wait-machine-deployment-upgrade":      {"10m", "2s"},
+			"default/wait-machine-pool-upgrade":            {"5m", "2s"},
+			"default/wait-machine-remediation":             {"5m", "2s"},
+			"default/wait-autoscaler":                      {"5m", "2s"},
+			"default/wait-resource-versions-become-stable": {"2m", "15s"},
+			"default/wait-resource-versions-remain-stable": {"2m", "5s"},
+			"node-drain/wait-deployment-available":         {"3m", "2s"},
+			"node-drain/wait-machine-deleted":              {"2m", "2s"},
+			"scale/wait-cluster":                           {"10m", "5s"},
+			"scale/wait-control-plane":                     {"20m", "5s"},
+			"scale/wait-worker-nodes":                      {"20m", "5s"},
+			"scale/wait-delete-cluster":                    {"10m", "5s"},
+		},
+	}
+}
