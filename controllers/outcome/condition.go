@@ -62,6 +62,15 @@ func Summarize(obj conditions.Setter, conditionType, reason string, others ...st
 	obj.SetConditions(all)
 }
 
+// Remark gives a condition a message, and changes nothing else of it.
+func Remark(obj conditions.Setter, conditionType, message string) {
+	all := obj.GetConditions()
+	if c := meta.FindStatusCondition(all, conditionType); c != nil {
+		c.Message = message
+		obj.SetConditions(all)
+	}
+}
+
 // Observed returns the generation of the object that a condition is about; 0 if there is no such condition.
 func Observed(obj conditions.Getter, conditionType string) int64 {
 	if c := conditions.Get(obj, conditionType); c != nil {

@@ -142,6 +142,11 @@ func operationReason(op *operation.Operation) string {
 func (s *scope) reportAvailable() {
 	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.AvailableReason,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
+	// clusterctl describe shows this condition, beside the wanted version as if it ran.
+	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
+	if conditions.IsTrue(s.controlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
+		outcome.Remark(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+": "+version.Message)
+	}
 	// Core looks at Machines when the control plane is initialized, and reports on them only if the infrastructure is provisioned by then.
 	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.provisioned() {
 		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)

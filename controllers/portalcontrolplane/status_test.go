@@ -118,6 +118,23 @@ func TestUpdateStatus(t *testing.T) {
 	}
 }
 
+// TestRefusedUpgradeIsSeen: clusterctl describe shows spec.version and Available, so Available has the version that runs, and why it stays.
+func TestRefusedUpgradeIsSeen(t *testing.T) {
+	s := passed(ended(infrav1.VersionUpToDateCondition, outcome.StallFor(0, infrav1.VersionNotOfferedReason, "set another")))
+	want := "the cluster runs v1.36.3: set another"
+	for range 2 { // the second pass has nothing to tell
+		s.updateStatus()
+		if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionTrue || c.Message != want {
+			t.Errorf("%+v", c)
+		}
+		s.outcomes[infrav1.VersionUpToDateCondition] = outcome.RetryAfter(0)
+	}
+	s.outcomes[infrav1.VersionUpToDateCondition] = outcome.Outcome{}
+	if s.updateStatus(); conditions.Get(s.controlPlane, infrav1.AvailableCondition).Message != "" {
+		t.Error("the message stays")
+	}
+}
+
 // TestObservedGeneration checks when a new generation counts as observed: when each condition that Ready sums up is about it. Until then
 // a health check that compares generations does not take the conditions of the old spec for those of the new one.
 func TestObservedGeneration(t *testing.T) {
@@ -204,10 +221,14 @@ func TestWorkersOutcome(t *testing.T) {
 		"another operation comes first": {inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}), infrav1.WaitingForOperationReason, false},
 		"nodes are missing":             {func(s *scope) { s.desired.sum = 4 }, infrav1.WaitingForNodesReason, false},
 		"a Machine has no node":         {func(s *scope) { s.plan.Unbound = 1 }, infrav1.WaitingForNodesReason, false},
-		"a node has no Machine":         {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
-		"a node is not Ready":           {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
-		"too many":                      {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
-		"the portal insists on one":     {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.WorkersReadyReason, true},
+		"it would take over a node":     {func(s *scope) { s.plan.Unbound, s.plan.Withheld = 1, true }, infrav1.CoreUnverifiedReason, false},
+		"nodes are missing, too": {
+			func(s *scope) { s.plan.Unbound, s.plan.Withheld, s.desired.sum = 1, true, 4 }, infrav1.WaitingForNodesReason, false,
+		},
+		"a node has no Machine":     {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
+		"a node is not Ready":       {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
+		"too many":                  {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
+		"the portal insists on one": {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.WorkersReadyReason, true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -60,6 +60,9 @@ func (s *scope) countOutcome() outcome.Outcome {
 			"another Cluster %s than the present one: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist", workers, s.desired.sum)
+	case s.plan.Unbound > 0 && s.plan.Withheld:
+		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "The roll-out waits, because Machines would take over the nodes of older ones: %s. "+
+			"Use a version that was tried, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
 	case s.plan.Unbound > 0:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
 	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
