@@ -120,7 +120,7 @@ func (c *Check) deployed(ctx context.Context) (version, silent string, err error
 	}
 	namespace, _, _ := unstructured.NestedString(definition.Object, "spec", "conversion", "webhook", "clientConfig", "service", "namespace")
 	if namespace == "" {
-		return "", "its webhook is no Service", nil
+		return "", "core's webhook is not a Service of this cluster", nil
 	}
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: deploymentName}

@@ -133,7 +133,7 @@ func TestProblem(t *testing.T) {
 		"a digest, listed":     {[]client.Object{kinds("capi-system"), deployment("capi-system", "core@sha256:abc"), portal, listed("v1.14.2")}, none},
 		"a tenant's":           {[]client.Object{kinds("capi-system"), deployment("tenant", "core:v1.14.2")}, unsaid + "there is no Deployment capi-system/capi-controller-manager"},
 		"no Deployment":        {[]client.Object{kinds("capi-system"), listed("v1.15.0")}, "core has version v1.15.0"},
-		"on another machine":   {[]client.Object{kinds(""), portal}, unsaid + "its webhook is no Service"},
+		"on another machine":   {[]client.Object{kinds(""), portal}, unsaid + "core's webhook is not a Service"},
 		"there too, listed":    {[]client.Object{kinds(""), listed("v1.14.2")}, none},
 		"listed with no sense": {[]client.Object{kinds(""), listed("latest")}, unsaid},
 	}
