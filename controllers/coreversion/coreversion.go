@@ -20,6 +20,7 @@ import (
 	"github.com/blang/semver/v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -101,14 +102,19 @@ func (c *Check) look(ctx context.Context) (problem string, err error) {
 			return "", err
 		}
 	}
-	parsed, err := semver.ParseTolerant(version)
-	switch {
-	case err != nil:
+	if !isVersion(version) {
 		return fmt.Sprintf("the version of core is not known: %s, and clusterctl's inventory does not have it", silent), nil
-	case !slices.Contains(tried, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)):
-		return fmt.Sprintf("core has version %s, and this was tried with %s only", version, strings.Join(tried, ", ")), nil
 	}
-	return "", nil
+	parsed, err := semver.ParseTolerant(version)
+	if err == nil && !slices.Contains(tried, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)) {
+		problem = fmt.Sprintf("core has version %s, and this was tried with %s only", version, strings.Join(tried, ", "))
+	}
+	return problem, err
+}
+
+func isVersion(text string) bool {
+	_, err := semver.ParseTolerant(text)
+	return err == nil
 }
 
 // deployed returns the version that core's Deployment shows, or why it shows none.
@@ -124,15 +130,14 @@ func (c *Check) deployed(ctx context.Context) (version, silent string, err error
 	}
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: deploymentName}
-	switch err := c.Reader.Get(ctx, key, deployment); {
-	case client.IgnoreNotFound(err) != nil:
-		return "", "", fmt.Errorf("read core's Deployment: %w", err)
-	case err != nil:
+	if err := c.Reader.Get(ctx, key, deployment); apierrors.IsNotFound(err) {
 		return "", fmt.Sprintf("there is no Deployment %s", key), nil
+	} else if err != nil {
+		return "", "", fmt.Errorf("read core's Deployment: %w", err)
 	}
 	image := managerImage(deployment)
 	for _, shown := range []string{tag(image), deployment.Labels[versionLabel]} {
-		if _, err := semver.ParseTolerant(shown); err == nil {
+		if isVersion(shown) {
 			return shown, "", nil
 		}
 	}
