@@ -101,7 +101,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, there is none.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is looked at even if nothing changed.")
 	fs.BoolVar(&o.controllers.AllowUnverifiedCore, "allow-unverified-core", false,
-		"Let Machines take over each other's nodes in a rolling update beside a version of Cluster API core that this was not tried with, or whose version cannot be told.")
+		"Let Machines take over each other's nodes in a rolling update beside a version of Cluster API core with which this was not tried, or whose version is not known.")
 	fs.StringSliceVar(&o.controllers.PortalHosts, "portal-host", nil,
 		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, every host may be named whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
 	fs.Float64Var(&o.controllers.AccountShare, "account-share", 1,

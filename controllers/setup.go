@@ -97,11 +97,11 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
-		Reconnect: connections.reconnect,
-		Oversized: connections.gateway.Oversized,
-		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
-		Takeovers: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Verified,
-		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
+		Reconnect:   connections.reconnect,
+		Oversized:   connections.gateway.Oversized,
+		Drain:       drain.Drainer{Config: workloads.GetRESTConfig}.Step,
+		CoreProblem: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Problem,
+		Recorder:    mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 	}
 	passes := fair.Workers(options.ControlPlaneConcurrency)
 	passes.ReconciliationTimeout = passTimeout

@@ -6,7 +6,8 @@ package v1beta1
 const (
 	// ReadyCondition of a PortalCluster sums up identity and network; of a PortalMachine it says whether it is bound, of a
 	// PortalMachinePool whether it has all its nodes, of a PortalBootstrapConfig whether its Secret is there, of a
-	// PortalClusterIdentity whether its Secret is complete.
+	// PortalClusterIdentity whether its Secret is complete. Of a PortalControlPlane it reports whether the portal cluster is as spec and
+	// the replicas ask: available, of that version, with those workers.
 	ReadyCondition = "Ready"
 	// IdentityReadyCondition says whether the portal accepts what the identity Secret holds.
 	IdentityReadyCondition = "IdentityReady"
@@ -215,6 +216,9 @@ const (
 	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready, and the portal repairs no nodes.
 	NodesNotReadyReason = "NodesNotReady"
+	// CoreUnverifiedReason: a roll-out waits, because its Machines would have to take over the nodes of others, which the provider does
+	// only beside a version of Cluster API core with which this was tried.
+	CoreUnverifiedReason = "CoreUnverified"
 	// WorkersUnrecognizedReason: it is not known which Nodes are workers and which are control nodes.
 	WorkersUnrecognizedReason = "WorkersUnrecognized"
 	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.
@@ -280,7 +284,8 @@ const (
 	DeletionProtectedReason = "DeletionProtected"
 )
 
-// Reasons of events; they are only emitted when something changed.
+// Reasons of events; they are only emitted when something changed. A condition that begins to wait for a person, or for another
+// reason than before, is a Warning with the condition's reason.
 const (
 	// EventOperationStarted: the portal accepted an operation.
 	EventOperationStarted = "OperationStarted"
@@ -292,8 +297,6 @@ const (
 	EventUnexpectedWorkersRemoved = "UnexpectedWorkersRemoved"
 	// EventNetworkRemains: the network created from a CIDR cannot be deleted by the portal's API.
 	EventNetworkRemains = "NetworkRemains"
-	// EventPortalClusterGone: the portal does not know the cluster any more.
-	EventPortalClusterGone = "PortalClusterGone"
 	// EventNetworkMayRemain: the PortalCluster is deleted, and it is not known whether the portal created its network.
 	EventNetworkMayRemain = "NetworkMayRemain"
 	// EventPortalClusterRetained: the portal cluster was left running, because deletionPolicy is Retain or because the deleted object
@@ -305,6 +308,6 @@ const (
 	EventOwnershipGivenUp = "OwnershipGivenUp"
 	// EventAnotherManager: Nodes show that another management cluster probably manages the portal cluster too.
 	EventAnotherManager = "AnotherManager"
-	// EventDeletionHeld: the object is being deleted, and the portal cluster stays until a person decides.
+	// EventDeletionHeld: the object is being deleted, and that waits for a person. The condition Deleting has the reason.
 	EventDeletionHeld = "DeletionHeld"
 )

@@ -106,6 +106,11 @@ type PortalClusterStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the generation of the object that the conditions are about.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// initialization is part of the Cluster API contract and orchestrates the first provisioning.
 	// +optional
 	Initialization PortalClusterInitialization `json:"initialization,omitempty,omitzero"`

@@ -101,12 +101,18 @@ type PortalControlPlaneSpec struct {
 // PortalControlPlaneStatus is the observed state of the portal cluster.
 // +kubebuilder:validation:MinProperties=1
 type PortalControlPlaneStatus struct {
-	// conditions: Available sums up; the others say what is happening and what to do.
+	// conditions: Available sums up whether the cluster can be used, Ready whether it is as it should be. The others say what is
+	// happening and what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// observedGeneration is the generation of the object that all conditions are about that Ready sums up.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// initialization is part of the Cluster API contract and orchestrates the first provisioning.
 	// +optional
@@ -193,7 +199,8 @@ type PortalControlPlaneInitialization struct {
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=`.metadata.labels.cluster\.x-k8s\.io/cluster-name`
 // +kubebuilder:printcolumn:name="Available",type="string",JSONPath=`.status.conditions[?(@.type=="Available")].status`
-// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Available")].reason`
+// +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Operation",type="string",JSONPath=`.status.conditions[?(@.type=="OperationInProgress")].reason`
 // +kubebuilder:printcolumn:name="Workers",type="integer",JSONPath=`.status.workers.desired`
 // +kubebuilder:printcolumn:name="Nodes",type="integer",JSONPath=`.status.workers.nodes`

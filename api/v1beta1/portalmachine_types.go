@@ -64,6 +64,11 @@ type PortalMachineStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the generation of the object that the conditions are about.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// initialization is part of the Cluster API contract and orchestrates the first provisioning.
 	// +optional
 	Initialization PortalMachineInitialization `json:"initialization,omitempty,omitzero"`

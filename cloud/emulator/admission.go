@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // clusterName is a DNS label, since nodes are named after their cluster.
@@ -89,5 +90,5 @@ func oneOf(field, value string, known []string) *refusal {
 	if len(known) == 0 || slices.Contains(known, value) {
 		return nil
 	}
-	return invalid(field, "there is no %s %q", field, value)
+	return invalid(field, "there is no %s %q, only %s", field, value, strings.Join(known, ", "))
 }

@@ -24,7 +24,7 @@ type Options struct {
 	VolumesPerCluster int
 
 	// Zones, ServiceOfferings and SSHKeyPairs there are. An empty list accepts any value: the specification has no
-	// endpoint that lists them.
+	// endpoint that lists them. The commands sell DefaultZones and DefaultServiceOfferings.
 	Zones, ServiceOfferings, SSHKeyPairs []string
 
 	// Workloads runs the clusters; nil keeps them in the portal's books only.
@@ -95,6 +95,14 @@ type Durations struct {
 type RateLimit struct {
 	PerMinute int // requests that come back each minute; default 300
 	Burst     int // requests that may be made at once; default 50
+}
+
+// DefaultZones are the zones of the commands' portals.
+func DefaultZones() []string { return []string{"zone-1"} }
+
+// DefaultServiceOfferings are the service offerings of the commands' portals.
+func DefaultServiceOfferings() []string {
+	return []string{"small", "medium", "large", "offering-2-4", "offering-4-16", "offering-8-32"}
 }
 
 func (o *Options) setDefaults() {

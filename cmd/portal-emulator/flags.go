@@ -32,6 +32,7 @@ type flags struct {
 	user, passwordFile          string
 	usersFile                   string
 	versions, vpcs              []string
+	zones, offerings            []string
 	durations                   map[string]string
 	victimOrder, upgradeStyle   string
 	controlMarks                string
@@ -60,6 +61,8 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringVar(&f.workloadHost, "workload-host", "", "host in the kubeconfigs of real clusters (default: the address of --workload-bind)")
 	set.StringVar(&f.workloadBind, "workload-bind", "", "IP address on which the API servers of real clusters listen (default 127.0.0.1)")
 	set.StringSliceVar(&f.versions, "kubernetes-versions", defaultVersions(), "Kubernetes versions on offer")
+	set.StringSliceVar(&f.zones, "zones", emulator.DefaultZones(), "zones that there are; empty accepts any")
+	set.StringSliceVar(&f.offerings, "service-offerings", emulator.DefaultServiceOfferings(), "service offerings that there are; empty accepts any")
 	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that is there from the start (repeatable; default one named default)")
 
 	set.StringVar(&f.user, "user", emulator.DefaultEmail, "e-mail of the Administrator; a TOTP seed in $"+seedVariable+" gives the user MFA")
@@ -135,6 +138,12 @@ func (f *flags) setChoices(opts *emulator.Options) {
 	}
 	if opts.ControlMarks == "" || f.set.Changed("control-marks") {
 		opts.ControlMarks = emulator.ControlMarks(f.controlMarks)
+	}
+	if len(opts.Zones) == 0 || f.set.Changed("zones") {
+		opts.Zones = f.zones
+	}
+	if len(opts.ServiceOfferings) == 0 || f.set.Changed("service-offerings") {
+		opts.ServiceOfferings = f.offerings
 	}
 	if len(opts.Versions) == 0 || f.set.Changed("kubernetes-versions") {
 		opts.Versions = nil

@@ -106,7 +106,7 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 // listen starts the listeners and prints how to use them. The caller closes the page, which is nil if there is none.
 func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Writer) (picture *page.Server, err error) {
 	if err := portal.Listen(f.listen); err != nil {
-		return nil, err
+		return nil, notListening("listen", err)
 	}
 	if f.caFile != "" {
 		if err := os.WriteFile(f.caFile, portal.CAPEM(), 0o644); err != nil { //nolint:gosec // A certificate is public.
@@ -117,14 +117,14 @@ func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Write
 	if f.adminListen != "" {
 		url, err := portal.ListenAdmin(f.adminListen)
 		if err != nil {
-			return nil, err
+			return nil, notListening("admin-listen", err)
 		}
 		admin = url + "  (/ca /faults /victim-order /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
 	}
 	if f.pageListen != "" {
 		picture, err = page.Listen(ctx, f.pageListen, page.Options{Portal: portal, ReadOnly: f.adminListen == ""})
 		if err != nil {
-			return nil, err
+			return nil, notListening("page-listen", err)
 		}
 		shown = picture.URL + "  (for a browser; loopback only)"
 	}
@@ -132,6 +132,14 @@ func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Write
 		return nil, errors.Join(err, picture.Close())
 	}
 	return picture, nil
+}
+
+// notListening names the flag of an address, and the way out if another program has it.
+func notListening(flag string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("--%s: %w. Stop the program that uses this address, or set --%[1]s to another one (port 0 takes a free one)", flag, err)
+	}
+	return fmt.Errorf("--%s: %w", flag, err)
 }
 
 // welcome is what a person needs to know. The password stands in it only if the emulator made it up.

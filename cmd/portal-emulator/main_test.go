@@ -9,10 +9,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -222,6 +224,52 @@ func TestWrongFlags(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(out.String(), "canary") {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
+	}
+}
+
+// TestTakenPort: the message names the flag of the address that another program has.
+func TestTakenPort(t *testing.T) {
+	t.Setenv("KUBEBUILDER_ASSETS", "")
+	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Close() }()
+	for _, flag := range []string{"--listen", "--admin-listen", "--page-listen"} {
+		cmd := newCommand()
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs([]string{"--listen", "127.0.0.1:0", "--admin-listen", "", "--page-listen", "", flag, other.Addr().String()})
+		err := cmd.ExecuteContext(t.Context())
+		if err == nil || !strings.HasPrefix(err.Error(), flag+": ") || !strings.Contains(err.Error(), "set "+flag+" to another") {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}
+
+// TestWhatIsSold: the portal has a zone and some service offerings, unless a profile or a flag says otherwise.
+func TestWhatIsSold(t *testing.T) {
+	for title, test := range map[string]struct {
+		args             []string
+		zones, offerings []string
+	}{
+		"by default":   {nil, emulator.DefaultZones(), emulator.DefaultServiceOfferings()},
+		"by flags":     {[]string{"--zones", "east,west", "--service-offerings", "tiny"}, []string{"east", "west"}, []string{"tiny"}},
+		"anything":     {[]string{"--zones=", "--service-offerings="}, []string{}, []string{}},
+		"by a profile": {[]string{"--profile", write(t, "p.yaml", "zones: [north]\n")}, []string{"north"}, emulator.DefaultServiceOfferings()},
+	} {
+		t.Run(title, func(t *testing.T) {
+			var f flags
+			set := pflag.NewFlagSet("test", pflag.ContinueOnError)
+			f.bind(set)
+			if err := set.Parse(test.args); err != nil {
+				t.Fatal(err)
+			}
+			o, err := f.options()
+			if err != nil || !slices.Equal(o.Zones, test.zones) || !slices.Equal(o.ServiceOfferings, test.offerings) {
+				t.Errorf("%q, %q, %v", o.Zones, o.ServiceOfferings, err)
+			}
+		})
 	}
 }
 

@@ -103,6 +103,12 @@ func (f *flags) options() (sandbox.Options, error) {
 		p.Apply(&options.Portal)
 		options.Portal.ProviderIDs = options.Portal.ProviderIDs || f.sandbox.Portal.ProviderIDs
 	}
+	if len(options.Portal.Zones) == 0 {
+		options.Portal.Zones = emulator.DefaultZones()
+	}
+	if len(options.Portal.ServiceOfferings) == 0 {
+		options.Portal.ServiceOfferings = emulator.DefaultServiceOfferings()
+	}
 	if f.victimOrder != "" {
 		options.Portal.VictimOrder = emulator.VictimOrder(f.victimOrder)
 	}

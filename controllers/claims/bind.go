@@ -118,7 +118,7 @@ func (p *planner) awaitReady() {
 // Machines of the same MachineDeployment. The outdated one is annotated to be deleted first and the new one is bound to its node.
 // The MachineDeployment then sees one Machine too many and deletes the annotated one, which is held and released.
 func (p *planner) takeOver(without []*claim) {
-	if !p.Takeovers || p.takesNodes() {
+	if p.takesNodes() {
 		return
 	}
 	beyond := p.needed() - p.Desired
@@ -126,6 +126,10 @@ func (p *planner) takeOver(without []*claim) {
 		old := p.outdatedOf(c.Owner)
 		if beyond <= 0 || c.Outdated || old == nil {
 			continue
+		}
+		if !p.Takeovers {
+			p.plan.Withheld = true
+			return
 		}
 		if !old.DeleteFirst {
 			p.add(DeleteFirst, old, nil)

@@ -4,6 +4,7 @@ package claims
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -217,6 +218,24 @@ func TestTakeoverBeyond(t *testing.T) {
 	view := View{ClusterID: "c1", Desired: 1, Size: 1, Now: epoch.Add(time.Hour), Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}}
 	if got := said(Decide(view)); got != "1 unbound" {
 		t.Errorf("takeovers are not allowed: %s", got)
+	}
+	for title, test := range map[string]struct {
+		change func(*View)
+		want   bool
+	}{
+		"it waits for the permission":    {func(*View) {}, true},
+		"it is allowed":                  {func(v *View) { v.Takeovers = true }, false},
+		"the old one is not outdated":    {func(v *View) { v.Machines[0].Outdated = false }, false},
+		"a node is free":                 {func(v *View) { v.Nodes, v.Desired, v.Size = three[:2], 2, 2 }, false},
+		"the portal adds a node for it":  {func(v *View) { v.Desired, v.Size = 2, 2 }, false},
+		"not while nodes are on the way": {func(v *View) { v.Operation = ReplacingNodes }, false},
+	} {
+		v := view
+		v.Machines = slices.Clone(view.Machines)
+		test.change(&v)
+		if got := Decide(v).Withheld; got != test.want {
+			t.Errorf("%s: withheld %v", title, got)
+		}
 	}
 }
 

@@ -41,6 +41,7 @@ type Plan struct {
 
 	// What the plan waits for, for conditions.
 	Unbound       int      // live Machines without a node
+	Withheld      bool     // one of them would take over a node, if takeovers were allowed
 	Lost          []string // the nodes that live Machines were bound to and that are gone
 	Free          int      // nodes without a Machine that stay and are not the pool's
 	Draining      []string // Machines whose Node core drains

@@ -5,56 +5,89 @@ package coreversion
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// inventory is clusterctl's. It can be read or not, and counts how often it was.
-type inventory struct {
+// management is a management cluster, as far as it shows core. It can be read or not, and counts how often it was.
+type management struct {
 	client.Client
 	err   error
 	reads int
+	never bool // clusterctl was never used, so its kind does not exist
 }
 
-func newInventory(t *testing.T, providers ...*clusterctlv1.Provider) *inventory {
+func newManagement(t *testing.T, objects ...client.Object) *management {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := clusterctlv1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
+	for _, add := range []func(*runtime.Scheme) error{clusterctlv1.AddToScheme, appsv1.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
 	}
-	builder := fake.NewClientBuilder().WithScheme(scheme)
-	for _, p := range providers {
-		builder = builder.WithObjects(p)
-	}
-	i := &inventory{}
-	i.Client = interceptor.NewClient(builder.Build(), interceptor.Funcs{
+	m := &management{}
+	m.Client = interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+			if _, isDeployment := obj.(*appsv1.Deployment); !isDeployment {
+				m.reads++
+			}
+			if m.err != nil {
+				return m.err
+			}
+			return c.Get(ctx, key, obj, opts...)
+		},
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-			if i.reads++; i.err != nil {
-				return i.err
+			if m.never {
+				return &meta.NoKindMatchError{GroupKind: schema.GroupKind{Group: clusterctlv1.GroupVersion.Group, Kind: "Provider"}}
 			}
 			return c.List(ctx, list, opts...)
 		},
 	})
-	return i
+	return m
+}
+
+// kinds is the CustomResourceDefinition of Clusters, which core of the namespace converts.
+func kinds(namespace string) client.Object {
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clusters.cluster.x-k8s.io"}}
+	if namespace != "" {
+		crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{Webhook: &apiextensionsv1.WebhookConversion{
+			ClientConfig: &apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: namespace, Name: "capi-webhook-service"}},
+		}}
+	}
+	return crd
+}
+
+// deployment is core's, of an image.
+func deployment(namespace, image string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "capi-controller-manager"}}
+	d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy", Image: "proxy:v1.15.0"}, {Name: "manager", Image: image}}
+	return d
 }
 
 // upgrade gives core another version.
-func (i *inventory) upgrade(t *testing.T, version string) {
+func (m *management) upgrade(t *testing.T, version string) {
 	t.Helper()
-	p := core("")
-	if err := i.Get(t.Context(), client.ObjectKeyFromObject(p), p); err != nil {
+	d := deployment("capi-system", "")
+	if err := m.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d); err != nil {
 		t.Fatal(err)
 	}
-	p.Version = version
-	if err := i.Update(t.Context(), p); err != nil {
+	d.Spec.Template.Spec.Containers[1].Image = "core:" + version
+	if err := m.Update(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -65,50 +98,70 @@ func provider(kind clusterctlv1.ProviderType, name, version string) *clusterctlv
 	}
 }
 
-func core(version string) *clusterctlv1.Provider {
+func listed(version string) *clusterctlv1.Provider {
 	return provider(clusterctlv1.CoreProviderType, "cluster-api", version)
 }
 
-// TestVerified checks which inventories say that takeovers are safe.
-func TestVerified(t *testing.T) {
+// TestProblem checks beside which core takeovers are safe, whoever installed it, and what is said if they are not.
+func TestProblem(t *testing.T) {
+	const none = ""
 	portal := provider(clusterctlv1.InfrastructureProviderType, "infrastructure-portal", "v1.14.0")
+	unsaid := "the version of core is not known: "
+	labelled := deployment("capi-system", "core@sha256:abc")
+	labelled.Labels = map[string]string{"app.kubernetes.io/version": "1.14.2"}
+	bare := deployment("capi-system", "")
+	bare.Spec.Template.Spec.Containers = nil
 	tests := map[string]struct {
-		providers []*clusterctlv1.Provider
-		allow     bool
-		want      bool
+		objects []client.Object
+		want    string // part of it; none: it is safe
 	}{
-		"a version that was tried":     {[]*clusterctlv1.Provider{core("v1.14.2")}, false, true},
-		"without a v":                  {[]*clusterctlv1.Provider{core("1.14.0")}, false, true},
-		"a candidate of it":            {[]*clusterctlv1.Provider{core("v1.14.3-rc.0+dirty")}, false, true},
-		"another minor":                {[]*clusterctlv1.Provider{core("v1.15.0")}, false, false},
-		"one that only begins like it": {[]*clusterctlv1.Provider{core("v1.140.0")}, false, false},
-		"another major":                {[]*clusterctlv1.Provider{core("v2.14.0")}, false, false},
-		"no version":                   {[]*clusterctlv1.Provider{core("latest")}, false, false},
-		"core is not listed":           {[]*clusterctlv1.Provider{portal}, false, false},
-		"among others":                 {[]*clusterctlv1.Provider{portal, core("v1.14.2")}, false, true},
-		"nothing is listed":            {nil, false, false},
-		"another minor, allowed":       {[]*clusterctlv1.Provider{core("v1.15.0")}, true, true},
-		"nothing is listed, allowed":   {nil, true, true},
+		"installed by no clusterctl": {[]client.Object{kinds("capi-system"), deployment("capi-system", "registry.k8s.io/cluster-api/cluster-api-controller:v1.14.2")}, none},
+		"in a namespace of its own":  {[]client.Object{kinds("fleet"), deployment("fleet", "registry:5000/core:v1.14.0")}, none},
+		"tag and digest":             {[]client.Object{kinds("capi-system"), deployment("capi-system", "registry:5000/core:v1.14.2@sha256:abc")}, none},
+		"without a v":                {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:1.14.0")}, none},
+		"a candidate of it":          {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.14.3-rc.0")}, none},
+		"by its label":               {[]client.Object{kinds("capi-system"), labelled}, none},
+		"another minor": {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.15.0")},
+			"core has version v1.15.0, and this was tried with 1.14 only"},
+		"one that only begins like it":       {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.140.0")}, "core has version v1.140.0"},
+		"another major":                      {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v2.14.0")}, "core has version v2.14.0"},
+		"upgraded by others than clusterctl": {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.15.0"), listed("v1.14.2")}, "core has version v1.15.0"},
+		"no version": {[]client.Object{kinds("capi-system"), deployment("capi-system", "registry:5000/core:latest")},
+			unsaid + `the image of Deployment capi-system/capi-controller-manager, "registry:5000/core:latest", has no version as its tag`},
+		"a digest only":        {[]client.Object{kinds("capi-system"), deployment("capi-system", "registry:5000/core@sha256:abc")}, unsaid},
+		"no container":         {[]client.Object{kinds("capi-system"), bare}, unsaid},
+		"a digest, listed":     {[]client.Object{kinds("capi-system"), deployment("capi-system", "core@sha256:abc"), portal, listed("v1.14.2")}, none},
+		"a tenant's":           {[]client.Object{kinds("capi-system"), deployment("tenant", "core:v1.14.2")}, unsaid + "there is no Deployment capi-system/capi-controller-manager"},
+		"no Deployment":        {[]client.Object{kinds("capi-system"), listed("v1.15.0")}, "core has version v1.15.0"},
+		"on another machine":   {[]client.Object{kinds(""), portal}, unsaid + "core's webhook is not a Service"},
+		"there too, listed":    {[]client.Object{kinds(""), listed("v1.14.2")}, none},
+		"listed with no sense": {[]client.Object{kinds(""), listed("latest")}, unsaid},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			check := &Check{Reader: newInventory(t, test.providers...), AllowUnverified: test.allow}
-			if got := check.Verified(t.Context()); got != test.want {
-				t.Errorf("%t, want %t", got, test.want)
+			m := newManagement(t, test.objects...)
+			m.never = !slices.ContainsFunc(test.objects, func(o client.Object) bool { _, is := o.(*clusterctlv1.Provider); return is })
+			check := &Check{Reader: m}
+			if got := check.Problem(t.Context()); (got == none) != (test.want == none) || !strings.HasPrefix(got, test.want) {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			check = &Check{Reader: m, AllowUnverified: true}
+			if got := check.Problem(t.Context()); got != none {
+				t.Errorf("although it is allowed: %q", got)
 			}
 		})
 	}
 }
 
-// TestVerifiedAgain checks how long an answer is used, also while the inventory cannot be read: a failed read changes no answer, and
+// TestProblemAgain checks how long an answer is used, also while core cannot be looked at: a failed read changes no answer, and
 // the next one follows soon.
-func TestVerifiedAgain(t *testing.T) {
+func TestProblemAgain(t *testing.T) {
 	type look struct {
 		after   time.Duration
 		broken  bool
 		version string // that core is upgraded to before
-		want    bool
-		reads   int // so far
+		want    bool   // it is safe
+		reads   int    // so far
 	}
 	tests := map[string][]look{
 		"an answer is used for ten minutes": {
@@ -131,7 +184,7 @@ func TestVerifiedAgain(t *testing.T) {
 			{after: 10 * time.Minute, broken: true, version: "v1.14.2", want: false, reads: 2},
 			{after: 10 * time.Second, want: true, reads: 3},
 		},
-		"core is upgraded while the inventory cannot be read": {
+		"core is upgraded while it cannot be looked at": {
 			{version: "v1.14.2", want: true, reads: 1},
 			{after: 10 * time.Minute, broken: true, version: "v1.15.0", want: true, reads: 2},
 			{after: 10 * time.Second, want: false, reads: 3},
@@ -145,19 +198,19 @@ func TestVerifiedAgain(t *testing.T) {
 	for title, looks := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				inventory := newInventory(t, core(""))
-				check := &Check{Reader: inventory}
+				m := newManagement(t, kinds("capi-system"), deployment("capi-system", ""))
+				check := &Check{Reader: m}
 				for i, look := range looks {
 					time.Sleep(look.after)
-					inventory.err = nil
+					m.err = nil
 					if look.version != "" {
-						inventory.upgrade(t, look.version)
+						m.upgrade(t, look.version)
 					}
 					if look.broken {
-						inventory.err = errors.New("the API server starts")
+						m.err = errors.New("the API server starts")
 					}
-					if got := check.Verified(t.Context()); got != look.want || inventory.reads != look.reads {
-						t.Errorf("look %d: %t after %d reads, want %t after %d", i+1, got, inventory.reads, look.want, look.reads)
+					if got := check.Problem(t.Context()); (got == "") != look.want || m.reads != look.reads {
+						t.Errorf("look %d: %q after %d reads, want %t after %d", i+1, got, m.reads, look.want, look.reads)
 					}
 				}
 			})

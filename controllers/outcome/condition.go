@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,13 +42,41 @@ func Set(obj conditions.Setter, conditionType string, status metav1.ConditionSta
 }
 
 // Summarize makes the condition of the first of the others that is not True: its reason and message say what a user has to look at. The
-// default strategy of SetSummaryCondition joins all messages and has a reason of its own, which says less.
+// default strategy of SetSummaryCondition joins all messages and has a reason of its own, which says less. Its observedGeneration is the
+// lowest of theirs: a condition that a pass had nothing to say about is still about an earlier spec.
 func Summarize(obj conditions.Setter, conditionType, reason string, others ...string) {
 	err := conditions.SetSummaryCondition(obj, obj, conditionType, conditions.ForConditionTypes(others),
 		conditions.CustomMergeStrategy{MergeStrategy: firstNotTrue(reason)})
 	if err != nil {
 		panic(err) // no types, or one of them is conditionType
 	}
+	all := obj.GetConditions()
+	summary := meta.FindStatusCondition(all, conditionType)
+	for _, other := range others {
+		if c := meta.FindStatusCondition(all, other); c != nil {
+			summary.ObservedGeneration = min(summary.ObservedGeneration, c.ObservedGeneration)
+		} else {
+			summary.ObservedGeneration = 0
+		}
+	}
+	obj.SetConditions(all)
+}
+
+// Remark gives a condition a message, and changes nothing else of it.
+func Remark(obj conditions.Setter, conditionType, message string) {
+	all := obj.GetConditions()
+	if c := meta.FindStatusCondition(all, conditionType); c != nil {
+		c.Message = message
+		obj.SetConditions(all)
+	}
+}
+
+// Observed returns the generation of the object that a condition is about; 0 if there is no such condition.
+func Observed(obj conditions.Getter, conditionType string) int64 {
+	if c := conditions.Get(obj, conditionType); c != nil {
+		return c.ObservedGeneration
+	}
+	return 0
 }
 
 // firstNotTrue is the merge strategy of Summarize; its value is the reason if all conditions are True.

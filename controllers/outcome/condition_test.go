@@ -142,3 +142,24 @@ func TestPatchStatus(t *testing.T) {
 		t.Errorf("an object that is gone needs no status: %v", err)
 	}
 }
+
+// TestSummaryIsAboutTheOldestSpec: a summary counts as about the new generation when all of its parts are.
+func TestSummaryIsAboutTheOldestSpec(t *testing.T) {
+	obj := &infrav1.PortalCluster{}
+	pass := func(generation int64, types ...string) int64 {
+		obj.Generation = generation
+		for _, condition := range types {
+			Report(obj, condition, Outcome{})
+		}
+		Summarize(obj, "Healthy", "Fine", "A", "B")
+		return Observed(obj, "Healthy")
+	}
+	for i, got := range []int64{pass(1, "A"), pass(1, "A", "B"), pass(2, "A"), pass(3, "B"), pass(3, "A", "B")} {
+		if want := []int64{0, 1, 1, 2, 3}[i]; got != want {
+			t.Errorf("pass %d: generation %d, want %d", i+1, got, want)
+		}
+	}
+	if got := Observed(obj, "Other"); got != 0 {
+		t.Errorf("of no condition: %d", got)
+	}
+}

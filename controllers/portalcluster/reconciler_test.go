@@ -87,6 +87,7 @@ func (b *bench) objects(network *infrav1.PortalNetwork, change []func(*corev1.Se
 		Namespace: "default", Name: "a", UID: "pcl-uid", Labels: map[string]string{clusterv1.ClusterNameLabel: "a"},
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "a", UID: "cluster-uid"}},
 	}}
+	pcl.Generation = 1
 	pcl.Spec.IdentityRef.Name, pcl.Spec.ZoneID, pcl.Spec.Network = "id", "z", network
 	pcl.Spec.VPC.Name = "default"
 	return []client.Object{secret, cluster, pcl}

@@ -18,11 +18,23 @@ import (
 func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalClusterStatus) error {
 	s.portalCluster.Status = *before.DeepCopy()
 	s.updateStatus()
-	return outcome.PatchStatus(ctx, r.Client, s.portalCluster, &s.portalCluster.Status, *before)
+	err := outcome.PatchStatus(ctx, r.Client, s.portalCluster, &s.portalCluster.Status, *before)
+	r.wrote(s.portalCluster) // a pass over the earlier status would repeat the events
+	if err == nil {
+		outcome.WarnStalled(r.Recorder, s.portalCluster, before.Conditions, map[string]outcome.Outcome{
+			infrav1.IdentityReadyCondition: s.identityReady, infrav1.NetworkReadyCondition: s.networkReady,
+		})
+	}
+	return err
 }
 
 // updateStatus turns what the pass found into status. It is the only place that does.
 func (s *scope) updateStatus() {
+	s.updateConditions()
+	s.portalCluster.Status.ObservedGeneration = outcome.Observed(s.portalCluster, infrav1.ReadyCondition)
+}
+
+func (s *scope) updateConditions() {
 	status := &s.portalCluster.Status
 	if s.deleting.Reason != "" {
 		outcome.Set(s.portalCluster, clusterv1.DeletingCondition, metav1.ConditionTrue, s.deleting)

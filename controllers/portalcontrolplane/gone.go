@@ -67,9 +67,6 @@ func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 	} else {
 		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s: it was deleted at the portal, or the id is "+
 			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", id)
-		if conditions.GetReason(s.controlPlane, infrav1.ProvisionedCondition) != infrav1.PortalClusterGoneReason {
-			r.warn(s, infrav1.EventPortalClusterGone, "Find", "The portal does not know cluster %s any more", id)
-		}
 	}
 	o = r.memory.Backoff.Refuse(s.goneKey(), s.goneAttempt(), o)
 	s.outcomes[infrav1.ProvisionedCondition] = o

@@ -49,7 +49,7 @@ func TestGone(t *testing.T) {
 				t.Errorf("%s: %s, want %s", condition, got, want)
 			}
 		}
-		if got := h.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.EventPortalClusterGone) {
+		if got := h.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.PortalClusterGoneReason) {
 			t.Errorf("events %q", got)
 		}
 		before := h.fetches()
@@ -115,7 +115,7 @@ func TestGoneUnderAnotherUser(t *testing.T) {
 		if o := s.outcomes[infrav1.ProvisionedCondition]; o.Reason != infrav1.AccountChangedReason || !strings.Contains(o.Message, "somebody-else") {
 			t.Errorf("%+v", o)
 		}
-		if got := h.events(); len(got) != 0 {
+		if got := h.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.AccountChangedReason) {
 			t.Errorf("events %q", got)
 		}
 	})

@@ -206,9 +206,9 @@ func (h *house) restart() {
 	h.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: h.store, Live: h.store},
 		Client:     h.store, Live: h.store, Metadata: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
-		Takeovers: func(context.Context) bool { return false },
-		Reconnect: func(client.ObjectKey) { h.reconnects++ },
-		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
+		CoreProblem: func(context.Context) string { return "core was not tried" },
+		Reconnect:   func(client.ObjectKey) { h.reconnects++ },
+		Drain:       func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -76,8 +75,8 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Fail(err)
 	}
 	if guard := protection(s.controlPlane, cluster); guard != "" {
-		return r.hold(s, outcome.StallFor(0, infrav1.DeletionProtectedReason, "the portal cluster %s is protected by %s and was not deleted. "+
-			"To delete it, remove the protection. To keep it and let this object go, set spec.deletionPolicy to Retain", spec.ClusterID, guard))
+		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "the portal cluster %s is protected by %s and was not deleted. "+
+			"To delete it, remove the protection. To keep it and let this object go, set spec.deletionPolicy to Retain", spec.ClusterID, guard)
 	}
 	if s.deletionConfirmed() {
 		return outcome.Outcome{}
@@ -91,22 +90,14 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	case doubt == "":
 		return outcome.Outcome{}
 	}
-	return r.hold(s, outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so the portal cluster %s was not deleted. To keep it and "+
+	return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so the portal cluster %s was not deleted. To keep it and "+
 		"let this object go, set spec.deletionPolicy to Retain. To delete it: kubectl annotate portalcontrolplane %s -n %s %s=%s",
-		doubt, spec.ClusterID, s.controlPlane.Name, s.controlPlane.Namespace, infrav1.ConfirmDeletionAnnotation, spec.ClusterID))
+		doubt, spec.ClusterID, s.controlPlane.Name, s.controlPlane.Namespace, infrav1.ConfirmDeletionAnnotation, spec.ClusterID)
 }
 
 // deletionConfirmed reports whether a person has confirmed that the portal cluster is to be deleted.
 func (s *scope) deletionConfirmed() bool {
 	return s.controlPlane.Annotations[infrav1.ConfirmDeletionAnnotation] == s.controlPlane.Spec.ClusterID
-}
-
-// hold emits an event when the hold begins.
-func (r *Reconciler) hold(s *scope, o outcome.Outcome) outcome.Outcome {
-	if before := conditions.Get(s.controlPlane, clusterv1.DeletingCondition); before == nil || before.Reason != o.Reason {
-		r.warn(s, infrav1.EventDeletionHeld, "Delete", "%s", o.Message)
-	}
-	return o
 }
 
 // doubt says why the deletion may not be meant, or returns "". The garbage collector only deletes an object whose owners are gone.

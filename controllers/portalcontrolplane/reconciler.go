@@ -49,8 +49,8 @@ type Reconciler struct {
 	ClusterCache     clustercache.ClusterCache
 	Recorder         events.EventRecorder
 	WatchFilterValue string
-	// Takeovers tells whether core is known to behave as takeovers need it (package coreversion).
-	Takeovers func(context.Context) bool
+	// CoreProblem returns why core is not known to behave as takeovers need it (package coreversion), or "".
+	CoreProblem func(context.Context) string
 	// Reconnect drops the connection to a workload cluster, if there is one, and makes a new one with the stored kubeconfig.
 	Reconnect func(cluster client.ObjectKey)
 	// Oversized reports whether the API server's list of Nodes was refused for its size (package gateway).

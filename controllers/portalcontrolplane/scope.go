@@ -56,6 +56,7 @@ type scope struct {
 	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on
 	sharedOrder claims.Order    // of removal, known from other clusters at the portal
 	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
+	coreProblem string          // why Machines must not take nodes over, or ""
 	plan        claims.Plan
 	drains      map[string]drain.Progress // of the provider's own drains, by Node
 

@@ -21,6 +21,9 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 	s.updateStatus()
 	err := outcome.PatchStatus(ctx, r.Client, s.controlPlane, &s.controlPlane.Status, *before)
 	r.wrote(s.controlPlane)
+	if err == nil {
+		outcome.WarnStalled(r.Recorder, s.controlPlane, before.Conditions, s.outcomes)
+	}
 	return err
 }
 
@@ -28,6 +31,11 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 func (s *scope) updateStatus() {
 	status := &s.controlPlane.Status
 	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, or core skips drain and hooks
+	s.updateConditions()
+	status.ObservedGeneration = outcome.Observed(s.controlPlane, infrav1.ReadyCondition)
+}
+
+func (s *scope) updateConditions() {
 	if s.unreadable != nil {
 		s.reportUnreadable()
 		return
@@ -39,8 +47,7 @@ func (s *scope) updateStatus() {
 	}
 	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
 	if s.cluster == nil {
-		outcome.Report(s.controlPlane, infrav1.AvailableCondition,
-			outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster refers to this object in spec.controlPlaneRef"))
+		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster refers to this object in spec.controlPlaneRef"))
 		return
 	}
 	for condition, o := range s.outcomes {
@@ -50,6 +57,7 @@ func (s *scope) updateStatus() {
 	}
 	s.reportOperation()
 	s.reportAvailable()
+	s.reportReady()
 	s.reportTopology()
 	s.countReplicas()
 }
@@ -58,10 +66,18 @@ func (s *scope) updateStatus() {
 func (s *scope) reportUnreadable() {
 	o := outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable)
 	if !s.controlPlane.DeletionTimestamp.IsZero() {
+		s.outcomes[clusterv1.DeletingCondition] = o
 		s.reportDeleting(o)
 		return
 	}
+	s.outcomes[infrav1.AvailableCondition] = o
+	s.reportUnusable(o)
+}
+
+// reportUnusable reports what keeps a pass from looking at anything else.
+func (s *scope) reportUnusable(o outcome.Outcome) {
 	outcome.Report(s.controlPlane, infrav1.AvailableCondition, o)
+	outcome.Report(s.controlPlane, infrav1.ReadyCondition, o)
 }
 
 func (s *scope) reportDeleting(o outcome.Outcome) {
@@ -69,8 +85,7 @@ func (s *scope) reportDeleting(o outcome.Outcome) {
 		return
 	}
 	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionTrue, o)
-	outcome.Set(s.controlPlane, infrav1.AvailableCondition, metav1.ConditionFalse,
-		outcome.Outcome{Reason: infrav1.DeletingReason, Message: o.Message})
+	s.reportUnusable(outcome.WaitFor(0, infrav1.DeletingReason, "%s", o.Message))
 }
 
 // reportOperation names what runs at the portal, here and in the conditions that the Cluster sums up.
@@ -127,10 +142,21 @@ func operationReason(op *operation.Operation) string {
 func (s *scope) reportAvailable() {
 	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.AvailableReason,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
+	// clusterctl describe shows this condition, beside the wanted version as if it ran.
+	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
+	if conditions.IsTrue(s.controlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
+		outcome.Remark(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+": "+version.Message)
+	}
 	// Core looks at Machines when the control plane is initialized, and reports on them only if the infrastructure is provisioned by then.
 	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.provisioned() {
 		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
+}
+
+// reportReady reports whether the portal cluster is as spec and the replicas ask. Its reason is that of the first condition that says no.
+func (s *scope) reportReady() {
+	outcome.Summarize(s.controlPlane, infrav1.ReadyCondition, infrav1.ReadyReason, infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition,
+		infrav1.ConnectedCondition, infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition)
 }
 
 // reportTopology reports what would keep the topology controller from upgrading the Cluster.

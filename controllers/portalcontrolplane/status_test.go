@@ -57,7 +57,7 @@ func TestUpdateStatus(t *testing.T) {
 		want want
 	}{
 		"all is well": {passed(), want{
-			"Available": "True Available", "OperationInProgress": "False Idle", "WorkersReady": "True WorkersReady", "Deleting": "False NotDeleting",
+			"Available": "True Available", "Ready": "True Ready", "OperationInProgress": "False Idle", "WorkersReady": "True WorkersReady", "Deleting": "False NotDeleting",
 			"RollingOut": "False NotRollingOut", "ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown",
 		}},
 		"not connected": {passed(ended(infrav1.ConnectedCondition, down)), want{"Available": "False ConnectionDown", "Connected": "False ConnectionDown"}},
@@ -65,10 +65,17 @@ func TestUpdateStatus(t *testing.T) {
 			passed(ended(infrav1.ConnectedCondition, down), ended(infrav1.KubeconfigReadyCondition, outcome.BlockedBy("First", "wait"))),
 			want{"Available": "False First", "KubeconfigReady": "Unknown First"},
 		},
-		"workers do not count": {passed(ended(infrav1.WorkersReadyCondition, down)), want{"Available": "True Available", "WorkersReady": "False ConnectionDown"}},
-		"unforeseen":           {passed(ended(infrav1.ProvisionedCondition, outcome.Fail(errors.New("secret")))), want{"Available": "False InternalError", "Provisioned": "Unknown InternalError"}},
-		"nothing reached yet":  {passed(func(s *scope) { s.outcomes = map[string]outcome.Outcome{} }), want{"Available": "False NotYetReported", "WorkersReady": ""}},
-		"a scale down runs":    {passed(inFlight(scaling)), want{"OperationInProgress": "True ScalingDown", "ScalingDown": "True ScalingDown", "ScalingUp": "False NotScalingUp"}},
+		"workers do not count": {
+			passed(ended(infrav1.WorkersReadyCondition, down)),
+			want{"Available": "True Available", "WorkersReady": "False ConnectionDown", "Ready": "False ConnectionDown"},
+		},
+		"a version that is not offered": {
+			passed(ended(infrav1.VersionUpToDateCondition, outcome.StallFor(0, infrav1.VersionNotOfferedReason, "set another"))),
+			want{"Available": "True Available", "VersionUpToDate": "False VersionNotOffered", "Ready": "False VersionNotOffered"},
+		},
+		"unforeseen":          {passed(ended(infrav1.ProvisionedCondition, outcome.Fail(errors.New("secret")))), want{"Available": "False InternalError", "Provisioned": "Unknown InternalError"}},
+		"nothing reached yet": {passed(func(s *scope) { s.outcomes = map[string]outcome.Outcome{} }), want{"Available": "False NotYetReported", "WorkersReady": ""}},
+		"a scale down runs":   {passed(inFlight(scaling)), want{"Ready": "True Ready", "OperationInProgress": "True ScalingDown", "ScalingDown": "True ScalingDown", "ScalingUp": "False NotScalingUp"}},
 		"it is stuck": {
 			passed(inFlight(scaling), ended(infrav1.OperationInProgressCondition, outcome.StallFor(0, infrav1.JobStuckReason, "ask"))),
 			want{"OperationInProgress": "True JobStuck", "ScalingDown": "True JobStuck"},
@@ -82,9 +89,9 @@ func TestUpdateStatus(t *testing.T) {
 			passed(func(s *scope) { s.last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
 			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},
 		},
-		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForCluster"}},
-		"deleting":      {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting"}},
-		"unreadable":    {passed(func(s *scope) { s.unreadable = errors.New("annotation x") }), want{"Available": "False AnnotationUnreadable", "WorkersReady": ""}},
+		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForCluster", "Ready": "False WaitingForCluster"}},
+		"deleting":      {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting", "Ready": "False Deleting"}},
+		"unreadable":    {passed(func(s *scope) { s.unreadable = errors.New("annotation x") }), want{"Available": "False AnnotationUnreadable", "Ready": "False AnnotationUnreadable", "WorkersReady": ""}},
 		"nothing to do": {passed(ended(infrav1.WorkersReadyCondition, outcome.RetryAfter(0))), want{"WorkersReady": ""}},
 	}
 	for title, test := range tests {
@@ -106,6 +113,59 @@ func TestUpdateStatus(t *testing.T) {
 			test.s.updateStatus()
 			if diff := cmp.Diff(*before, test.s.controlPlane.Status); diff != "" {
 				t.Errorf("a second pass changes the status: %s", diff)
+			}
+		})
+	}
+}
+
+// TestRefusedUpgradeIsSeen: clusterctl describe shows spec.version and Available, so Available has the version that runs, and why it stays.
+func TestRefusedUpgradeIsSeen(t *testing.T) {
+	s := passed(ended(infrav1.VersionUpToDateCondition, outcome.StallFor(0, infrav1.VersionNotOfferedReason, "set another")))
+	want := "the cluster runs v1.36.3: set another"
+	for range 2 { // the second pass has nothing to tell
+		s.updateStatus()
+		if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionTrue || c.Message != want {
+			t.Errorf("%+v", c)
+		}
+		s.outcomes[infrav1.VersionUpToDateCondition] = outcome.RetryAfter(0)
+	}
+	s.outcomes[infrav1.VersionUpToDateCondition] = outcome.Outcome{}
+	if s.updateStatus(); conditions.Get(s.controlPlane, infrav1.AvailableCondition).Message != "" {
+		t.Error("the message stays")
+	}
+}
+
+// TestObservedGeneration checks when a new generation counts as observed: when each condition that Ready sums up is about it. Until then
+// a health check that compares generations does not take the conditions of the old spec for those of the new one.
+func TestObservedGeneration(t *testing.T) {
+	tests := map[string]struct {
+		pass func(*scope)
+		want int64
+	}{
+		"all is well":                     {func(*scope) {}, 2},
+		"the upgrade is refused":          {ended(infrav1.VersionUpToDateCondition, outcome.StallFor(0, infrav1.VersionNotOfferedReason, "")), 2},
+		"the version has nothing to tell": {ended(infrav1.VersionUpToDateCondition, outcome.RetryAfter(0)), 1},
+		"the workers have nothing":        {ended(infrav1.WorkersReadyCondition, outcome.RetryAfter(0)), 1},
+		"a step that failed":              {ended(infrav1.VersionUpToDateCondition, outcome.Fail(errors.New("x"))), 2},
+		"a step that was not reached":     {func(s *scope) { delete(s.outcomes, infrav1.WorkersReadyCondition) }, 1},
+		"of a topology it does not count": {ended(infrav1.TopologyUpgradableCondition, outcome.RetryAfter(0)), 2},
+		"it is being deleted":             {ended(clusterv1.DeletingCondition, outcome.WaitFor(0, infrav1.DeletingReason, "")), 2},
+		"nothing to tell of the deletion": {ended(clusterv1.DeletingCondition, outcome.RetryAfter(0)), 1},
+		"an annotation is unreadable":     {func(s *scope) { s.unreadable = errors.New("x") }, 2},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			s := passed()
+			s.controlPlane.Generation = 1
+			s.updateStatus()
+			s.controlPlane.Generation = 2
+			test.pass(s)
+			s.updateStatus()
+			if got := s.controlPlane.Status.ObservedGeneration; got != test.want {
+				t.Errorf("generation %d, want %d", got, test.want)
+			}
+			if got := conditions.Get(s.controlPlane, infrav1.ReadyCondition).ObservedGeneration; got != test.want {
+				t.Errorf("Ready is about generation %d, want %d", got, test.want)
 			}
 		})
 	}
@@ -161,10 +221,14 @@ func TestWorkersOutcome(t *testing.T) {
 		"another operation comes first": {inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}), infrav1.WaitingForOperationReason, false},
 		"nodes are missing":             {func(s *scope) { s.desired.sum = 4 }, infrav1.WaitingForNodesReason, false},
 		"a Machine has no node":         {func(s *scope) { s.plan.Unbound = 1 }, infrav1.WaitingForNodesReason, false},
-		"a node has no Machine":         {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
-		"a node is not Ready":           {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
-		"too many":                      {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
-		"the portal insists on one":     {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.WorkersReadyReason, true},
+		"it would take over a node":     {func(s *scope) { s.plan.Unbound, s.plan.Withheld = 1, true }, infrav1.CoreUnverifiedReason, false},
+		"nodes are missing, too": {
+			func(s *scope) { s.plan.Unbound, s.plan.Withheld, s.desired.sum = 1, true, 4 }, infrav1.WaitingForNodesReason, false,
+		},
+		"a node has no Machine":     {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
+		"a node is not Ready":       {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
+		"too many":                  {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
+		"the portal insists on one": {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.WorkersReadyReason, true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -142,6 +142,7 @@ func TestDeletionAfterALostCreation(t *testing.T) {
 		if s := h.leaving(); s.outcomes[clusterv1.DeletingCondition].Reason != infrav1.OutcomeUnknownReason {
 			t.Fatalf("%+v", s.outcomes)
 		}
+		h.events() // of the lost creation
 		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = h.id })
 		s := h.leaving()
 		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 {

@@ -103,6 +103,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		return fmt.Errorf("list Pods: %w", err)
 	}
 	r.shareOrder(s)
+	s.coreProblem = r.CoreProblem(ctx)
 	view := claims.View{
 		ClusterID:  s.controlPlane.Spec.ClusterID,
 		Desired:    s.desired.sum,
@@ -112,7 +113,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		Learned:    s.record.RemovalOrder,
 		Operation:  operationOn(s.op),
 		Adopted:    s.adopted(),
-		Takeovers:  r.Takeovers(ctx),
+		Takeovers:  s.coreProblem == "",
 		Autoscaled: s.desired.autoscaled,
 		Now:        time.Now(),
 		Machines:   s.machineViews(claimed.Items),

@@ -65,7 +65,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist", workers, s.desired.sum)
 	case s.plan.Unbound > 0:
-		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
+		return s.unboundOutcome()
 	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
 		return outcome.DoneBecause(infrav1.WorkersReadyReason,
 			"one worker stays without a Machine: the portal refuses a cluster without workers")
@@ -83,6 +83,15 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist and %d are wanted. Waiting for core to delete Machines", workers, s.desired.sum)
 	}
 	return s.readyOutcome()
+}
+
+// unboundOutcome says what Machines without a node wait for, although there are as many nodes as are wanted.
+func (s *scope) unboundOutcome() outcome.Outcome {
+	if s.plan.Withheld {
+		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "The roll-out waits, because Machines would take over the nodes of older ones: %s. "+
+			"Use a version that was tried, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
+	}
+	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
 }
 
 // readyOutcome says that Machines and nodes are one to one, and what the cluster autoscaler can do if it may scale them.

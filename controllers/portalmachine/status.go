@@ -15,7 +15,7 @@ import (
 // updateStatus says how the claim stands. A claim that was bound once stays provisioned: the contract does not take it
 // back, and a node that is replaced is a new binding of the same claim.
 func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
-	o := outcome.WaitFor(0, infrav1.WaitingForNodeReason, "waiting for the portal to add a worker node; see condition WorkersReady of the PortalControlPlane")
+	o := outcome.WaitFor(0, infrav1.WaitingForNodeReason, "no worker node is free for this Machine; condition WorkersReady of the PortalControlPlane says what that waits for")
 	switch {
 	case machine == nil:
 		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
@@ -32,6 +32,7 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 		claim.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: claim.Spec.Node.Name}}
 	}
 	outcome.Report(claim, infrav1.ReadyCondition, o)
+	claim.Status.ObservedGeneration = claim.Generation
 	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
 	if !claim.DeletionTimestamp.IsZero() {
 		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason}

@@ -83,7 +83,7 @@ func (p *portal) create(name string, size int) string {
 	_, vpcs := p.call("GET", "/vpcs?name=default", nil)
 	_, versions := p.call("GET", "/kubernetes-versions", nil)
 	status, job := p.call("POST", "/kubernetes-clusters", map[string]any{
-		"name": name, "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "offering-1", "size": size, "controlNodes": 1,
+		"name": name, "description": "a test", "zoneId": "zone-1", "serviceOfferingId": "small", "size": size, "controlNodes": 1,
 		"sshKeyPair": "key", "vpcId": id(vpcs["vpcs"]), "kubernetesVersionId": id(versions["versions"]),
 	})
 	if status != http.StatusAccepted {

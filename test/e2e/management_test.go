@@ -11,7 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
+	osexec "os/exec"
 	"path/filepath"
 	"slices"
 	"time"
@@ -30,9 +30,11 @@ import (
 	"sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
 	"sigs.k8s.io/kind/pkg/cluster/nodeutils"
+	"sigs.k8s.io/kind/pkg/exec"
 	"sigs.k8s.io/kind/pkg/log"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/inotify"
 )
 
 // kindNetwork is the docker network that kind makes for its first cluster and leaves behind.
@@ -58,7 +60,10 @@ func create(ctx context.Context, name string) (*management, error) {
 	if err := kind().Delete(name, ""); err != nil { // one that an interrupted run has left
 		return nil, err
 	}
-	if exec.CommandContext(ctx, "docker", "network", "inspect", kindNetwork).Run() != nil {
+	if err := inotify.Check(); err != nil {
+		return nil, fmt.Errorf("kind cluster %s: %w", name, err)
+	}
+	if osexec.CommandContext(ctx, "docker", "network", "inspect", kindNetwork).Run() != nil {
 		madeNetwork = true
 	}
 	kubeconfig := filepath.Join(env.dir, name+".kubeconfig")
@@ -71,13 +76,23 @@ func create(ctx context.Context, name string) (*management, error) {
 		options = append(options, cluster.CreateWithConfigFile(file))
 	}
 	if err := kind().Create(name, options...); err != nil {
-		return nil, fmt.Errorf("kind cluster %s: %w", name, err)
+		return nil, fmt.Errorf("kind cluster %s: %w%s", name, err, printed(err))
 	}
 	m, err := connect(name, kubeconfig)
 	if err != nil {
 		return nil, err
 	}
 	return m, m.load(ctx, append(slices.Clone(env.images), env.provider.image)...)
+}
+
+// printed returns what the command printed that failed kind, as text: in kind's error it is a slice of bytes. Where a node does not start,
+// inotify instances may have run out.
+func printed(err error) string {
+	failed := exec.RunErrorForError(err)
+	if failed == nil {
+		return ""
+	}
+	return fmt.Sprintf("\n%s\nIf the node did not start, inotify instances may have run out. %s", failed.Output, inotify.Advice)
 }
 
 // connect makes the clients for a management cluster.
@@ -139,7 +154,7 @@ func (m *management) load(ctx context.Context, images ...string) error {
 
 func load(ctx context.Context, node nodes.Node, images []string) error {
 	archive, into := io.Pipe()
-	save := exec.CommandContext(ctx, "docker", append([]string{"save"}, images...)...)
+	save := osexec.CommandContext(ctx, "docker", append([]string{"save"}, images...)...)
 	save.Stdout, save.Stderr = into, os.Stderr
 	saved := make(chan error, 1)
 	go func() { err := save.Run(); into.CloseWithError(err); saved <- err }()
@@ -160,7 +175,7 @@ func removeKindClusters() error {
 		}
 	}
 	if madeNetwork {
-		_ = exec.Command("docker", "network", "rm", kindNetwork).Run() // refused if another cluster has joined it meanwhile
+		_ = osexec.Command("docker", "network", "rm", kindNetwork).Run() // refused if another cluster has joined it meanwhile
 	}
 	return errors.Join(failed...)
 }

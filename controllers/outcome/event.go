@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// noteLimit is the longest text of an event that the API server accepts.
+const noteLimit = 1024
+
+// WarnStalled emits a Warning for each condition that began in this pass to wait for a person, or that waits for another reason than
+// before. Several conditions that wait for the same are one event. The conditions before the pass are the memory, so a restart of the
+// manager repeats nothing.
+func WarnStalled(recorder events.EventRecorder, obj Object, before []metav1.Condition, outcomes map[string]Outcome) {
+	told := map[string]bool{}
+	for _, c := range before {
+		told[held(c.Type)+c.Reason] = true
+	}
+	for _, condition := range slices.Sorted(maps.Keys(outcomes)) {
+		o := outcomes[condition]
+		key := held(condition) + o.Reason
+		shown := conditions.GetReason(obj, condition) == o.Reason
+		if o.Kind != Stalled || !shown || told[key] {
+			continue
+		}
+		told[key] = true
+		recorder.Eventf(obj, nil, corev1.EventTypeWarning, cmp.Or(held(condition), o.Reason), "Hold", "%s", note(o.Message))
+	}
+}
+
+// held returns the reason of the events of the condition, or "" if that is the condition's own. That a deletion waits is worth an event
+// even if something else waited for the same before.
+func held(condition string) string {
+	if condition == clusterv1.DeletingCondition {
+		return infrav1.EventDeletionHeld
+	}
+	return ""
+}
+
+// Object has conditions and can have events.
+type Object interface {
+	conditions.Getter
+	runtime.Object
+}
+
+// note returns the message of a condition as the text of an event.
+func note(message string) string {
+	if len(message) <= noteLimit {
+		return message
+	}
+	return strings.ToValidUTF8(message[:noteLimit-len("…")], "") + "…"
+}

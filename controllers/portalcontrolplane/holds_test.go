@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// warnings lives for ten minutes and returns the Warnings of that time.
+func (h *house) warnings() (all []string) {
+	h.Helper()
+	for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(10 * time.Second) {
+		s := h.pass()
+		if err := h.manager.patchStatus(h.Context(), s, h.controlPlane().Status.DeepCopy()); err != nil {
+			h.Fatal(err)
+		}
+	}
+	return slices.DeleteFunc(h.events(), func(event string) bool { return !strings.HasPrefix(event, "Warning ") })
+}
+
+// TestHoldsWarnOnce checks that what waits for a person is one Warning, although it is tried again and again, and that a manager that
+// starts repeats none.
+func TestHoldsWarnOnce(t *testing.T) {
+	refused := func(word string) func(*house) {
+		return func(h *house) {
+			h.strike(emulator.Fault{Path: "/kubernetes-clusters/*/" + word, Code: emulator.CodeQuotaExceeded})
+		}
+	}
+	version := func(v string) func(*house) {
+		return func(h *house) { h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = v }) }
+	}
+	tests := map[string]struct {
+		begin  []func(*house)
+		reason string
+	}{
+		"a version that is not offered": {[]func(*house){version("v1.99.0")}, infrav1.VersionNotOfferedReason},
+		"a downgrade":                   {[]func(*house){version("v1.20.0")}, infrav1.DowngradeNotSupportedReason},
+		"the quota, at an upgrade":      {[]func(*house){refused("upgrade"), version(after)}, infrav1.QuotaExceededReason},
+		"the quota, at a scale":         {[]func(*house){refused("scale"), func(h *house) { h.scale(3) }}, infrav1.QuotaExceededReason},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 2, emulator.Durations{})
+				if got := h.warnings(); len(got) != 0 {
+					t.Fatalf("while all is well: %q", got)
+				}
+				for _, begin := range test.begin {
+					begin(h)
+				}
+				if got := h.warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+test.reason+" ") {
+					t.Errorf("%q, want one with reason %s", got, test.reason)
+				}
+				if c := conditions.Get(h.controlPlane(), infrav1.ReadyCondition); c.Reason != test.reason || c.Message == "" {
+					t.Errorf("Ready: %+v", c)
+				}
+				h.restart()
+				if got := h.warnings(); len(got) != 0 {
+					t.Errorf("after a restart: %q", got)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// TestRefusedUpgradeIsSeen asks for a version that the portal does not offer. kubectl get, clusterctl describe, the condition Ready and one
+// Warning show it, and a health check that waits for Ready does not pass with what was true of the old spec.
+func TestRefusedUpgradeIsSeen(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.Eventually(condition(s, s.controlPlane, infrav1.ReadyCondition)).Should(HavePrefix("True Ready"))
+	s.Expect(s.row()).To(And(HaveKeyWithValue("Ready", "True"), HaveKeyWithValue("Reason", infrav1.ReadyReason)))
+	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.99.0" })
+	s.Eventually(s.observed).Should(BeTrue())
+	s.Expect(condition(s, s.controlPlane, infrav1.ReadyCondition)()).To(HavePrefix("False " + infrav1.VersionNotOfferedReason))
+	s.Expect(s.row()).To(And(HaveKeyWithValue("Available", "True"), HaveKeyWithValue("Ready", "False"),
+		HaveKeyWithValue("Reason", infrav1.VersionNotOfferedReason), HaveKeyWithValue("Version", "v1.35.6")))
+	s.Expect(strings.Join(strings.Fields(s.describedByClusterctl()), " ")).To(ContainSubstring("runs v1.35.6: the portal does not offer v1.99.0"))
+	s.Consistently(s.warnings, 5*time.Second).Should(ConsistOf(HavePrefix(infrav1.VersionNotOfferedReason + " the portal does not offer v1.99.0")))
+	s.deleteAll()
+	s.gone()
+}
+
+// observed reports whether the status is about the spec at hand.
+func (s *story) observed() bool {
+	s.Helper()
+	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	return s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
+}
+
+// row is what kubectl get prints of the control plane, by column.
+func (s *story) row() map[string]any {
+	s.Helper()
+	web, err := rest.HTTPClientFor(box.Config)
+	s.Expect(err).NotTo(HaveOccurred())
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, box.Config.Host+"/apis/"+infrav1.GroupVersion.String()+
+		"/namespaces/"+s.namespace+"/portalcontrolplanes/"+name, nil)
+	s.Expect(err).NotTo(HaveOccurred())
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	answer, err := web.Do(request)
+	s.Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = answer.Body.Close() }()
+	raw, err := io.ReadAll(answer.Body)
+	s.Expect(err).NotTo(HaveOccurred())
+	table := metav1.Table{}
+	s.Expect(json.Unmarshal(raw, &table)).To(Succeed(), string(raw))
+	s.Expect(table.Rows).To(HaveLen(1), string(raw))
+	row := map[string]any{}
+	for i, column := range table.ColumnDefinitions {
+		row[column.Name] = table.Rows[0].Cells[i]
+	}
+	return row
+}
+
+// describedByClusterctl is what clusterctl describe prints.
+func (s *story) describedByClusterctl() string {
+	s.Helper()
+	command := exec.CommandContext(s.Context(), box.Binary("clusterctl"), "describe", "cluster", name, "--namespace", s.namespace, "--color=false")
+	command.Env = []string{"HOME=" + s.TempDir(), "KUBECONFIG=" + box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
+	out, err := command.CombinedOutput()
+	s.Expect(err).NotTo(HaveOccurred(), string(out))
+	s.Logf("\n%s", out)
+	return string(out)
+}
+
+// warnings are the reasons and texts of the control plane's Warnings.
+func (s *story) warnings() (all []string) {
+	s.Helper()
+	list := &eventsv1.EventList{}
+	s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	for _, e := range list.Items {
+		if e.Type == "Warning" && e.Regarding.Kind == "PortalControlPlane" {
+			all = append(all, e.Reason+" "+e.Note)
+		}
+	}
+	return all
+}
