@@ -12,6 +12,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
 	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
@@ -52,6 +53,7 @@ type Reconciler struct {
 	controller capicontroller.Controller
 	memory     operation.Memory
 	vpcs       vpcs
+	outages    outcome.Bridge // of portals
 }
 
 // SetupWithManager adds the reconciler to the manager.
@@ -152,7 +154,8 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if err := r.findKubeconfig(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.identityReady = r.reconcileIdentity(ctx, s)
+	accepted := conditions.IsTrue(s.portalCluster, infrav1.IdentityReadyCondition)
+	s.identityReady = r.outages.Over(s.attemptKey("identity"), accepted, infrav1.PortalUnavailableReason, r.reconcileIdentity(ctx, s))
 	s.networkReady = r.reconcilePlace(ctx, s)
 	outcome.Log(ctx, s.identityReady, s.networkReady)
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)

@@ -64,6 +64,7 @@ type Reconciler struct {
 	memory     operation.Memory
 	secrets    secretcache.Memory
 	probes     probes
+	outages    outcome.Bridge // of connections to workload clusters
 	running    lookups
 	versions   offers
 	orders     orders
@@ -94,6 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.running.forget(req.NamespacedName)
+		r.outages.Forget(req.String())
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)
