@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/cluster-api/util/annotations"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
-	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -125,11 +124,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
 			err = r.writer().LetMove(ctx, portalCluster)
 		}
 		return ctrl.Result{}, err
+	}
+	if wait := ownerref.Awaited(portalCluster, cluster != nil); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	s := newScope(cluster, portalCluster)
 	before := portalCluster.Status.DeepCopy()
