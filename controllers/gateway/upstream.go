@@ -68,7 +68,7 @@ func newUpstream(cluster client.ObjectKey, kubeconfig []byte, hosts *cloud.Hosts
 		return nil, err
 	}
 	up.proxy = &httputil.ReverseProxy{
-		Rewrite: up.rewrite, Transport: authenticated, ModifyResponse: up.bound,
+		Rewrite: up.rewrite, Transport: authenticated, ModifyResponse: up.bound, BufferPool: buffers{},
 		ErrorLog: log.New(io.Discard, "", 0), // the client logs what it makes of it
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -76,6 +76,13 @@ func newUpstream(cluster client.ObjectKey, kubeconfig []byte, hosts *cloud.Hosts
 	}
 	return up, nil
 }
+
+// buffers makes the buffers that answers are copied through. A watch keeps its buffer for as long as it lasts, so that each connected cluster
+// has one. By itself a proxy takes 32 KiB.
+type buffers struct{}
+
+func (buffers) Get() []byte { return make([]byte, 4<<10) }
+func (buffers) Put([]byte)  {}
 
 func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	u.used.Store(time.Now().Unix())

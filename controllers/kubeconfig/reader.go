@@ -20,9 +20,9 @@ import (
 // Reader reads the kubeconfig Secrets of Clusters that have a PortalControlPlane, for Cluster API's ClusterCache. The ClusterCache would use
 // every field of a kubeconfig.
 type Reader struct {
-	// Client reads Secrets and Clusters.
+	// Client reads Secrets, Clusters and PortalControlPlanes.
 	Client client.Reader
-	// Live reads PortalControlPlanes past the cache: the ClusterCache connects right after a digest has changed.
+	// Live reads PortalControlPlanes past the cache: the ClusterCache may connect right after a digest has changed.
 	Live client.Reader
 }
 
@@ -52,8 +52,17 @@ func (r Reader) content(ctx context.Context, key client.ObjectKey, stored *corev
 	if err := r.Client.Get(ctx, key, cluster); err != nil {
 		return nil, err
 	}
+	controlPlane := client.ObjectKey{Namespace: key.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}
+	if content, err := fromOwner(ctx, r.Client, controlPlane, stored); err == nil {
+		return content, nil
+	}
+	return fromOwner(ctx, r.Live, controlPlane, stored)
+}
+
+// fromOwner returns the kubeconfig in the Secret if it is the one that the PortalControlPlane's record names, or a user's.
+func fromOwner(ctx context.Context, reader client.Reader, key client.ObjectKey, stored *corev1.Secret) ([]byte, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: key.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}, controlPlane); err != nil {
+	if err := reader.Get(ctx, key, controlPlane); err != nil {
 		return nil, err
 	}
 	record, err := operation.LoadRecord(controlPlane)

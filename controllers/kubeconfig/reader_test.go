@@ -104,6 +104,26 @@ func TestReader(t *testing.T) {
 	}
 }
 
+// TestReaderOfANewKubeconfig checks that a kubeconfig which was stored a moment ago is used, although the cache shows the record before. One
+// that the cache knows is not asked for past the cache.
+func TestReaderOfANewKubeconfig(t *testing.T) {
+	minimal, err := Minimal([]byte(file(server, "token: "+canary)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, known := client.ObjectKey{Namespace: prod.Namespace, Name: "prod-kubeconfig"}, store(t, string(minimal), string(minimal), nil)
+	before, none := store(t, string(minimal), "another one", nil), fake.NewClientBuilder().WithScheme(known.Scheme()).Build()
+	for title, r := range map[string]Reader{"the cache is behind": {before, known}, "the cache knows it": {known, none}} {
+		secret := &corev1.Secret{}
+		if err := r.Get(t.Context(), key, secret); err != nil || string(secret.Data["value"]) != string(minimal) {
+			t.Errorf("%s: %v", title, err)
+		}
+	}
+	if err := (Reader{before, before}).Get(t.Context(), key, &corev1.Secret{}); !errors.Is(err, ErrNotOwn) {
+		t.Errorf("neither knows it: %v", err)
+	}
+}
+
 // TestReaderReadsNothingElse: the ClusterCache needs kubeconfigs only.
 func TestReaderReadsNothingElse(t *testing.T) {
 	c := store(t, "", "", nil)

@@ -4,12 +4,15 @@ package outcome
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,9 +30,19 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	case Blocked:
 		Set(obj, conditionType, metav1.ConditionUnknown, o)
 	case Failed:
+		if passes(o.Err) {
+			return // it says nothing about the object
+		}
 		Set(obj, conditionType, metav1.ConditionUnknown, Outcome{Reason: infrav1.InternalErrorReason, Message: "please check the manager's log"})
 	case Retry:
 	}
+}
+
+// passes reports whether the error is one of a management API server that is busy or away for a moment, or of a manager that ends.
+func passes(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
 // Set sets a condition; the time of its last transition is kept while its status is.

@@ -5,11 +5,16 @@ package outcome
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/url"
+	"syscall"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -51,6 +56,30 @@ func TestReportKeepsErrorsOut(t *testing.T) {
 	got := conditions.Get(obj, "Healthy")
 	if got.Status != metav1.ConditionUnknown || got.Reason != infrav1.InternalErrorReason || got.Message != "please check the manager's log" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestReportOfTheManagementCluster checks that an error of the management API server, or the end of the manager, changes no condition.
+func TestReportOfTheManagementCluster(t *testing.T) {
+	resource := schema.GroupResource{Resource: "secrets"}
+	for title, err := range map[string]error{
+		"the manager ends":       fmt.Errorf("read Secret: %w", context.Canceled),
+		"no answer in time":      context.DeadlineExceeded,
+		"it times out":           apierrors.NewTimeoutError("etcd", 1),
+		"it is overloaded":       apierrors.NewServerTimeout(resource, "get", 1),
+		"it refuses for a while": apierrors.NewTooManyRequests("later", 1),
+		"it is away":             &url.Error{Op: "Get", URL: "https://a", Err: syscall.ECONNREFUSED},
+	} {
+		obj := &infrav1.PortalCluster{}
+		conditions.Set(obj, metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Fine"})
+		if Report(obj, "Healthy", Fail(err)); !conditions.IsTrue(obj, "Healthy") {
+			t.Errorf("%s: %+v", title, conditions.Get(obj, "Healthy"))
+		}
+	}
+	obj := &infrav1.PortalCluster{}
+	conditions.Set(obj, metav1.Condition{Type: "Healthy", Status: metav1.ConditionTrue, Reason: "Fine"})
+	if Report(obj, "Healthy", Fail(apierrors.NewForbidden(resource, "a", nil))); conditions.IsTrue(obj, "Healthy") {
+		t.Error("a missing right is not reported")
 	}
 }
 

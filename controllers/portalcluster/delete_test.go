@@ -67,7 +67,7 @@ func TestDeleteReportsUnknownNetwork(t *testing.T) {
 	}{
 		"answer lost":               {fault: emulator.Fault{Cut: true, After: true}, passes: 10, warns: 1},
 		"answer lost, nothing done": {fault: emulator.Fault{Cut: true}, passes: 10, warns: 1},
-		"never asked":               {fault: emulator.Fault{Cut: true}, passes: 1},
+		"never asked":               {fault: emulator.Fault{Cut: true}, passes: 0},
 		"refused":                   {fault: emulator.Fault{Code: emulator.CodeQuotaExceeded}, passes: 10},
 		"a person named it": {fault: emulator.Fault{Cut: true, After: true}, passes: 10, change: func(c *infrav1.PortalCluster) {
 			c.Spec.Network = &infrav1.PortalNetwork{ID: "net-1"}

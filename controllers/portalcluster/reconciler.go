@@ -12,8 +12,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
-	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,6 +52,7 @@ type Reconciler struct {
 	controller capicontroller.Controller
 	memory     operation.Memory
 	vpcs       vpcs
+	outages    outcome.Bridge // of portals
 }
 
 // SetupWithManager adds the reconciler to the manager.
@@ -123,11 +124,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
 			err = r.writer().LetMove(ctx, portalCluster)
 		}
 		return ctrl.Result{}, err
+	}
+	if wait := ownerref.Awaited(portalCluster, cluster != nil); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	s := newScope(cluster, portalCluster)
 	before := portalCluster.Status.DeepCopy()
@@ -152,7 +156,8 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if err := r.findKubeconfig(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	s.identityReady = r.reconcileIdentity(ctx, s)
+	accepted := conditions.IsTrue(s.portalCluster, infrav1.IdentityReadyCondition)
+	s.identityReady = r.outages.Over(s.attemptKey("identity"), accepted, infrav1.PortalUnavailableReason, r.reconcileIdentity(ctx, s))
 	s.networkReady = r.reconcilePlace(ctx, s)
 	outcome.Log(ctx, s.identityReady, s.networkReady)
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)

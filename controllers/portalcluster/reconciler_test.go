@@ -300,7 +300,6 @@ func TestNothingIsClaimedBeforeItIsReached(t *testing.T) {
 			return c.Patch(ctx, obj, patch, opts...)
 		},
 	})
-	b.reconcile(1) // notes that it is not paused, and no more
 	_, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key})
 	if c := b.get(); conflicts > 0 || ptr.Deref(c.Status.Initialization.Provisioned, false) || conditions.IsTrue(c, infrav1.ReadyCondition) {
 		t.Errorf("%d conflicts left, error %v, status %+v", conflicts, err, c.Status)

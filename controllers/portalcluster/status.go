@@ -9,13 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// patchStatus writes what the pass found, if it changed.
+// patchStatus writes what the pass found, if it changed. Of a new object whose turn at the account's rate limit has not come there is nothing
+// to report.
 func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalClusterStatus) error {
+	if s.waitsForTurn() && !conditions.Has(s.portalCluster, infrav1.ReadyCondition) {
+		return nil
+	}
 	s.portalCluster.Status = *before.DeepCopy()
 	s.updateStatus()
 	err := outcome.PatchStatus(ctx, r.Client, s.portalCluster, &s.portalCluster.Status, *before)
@@ -28,6 +33,11 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 	return err
 }
 
+// waitsForTurn reports whether the pass learned nothing new.
+func (s *scope) waitsForTurn() bool {
+	return s.cluster != nil && s.deleting.Reason == "" && (s.identityReady.Kind == outcome.Retry || s.networkReady.Kind == outcome.Retry)
+}
+
 // updateStatus turns what the pass found into status. It is the only place that does.
 func (s *scope) updateStatus() {
 	s.updateConditions()
@@ -36,6 +46,7 @@ func (s *scope) updateStatus() {
 
 func (s *scope) updateConditions() {
 	status := &s.portalCluster.Status
+	outcome.ReportNotPaused(s.portalCluster)
 	if s.deleting.Reason != "" {
 		outcome.Set(s.portalCluster, clusterv1.DeletingCondition, metav1.ConditionTrue, s.deleting)
 		outcome.Set(s.portalCluster, infrav1.ReadyCondition, metav1.ConditionFalse,

@@ -42,8 +42,15 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 	}
 }
 
-// reconcileConnection reads Nodes and version of the workload cluster, and watches its Nodes.
+// reconcileConnection makes sure that the workload cluster can be read. While it is out of reach for a moment, a condition that is True
+// stays so: a manager that starts has no connection yet.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
+	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
+	return r.outages.Over(s.flow(), connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
+}
+
+// connect reads Nodes and version of the workload cluster, and watches its Nodes.
+func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.KubeconfigReadyCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition KubeconfigReady")
 	}
@@ -57,7 +64,11 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	case err != nil:
 		return outcome.Fail(err)
 	}
-	if err := r.watchNodes(ctx, s); err != nil {
+	err = r.watchNodes(ctx, s)
+	switch {
+	case errors.Is(err, clustercache.ErrClusterNotConnected): // not any more
+		return s.connecting()
+	case err != nil:
 		return outcome.Fail(fmt.Errorf("watch Nodes: %w", err))
 	}
 	if o := r.findVersion(ctx, s); !o.IsDone() {
@@ -70,15 +81,12 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
 }
 
-// connectTime is how long the ClusterCache may take to connect before it is told to connect again, and before the condition says that there
-// is no connection. It takes milliseconds, and an event wakes the control plane.
+// connectTime is how long the ClusterCache may take to connect before it is told to connect again. It takes milliseconds, and an event wakes
+// the control plane.
 const connectTime = 5 * time.Second
 
 // connecting is the outcome while the ClusterCache makes a connection to an API server that answers.
 func (s *scope) connecting() outcome.Outcome {
-	if conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition) && s.access != working && time.Since(s.accessSince) < connectTime {
-		return outcome.RetryAfter(connectTime)
-	}
 	return outcome.WaitFor(connectTime, infrav1.ConnectionDownReason, "connecting to the API server at %s", s.endpoint())
 }
 

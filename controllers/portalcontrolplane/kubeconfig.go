@@ -22,6 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 const (
@@ -120,10 +121,13 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 // readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
 func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeconfig, error) {
 	key := s.kubeconfigSecret()
+	missing := storedKubeconfig{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, missing: true}
+	if secretcache.Absent(ctx, r.Metadata, key) {
+		return missing, nil // if it was created a moment ago, ours cannot be
+	}
 	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
 	if err != nil {
-		missing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		return storedKubeconfig{Secret: missing, missing: apierrors.IsNotFound(err)}, client.IgnoreNotFound(err)
+		return missing, client.IgnoreNotFound(err)
 	}
 	return storedKubeconfig{Secret: known.DeepCopy()}, nil
 }
@@ -191,7 +195,10 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 	if o := r.noteCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
 		return refuse(o)
 	}
-	if err := r.storeKubeconfig(ctx, s, stored, config); err != nil {
+	switch err := r.storeKubeconfig(ctx, s, stored, config); {
+	case stored.missing && apierrors.IsAlreadyExists(err):
+		return outcome.RetryAfter(0) // it was created a moment ago: look at it
+	case err != nil:
 		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err))
 	}
 	if same && why != whyMissing {
@@ -231,10 +238,8 @@ func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_
 	return config, refuse, outcome.Outcome{}
 }
 
-// storeKubeconfig creates or updates the Secret as the contract wants it. The next pass reads it again: the metadata may still be that of the
-// Secret before.
-func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) error {
-	defer r.secrets.Forget(s.kubeconfigSecret())
+// storeKubeconfig creates or updates the Secret as the contract wants it.
+func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) (err error) {
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
 	metav1.SetMetaDataLabel(&obj.ObjectMeta, clusterv1.ClusterNameLabel, s.cluster.Name)
@@ -247,9 +252,14 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	}
 	if stored.missing {
 		obj.Type = clusterv1.ClusterSecretType
-		return r.Client.Create(ctx, obj)
+		err = r.Client.Create(ctx, obj)
+	} else {
+		err = r.Client.Patch(ctx, obj, client.MergeFrom(before))
 	}
-	return r.Client.Patch(ctx, obj, client.MergeFrom(before))
+	if r.secrets.Forget(s.kubeconfigSecret()); err == nil && r.Metadata != nil {
+		r.secrets.Put(obj.DeepCopy())
+	}
+	return err
 }
 
 // noteCluster stores the endpoint and the digest of the kubeconfig, and of an adopted cluster the user that knows it.

@@ -4,13 +4,14 @@ package portalcontrolplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -62,7 +63,10 @@ func (l *lookups) source() source.Source {
 // findVersion finds the version of the API server in the answers so far. It is not done until there is one from after the last operation.
 func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome {
 	config, err := r.ClusterCache.GetRESTConfig(ctx, s.clusterKey())
-	if err != nil {
+	switch {
+	case errors.Is(err, clustercache.ErrClusterNotConnected): // not any more
+		return s.connecting()
+	case err != nil:
 		return outcome.Fail(err)
 	}
 	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.question())
@@ -72,8 +76,6 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 		return outcome.Outcome{}
 	case found.failed():
 		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version", s.endpoint())
-	case conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition):
-		return outcome.RetryAfter(lookupTimeout)
 	}
 	return s.connecting()
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
-// carryOut does one move of a plan: one write, on an object that was just read past the cache.
+// carryOut does one move of a plan: one write, on an object that the plan has read past the cache. If the object has changed since, as it
+// does when core writes it, it is read again, once.
 func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) error {
 	switch {
 	case move.Kind.OfNode():
@@ -22,9 +23,29 @@ func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) e
 	case move.Kind.OfPool():
 		return r.carryOutPool(ctx, s, move)
 	}
-	machine := &clusterv1.Machine{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: move.Machine}, machine); err != nil {
+	err := r.carryOutMachine(ctx, s, move)
+	if !apierrors.IsConflict(err) {
 		return err
+	}
+	machine, freshMachine, freshClaim := s.machine(move.Machine), &clusterv1.Machine{}, &infrav1.PortalMachine{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(machine), freshMachine); err != nil {
+		return err
+	}
+	*machine = *freshMachine
+	if claim := s.claim(machine.Spec.InfrastructureRef.Name); claim != nil {
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(claim), freshClaim); err != nil {
+			return err
+		}
+		*claim = *freshClaim
+	}
+	return r.carryOutMachine(ctx, s, move)
+}
+
+// carryOutMachine does one move of a Machine or its PortalMachine.
+func (r *Reconciler) carryOutMachine(ctx context.Context, s *scope, move claims.Move) error {
+	machine := s.machine(move.Machine)
+	if machine == nil {
+		return apierrors.NewNotFound(clusterv1.GroupVersion.WithResource("machines").GroupResource(), move.Machine)
 	}
 	switch move.Kind {
 	case claims.Bind, claims.Swap, claims.Detach:
@@ -66,14 +87,13 @@ func applyToMachine(m *clusterv1.Machine, kind claims.MoveKind) {
 // carryOutClaim binds the PortalMachine of a Machine to a Node, or gives its Node back. From a PortalMachine that was deleted by hand core
 // copies no providerID any more, so it is the Machine that is released.
 func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clusterv1.Machine, move claims.Move) error {
-	claim, detach := &infrav1.PortalMachine{}, move.Kind == claims.Detach
+	claim, detach := s.claim(machine.Spec.InfrastructureRef.Name), move.Kind == claims.Detach
 	released := claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: machine.Namespace, Name: machine.Spec.InfrastructureRef.Name}, claim)
 	switch {
-	case apierrors.IsNotFound(err) && detach:
+	case claim == nil && detach:
 		return r.writer().Change(ctx, machine, func() { machine.Spec.ProviderID = released })
-	case err != nil:
-		return err
+	case claim == nil:
+		return apierrors.NewNotFound(infrav1.GroupVersion.WithResource("portalmachines").GroupResource(), machine.Spec.InfrastructureRef.Name)
 	case detach:
 		return r.writer().Change(ctx, claim, func() { claim.Spec.ProviderID = released })
 	case !claim.DeletionTimestamp.IsZero(), move.Kind == claims.Bind && !machine.DeletionTimestamp.IsZero():
@@ -83,4 +103,24 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clust
 		claim.Spec.ProviderID = move.Node.ProviderID
 		claim.Spec.Node = &infrav1.BoundNode{Name: move.Node.Name, UID: move.Node.UID}
 	})
+}
+
+// machine returns the Machine that the plan has read, as the moves so far have left it, or nil.
+func (s *scope) machine(name string) *clusterv1.Machine {
+	for i := range s.desired.machines {
+		if m := &s.desired.machines[i]; m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+// claim returns the PortalMachine that the plan has read, as the moves so far have left it, or nil.
+func (s *scope) claim(name string) *infrav1.PortalMachine {
+	for i := range s.claimed {
+		if c := &s.claimed[i]; c.Name == name {
+			return c
+		}
+	}
+	return nil
 }

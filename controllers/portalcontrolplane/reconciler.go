@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
-	"sigs.k8s.io/cluster-api/util/paused"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -22,6 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
@@ -64,6 +64,7 @@ type Reconciler struct {
 	memory     operation.Memory
 	secrets    secretcache.Memory
 	probes     probes
+	outages    outcome.Bridge // of connections to workload clusters
 	running    lookups
 	versions   offers
 	orders     orders
@@ -94,17 +95,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.running.forget(req.NamespacedName)
+		r.outages.Forget(req.String())
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, controlPlane); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, controlPlane); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
 			err = r.writer().LetMove(ctx, controlPlane)
 		}
 		return ctrl.Result{}, err
+	}
+	if wait := ownerref.Awaited(controlPlane, cluster != nil); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	s, err := r.loadScope(ctx, controlPlane, cluster)
 	if err != nil {

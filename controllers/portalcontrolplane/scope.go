@@ -53,6 +53,7 @@ type scope struct {
 	bound        bool     // some PortalMachine holds a Node, or has held one
 
 	desired     desired
+	claimed     []infrav1.PortalMachine
 	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on
 	sharedOrder claims.Order    // of removal, known from other clusters at the portal
 	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled

@@ -30,6 +30,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 // updateStatus turns what the pass found into status. It is the only place that does.
 func (s *scope) updateStatus() {
 	status := &s.controlPlane.Status
+	outcome.ReportNotPaused(s.controlPlane)
 	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, or core skips drain and hooks
 	s.updateConditions()
 	status.ObservedGeneration = outcome.Observed(s.controlPlane, infrav1.ReadyCondition)

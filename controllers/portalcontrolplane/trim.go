@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -31,9 +30,9 @@ const (
 )
 
 // NodeCache has the ClusterCache keep of a Node what this package reads. A Node that is changed is read past the cache first, so nothing is
-// ever written from what is left here.
+// ever written from what is left here. Options by object would make a second cache for each cluster.
 func NodeCache() clustercache.CacheOptions {
-	return clustercache.CacheOptions{ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: trim}}}
+	return clustercache.CacheOptions{DefaultTransform: trim}
 }
 
 func trim(obj any) (any, error) {

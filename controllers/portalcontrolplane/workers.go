@@ -88,6 +88,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	if err := reader.List(ctx, claimed, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list PortalMachines: %w", err)
 	}
+	s.claimed = claimed.Items
 	if err := s.readWorkers(ctx, workload); err != nil {
 		return fmt.Errorf("list Nodes: %w", err)
 	}

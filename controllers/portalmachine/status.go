@@ -31,6 +31,7 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 		claim.Status.Initialization.Provisioned = ptr.To(true)
 		claim.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: claim.Spec.Node.Name}}
 	}
+	outcome.ReportNotPaused(claim)
 	outcome.Report(claim, infrav1.ReadyCondition, o)
 	claim.Status.ObservedGeneration = claim.Generation
 	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}

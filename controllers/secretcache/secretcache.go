@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -44,10 +45,25 @@ func (m *Memory) Get(ctx context.Context, metadata, live client.Reader, key clie
 		return nil, err
 	}
 	if metadata != nil {
-		secret.ManagedFields = nil
-		m.keep(key, secret)
+		m.Put(secret)
 	}
 	return secret, nil
+}
+
+// Absent reports whether the metadata shows no such Secret. A Secret that was created within the last second may exist.
+func Absent(ctx context.Context, metadata client.Reader, key client.ObjectKey) bool {
+	if metadata == nil {
+		return false
+	}
+	shown := &metav1.PartialObjectMetadata{}
+	shown.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return apierrors.IsNotFound(metadata.Get(ctx, key, shown, client.UnsafeDisableDeepCopy))
+}
+
+// Put keeps a Secret as it was just read or written. The caller must not change it afterwards. Until the metadata shows it, it is read again.
+func (m *Memory) Put(secret *corev1.Secret) {
+	secret.ManagedFields = nil
+	m.keep(client.ObjectKeyFromObject(secret), secret)
 }
 
 // Forget drops what is known of the Secret: it was written, is no longer needed, or is of no use.

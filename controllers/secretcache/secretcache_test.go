@@ -115,6 +115,28 @@ func TestMetadataLagsBehind(t *testing.T) {
 	b.passes("not shown yet", "new", 5)
 }
 
+// TestPut checks that a Secret which the caller has written is read again until the metadata shows it, and not after that.
+func TestPut(t *testing.T) {
+	b := newBench(t)
+	b.passes("at first", "old", 1)
+	written := b.rotate("new")
+	b.Put(written.DeepCopy())
+	b.passes("before the event", "new", 5)
+	b.show(written)
+	b.passes("after the event", "new", 0)
+}
+
+// TestAbsent checks what the metadata says of a Secret.
+func TestAbsent(t *testing.T) {
+	b := newBench(t)
+	if Absent(t.Context(), nil, key) || Absent(t.Context(), b.metadata, key) {
+		t.Error("absent without metadata, or although it is shown")
+	}
+	if !Absent(t.Context(), b.metadata, client.ObjectKey{Namespace: "default", Name: "another"}) {
+		t.Error("one that is not shown is not absent")
+	}
+}
+
 // TestGone checks that a Secret that was deleted is not found, and that nothing of it is kept.
 func TestGone(t *testing.T) {
 	b := newBench(t)

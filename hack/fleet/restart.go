@@ -30,7 +30,7 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	management, err := b.managerRequests(before.at, after.at)
+	management, err := b.managerRequests(before.at, after.at, "")
 	if err != nil {
 		return err
 	}

@@ -154,7 +154,7 @@ func (b *bench) reportStorm(ctx context.Context, s *storm) error {
 	r.add("a finished job is noticed after", quantiles(late), fmt.Sprintf("%d jobs", len(late)))
 	r.add("portal requests per cluster", perCluster(byEndpoint(requests), b.clusters), fmt.Sprintf("sum %.1f", float64(len(requests))/float64(b.clusters)))
 	r.add("429s", fmt.Sprint(limited(requests)), "")
-	management, err := b.managerRequests(s.start, s.end)
+	management, err := b.managerRequests(s.start, s.end, secondTenant)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestBridge checks that a condition which is True outlives a short time out of reach, and nothing else.
+func TestBridge(t *testing.T) {
+	away := WaitFor(10*time.Second, "Away", "it is away")
+	synctest.Test(t, func(t *testing.T) {
+		var b Bridge
+		expect := func(moment string, isTrue bool, o Outcome, want Kind) {
+			t.Helper()
+			if got := b.Over("a", isTrue, "Away", o); got.Kind != want || got.Kind == Retry && (got.After <= 0 || got.After > bridgeTime) {
+				t.Errorf("%s: %+v", moment, got)
+			}
+		}
+		expect("not True", false, away, Wait)
+		expect("in reach", true, Outcome{}, Done)
+		expect("away", true, away, Retry)
+		time.Sleep(bridgeTime - time.Second)
+		expect("almost a minute", true, away, Retry)
+		expect("nothing known", true, RetryAfter(time.Second), Retry)
+		expect("an error", true, Fail(errors.New("x")), Failed)
+		time.Sleep(time.Second)
+		expect("a minute", true, away, Wait)
+		expect("in reach again", true, Outcome{}, Done)
+		expect("away again", true, away, Retry)
+		expect("refused", true, WaitFor(0, "Refused", "no"), Wait)
+		expect("held by a person", true, StallFor(0, "Away", "correct it"), Stalled)
+		time.Sleep(bridgeTime)
+		expect("another time", true, away, Retry)
+		if got := b.Over("b", true, "Away", away); got.Kind != Retry || got.After != away.After {
+			t.Errorf("another one: %+v", got)
+		}
+	})
+}

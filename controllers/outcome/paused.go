@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package outcome
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/annotations"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/cluster-api/util/paused"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// EnsurePaused sets the condition Paused and reports whether the object is paused, as paused.EnsurePausedCondition does. It leaves a new
+// object that is not paused to ReportNotPaused: a write of its own would cost one request for each object.
+func EnsurePaused(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, obj paused.ConditionSetter) (isPaused, requeue bool, err error) {
+	isNew := !conditions.Has(obj, clusterv1.PausedCondition)
+	if cluster == nil {
+		cluster = &clusterv1.Cluster{}
+	}
+	if isNew && !annotations.IsPaused(cluster, obj) {
+		return false, false, nil
+	}
+	return paused.EnsurePausedCondition(ctx, c, cluster, obj)
+}
+
+// ReportNotPaused sets the condition Paused of a new object that is not paused, together with what else the pass reports.
+func ReportNotPaused(obj conditions.Setter) {
+	if !conditions.Has(obj, clusterv1.PausedCondition) {
+		Set(obj, clusterv1.PausedCondition, metav1.ConditionFalse, Outcome{Reason: clusterv1.NotPausedReason})
+	}
+}

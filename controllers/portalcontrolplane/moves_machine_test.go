@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+)
+
+// bindings is a Machine with its PortalMachine, as a plan has read them.
+func bindings(t *testing.T) (*Reconciler, *scope) {
+	t.Helper()
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}
+	machine.Spec.InfrastructureRef.Name = "c"
+	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "c"}}
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(machine, claim).Build()} // without Live: nothing is read
+	s := &scope{cluster: &clusterv1.Cluster{}, controlPlane: &infrav1.PortalControlPlane{}}
+	machines, claimed := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
+	for _, list := range []client.ObjectList{machines, claimed} {
+		if err := r.Client.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.desired.machines, s.claimed = machines.Items, claimed.Items
+	return r, s
+}
+
+var (
+	hook = claims.Move{Kind: claims.AddHooks, Machine: "m"}
+	bind = claims.Move{Kind: claims.Bind, Machine: "m", Node: claims.Node{Name: "w", UID: "uid-w", ProviderID: "portal:///w"}}
+)
+
+// TestMovesOnMachines checks that the moves of one plan write one object after the other, and read none again.
+func TestMovesOnMachines(t *testing.T) {
+	r, s := bindings(t)
+	for _, move := range []claims.Move{hook, bind, {Kind: claims.LetGo, Machine: "m"}, {Kind: claims.Detach, Machine: "m"}} {
+		if err := r.carryOut(t.Context(), s, move); err != nil {
+			t.Fatalf("%v: %v", move.Kind, err)
+		}
+	}
+	got := &infrav1.PortalMachine{}
+	if err := r.Client.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: "c"}, got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Spec.Node == nil || got.Spec.Node.Name != "w" || !claims.IsReleased(got.Spec.ProviderID) {
+		t.Errorf("%+v", got.Spec)
+	}
+}
+
+// TestMovesOnChangedMachines checks that a Machine or PortalMachine which has changed since the plan was made is read again, and that nothing
+// of the change is lost. One that is gone has the plan made again.
+func TestMovesOnChangedMachines(t *testing.T) {
+	r, s := bindings(t)
+	r.Live = r.Client
+	for _, obj := range []client.Object{s.machine("m").DeepCopy(), s.claim("c").DeepCopy()} {
+		obj.SetLabels(map[string]string{"by": "somebody"})
+		if err := r.Client.Update(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, move := range []claims.Move{hook, bind} {
+		if err := r.carryOut(t.Context(), s, move); err != nil {
+			t.Errorf("%v: %v", move.Kind, err)
+		}
+	}
+	if m, c := s.machine("m"), s.claim("c"); m.Labels["by"] == "" || len(m.Annotations) != 2 || c.Labels["by"] == "" || c.Spec.Node == nil {
+		t.Errorf("%+v, %+v", m.ObjectMeta, c)
+	}
+	s.claimed = nil
+	if err := r.carryOut(t.Context(), s, bind); !apierrors.IsNotFound(err) {
+		t.Errorf("no PortalMachine: %v", err)
+	}
+	s.desired.machines = nil
+	if err := r.carryOut(t.Context(), s, hook); !apierrors.IsNotFound(err) {
+		t.Errorf("no Machine: %v", err)
+	}
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+)
+
+// available reports whether the conditions Connected and Available are True.
+func (h *house) available() bool {
+	cp := h.controlPlane()
+	return conditions.IsTrue(cp, infrav1.ConnectedCondition) && conditions.IsTrue(cp, infrav1.AvailableCondition)
+}
+
+// setConnected is what a pass with a connection reports.
+func (h *house) setConnected() {
+	h.Helper()
+	cp := h.controlPlane()
+	for _, condition := range []string{infrav1.ConnectedCondition, infrav1.AvailableCondition} {
+		conditions.Set(cp, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: condition})
+	}
+	if err := h.store.Status().Update(h.Context(), cp); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// TestRestartKeepsAvailable checks that a manager which starts and has no connection yet leaves Available as it is, whether the API server
+// answers its probes or is too busy for that. After a minute the condition says that there is no connection.
+func TestRestartKeepsAvailable(t *testing.T) {
+	silent := newAPIServer(t, 200)
+	silentConfig := silent.kubeconfig("token: " + canary)
+	silent.Close()
+	for title, config := range map[string]string{
+		"it answers":         newAPIServer(t, 200).kubeconfig("token: " + canary),
+		"it is too busy":     newAPIServer(t, 503).kubeconfig("token: " + canary),
+		"it does not answer": silentConfig,
+	} {
+		t.Run(title, func(t *testing.T) {
+			inHouse(t, &config, func(h *house) {
+				h.connect()
+				h.setConnected()
+				h.restart()
+				h.disconnect()
+				for began := time.Now(); time.Since(began) < 55*time.Second; time.Sleep(time.Second) {
+					s := h.connect()
+					if o := s.outcomes[infrav1.ConnectedCondition]; o.Kind != outcome.Retry || s.blockedByConnection().Kind != outcome.Retry || !h.available() {
+						t.Fatalf("after %v: %+v", time.Since(began), o)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				s := h.connect()
+				if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || s.blockedByConnection().Kind != outcome.Blocked || h.available() {
+					t.Errorf("after a minute: %+v", o)
+				}
+				h.setConnected()
+				h.manager.outages.Forget(s.flow()) // it was connected again
+				h.connect()
+				if !h.available() {
+					t.Error("the next outage is not bridged")
+				}
+			})
+		})
+	}
+}

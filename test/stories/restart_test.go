@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package stories
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// busyTime is longer than the next manager needs for its first attempts to connect, all of which fail.
+const busyTime = 15 * time.Second
+
+// TestRestartKeepsAvailable kills the manager. When the next one starts, the portal answers slowly, and 429 at first, and the API server of
+// the workload cluster is too busy to answer. No condition that is True changes.
+func TestRestartKeepsAvailable(t *testing.T) {
+	s := tell(t)
+	s.apply()
+	s.settled(2)
+	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())
+	time.Sleep(time.Second) // times of transitions have whole seconds
+	before := s.transitions()
+	s.Expect(before).To(HaveKey(ContainSubstring("PortalMachine")))
+
+	box.KillManager()
+	s.strike(emulator.Fault{ID: s.namespace + "-slow", Delay: 3 * time.Second})
+	s.strike(emulator.Fault{ID: s.namespace + "-limit", Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second, Count: 3})
+	server := s.apiServer()
+	s.Expect(server.Signal(syscall.SIGSTOP)).To(Succeed())
+	s.Cleanup(func() { _ = server.Signal(syscall.SIGCONT) })
+	s.restart()
+	time.Sleep(busyTime)
+	s.Expect(server.Signal(syscall.SIGCONT)).To(Succeed())
+	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())
+	s.Expect(s.transitions()).To(Equal(before), "when each condition became True")
+
+	s.scale(3)
+	s.settled(3)
+	s.deleteAll()
+	s.gone()
+}
+
+// transitions returns when each condition that is True became so, of all objects that the provider reports on, and of the Cluster.
+func (s *story) transitions() map[string]time.Time {
+	s.Helper()
+	all := map[string]time.Time{}
+	note := func(kind string, obj interface {
+		client.Object
+		conditions.Getter
+	}, only ...string) {
+		for _, c := range obj.GetConditions() {
+			if c.Status == metav1.ConditionTrue && (len(only) == 0 || slices.Contains(only, c.Type)) {
+				all[fmt.Sprintf("%s %s: %s", kind, obj.GetName(), c.Type)] = c.LastTransitionTime.Time
+			}
+		}
+	}
+	cluster, portalCluster, controlPlane := &clusterv1.Cluster{}, &infrav1.PortalCluster{}, &infrav1.PortalControlPlane{}
+	for _, obj := range []client.Object{cluster, portalCluster, controlPlane} {
+		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), obj)).To(Succeed()) // all have one name
+	}
+	note("Cluster", cluster, clusterv1.ClusterAvailableCondition, clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
+	note("PortalCluster", portalCluster)
+	note("PortalControlPlane", controlPlane)
+	claims := &infrav1.PortalMachineList{}
+	s.Expect(box.Client.List(s.Context(), claims, client.InNamespace(s.namespace))).To(Succeed())
+	for i := range claims.Items {
+		note("PortalMachine", &claims.Items[i])
+	}
+	return all
+}
+
+// connected returns nil if the manager's metric of the connection to the workload cluster has the value.
+func (s *story) connected(value string) error {
+	response, err := http.Get(box.MetricsURL)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close() //nolint:errcheck // it was read
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(body)) {
+		if strings.HasPrefix(line, "capi_cluster_cache_connection_up{") && strings.Contains(line, strconv.Quote(s.namespace)) &&
+			strings.HasSuffix(strings.TrimSpace(line), " "+value) {
+			return nil
+		}
+	}
+	return fmt.Errorf("no connection to the workload cluster of %s is %s", s.namespace, value)
+}
+
+// apiServer returns the process of the workload cluster's API server, by the port that it listens on.
+func (s *story) apiServer() *os.Process {
+	s.Helper()
+	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	port := fmt.Sprintf("--secure-port=%d", s.controlPlane.Spec.ControlPlaneEndpoint.Port)
+	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	s.Expect(err).NotTo(HaveOccurred())
+	for _, path := range processes {
+		content, err := os.ReadFile(path)
+		if err != nil || !slices.Contains(strings.Split(string(content), "\x00"), port) {
+			continue // it has ended, or is another one
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		s.Expect(err).NotTo(HaveOccurred())
+		process, err := os.FindProcess(pid)
+		s.Expect(err).NotTo(HaveOccurred())
+		return process
+	}
+	s.Fatalf("no process has the argument %s", port)
+	return nil
+}
