@@ -62,7 +62,7 @@ func run(ctx context.Context, f *fetcher, checksums string) error {
 	}
 	newest := filepath.Join(f.bin, "kube-apiserver")
 	err = errors.Join(ignoreMissing(os.Remove(newest)), os.Symlink("kube-apiserver-"+versions[len(versions)-1], newest))
-	fmt.Fprintf(f.out, "released binaries: %.0f s\n", time.Since(begin).Seconds())
+	_, _ = fmt.Fprintf(f.out, "released binaries: %.0f s\n", time.Since(begin).Seconds())
 	return err
 }
 
