@@ -23,12 +23,12 @@ var gone = map[string]map[string]string{
 		"sum": "a scale asks for its target in one step, so the sum of replicas is the target",
 	},
 	infrav1.RecordAnnotation: {
-		"adopted":       "every surplus node is kept that no Machine needs to give up, in adopted clusters and in others",
-		"victimOrder":   "removalOrder holds what scale-downs have shown, per node pool; it is learned again",
-		"before":        "the operation holds the nodes that a scale is compared with",
+		"adopted":       "the size of an adopted cluster is unknown as long as the provider has not scaled it, which says the same",
+		"victimOrder":   "removalOrder holds what scale-downs have shown, and is learned again",
+		"before":        "the operation holds the nodes that a scale is compared with; nothing is learned from a scale of an earlier release",
 		"refusedSum":    "the operation that ended as Refused says so; a refused size is asked for once more",
 		"floor":         "the operation that ended as RefusedEmpty says so",
-		"drift":         "the operation says which size was asked for last",
+		"drift":         "the operation says which size was asked for last; a size is restored once more",
 		"failedUpgrade": "an upgrade is asked for as long as version differs from spec.version",
 	},
 }

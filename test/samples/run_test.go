@@ -68,7 +68,7 @@ func TestRun(t *testing.T) {
 		r.Expect(box.StartManager(t.Context())).To(Succeed())
 		r.unpause()
 		if r.withoutDigest() {
-			r.Eventually(func() bool { return conditions.IsFalse(r.controlPlane(), infrav1.KubeconfigReadyCondition) }).Should(BeTrue())
+			r.Eventually(func() string { return conditions.GetReason(r.controlPlane(), infrav1.KubeconfigReadyCondition) }).Should(Equal(infrav1.KubeconfigInvalidReason))
 			r.Consistently(r.machines, quiet, time.Second).Should(Equal(before), "Machines while the portal cannot be asked for the kubeconfig")
 		}
 		box.Portal.RemoveFault("away")
