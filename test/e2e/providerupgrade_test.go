@@ -18,7 +18,11 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
@@ -43,6 +47,10 @@ func providerUpgraded(t *testing.T) {
 	g, today := NewWithT(t), env.clusterctl.provider
 	g.Expect(previousRelease(t.Context(), dir)).To(Succeed())
 	g.Expect(env.clusterctl.remove(t.Context(), env.home)).To(Succeed())
+	g.Eventually(func() bool {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: providerNamespace}}
+		return apierrors.IsNotFound(env.home.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	}).WithTimeout(patience).WithPolling(time.Second).Should(BeTrue(), "namespace %s is gone", providerNamespace)
 	env.clusterctl.provider = providerName + ":" + previousVersion
 	defer func() { env.clusterctl.provider = today }()
 	_, err := env.clusterctl.run(t.Context(), env.home, nil, "init", "--infrastructure", env.clusterctl.provider, "--wait-providers")
@@ -60,7 +68,8 @@ func providerUpgraded(t *testing.T) {
 	}
 	_, err = env.clusterctl.run(t.Context(), env.home, nil, "upgrade", "apply", "--infrastructure", today, "--wait-providers")
 	g.Expect(err).NotTo(HaveOccurred())
-	g.Expect(managerImage(t)).To(Equal(env.provider.image), "the manager's image after clusterctl upgrade apply")
+	g.Eventually(func() string { return managerImage(t) }).WithTimeout(patience).WithPolling(time.Second).
+		Should(Equal(env.provider.image), "the manager's image after clusterctl upgrade apply")
 	time.Sleep(stand) // the new manager looks at every object within the first seconds
 	for _, p := range all {
 		t.Run("standing/"+p.name, func(t *testing.T) { p.adopt(t); p.unchanged() })
@@ -70,13 +79,13 @@ func providerUpgraded(t *testing.T) {
 	}
 }
 
-// managerImage is the image of the manager's Pods.
+// managerImage is the image of the manager's one Pod.
 func managerImage(t *testing.T) string {
 	pods, err := env.home.pods(t.Context(), providerNamespace)
-	if err != nil || len(pods) == 0 {
-		return fmt.Sprint(err)
+	if err != nil || len(pods) != 1 {
+		return fmt.Sprintf("%d Pods, error %v", len(pods), err)
 	}
-	return pods[len(pods)-1].Spec.Containers[0].Image
+	return pods[0].Spec.Containers[0].Image
 }
 
 // situation is what a cluster is doing while the provider is upgraded.
