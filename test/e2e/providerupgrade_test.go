@@ -96,6 +96,7 @@ type situation struct {
 	fault *emulator.Fault
 	fresh bool
 	begin func(*subject)
+	live  int // Machines in the phase that are not being deleted, if begin changes them
 	ended func(*subject)
 	asked int // requests that change something, of its whole life
 
@@ -117,10 +118,10 @@ func situations() []*situation {
 		},
 		{
 			name: "growing", fault: stuck(http.MethodPost, createRoute+"/*/scale"),
-			begin: func(s *subject) { s.scaleTo(3) }, ended: settled(3), asked: 2,
+			begin: func(s *subject) { s.scaleTo(3) }, live: 3, ended: settled(3), asked: 2,
 		}, {
 			name: "shrinking", fault: stuck(http.MethodPost, createRoute+"/*/scale"),
-			begin: func(s *subject) { s.scaleTo(1) }, ended: settled(1), asked: 2,
+			begin: func(s *subject) { s.scaleTo(1) }, live: 1, ended: settled(1), asked: 2,
 		}, {
 			name: "upgrading", fault: stuck(http.MethodPost, createRoute+"/*/upgrade"),
 			begin: func(s *subject) {
@@ -147,13 +148,18 @@ func (p *situation) adopt(t *testing.T) {
 	t.Cleanup(s.explain)
 }
 
-// retried: the operation that the previous release holds is held by this one, which creates the cluster when a person allows it.
+// retried: the operation that the previous release holds is held by this one. When a person allows a retry of it, the provider asks for a
+// second permission, since v0.1.0 did not record which object began the creation. Then it creates the cluster.
 func retried(s *subject) {
 	s.Expect(s.says(infrav1.ProvisionedCondition)()).To(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
 		op, err := operation.Load(c)
 		s.Expect(err).NotTo(HaveOccurred())
 		c.Annotations[infrav1.RetryOperationAnnotation] = op.ID
+	})
+	s.Eventually(s.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.RestoredObjectReason))
+	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
+		c.Annotations[infrav1.RetryOperationAnnotation] = string(c.UID)
 	})
 	s.settled(2)
 }
@@ -180,6 +186,9 @@ func (p *situation) enter() {
 		p.Eventually(p.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	case p.fault != nil:
 		p.Eventually(p.job).ShouldNot(BeEmpty(), "the job of the request that is in flight")
+	}
+	if p.live > 0 { // core creates and deletes Machines in its own time
+		p.Eventually(p.present).Should(HaveLen(p.live))
 	}
 	p.before = len(p.journal(p.Context()))
 	p.machines = p.present()

@@ -111,6 +111,12 @@ func (l *life) deletingMachine() {
 	}).ShouldNot(BeZero(), "Machines that are being deleted")
 }
 
+// live waits until so many Machines are left that are not being deleted, and each has its PortalMachine. Core creates and deletes them in
+// its own time.
+func (l *life) live(count int) {
+	l.Eventually(l.present).Should(HaveLen(2*count), "Machines that are not being deleted, and their PortalMachines")
+}
+
 func (l *life) delete() {
 	l.Expect(box.Client.Delete(l.Context(), l.cluster)).To(Succeed())
 }

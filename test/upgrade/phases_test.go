@@ -68,15 +68,15 @@ func phases() []phase {
 			asked: []string{lost},
 		}, {
 			name: "growing", fault: stuck("POST", "/kubernetes-clusters/*/scale"),
-			begin: func(l *life) { l.replicas(3); l.accepted("scale") }, ended: func(l *life) { l.settled(3) },
+			begin: func(l *life) { l.replicas(3); l.accepted("scale"); l.live(3) }, ended: func(l *life) { l.settled(3) },
 			asked: []string{creation, scale},
 		}, {
 			name: "shrinking", fault: stuck("POST", "/kubernetes-clusters/*/scale"),
-			begin: func(l *life) { l.replicas(1); l.accepted("scale") }, ended: func(l *life) { l.settled(1) },
+			begin: func(l *life) { l.replicas(1); l.accepted("scale"); l.live(1) }, ended: func(l *life) { l.settled(1) },
 			asked: []string{creation, scale},
 		}, {
 			name:    "draining",
-			begin:   func(l *life) { l.hold(); l.replicas(1); l.deletingMachine() },
+			begin:   func(l *life) { l.hold(); l.replicas(1); l.live(1) },
 			release: (*life).letGo, ended: func(l *life) { l.settled(1) },
 			asked: []string{creation, scale},
 		}, {
