@@ -128,17 +128,28 @@ func (r *revival) makePortalCluster(text string) string {
 	for i, n := range old {
 		names = append(names, n.GetName(), r.workers[i].Name, string(n.GetUID()), string(r.workers[i].UID))
 	}
-	return strings.NewReplacer(names...).Replace(text)
+	renamed := strings.NewReplacer(names...)
+	for i, n := range old { // core has written it, and finds Nodes by it
+		providerID, _, _ := unstructured.NestedString(n.Object, "spec", "providerID")
+		patch := fmt.Sprintf(`{"spec":{"providerID":%q}}`, renamed.Replace(providerID))
+		r.Expect(r.workload().Patch(r.Context(), &r.workers[i], client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	}
+	return renamed.Replace(text)
 }
 
-// nodes are the workers of the cluster at the portal.
-func (r *revival) nodes() []corev1.Node {
+// workload is a client of the cluster at the portal.
+func (r *revival) workload() client.Client {
 	config, err := clientcmd.RESTConfigFromKubeConfig(r.kubeconfig)
 	r.Expect(err).NotTo(HaveOccurred())
 	workload, err := client.New(config, client.Options{})
 	r.Expect(err).NotTo(HaveOccurred())
+	return workload
+}
+
+// nodes are the workers of the cluster at the portal.
+func (r *revival) nodes() []corev1.Node {
 	list := &corev1.NodeList{}
-	r.Expect(workload.List(r.Context(), list)).To(Succeed())
+	r.Expect(r.workload().List(r.Context(), list)).To(Succeed())
 	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !worker(n.Labels) })
 }
 
