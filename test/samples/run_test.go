@@ -77,6 +77,9 @@ func TestRun(t *testing.T) {
 		r.Consistently(func() []string { return changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
 		r.Expect(r.machines()).To(Equal(before), "Machines")
 		r.Expect(r.controlPlane().Spec).To(Equal(spec), "spec of the PortalControlPlane")
+		record, err := operation.LoadRecord(r.controlPlane())
+		r.Expect(err).NotTo(HaveOccurred())
+		r.Expect(record.TakenOver).To(BeFalse(), "the cluster counts as created by this object")
 		box.StopManager()
 	}
 }
