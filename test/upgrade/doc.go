@@ -7,7 +7,8 @@
 //
 // builds the previous release from the commit that the Makefile names (PREVIOUS) and lives the upgrade on the sandbox, as
 // clusterctl upgrade apply performs it: the old manager ends, its roles and policies are deleted, the new CRDs, roles and policies
-// are installed, the new manager starts. The portal's jobs stand still in the meantime, so every phase lasts.
+// are installed, the new manager starts. The portal's jobs stand still in the meantime, so every phase lasts, but for roll-outs: these need
+// no job, and may have ended when the new manager starts.
 //
 // The portal's request log is the judge. While the jobs stand still, the new manager asks for no change. Afterwards every cluster
 // ends what it was doing, and the log holds each request for a change once. No Machine, template or machine of the portal is replaced.

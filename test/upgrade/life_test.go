@@ -152,7 +152,7 @@ func (l *life) unchanged() {
 	if l.inFlight != "" {
 		l.Expect(idOf(l, l.operation())).To(Equal(idOf(l, l.inFlight)), "operation in flight")
 	}
-	if l.release != nil {
+	if l.release != nil && !l.rolls { // the node of a Machine that is rolled out stays, so core does not wait for its hooks
 		l.deletingMachine()
 	}
 	if !l.rolls {
