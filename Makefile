@@ -50,11 +50,15 @@ build: ## Build the manager and the commands into bin/
 	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/manager .
 	@hack/progress.sh env $(GOBUILD) -ldflags '$(STAMP)' -v -o $(BIN)/ ./cmd/...
 
+# PREBUILT=1 fetches released binaries instead of compiling them (hack/prebuilt/doc.go). PREBUILT_FLAGS names mirrors and pins.
+PREBUILT :=
+PREBUILT_FLAGS :=
+
 .PHONY: kube
-kube: $(BIN)/.kube ## Build etcd, kube-apiserver and the like into bin/ (once; minutes)
+kube: $(BIN)/.kube ## Build etcd, kube-apiserver and the like into bin/ (once; minutes), or fetch them: make kube PREBUILT=1
 
 $(BIN)/.kube: $(KUBE_MODULE)
-	@hack/kube/build.sh
+	@PREBUILT='$(PREBUILT)' PREBUILT_FLAGS='$(PREBUILT_FLAGS)' hack/kube/build.sh
 	@touch $@
 
 .PHONY: core
@@ -348,6 +352,28 @@ sandbox: kube core build ## Start everything on this machine and keep it up unti
 .PHONY: demo
 demo: ## Drive a cluster through its life in the sandbox (make demo FLAGS='--seed 7')
 	@MAKE="$(MAKE)" hack/demo.sh $(FLAGS)
+
+# The release before this one: a tag, or a commit as long as there is none. v0.1.0 was never tagged; this is the last commit that wrote
+# records of its format.
+PREVIOUS := 457c277
+PREVIOUS_DIR := $(BIN)/previous
+
+# What the sandbox needs of the previous release: its manifests, its manager, and beside it today's other binaries.
+.PHONY: previous
+previous: kube core
+	@git cat-file -e '$(PREVIOUS)^{commit}' || { echo "make previous needs the history of the repository: git fetch --unshallow --tags" >&2; exit 1; }
+	@rm -rf $(PREVIOUS_DIR); mkdir -p $(PREVIOUS_DIR)
+	@git archive $(PREVIOUS) | tar -x -C $(PREVIOUS_DIR)
+	@mkdir -p $(PREVIOUS_DIR)/bin
+	@echo "the manager of $(PREVIOUS) into $(PREVIOUS_DIR)/bin/"
+	@cd $(PREVIOUS_DIR) && ../../hack/progress.sh env $(GOBUILD) -v -o bin/manager-built .
+	@for binary in $$(ls $(BIN)); do \
+		case $$binary in previous|manager|image|portal*) ;; *) ln -sfn ../../$$binary $(PREVIOUS_DIR)/bin/$$binary ;; esac; \
+	done
+
+.PHONY: test-upgrade
+test-upgrade: previous build ## Replace the previous release while clusters are in every phase (test/upgrade)
+	go test ./test/upgrade -count 1 -timeout 30m -v $(UPGRADE_FLAGS)
 
 .PHONY: test-browser
 test-browser: kube core build ## Test the page in a browser (test/browser; needs chromium)

@@ -27,21 +27,34 @@ plan() {
 	fi
 }
 
-# run TARGET: builds the target, and records how long that took.
+# run TARGET [NAME]: builds the target, and records how long that took, under the name that plan knows.
 run() {
 	local begin=$SECONDS
 	"$make" --no-print-directory "$1"
-	echo "$1 $((SECONDS - begin))" >>"$took"
+	echo "${2:-$1} $((SECONDS - begin))" >>"$took"
+}
+
+# steps: how long the demonstration itself took last time. It records its steps when they end, and lists them when it begins.
+steps() {
+	local seconds
+	seconds=$(grep -o '":[0-9.]*' bin/.demo-took.json 2>/dev/null | awk -F: '{ sum += $2 } END { if (sum) printf "%.0f", sum }' || true)
+	if [ -n "$seconds" ]; then echo "took $seconds s here last time"; else echo "about 3 minutes"; fi
 }
 
 echo "make demo builds what is missing, and then takes a cluster through its life on this machine:"
-plan kube bin/.kube "1. compile etcd, kube-apiserver and the like (make kube)" "about 5 minutes on 2 cores, once"
+if [ -n "${PREBUILT:-}" ]; then
+	kube=prebuilt
+	plan prebuilt bin/.kube "1. fetch etcd, kube-apiserver and the like, and compile kwok (make kube PREBUILT=1)" "about half a gigabyte, once"
+else
+	kube=kube
+	plan kube bin/.kube "1. compile etcd, kube-apiserver and the like (make kube; PREBUILT=1 fetches them)" "about 5 minutes on 2 cores, once"
+fi
 plan core bin/.core "2. compile Cluster API's core manager and clusterctl (make core)" "about 3 minutes on 2 cores, once"
 plan build "" "3. compile the provider and the sandbox (make build)" "about 2 minutes on 2 cores, seconds afterwards"
-echo "  4. create, scale, upgrade, roll out and delete a cluster: about 3 minutes; the steps are listed when it begins"
+echo "  4. create, scale, upgrade, roll out and delete a cluster: $(steps); the steps are listed when it begins"
 echo
 
-"$make" --no-print-directory -q bin/.kube 2>/dev/null || run kube
+"$make" --no-print-directory -q bin/.kube 2>/dev/null || run kube "$kube"
 "$make" --no-print-directory -q bin/.core 2>/dev/null || run core
 run build
 exec bin/portal-sandbox demo "$@"

@@ -4,6 +4,8 @@
 # Builds the Kubernetes binaries that the sandbox and the tests run, from the Go modules pinned beside this file, into
 # bin/. A kube-apiserver is linked for each version of cloud/emulator/workload/versions.txt: the sources are compiled
 # once, only the version stamped into the binary differs. Everything comes from Go's build cache the next time.
+#
+# With PREBUILT=1 all but kwok is fetched as its project has released it (hack/prebuilt/doc.go). PREBUILT_FLAGS are flags of that command.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -17,6 +19,7 @@ mkdir -p "$bin"
 steps=$(($(echo "$versions" | wc -l) + 4))
 if [ -n "$assets" ]; then steps=$((steps - 1)); fi
 if ! command -v kubectl >/dev/null; then steps=$((steps + 1)); fi
+if [ -n "${PREBUILT:-}" ]; then steps=1; fi
 step=0
 
 # stamp VERSION: the linker flags by which a binary reports that version, as a release build's do.
@@ -40,26 +43,38 @@ build() {
 	echo " $(($(date +%s) - begin)) s"
 }
 
-echo "Kubernetes binaries into bin/: compiled once (about 5 minutes on 2 cores), afterwards taken from Go's build cache"
-if [ -n "$assets" ]; then
-	echo "      etcd, kube-apiserver         from KUBEBUILDER_ASSETS ($assets)"
-	ln -sf "$assets/etcd" "$bin/etcd"
-	ln -sf "$assets/kube-apiserver" "$bin/kube-apiserver"
-else
-	build etcd go.etcd.io/etcd/server/v3 "-s -w"
-	ln -sf "kube-apiserver-$newest" "$bin/kube-apiserver"
-fi
-note="about 2000 packages and 3 minutes when nothing is cached"
-for v in $versions; do
-	build "kube-apiserver-$v" k8s.io/kubernetes/cmd/kube-apiserver "$(stamp "$v")" "$note"
-	note=
-done
-build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$(stamp "$newest")"
-build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "$(stamp "$newest")"
+# compile builds everything but kwok.
+compile() {
+	echo "Kubernetes binaries into bin/: compiled once (about 5 minutes on 2 cores), afterwards taken from Go's build cache"
+	if [ -n "$assets" ]; then
+		echo "      etcd, kube-apiserver         from KUBEBUILDER_ASSETS ($assets)"
+		ln -sf "$assets/etcd" "$bin/etcd"
+		ln -sf "$assets/kube-apiserver" "$bin/kube-apiserver"
+	else
+		build etcd go.etcd.io/etcd/server/v3 "-s -w"
+		ln -sf "kube-apiserver-$newest" "$bin/kube-apiserver"
+	fi
+	note="about 2000 packages and 3 minutes when nothing is cached"
+	for v in $versions; do
+		build "kube-apiserver-$v" k8s.io/kubernetes/cmd/kube-apiserver "$(stamp "$v")" "$note"
+		note=
+	done
+	build kube-controller-manager k8s.io/kubernetes/cmd/kube-controller-manager "$(stamp "$newest")"
+	build kube-scheduler k8s.io/kubernetes/cmd/kube-scheduler "$(stamp "$newest")"
+	if ! command -v kubectl >/dev/null; then
+		build kubectl k8s.io/kubernetes/cmd/kubectl "$(stamp "$newest")"
+	fi
+}
+
+# fetch brings the released binaries instead.
+fetch() {
+	echo "Kubernetes binaries into bin/: fetched once (about half a gigabyte), and kwok compiled"
+	# shellcheck disable=SC2086 # several flags
+	(cd "$root" && GOWORK=off go run ./hack/prebuilt -bin "$bin" ${PREBUILT_FLAGS:-})
+}
+
+if [ -n "${PREBUILT:-}" ]; then fetch; else compile; fi
 build kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
-if ! command -v kubectl >/dev/null; then
-	build kubectl k8s.io/kubernetes/cmd/kubectl "$(stamp "$newest")"
-fi
 
 # How kwok plays kubelets: of its stock stages those that package workload does not bring itself, as one file.
 stages=$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage

@@ -18,11 +18,12 @@ type spec struct {
 }
 
 // alone are the specs during which nothing else may run, in this order: the quick start is timed from clusterctl init on,
-// the others kill the manager.
+// the others kill the manager or replace it.
 var alone = []spec{
 	{"quick start", quickStart},
 	{"manager killed after the job of a create was stored", killedAfterTheCall},
 	{"manager killed inside the call that creates", killedInsideTheCall},
+	{"previous release upgraded by clusterctl", providerUpgraded},
 }
 
 // together are those that run at the same time; the longest come first.

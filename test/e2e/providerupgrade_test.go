@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+const (
+	// previousVersion is the release before this one, built from its commit. As a pre-release it is older than this one for clusterctl.
+	previousVersion = "v0.1.0-previous"
+	previousImage   = "registry.example/capportal/cluster-api-provider-portal:" + previousVersion
+	// stand is how long the new manager is watched while the portal's jobs stand still.
+	stand = 45 * time.Second
+)
+
+// providerUpgraded: clusterctl upgrade apply replaces the previous release while clusters are in every phase. The portal's request log
+// shows that the upgrade asks it for nothing.
+func providerUpgraded(t *testing.T) {
+	dir := filepath.Join(env.root, "bin", "previous")
+	if _, err := os.Stat(filepath.Join(dir, "bin", "manager-built")); err != nil {
+		t.Skip("the previous release is not built: run make previous")
+	}
+	g, today := NewWithT(t), env.clusterctl.provider
+	g.Expect(previousRelease(t.Context(), dir)).To(Succeed())
+	g.Expect(env.clusterctl.remove(t.Context(), env.home)).To(Succeed())
+	g.Eventually(func() bool {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: providerNamespace}}
+		return apierrors.IsNotFound(env.home.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
+	}).WithTimeout(patience).WithPolling(time.Second).Should(BeTrue(), "namespace %s is gone", providerNamespace)
+	env.clusterctl.provider = providerName + ":" + previousVersion
+	defer func() { env.clusterctl.provider = today }()
+	_, err := env.clusterctl.run(t.Context(), env.home, nil, "init", "--infrastructure", env.clusterctl.provider, "--wait-providers")
+	g.Expect(err).NotTo(HaveOccurred())
+
+	all := situations()
+	for _, p := range all {
+		t.Run("before/"+p.name, func(t *testing.T) { p.subject = prepareSubject(t); p.first(); p.apply(p.generate("", 2)) })
+	}
+	for _, p := range all {
+		t.Run("phase/"+p.name, func(t *testing.T) { p.adopt(t); p.enter() })
+	}
+	if t.Failed() {
+		return
+	}
+	_, err = env.clusterctl.run(t.Context(), env.home, nil, "upgrade", "apply", "--infrastructure", today, "--wait-providers")
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Eventually(func() string { return managerImage(t) }).WithTimeout(patience).WithPolling(time.Second).
+		Should(Equal(env.provider.image), "the manager's image after clusterctl upgrade apply")
+	time.Sleep(stand) // the new manager looks at every object within the first seconds
+	for _, p := range all {
+		t.Run("standing/"+p.name, func(t *testing.T) { p.adopt(t); p.unchanged() })
+	}
+	for _, p := range all {
+		t.Run("after/"+p.name, func(t *testing.T) { p.adopt(t); p.leave() })
+	}
+}
+
+// managerImage is the image of the manager's one Pod.
+func managerImage(t *testing.T) string {
+	pods, err := env.home.pods(t.Context(), providerNamespace)
+	if err != nil || len(pods) != 1 {
+		return fmt.Sprintf("%d Pods, error %v", len(pods), err)
+	}
+	return pods[0].Spec.Containers[0].Image
+}
+
+// situation is what a cluster is doing while the provider is upgraded.
+type situation struct {
+	*subject
+	name string
+	// fault makes the phase last: of the creation if fresh, else of what begin does.
+	fault *emulator.Fault
+	fresh bool
+	begin func(*subject)
+	live  int // Machines in the phase that are not being deleted, if begin changes them
+	ended func(*subject)
+	asked int // requests that change something, of its whole life
+
+	machines []string
+	before   int // entries of the request log at the upgrade
+}
+
+func situations() []*situation {
+	stuck := func(method, path string) *emulator.Fault {
+		return &emulator.Fault{Method: method, Path: path, Job: emulator.JobStuck, Count: 1}
+	}
+	settled := func(workers int) func(*subject) { return func(s *subject) { s.settled(workers) } }
+	return []*situation{
+		{name: "ready", ended: settled(2), asked: 1},
+		{name: "creating", fresh: true, fault: stuck(http.MethodPost, createRoute), ended: settled(2), asked: 1},
+		{
+			name: "held", fresh: true, fault: &emulator.Fault{Method: http.MethodPost, Path: createRoute, Cut: true, Count: 1},
+			ended: retried, asked: 2,
+		},
+		{
+			name: "growing", fault: stuck(http.MethodPost, createRoute+"/*/scale"),
+			begin: func(s *subject) { s.scaleTo(3) }, live: 3, ended: settled(3), asked: 2,
+		}, {
+			name: "shrinking", fault: stuck(http.MethodPost, createRoute+"/*/scale"),
+			begin: func(s *subject) { s.scaleTo(1) }, live: 1, ended: settled(1), asked: 2,
+		}, {
+			name: "upgrading", fault: stuck(http.MethodPost, createRoute+"/*/upgrade"),
+			begin: func(s *subject) {
+				change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newerVersion })
+			},
+			ended: func(s *subject) {
+				s.Eventually(func() (string, error) { return s.notAt(s.Context(), newerVersion) }).Should(BeEmpty())
+				s.settled(2)
+			}, asked: 2,
+		}, {
+			name: "deleting", fault: stuck(http.MethodDelete, createRoute+"/*"),
+			begin: (*subject).delete, ended: (*subject).gone, asked: 2,
+		},
+	}
+}
+
+// adopt has another subtest go on with the subject.
+func (p *situation) adopt(t *testing.T) {
+	s := *p.subject
+	s.T, s.WithT = t, NewWithT(t)
+	s.SetDefaultEventuallyTimeout(patience)
+	s.SetDefaultEventuallyPollingInterval(300 * time.Millisecond)
+	p.subject = &s
+	t.Cleanup(s.explain)
+}
+
+// retried: the operation that the previous release holds is held by this one. When a person allows a retry of it, the provider asks for a
+// second permission, since v0.1.0 did not record which object began the creation. Then it creates the cluster.
+func retried(s *subject) {
+	s.Expect(s.says(infrav1.ProvisionedCondition)()).To(HavePrefix("False " + infrav1.OutcomeUnknownReason))
+	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
+		op, err := operation.Load(c)
+		s.Expect(err).NotTo(HaveOccurred())
+		c.Annotations[infrav1.RetryOperationAnnotation] = op.ID
+	})
+	s.Eventually(s.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.RestoredObjectReason))
+	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
+		c.Annotations[infrav1.RetryOperationAnnotation] = string(c.UID)
+	})
+	s.settled(2)
+}
+
+// first arms the fault of a creation.
+func (p *situation) first() {
+	if p.fresh {
+		p.strike(*p.fault)
+	}
+}
+
+func (p *situation) enter() {
+	if !p.fresh {
+		p.settled(2)
+		if p.fault != nil {
+			p.strike(*p.fault)
+		}
+	}
+	if p.begin != nil {
+		p.begin(p.subject)
+	}
+	switch {
+	case p.name == "held":
+		p.Eventually(p.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
+	case p.fault != nil:
+		p.Eventually(p.job).ShouldNot(BeEmpty(), "the job of the request that is in flight")
+	}
+	if p.live > 0 { // core creates and deletes Machines in its own time
+		p.Eventually(p.present).Should(HaveLen(p.live))
+	}
+	p.before = len(p.journal(p.Context()))
+	p.machines = p.present()
+}
+
+// present are the UIDs of the Machines that are not being deleted.
+func (p *situation) present() (all []string) {
+	list := &clusterv1.MachineList{}
+	p.Expect(p.at.List(p.Context(), list, p.mine()...)).To(Succeed())
+	for _, m := range list.Items {
+		if m.DeletionTimestamp.IsZero() {
+			all = append(all, m.Name+" "+string(m.UID))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (p *situation) unchanged() {
+	p.Expect(p.mutations(p.before)).To(BeEmpty(), "requests that change something, since the upgrade")
+	p.Expect(p.present()).To(Equal(p.machines), "Machines")
+	p.Logf("requests since the upgrade: %v", p.requests(p.before))
+}
+
+func (p *situation) leave() {
+	if p.fault != nil && p.fault.Job != "" {
+		p.Expect(env.portal.removeFault(p.Context(), p.namespace)).To(Succeed())
+	}
+	p.ended(p.subject)
+	p.Expect(p.mutations(0)).To(HaveLen(p.asked), "requests that change something, of the whole life")
+	if p.name != "deleting" {
+		p.remove()
+	}
+}
+
+// previousRelease makes the image of the previous release, loads it, and lays its files beside today's in clusterctl's repository.
+func previousRelease(ctx context.Context, dir string) error {
+	dockerfile := filepath.Join(env.dir, "Dockerfile.previous")
+	err := os.WriteFile(dockerfile, []byte("FROM scratch\nCOPY manager-built /manager\nUSER 65532:65532\nENTRYPOINT [\"/manager\"]\n"), 0o600)
+	if err != nil {
+		return err
+	}
+	build := exec.CommandContext(ctx, "docker", "build", "--quiet", "--tag", previousImage, "--file", dockerfile, filepath.Join(dir, "bin"))
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("image of the previous release: %w: %s", err, out)
+	}
+	if err := env.home.load(ctx, previousImage); err != nil {
+		return err
+	}
+	manifests, err := exec.CommandContext(ctx, filepath.Join(env.root, "bin", "kustomize"), "build", filepath.Join(dir, "config", "default")).Output()
+	if err != nil {
+		return fmt.Errorf("manifests of the previous release: %w", err)
+	}
+	release := filepath.Join(env.dir, "infrastructure-"+providerName, previousVersion)
+	failed := []error{
+		os.MkdirAll(release, 0o755),
+		os.WriteFile(filepath.Join(release, components), []byte(strings.ReplaceAll(string(manifests), "image: controller:latest", "image: "+previousImage)), 0o600),
+	}
+	for to, from := range map[string]string{"metadata.yaml": "metadata.yaml", "cluster-template.yaml": "templates/cluster-template.yaml"} {
+		content, err := os.ReadFile(filepath.Join(dir, from))
+		failed = append(failed, err, os.WriteFile(filepath.Join(release, to), content, 0o600))
+	}
+	return errors.Join(failed...)
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package samples
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// gone are fields that a release wrote into an annotation and that nothing reads any more, with the reason.
+var gone = map[string]map[string]string{
+	infrav1.OperationAnnotation: {
+		"sum": "a scale asks for its target in one step, so the sum of replicas is the target",
+	},
+	infrav1.RecordAnnotation: {
+		"adopted":       "the size of an adopted cluster is unknown as long as the provider has not scaled it, which says the same",
+		"victimOrder":   "removalOrder holds what scale-downs have shown, and is learned again",
+		"before":        "the operation holds the nodes that a scale is compared with; nothing is learned from a scale of an earlier release",
+		"refusedSum":    "the operation that ended as Refused says so; a refused size is asked for once more",
+		"floor":         "the operation that ended as RefusedEmpty says so",
+		"drift":         "the operation says which size was asked for last; a size is restored once more",
+		"failedUpgrade": "an upgrade is asked for as long as version differs from spec.version",
+	},
+}
+
+// newer are kinds that releases did not have, with the first one that does.
+var newer = map[string]string{"PortalClusterIdentity": "v0.2.0"}
+
+// annotations that today's code reads or writes, and that releases may have written.
+var annotations = []string{
+	infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.ShieldAnnotation, infrav1.OwnerAnnotation,
+	infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
+	infrav1.PreDrainHook, infrav1.PreTerminateHook,
+	"infrastructure.cluster.x-k8s.io/fetched-at", "infrastructure.cluster.x-k8s.io/fetched-after", // of the kubeconfig Secret
+}
+
+// TestRead: today's code reads what each release has written.
+func TestRead(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	for _, release := range releases(t) {
+		kinds, written := map[string]bool{}, map[string]bool{}
+		for _, s := range samples(t, release) {
+			for key, value := range s.GetAnnotations() {
+				readAnnotation(t, s, key, value)
+				written[key] = true
+			}
+			if !s.ours() {
+				continue
+			}
+			kinds[s.GetKind()] = true
+			o, err := scheme.New(s.GroupVersionKind())
+			if err != nil {
+				t.Errorf("%s: %v", s, err)
+				continue
+			}
+			readStrictly(t, s.String(), mustMarshal(t, s.Object), o, nil)
+		}
+		for kind := range scheme.KnownTypes(infrav1.GroupVersion) {
+			ours := strings.HasPrefix(kind, "Portal") && !strings.HasSuffix(kind, "List")
+			if ours && !kinds[kind] && newer[kind] == "" {
+				t.Errorf("%s: no sample of kind %s", release, kind)
+			}
+		}
+		for _, key := range []string{infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.PreDrainHook, infrav1.PreTerminateHook} {
+			if !written[key] {
+				t.Errorf("%s: no sample of annotation %s", release, key)
+			}
+		}
+	}
+}
+
+// readAnnotation reads one annotation as the controllers do, and finds what they would overlook.
+func readAnnotation(t *testing.T, s sample, key, value string) {
+	t.Helper()
+	if strings.Contains(key, "/portal") || strings.HasPrefix(key, infrav1.GroupVersion.Group+"/") {
+		if !slices.Contains(annotations, key) {
+			t.Errorf("%s: nothing knows annotation %s", s, key)
+		}
+	}
+	switch key {
+	case infrav1.OperationAnnotation:
+		op, err := operation.Load(s)
+		if err != nil || op.ID == "" || op.Target == "" || op.Time.IsZero() {
+			t.Errorf("%s: operation %+v: %v", s, op, err)
+		}
+		known := []operation.Type{operation.Create, operation.Scale, operation.Upgrade, operation.Delete, operation.CreateNetwork}
+		if !slices.Contains(known, op.Type) || !op.InFlight() {
+			t.Errorf("%s: operation %s is of type %q, in flight: %t", s, op.ID, op.Type, op.InFlight())
+		}
+		readStrictly(t, s.String()+" "+key, []byte(value), &operation.Operation{}, gone[key])
+	case infrav1.RecordAnnotation:
+		record, err := operation.LoadRecord(s)
+		if err != nil || record.Size < operation.SizeUnknown {
+			t.Errorf("%s: record %+v: %v", s, record, err)
+		}
+		readStrictly(t, s.String()+" "+key, []byte(value), &operation.Record{}, gone[key])
+	}
+}
+
+// readStrictly decodes JSON and reports fields that the type does not have and that nothing excuses.
+func readStrictly(t *testing.T, what string, text []byte, into any, excused map[string]string) {
+	t.Helper()
+	fields := map[string]any{}
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+	maps.DeleteFunc(fields, func(field string, _ any) bool { return excused[field] != "" })
+	decoder := json.NewDecoder(bytes.NewReader(mustMarshal(t, fields)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestGone: what today's types still have is not gone.
+func TestGone(t *testing.T) {
+	types := map[string]reflect.Type{
+		infrav1.OperationAnnotation: reflect.TypeFor[operation.Operation](), infrav1.RecordAnnotation: reflect.TypeFor[operation.Record](),
+	}
+	for annotation, fields := range gone {
+		for i := range types[annotation].NumField() {
+			name, _, _ := strings.Cut(types[annotation].Field(i).Tag.Get("json"), ",")
+			if slices.Contains(slices.Collect(maps.Keys(fields)), name) {
+				t.Errorf("%s: field %s is read", annotation, name)
+			}
+		}
+	}
+}
+
+func mustMarshal(t *testing.T, o any) []byte {
+	t.Helper()
+	text, err := json.Marshal(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

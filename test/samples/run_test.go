@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package samples
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+const (
+	// patience is longer than core may take by itself to connect to a workload cluster, also on a busy machine.
+	patience = 5 * time.Minute
+	// quiet is how long the portal must not be asked for a change once the cluster is available.
+	quiet = 15 * time.Second
+)
+
+// revival is a cluster that is restored from the samples of a release, at a portal that has its like.
+type revival struct {
+	*testing.T
+	*WithT
+	namespace  string
+	kubeconfig []byte            // of the cluster at the portal
+	workers    []corev1.Node     // there
+	uids       map[string]string // of the samples' objects, and those that they have now
+}
+
+// TestRun: today's manager goes on with a cluster of each release as it is.
+func TestRun(t *testing.T) {
+	for i, release := range releases(t) {
+		r := &revival{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("revived-%d", i), uids: map[string]string{}}
+		r.SetDefaultEventuallyTimeout(patience)
+		r.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+		t.Cleanup(func() {
+			if t.Failed() {
+				t.Log(box.Describe(context.WithoutCancel(t.Context()), r.namespace, account))
+			}
+		})
+		text, err := os.ReadFile(filepath.Join("testdata", release, account+".yaml"))
+		r.Expect(err).NotTo(HaveOccurred())
+		r.restore(r.makePortalCluster(string(text)))
+		before, spec, begin := r.machines(), r.controlPlane().Spec, len(box.Portal.Journal())
+		r.Expect(box.Portal.Inject(emulator.Fault{ID: "away", Method: "GET", Path: "/kubernetes-clusters/*/config", Status: 503})).To(Succeed())
+
+		r.Expect(box.StartManager(t.Context())).To(Succeed())
+		r.unpause()
+		if r.withoutDigest() {
+			r.Eventually(func() string { return conditions.GetReason(r.controlPlane(), infrav1.KubeconfigReadyCondition) }).Should(Equal(infrav1.KubeconfigInvalidReason))
+			r.Consistently(r.machines, quiet, time.Second).Should(Equal(before), "Machines while the portal cannot be asked for the kubeconfig")
+		}
+		box.Portal.RemoveFault("away")
+		r.Eventually(r.available).Should(Equal("true"))
+		r.Eventually(r.readyMachines).Should(Equal(len(r.workers)))
+		r.Consistently(func() []string { return changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
+		r.Expect(r.machines()).To(Equal(before), "Machines")
+		r.Expect(r.controlPlane().Spec).To(Equal(spec), "spec of the PortalControlPlane")
+		record, err := operation.LoadRecord(r.controlPlane())
+		r.Expect(err).NotTo(HaveOccurred())
+		r.Expect(record.TakenOver).To(BeFalse(), "the cluster counts as created by this object")
+		box.StopManager()
+	}
+}
+
+// makePortalCluster makes a cluster at the portal like that of the samples, and has the samples name it and its nodes.
+func (r *revival) makePortalCluster(text string) string {
+	r.Helper()
+	all := parse(r.T, []byte(text))
+	controlPlane, record := &infrav1.PortalControlPlane{}, map[string]any{}
+	var old []*unstructured.Unstructured
+	for _, o := range all {
+		switch o.GetKind() {
+		case "PortalControlPlane":
+			r.Expect(json.Unmarshal(mustMarshal(r.T, o.Object), controlPlane)).To(Succeed())
+			r.Expect(json.Unmarshal([]byte(o.GetAnnotations()[infrav1.RecordAnnotation]), &record)).To(Succeed())
+		case "Node":
+			if worker(o.GetLabels()) {
+				old = append(old, o)
+			}
+		}
+	}
+	portal, err := cloud.New(cloud.Config{
+		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: "ready@portal.example", Password: "password of ready",
+	})
+	r.Expect(err).NotTo(HaveOccurred())
+	vpcs, err := portal.VPCs(r.Context(), "default")
+	r.Expect(err).NotTo(HaveOccurred())
+	version := slices.IndexFunc(box.Portal.Versions(), func(v emulator.Version) bool {
+		return strings.TrimPrefix(v.SemanticVersion, "v") == strings.TrimPrefix(controlPlane.Spec.Version, "v")
+	})
+	_, err = portal.CreateCluster(r.Context(), cloud.CreateClusterRequest{
+		Name: controlPlane.Spec.ClusterName, Description: "like that of the samples", ZoneID: "zone-1", KubernetesVersionID: box.Portal.Versions()[version].ID,
+		ServiceOfferingID: "small", Size: len(old), ControlNodes: 1, VPCID: vpcs[0].ID, SSHKeyPair: "ops",
+	})
+	r.Expect(err).NotTo(HaveOccurred())
+	var made emulator.Cluster
+	r.Eventually(func() bool {
+		made = box.Portal.Clusters()[len(box.Portal.Clusters())-1]
+		return made.State == emulator.ClusterRunning
+	}).Should(BeTrue())
+	r.kubeconfig, err = portal.Kubeconfig(r.Context(), made.ID)
+	r.Expect(err).NotTo(HaveOccurred())
+	r.workers = r.nodes()
+	r.Expect(r.workers).To(HaveLen(len(old)))
+	names := []string{
+		controlPlane.Spec.ClusterID, made.ID, fmt.Sprint(record["vpcID"]), vpcs[0].ID, fmt.Sprint(record["networkID"]), made.NetworkID,
+		controlPlane.Namespace, r.namespace,
+	}
+	for i, n := range old {
+		names = append(names, n.GetName(), r.workers[i].Name, string(n.GetUID()), string(r.workers[i].UID))
+	}
+	renamed := strings.NewReplacer(names...)
+	for i, n := range old { // core has written it, and finds Nodes by it
+		providerID, _, _ := unstructured.NestedString(n.Object, "spec", "providerID")
+		patch := fmt.Sprintf(`{"spec":{"providerID":%q}}`, renamed.Replace(providerID))
+		r.Expect(r.workload().Patch(r.Context(), &r.workers[i], client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	}
+	return renamed.Replace(text)
+}
+
+// workload is a client of the cluster at the portal.
+func (r *revival) workload() client.Client {
+	config, err := clientcmd.RESTConfigFromKubeConfig(r.kubeconfig)
+	r.Expect(err).NotTo(HaveOccurred())
+	workload, err := client.New(config, client.Options{})
+	r.Expect(err).NotTo(HaveOccurred())
+	return workload
+}
+
+// nodes are the workers of the cluster at the portal.
+func (r *revival) nodes() []corev1.Node {
+	list := &corev1.NodeList{}
+	r.Expect(r.workload().List(r.Context(), list)).To(Succeed())
+	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !worker(n.Labels) })
+}
+
+func worker(labels map[string]string) bool {
+	_, control := labels["node-role.kubernetes.io/control-plane"]
+	return !control
+}
+
+// restore creates the objects, with their status, in a Cluster that is paused.
+func (r *revival) restore(text string) {
+	r.Helper()
+	r.Expect(box.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})).To(Succeed())
+	secret := box.IdentitySecret(client.ObjectKey{Namespace: r.namespace, Name: "portal-identity"})
+	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = "ready@portal.example", "password of ready"
+	r.Expect(box.Client.Create(r.Context(), secret)).To(Succeed())
+	all := parse(r.T, []byte(text))
+	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return last(a) - last(b) })
+	for _, o := range all {
+		if o.GetKind() != "Node" && o.GetName() != secret.Name {
+			r.create(o)
+		}
+	}
+}
+
+// last orders Secrets after the objects that own them.
+func last(o *unstructured.Unstructured) int {
+	if o.GetKind() == "Secret" {
+		return 1
+	}
+	return 0
+}
+
+// create creates one object. Whatever names an object of the samples by its UID names the new one.
+func (r *revival) create(o *unstructured.Unstructured) {
+	r.Helper()
+	own := string(o.GetUID())
+	text := string(mustMarshal(r.T, o.Object))
+	for was, is := range r.uids {
+		text = strings.ReplaceAll(text, was, is)
+	}
+	restored := &unstructured.Unstructured{}
+	r.Expect(json.Unmarshal([]byte(text), &restored.Object)).To(Succeed())
+	for _, field := range []string{"uid", "creationTimestamp"} {
+		unstructured.RemoveNestedField(restored.Object, "metadata", field)
+	}
+	r.adapt(restored)
+	status, hasStatus := restored.Object["status"]
+	r.Expect(box.Client.Create(r.Context(), restored)).To(Succeed(), "%s %s", o.GetKind(), o.GetName())
+	r.uids[own] = string(restored.GetUID())
+	if annotations := string(mustMarshal(r.T, restored.GetAnnotations())); strings.Contains(annotations, own) {
+		patch := `{"metadata":{"annotations":` + strings.ReplaceAll(annotations, own, string(restored.GetUID())) + `}}`
+		r.Expect(box.Client.Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+	}
+	if hasStatus { // core may be writing to it, too, so it is patched
+		patch := mustMarshal(r.T, map[string]any{"status": status})
+		r.Expect(box.Client.Status().Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, patch))).To(Succeed(), "status of %s %s", o.GetKind(), o.GetName())
+	}
+}
+
+// adapt pauses the Cluster, and gives endpoints and the kubeconfig what the portal says now.
+func (r *revival) adapt(o *unstructured.Unstructured) {
+	config, err := clientcmd.RESTConfigFromKubeConfig(r.kubeconfig)
+	r.Expect(err).NotTo(HaveOccurred())
+	server, err := url.Parse(config.Host)
+	r.Expect(err).NotTo(HaveOccurred())
+	port, err := strconv.ParseInt(server.Port(), 10, 64)
+	r.Expect(err).NotTo(HaveOccurred())
+	if _, has, _ := unstructured.NestedMap(o.Object, "spec", "controlPlaneEndpoint"); has {
+		r.Expect(unstructured.SetNestedMap(o.Object, map[string]any{"host": server.Hostname(), "port": port}, "spec", "controlPlaneEndpoint")).To(Succeed())
+	}
+	switch {
+	case o.GetKind() == "Cluster":
+		r.Expect(unstructured.SetNestedField(o.Object, true, "spec", "paused")).To(Succeed())
+	case strings.HasSuffix(o.GetName(), "-kubeconfig"):
+		o.Object["stringData"] = map[string]any{"value": string(r.kubeconfig)}
+	}
+}
+
+func (r *revival) cluster() *clusterv1.Cluster {
+	list := &clusterv1.ClusterList{}
+	r.Expect(box.Client.List(r.Context(), list, client.InNamespace(r.namespace))).To(Succeed())
+	r.Expect(list.Items).To(HaveLen(1))
+	return &list.Items[0]
+}
+
+func (r *revival) controlPlane() *infrav1.PortalControlPlane {
+	list := &infrav1.PortalControlPlaneList{}
+	r.Expect(box.Client.List(r.Context(), list, client.InNamespace(r.namespace))).To(Succeed())
+	r.Expect(list.Items).To(HaveLen(1))
+	return &list.Items[0]
+}
+
+// withoutDigest reports whether the release kept no digest of the kubeconfig. Then this one uses none before the portal was asked once.
+func (r *revival) withoutDigest() bool {
+	record, err := operation.LoadRecord(r.controlPlane())
+	r.Expect(err).NotTo(HaveOccurred())
+	return record.KubeconfigDigest == ""
+}
+
+func (r *revival) unpause() {
+	r.Helper()
+	none := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"paused":null}}`))
+	r.Expect(box.Client.Patch(r.Context(), r.cluster(), none)).To(Succeed())
+}
+
+func (r *revival) available() string {
+	cluster := r.cluster()
+	return conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition))
+}
+
+// machines are the UIDs of all Machines and PortalMachines.
+func (r *revival) machines() []string {
+	machines, infra := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
+	r.Expect(box.Client.List(r.Context(), machines, client.InNamespace(r.namespace))).To(Succeed())
+	r.Expect(box.Client.List(r.Context(), infra, client.InNamespace(r.namespace))).To(Succeed())
+	var all []string
+	for _, m := range machines.Items {
+		all = append(all, string(m.UID))
+	}
+	for _, m := range infra.Items {
+		all = append(all, string(m.UID))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func (r *revival) readyMachines() (ready int) {
+	list := &clusterv1.MachineList{}
+	r.Expect(box.Client.List(r.Context(), list, client.InNamespace(r.namespace))).To(Succeed())
+	for i := range list.Items {
+		if conditions.IsTrue(&list.Items[i], clusterv1.MachineReadyCondition) {
+			ready++
+		}
+	}
+	return ready
+}
+
+// changes are the requests since then that change something.
+func changes(begin int) (all []string) {
+	for _, e := range box.Portal.JournalFrom(begin) {
+		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
+			all = append(all, e.String())
+		}
+	}
+	return all
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package demo
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestAnnouncesBuilds: before make demo builds anything it says what it will build, and how long that took here last time.
+func TestAnnouncesBuilds(t *testing.T) {
+	root := t.TempDir()
+	write := func(name, content string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o700); err != nil { //nolint:gosec // Some are scripts.
+			t.Fatal(err)
+		}
+	}
+	script, err := os.ReadFile("../../../hack/demo.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("hack/demo.sh", string(script))
+	write("bin/portal-sandbox", "#!/bin/sh\necho \"the demonstration: $*\"\n")
+	// A make that finds nothing up to date but what exists, and says what it is asked to build.
+	write("make", "#!/bin/sh\ncase \"$*\" in *-q*) for f; do :; done; [ -e \"$f\" ] ;; *) echo \"make $*\" ;; esac\n")
+	run := func(environment ...string) string {
+		t.Helper()
+		command := exec.Command(filepath.Join(root, "hack/demo.sh"), "--seed", "7")
+		command.Env = append(append(os.Environ(), "MAKE="+filepath.Join(root, "make"), "PREBUILT="), environment...)
+		out, err := command.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return string(out)
+	}
+	check := func(when, out string, says ...string) {
+		t.Helper()
+		for _, line := range says {
+			before, after, found := strings.Cut(out, line)
+			if !found || strings.Contains(before, "the demonstration: ") && !strings.HasPrefix(line, "the demonstration") {
+				t.Errorf("%s: %q is missing, or comes too late:\n%s%s", when, line, before, after)
+			}
+		}
+	}
+	check("the first time", run(),
+		"(make kube; PREBUILT=1 fetches them): about 5 minutes", "(make core): about 3 minutes", "(make build): about 2 minutes",
+		"delete a cluster: about 3 minutes", "make --no-print-directory kube\n", "make --no-print-directory build\n", "the demonstration: demo --seed 7")
+
+	write("bin/.took", "kube 290\nkube 301\ncore 170\nbuild 42\n")
+	write("bin/.demo-took.json", `{"seconds":{"Start":12.4,"Create: a cluster":30.1}}`)
+	check("the second time", run(), "fetches them): took 301 s here last time", "(make core): took 170 s here last time",
+		"(make build): took 42 s here last time", "delete a cluster: took 42 s here last time")
+
+	check("with released binaries", run("PREBUILT=1"), "compile kwok (make kube PREBUILT=1): about half a gigabyte, once")
+	write("bin/.kube", "")
+	write("bin/.core", "")
+	if out := run(); strings.Count(out, "built already") != 2 || strings.Contains(out, "make --no-print-directory kube") {
+		t.Errorf("what is built is built again:\n%s", out)
+	}
+}

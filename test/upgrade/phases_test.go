@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// Requests that change something, as life.asked prints them.
+const (
+	network  = "POST /networks 201"
+	creation = "POST /kubernetes-clusters 202"
+	scale    = "POST /kubernetes-clusters/{cluster_id}/scale 202"
+	update   = "POST /kubernetes-clusters/{cluster_id}/upgrade 202"
+	deletion = "DELETE /kubernetes-clusters/{cluster_id} 202"
+	lost     = "POST /kubernetes-clusters 0"
+)
+
+// holdHook keeps Machines from being deleted until the test removes it.
+const holdHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/upgrade-test"
+
+// phase is what a cluster is doing while the provider is upgraded.
+type phase struct {
+	name string
+	// fault strikes the request that the phase begins with, or the job of that request.
+	fault *emulator.Fault
+	// fresh is true if the phase begins with the creation of the cluster. Otherwise it begins with workers that are ready.
+	fresh bool
+	// with prepares the objects before they are created.
+	with func(*life)
+	// begin leads the cluster into the phase, which lasts until release.
+	begin func(*life)
+	// release lets the phase end, beside the end of the fault.
+	release func(*life)
+	// ended waits until it has ended.
+	ended func(*life)
+	// asked are all requests that change something at the portal, from the first one to the end of the phase.
+	asked []string
+	// rolls is true if the phase replaces Machines, whatever the provider's release.
+	rolls bool
+}
+
+func (p phase) email() string    { return p.name + "@portal.example" }
+func (p phase) password() string { return "password of " + p.name }
+
+// stuck has the job of a request run until the fault is removed.
+func stuck(method, path string) *emulator.Fault {
+	return &emulator.Fault{Method: method, Path: path, Job: emulator.JobStuck, Count: 1}
+}
+
+func phases() []phase {
+	return []phase{
+		{
+			name: "ready", with: func(l *life) { l.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.30.0.0/24"} },
+			begin: (*life).classes, ended: func(l *life) { l.settled(2) },
+			asked: []string{network, creation},
+		}, {
+			name: "creating", fresh: true, fault: stuck("POST", "/kubernetes-clusters"),
+			begin: func(l *life) { l.accepted("create") }, ended: func(l *life) { l.settled(2) },
+			asked: []string{creation},
+		}, {
+			name: "held", fresh: true, fault: &emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true, Count: 1},
+			begin: func(l *life) { l.sees(infrav1.ProvisionedCondition, infrav1.OutcomeUnknownReason) },
+			ended: func(l *life) { l.sees(infrav1.ProvisionedCondition, infrav1.OutcomeUnknownReason) },
+			asked: []string{lost},
+		}, {
+			name: "growing", fault: stuck("POST", "/kubernetes-clusters/*/scale"),
+			begin: func(l *life) { l.replicas(3); l.accepted("scale"); l.live(3) }, ended: func(l *life) { l.settled(3) },
+			asked: []string{creation, scale},
+		}, {
+			name: "shrinking", fault: stuck("POST", "/kubernetes-clusters/*/scale"),
+			begin: func(l *life) { l.replicas(1); l.accepted("scale"); l.live(1) }, ended: func(l *life) { l.settled(1) },
+			asked: []string{creation, scale},
+		}, {
+			name:    "draining",
+			begin:   func(l *life) { l.hold(); l.replicas(1); l.live(1) },
+			release: (*life).letGo, ended: func(l *life) { l.settled(1) },
+			asked: []string{creation, scale},
+		}, {
+			name: "upgrading", fault: stuck("POST", "/kubernetes-clusters/*/upgrade"),
+			begin: func(l *life) { l.version("v1.36.3"); l.accepted("upgrade") },
+			ended: func(l *life) { l.settled(2); l.runs("v1.36.3") },
+			asked: []string{creation, update},
+		}, {
+			name:    "rolling",
+			begin:   func(l *life) { l.hold(); l.rollOut(); l.deletingMachine() },
+			release: (*life).letGo, ended: func(l *life) { l.settled(2); l.rolledOut() },
+			asked: []string{creation}, rolls: true,
+		}, {
+			name: "deleting", fault: stuck("DELETE", "/kubernetes-clusters/*"),
+			begin: func(l *life) { l.delete(); l.accepted("delete") }, ended: (*life).gone,
+			asked: []string{creation, deletion},
+		},
+	}
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package upgrade
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+)
+
+// quiet is how long the new manager is watched while the portal's jobs stand still. It looks at every object within the first seconds.
+const quiet = 45 * time.Second
+
+// TestUpgrade: the previous release leads clusters into every phase, then this one replaces it.
+func TestUpgrade(t *testing.T) {
+	lives := map[string]*life{}
+	for _, p := range phases() {
+		lives[p.name] = &life{phase: p}
+	}
+	together(t, "enter", lives, (*life).enter)
+	if t.Failed() {
+		return
+	}
+	together(t, "snapshot", lives, (*life).snapshot)
+	if *record != "" {
+		together(t, "record", lives, (*life).record)
+	}
+
+	g := NewWithT(t)
+	before := changes()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	g.Expect(box.UpgradeProvider(ctx, root)).To(Succeed())
+	g.Consistently(changes, quiet, time.Second).Should(Equal(before), "requests that change something at the portal")
+	together(t, "unchanged", lives, (*life).unchanged)
+
+	together(t, "leave", lives, (*life).leave)
+	for _, e := range box.Portal.Violations() {
+		// Of a create whose outcome is unknown the portal is asked once, in case it lists clusters.
+		g.Expect(e.Method+" "+e.Path).To(Equal("GET /kubernetes-clusters"), "not as the portal's specification has it: %s", e)
+	}
+}
+
+// together has all lives do the same at the same time.
+func together(t *testing.T, what string, lives map[string]*life, do func(*life)) {
+	t.Run(what, func(t *testing.T) {
+		for name, l := range lives {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				l.T, l.WithT = t, within(t)
+				t.Cleanup(l.explain)
+				do(l)
+			})
+		}
+	})
+}
+
+// changes counts the requests of all accounts that change something.
+func changes() (count int) {
+	for _, e := range box.Portal.Journal() {
+		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
+			count++
+		}
+	}
+	return count
+}
+
+// within is Gomega with the patience of these tests.
+func within(t *testing.T) *WithT {
+	g := NewWithT(t)
+	g.SetDefaultEventuallyTimeout(patience)
+	g.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	return g
+}
