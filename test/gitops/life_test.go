@@ -19,6 +19,7 @@ import (
 // TestLife has Flux and Argo CD apply the flavor through the life of a Cluster. Its account is shared by a PortalClusterIdentity, and its
 // network is created, so every kind of the provider that a user writes is in Git.
 func TestLife(t *testing.T) {
+	t.Parallel()
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

@@ -4,11 +4,14 @@ package gitops
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"time"
 
 	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -57,19 +60,30 @@ func (r *repository) round(ctx context.Context) {
 		kept[id(o)] = o.DeepCopy()
 		tracked := o.DeepCopy()
 		r.applier.track(tracked)
-		if err := r.applier.apply(ctx, tracked); err != nil && ctx.Err() == nil {
+		if err := r.applier.apply(ctx, tracked); isRefusal(err) {
 			r.failures = append(r.failures, fmt.Sprintf("round %d: %s: %v", r.rounds, id(o), err))
 		}
 	}
 	for name, o := range r.applied {
 		if kept[name] == nil {
-			if err := live.Delete(ctx, o, client.PropagationPolicy("Background")); client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+			if err := live.Delete(ctx, o, client.PropagationPolicy("Background")); isRefusal(err) {
 				r.failures = append(r.failures, fmt.Sprintf("round %d: prune %s: %v", r.rounds, name, err))
 			}
 		}
 	}
 	r.applied = kept
 	r.rounds++
+}
+
+// isRefusal reports whether the API server, or a webhook or policy behind it, refused the request for what it asks for. Conflicts count. What a
+// busy machine causes, such as a lost connection, does not: the next round applies again.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusTooManyRequests
 }
 
 func (r *repository) count() int {

@@ -11,6 +11,7 @@ import (
 
 // TestTopology applies a Cluster with a ClusterClass. Core makes the other objects of it, with a field manager of its own.
 func TestTopology(t *testing.T) {
+	t.Parallel()
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

@@ -31,6 +31,7 @@ var chosen = map[string]any{
 // TestUserFieldsStay has the user set every field. The first commit asks for a version that the portal does not offer, the first creation fails
 // as a job, and the kubeconfig is stored several times.
 func TestUserFieldsStay(t *testing.T) {
+	t.Parallel()
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()

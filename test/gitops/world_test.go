@@ -53,7 +53,7 @@ func newWorld(t *testing.T, a applier, templates ...string) *world {
 	}
 	w := &world{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("gitops-%d", i), account: account(i), git: &repository{applier: a}}
 	w.SetDefaultEventuallyTimeout(patience)
-	w.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	w.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	t.Cleanup(w.explain)
 	flux, err := page.Flux()
 	w.Expect(err).NotTo(HaveOccurred())
