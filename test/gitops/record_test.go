@@ -87,15 +87,20 @@ func (r *record) saw(o *unstructured.Unstructured) {
 }
 
 // fieldsOf flattens spec and metadata. What the provider's annotations hold is its own affair, and so is the mark that keeps clusterctl from
-// moving an object while an operation runs.
+// moving an object while an operation runs. Core's topology controller sets and removes two things while it makes objects, whoever applies the
+// Cluster: its finalizer of a MachineDeployment, and a Secret as the owner of a control plane.
 func fieldsOf(o *unstructured.Unstructured) map[string]string {
 	fields := map[string]string{}
 	flatten(fields, "spec", o.Object["spec"])
 	for _, finalizer := range o.GetFinalizers() {
-		fields["finalizer "+finalizer] = "set"
+		if strings.Contains(finalizer, infrav1.GroupVersion.Group) {
+			fields["finalizer "+finalizer] = "set"
+		}
 	}
 	for _, owner := range o.GetOwnerReferences() {
-		fields["owner "+owner.Kind] = owner.Name
+		if owner.Kind != "Secret" {
+			fields["owner "+owner.Kind] = owner.Name
+		}
 	}
 	for key, value := range o.GetLabels() {
 		fields["label "+key] = value
