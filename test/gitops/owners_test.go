@@ -51,7 +51,7 @@ func (w *world) fieldsAreOwned() {
 		allowed := map[string][]string{
 			user:     slices.Concat(row.User, row.Filled, []string{"labels", "annotations", "ownerReferences"}),
 			provider: slices.Concat(row.Provider, row.Filled),
-			core:     row.Core,
+			core:     slices.Concat(row.Core, []string{"labels", "annotations"}),
 		}
 		for entry := range managed {
 			who, field, _ := strings.Cut(entry, " ")

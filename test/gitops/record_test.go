@@ -87,8 +87,8 @@ func (r *record) saw(o *unstructured.Unstructured) {
 }
 
 // fieldsOf flattens spec and metadata. What the provider's annotations hold is its own affair, and so is the mark that keeps clusterctl from
-// moving an object while an operation runs. Core's topology controller sets and removes two things while it makes objects, whoever applies the
-// Cluster: its finalizer of a MachineDeployment, and a Secret as the owner of a control plane.
+// moving an object while an operation runs. Core's topology controller sets and removes three things, whoever applies the Cluster: its finalizer of a
+// MachineDeployment, a Secret as the owner of a new control plane, and internal annotations during an upgrade.
 func fieldsOf(o *unstructured.Unstructured) map[string]string {
 	fields := map[string]string{}
 	flatten(fields, "spec", o.Object["spec"])
@@ -106,7 +106,7 @@ func fieldsOf(o *unstructured.Unstructured) map[string]string {
 		fields["label "+key] = value
 	}
 	for key, value := range o.GetAnnotations() {
-		if key == clusterctlv1.BlockMoveAnnotation {
+		if key == clusterctlv1.BlockMoveAnnotation || strings.HasPrefix(key, "topology.internal.cluster.x-k8s.io/") {
 			continue
 		}
 		if strings.HasPrefix(key, ours+"portal-") {
