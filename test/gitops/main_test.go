@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 	if box, err = sandbox.Start(ctx, options); err != nil {
 		return failed(err)
 	}
-	code := 1
+	var code int
 	if live, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()}); err == nil {
 		code = m.Run()
 	} else {

@@ -43,7 +43,7 @@ func (w *world) fieldsAreOwned() {
 		managed := map[string]bool{}
 		for _, o := range w.objectsOf(kind) {
 			for _, entry := range o.GetManagedFields() {
-				for _, field := range fieldsIn(w, entry.FieldsV1.Raw) {
+				for _, field := range fieldsIn(w, entry.FieldsV1.GetRawBytes()) {
 					managed[w.owner(entry.Manager)+" "+field] = true
 				}
 			}

@@ -39,5 +39,5 @@ func (w *world) kubectlWait(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return options.RunWait()
+	return options.RunWaitContext(w.Context())
 }
