@@ -43,7 +43,7 @@ func TestLife(t *testing.T) {
 			w.autoscale()
 			w.idle()
 			w.waits()
-			w.fieldsAreOwned()
+			w.fieldsAreOwned("PortalCluster", "PortalControlPlane", "PortalMachineTemplate", "PortalMachine", "PortalClusterIdentity")
 			w.prune()
 		})
 	}

@@ -30,7 +30,7 @@ func TestTopology(t *testing.T) {
 			w.commit(func(m *manifests) { m.set("Cluster", newer, "spec", "topology", "version") })
 			w.arrived(newer, 2)
 			w.idle()
-			w.fieldsAreOwned()
+			w.fieldsAreOwned("PortalBootstrapConfig", "PortalClusterTemplate", "PortalControlPlaneTemplate", "PortalBootstrapConfigTemplate")
 			w.prune()
 		})
 	}
