@@ -100,9 +100,7 @@ func fieldsIn(w *world, raw []byte) (fields []string) {
 	var entry map[string]map[string]any
 	w.Expect(json.Unmarshal(raw, &entry)).To(Succeed())
 	for key := range entry["f:spec"] {
-		if key == "." {
-			fields = append(fields, "spec")
-		} else {
+		if key != "." {
 			fields = append(fields, "spec."+strings.TrimPrefix(key, "f:"))
 		}
 	}
