@@ -88,7 +88,8 @@ type PortalControlPlaneSpec struct {
 	// +optional
 	WorkerNodeSelector *metav1.LabelSelector `json:"workerNodeSelector,omitempty"`
 
-	// controlPlaneEndpoint is where the API server listens. It is filled in from the portal's kubeconfig.
+	// controlPlaneEndpoint is where the API server listens. When omitted, it is filled in from the portal's kubeconfig, and follows it. An
+	// endpoint that you set stays; the provider connects with the kubeconfig, whatever the endpoint is.
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 

@@ -4,6 +4,7 @@ package operation
 
 import (
 	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -44,6 +45,8 @@ type Record struct {
 	// KubeconfigDigest stands for the content of the kubeconfig Secret that the provider stored last. A Secret with another content was
 	// written by someone else.
 	KubeconfigDigest string `json:"kubeconfigDigest,omitempty"`
+	// Endpoint is the API server in the kubeconfig that was used last. If spec.controlPlaneEndpoint is another one, the user chose it.
+	Endpoint clusterv1.APIEndpoint `json:"endpoint,omitzero"`
 	// AbandonedNames are names under which a create job failed. A record may remain at the portal.
 	AbandonedNames []string `json:"abandonedNames,omitempty"`
 }

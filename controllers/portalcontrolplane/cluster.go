@@ -142,7 +142,7 @@ func (q *creation) Find(ctx context.Context) (string, error) {
 }
 
 // Note implements operation.Request. After a failed job a record may remain under the name, so a generated name is replaced. A name
-// that the user chose is sent again: if the portal says that it is taken, the user has to choose another one.
+// that the user chose, before the request or since, is sent again: if the portal says that it is taken, the user has to choose another one.
 func (q *creation) Note(op *operation.Operation, id string, cause error) {
 	cp, record := q.s.controlPlane, q.s.record
 	switch {
@@ -158,7 +158,7 @@ func (q *creation) Note(op *operation.Operation, id string, cause error) {
 			names = append(names, op.Target)
 		}
 		next := &operation.Record{UID: record.UID, Size: operation.SizeUnknown, AbandonedNames: names}
-		if q.generated {
+		if q.generated && (cp.Spec.ClusterName == q.request.Name || cp.Spec.ClusterName == q.nextName) {
 			next.Name, cp.Spec.ClusterName = q.nextName, q.nextName
 		}
 		operation.PutRecord(cp, next)

@@ -35,3 +35,10 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 	}
 	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil
 }
+
+// endpointChosen reports whether the user chose the endpoint in spec. The provider chose it if the kubeconfig that was used last leads there.
+// A record of an earlier version holds the digest of a kubeconfig and no endpoint. Those versions always set the endpoint.
+func (s *scope) endpointChosen() bool {
+	inSpec, known := s.controlPlane.Spec.ControlPlaneEndpoint, s.record.Endpoint.IsValid() || s.record.KubeconfigDigest == ""
+	return known && inSpec.IsValid() && inSpec != s.record.Endpoint
+}

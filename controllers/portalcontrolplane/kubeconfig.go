@@ -262,7 +262,8 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	return err
 }
 
-// noteCluster stores the endpoint and the digest of the kubeconfig, and of an adopted cluster the user that knows it.
+// noteCluster stores the endpoint and the digest of the kubeconfig, and of an adopted cluster the user that knows it. An endpoint that the
+// user chose stays.
 func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
 	userID := s.record.UserID
 	if userID == "" {
@@ -271,12 +272,16 @@ func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint cluster
 			return outcome.From(err)
 		}
 	}
-	if s.controlPlane.Spec.ControlPlaneEndpoint == endpoint && s.record.UserID == userID && s.record.KubeconfigDigest == digest {
+	inSpec := endpoint
+	if s.endpointChosen() {
+		inSpec = s.controlPlane.Spec.ControlPlaneEndpoint
+	}
+	if s.controlPlane.Spec.ControlPlaneEndpoint == inSpec && s.record.Endpoint == endpoint && s.record.UserID == userID && s.record.KubeconfigDigest == digest {
 		return outcome.Outcome{}
 	}
 	err := r.change(ctx, s, func() {
-		s.controlPlane.Spec.ControlPlaneEndpoint = endpoint
-		s.record.UserID, s.record.KubeconfigDigest = userID, digest
+		s.controlPlane.Spec.ControlPlaneEndpoint = inSpec
+		s.record.UserID, s.record.KubeconfigDigest, s.record.Endpoint = userID, digest, endpoint
 		operation.PutRecord(s.controlPlane, s.record)
 	})
 	if err != nil {

@@ -123,11 +123,14 @@ func (r *Reconciler) pinPortal(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
-// forgetCluster drops what is known of another portal cluster. Nothing of it holds for the one that spec.clusterID names now.
+// forgetCluster drops what is known of another portal cluster. Nothing of it holds for the one that spec.clusterID names now, except for an
+// endpoint that the user chose.
 func (s *scope) forgetCluster() {
+	if !s.endpointChosen() {
+		s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
+	}
 	*s.record = operation.Record{Size: operation.SizeUnknown}
 	operation.Put(s.controlPlane, nil)
-	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 }
 
 // adopts reports whether the object is about to claim a portal cluster that it did not create.

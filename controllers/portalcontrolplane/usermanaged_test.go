@@ -110,7 +110,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != answering || h.stored() != theirs {
 				t.Errorf("%+v", s.outcomes)
 			}
-			if h.fetches() != 1 || h.controlPlane().Spec.ControlPlaneEndpoint.Host != "127.0.0.1" {
+			if h.fetches() != 1 || h.controlPlane().Spec.ControlPlaneEndpoint.Host != "192.0.2.66" {
 				t.Errorf("the portal was asked %d times whether the account has the cluster, the endpoint is %s", h.fetches(), h.controlPlane().Spec.ControlPlaneEndpoint.Host)
 			}
 		})

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// Who sets fields, as columns of the table on the page.
+const (
+	user     = "user"
+	provider = "provider"
+	core     = "core"
+)
+
+// owner returns who a field manager is. The topology controller sets what the user wrote in the ClusterClass.
+func (w *world) owner(manager string) string {
+	switch {
+	case manager == w.git.applier.name, manager == "capi-topology":
+		return user
+	case manager == "cluster-api-provider-portal":
+		return provider
+	case manager == "cluster-api-controller-manager", strings.HasPrefix(manager, "capi-"):
+		return core
+	}
+	return manager
+}
+
+// fieldsAreOwned compares who manages the fields of the provider's kinds with the table on the page. Of the kinds given, the table may say
+// nothing that is not so.
+func (w *world) fieldsAreOwned(complete ...string) {
+	w.Helper()
+	table := page.Fields()
+	w.Expect(table).NotTo(BeEmpty(), "rows of the table")
+	for kind, row := range table {
+		managed := map[string]bool{}
+		for _, o := range w.objectsOf(kind) {
+			for _, entry := range o.GetManagedFields() {
+				for _, field := range fieldsIn(w, entry.FieldsV1.GetRawBytes()) {
+					managed[w.owner(entry.Manager)+" "+field] = true
+				}
+			}
+		}
+		allowed := map[string][]string{
+			user:     slices.Concat(row.User, row.Filled, []string{"labels", "annotations", "ownerReferences"}),
+			provider: slices.Concat(row.Provider, row.Filled),
+			core:     slices.Concat(row.Core, []string{"labels", "annotations"}),
+		}
+		for entry := range managed {
+			who, field, _ := strings.Cut(entry, " ")
+			w.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, which docs/gitops.md does not say", who, field, kind)
+		}
+		for _, field := range row.Filled {
+			w.Expect(managed[user+" "+field] && managed[provider+" "+field]).To(BeFalse(), "user and provider both set %s of a %s", field, kind)
+		}
+		if slices.Contains(complete, kind) {
+			w.complete(kind, managed, map[string][]string{provider: row.Provider, core: row.Core})
+		}
+	}
+}
+
+// complete checks that the table says nothing that was not seen. In a topology, the topology controller sets some of what core sets otherwise.
+func (w *world) complete(kind string, managed map[string]bool, columns map[string][]string) {
+	w.Helper()
+	for who, fields := range columns {
+		for _, field := range fields {
+			w.Expect(managed[who+" "+field] || who == core && managed[user+" "+field]).To(BeTrue(),
+				"docs/gitops.md says that %s sets %s of a %s, which was not seen: %v", who, field, kind, managed)
+		}
+	}
+}
+
+// objectsOf are the objects of a kind of the provider.
+func (w *world) objectsOf(kind string) []unstructured.Unstructured {
+	w.Helper()
+	gvk := infrav1.GroupVersion.WithKind(kind)
+	if kind != "PortalClusterIdentity" {
+		return w.list(gvk)
+	}
+	identity := &unstructured.Unstructured{}
+	identity.SetGroupVersionKind(gvk)
+	if err := live.Get(w.Context(), client.ObjectKey{Name: w.namespace}, identity); err != nil {
+		w.Expect(client.IgnoreNotFound(err)).To(Succeed())
+		return nil
+	}
+	return []unstructured.Unstructured{*identity}
+}
+
+// fieldsIn are the fields of an entry of managedFields, as the table writes them.
+func fieldsIn(w *world, raw []byte) (fields []string) {
+	w.Helper()
+	var entry map[string]map[string]any
+	w.Expect(json.Unmarshal(raw, &entry)).To(Succeed())
+	for key := range entry["f:spec"] {
+		if key != "." {
+			fields = append(fields, "spec."+strings.TrimPrefix(key, "f:"))
+		}
+	}
+	if _, found := entry["f:status"]; found {
+		fields = append(fields, "status")
+	}
+	for key, value := range entry["f:metadata"] {
+		field := strings.TrimPrefix(key, "f:")
+		if field != "annotations" {
+			fields = append(fields, field)
+			continue
+		}
+		inner, _ := value.(map[string]any)
+		for annotation := range inner {
+			switch {
+			case strings.HasPrefix(annotation, "f:"+ours+"portal-"):
+				fields = append(fields, "portal-*")
+			case annotation != ".":
+				fields = append(fields, field)
+			}
+		}
+	}
+	return fields
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// recorded are the kinds whose every version is recorded. GitOps applies the first ones; core makes them all in a topology.
+var recorded = []schema.GroupVersionKind{
+	clusterv1.GroupVersion.WithKind("Cluster"),
+	clusterv1.GroupVersion.WithKind("ClusterClass"),
+	clusterv1.GroupVersion.WithKind("MachineDeployment"),
+	infrav1.GroupVersion.WithKind("PortalCluster"),
+	infrav1.GroupVersion.WithKind("PortalControlPlane"),
+	infrav1.GroupVersion.WithKind("PortalMachineTemplate"),
+	infrav1.GroupVersion.WithKind("PortalClusterTemplate"),
+	infrav1.GroupVersion.WithKind("PortalControlPlaneTemplate"),
+	infrav1.GroupVersion.WithKind("PortalBootstrapConfigTemplate"),
+}
+
+const absent = "absent"
+
+// record is what became of the fields of objects.
+type record struct {
+	mu     sync.Mutex
+	values map[string][]string // by object and field: its values, one after the other
+	lost   []string
+}
+
+// watch records all versions of all objects until the test ends.
+func (w *world) watch() {
+	w.Helper()
+	w.seen.values = map[string][]string{}
+	for _, kind := range recorded {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		events, err := live.Watch(w.Context(), list, client.InNamespace(w.namespace))
+		w.Expect(err).NotTo(HaveOccurred())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for event := range events.ResultChan() {
+				if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != "DELETED" && o.GetDeletionTimestamp() == nil {
+					w.seen.saw(o)
+				}
+			}
+		}()
+		w.Cleanup(func() {
+			events.Stop()
+			<-done
+		})
+	}
+}
+
+func (r *record) saw(o *unstructured.Unstructured) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	name, fields := id(o)+" "+string(o.GetUID())+" ", fieldsOf(o)
+	for key := range r.values {
+		if _, here := fields[strings.TrimPrefix(key, name)]; strings.HasPrefix(key, name) && !here {
+			fields[strings.TrimPrefix(key, name)] = absent
+		}
+	}
+	for field, value := range fields {
+		values := r.values[name+field]
+		if len(values) > 0 && values[len(values)-1] == value {
+			continue
+		}
+		if value == absent {
+			r.lost = append(r.lost, id(o)+" "+field)
+		}
+		r.values[name+field] = append(values, value)
+	}
+}
+
+// fieldsOf flattens spec and metadata. What the provider's annotations hold is its own affair, and so is the mark that keeps clusterctl from
+// moving an object while an operation runs. Core's topology controller sets and removes three things, whoever applies the Cluster: its finalizer of a
+// MachineDeployment, a Secret as the owner of a new control plane, and internal annotations during an upgrade.
+func fieldsOf(o *unstructured.Unstructured) map[string]string {
+	fields := map[string]string{}
+	flatten(fields, "spec", o.Object["spec"])
+	for _, finalizer := range o.GetFinalizers() {
+		if strings.Contains(finalizer, infrav1.GroupVersion.Group) {
+			fields["finalizer "+finalizer] = "set"
+		}
+	}
+	for _, owner := range o.GetOwnerReferences() {
+		if owner.Kind != "Secret" {
+			fields["owner "+owner.Kind] = owner.Name
+		}
+	}
+	for key, value := range o.GetLabels() {
+		fields["label "+key] = value
+	}
+	for key, value := range o.GetAnnotations() {
+		if key == clusterctlv1.BlockMoveAnnotation || strings.HasPrefix(key, "topology.internal.cluster.x-k8s.io/") {
+			continue
+		}
+		if strings.HasPrefix(key, ours+"portal-") {
+			value = "set"
+		}
+		fields["annotation "+key] = value
+	}
+	return fields
+}
+
+func flatten(into map[string]string, path string, value any) {
+	if fields, ok := value.(map[string]any); ok {
+		for key, inner := range fields {
+			flatten(into, path+"."+key, inner)
+		}
+		return
+	}
+	into[path] = fmt.Sprint(value)
+}
+
+// flapped are the fields that returned to a value that they had before.
+func (r *record) flapped() (all []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for field, values := range r.values {
+		for i, value := range values {
+			if slices.Contains(values[:i], value) {
+				all = append(all, fmt.Sprintf("%s: %q", field, values))
+				break
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// gone are the fields that somebody removed.
+func (r *record) gone() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.lost...)
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	. "github.com/onsi/gomega"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const interval = 2 * time.Second
+
+// repository holds the manifests, and applies them again and again.
+type repository struct {
+	applier applier
+
+	mu        sync.Mutex
+	manifests []*unstructured.Unstructured
+	applied   map[string]*unstructured.Unstructured // what pruning looks at
+	rounds    int
+	failures  []string
+}
+
+// sync applies the manifests until the test ends.
+func (w *world) sync() {
+	w.Helper()
+	ctx, cancel := context.WithCancel(w.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			w.git.round(ctx)
+			select {
+			case <-ctx.Done():
+			case <-time.After(interval):
+			}
+		}
+	}()
+	w.stopSync = sync.OnceFunc(func() {
+		cancel()
+		<-done
+	})
+	w.Cleanup(w.stopSync)
+}
+
+// round applies all manifests once, and prunes what has left them.
+func (r *repository) round(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	kept := map[string]*unstructured.Unstructured{}
+	for _, o := range r.manifests {
+		kept[id(o)] = o.DeepCopy()
+		tracked := o.DeepCopy()
+		r.applier.track(tracked)
+		if err := r.applier.apply(ctx, tracked); isRefusal(err) {
+			r.failures = append(r.failures, fmt.Sprintf("round %d: %s: %v", r.rounds, id(o), err))
+		}
+	}
+	for name, o := range r.applied {
+		if kept[name] == nil {
+			if err := live.Delete(ctx, o, client.PropagationPolicy("Background")); isRefusal(err) {
+				r.failures = append(r.failures, fmt.Sprintf("round %d: prune %s: %v", r.rounds, name, err))
+			}
+		}
+	}
+	r.applied = kept
+	r.rounds++
+}
+
+// isRefusal reports whether the API server, or a webhook or policy behind it, refused the request for what it asks for. Conflicts count. What a
+// busy machine causes, such as a lost connection, does not: the next round applies again.
+func isRefusal(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= 400 && code < 500 && code != http.StatusNotFound && code != http.StatusTooManyRequests
+}
+
+func (r *repository) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rounds
+}
+
+func (r *repository) refused() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]string{}, r.failures...)
+}
+
+// commit changes the manifests.
+func (w *world) commit(change func(manifests *manifests)) {
+	w.Helper()
+	w.git.mu.Lock()
+	defer w.git.mu.Unlock()
+	m := manifests{world: w, all: w.git.manifests}
+	change(&m)
+	w.git.manifests = m.all
+	w.committed = w.git.rounds
+}
+
+// synced waits until the last commit has been applied as many times as given.
+func (w *world) synced(times int) {
+	w.Helper()
+	w.Eventually(w.git.count).Should(BeNumerically(">=", w.committed+times), "rounds of applying")
+}
+
+// manifests are what a commit changes.
+type manifests struct {
+	*world
+	all []*unstructured.Unstructured
+}
+
+// of returns the manifest of the kind.
+func (m *manifests) of(kind string) *unstructured.Unstructured {
+	for _, o := range m.all {
+		if o.GetKind() == kind {
+			return o
+		}
+	}
+	m.Fatalf("the manifests have no %s", kind)
+	return nil
+}
+
+// set sets a field of the manifest of the kind; nil removes it.
+func (m *manifests) set(kind string, value any, path ...string) {
+	if value == nil {
+		unstructured.RemoveNestedField(m.of(kind).Object, path...)
+		return
+	}
+	m.Expect(unstructured.SetNestedField(m.of(kind).Object, value, path...)).To(Succeed())
+}
+
+func id(o client.Object) string {
+	return o.GetObjectKind().GroupVersionKind().Kind + " " + o.GetName()
+}

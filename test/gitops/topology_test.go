@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestTopology applies a Cluster with a ClusterClass. Core makes the other objects of it, with a field manager of its own.
+func TestTopology(t *testing.T) {
+	t.Parallel()
+	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
+		t.Run(title, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, a, "clusterclass-portal.yaml", "cluster-template-topology.yaml")
+			w.watch()
+			w.sync()
+			w.arrived(older, 1)
+			w.idle()
+			w.commit(func(m *manifests) {
+				workers, _, err := unstructured.NestedSlice(m.of("Cluster").Object, "spec", "topology", "workers", "machineDeployments")
+				m.Expect(err).NotTo(HaveOccurred())
+				workers[0].(map[string]any)["replicas"] = int64(2) //nolint:forcetypeassert // the API has it so
+				m.set("Cluster", workers, "spec", "topology", "workers", "machineDeployments")
+			})
+			w.arrived(older, 2)
+			w.commit(func(m *manifests) { m.set("Cluster", newer, "spec", "topology", "version") })
+			w.arrived(newer, 2)
+			w.idle()
+			w.fieldsAreOwned("PortalBootstrapConfig", "PortalClusterTemplate", "PortalControlPlaneTemplate", "PortalBootstrapConfigTemplate")
+			w.prune()
+		})
+	}
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gitops
+
+import (
+	"bytes"
+
+	. "github.com/onsi/gomega"
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/kubectl/pkg/cmd/wait"
+	"k8s.io/utils/ptr"
+)
+
+// waits runs the commands "kubectl wait" of the page.
+func (w *world) waits() {
+	w.Helper()
+	all, err := page.Waits()
+	w.Expect(err).NotTo(HaveOccurred())
+	w.Expect(all).NotTo(BeEmpty(), "the page has commands")
+	for _, arguments := range all {
+		w.Expect(w.kubectlWait(arguments)).To(Succeed(), "kubectl wait %q", arguments)
+	}
+}
+
+// kubectlWait runs kubectl wait, as it is in kubectl.
+func (w *world) kubectlWait(arguments []string) error {
+	config := genericclioptions.NewConfigFlags(false)
+	config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(w.namespace)
+	var output bytes.Buffer
+	flags := wait.NewWaitFlags(config, genericiooptions.IOStreams{In: &output, Out: &output, ErrOut: &output})
+	command := &cobra.Command{}
+	flags.AddFlags(command)
+	if err := command.ParseFlags(arguments); err != nil {
+		return err
+	}
+	options, err := flags.ToOptions(command.Flags().Args())
+	if err != nil {
+		return err
+	}
+	return options.RunWaitContext(w.Context())
+}
