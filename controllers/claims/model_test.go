@@ -55,6 +55,7 @@ type world struct {
 
 	groups   []*deployment
 	machines []*model
+	pool     *poolModel // nil: there is none
 
 	scales  int // accepted by the portal
 	history []string
@@ -120,7 +121,8 @@ func (w *world) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, w.names)
 }
 
-func (w *world) desired() (sum int) {
+// machinesWanted is the sum of the replicas without those of the pool.
+func (w *world) machinesWanted() (sum int) {
 	for _, d := range w.groups {
 		sum += d.replicas
 	}
@@ -132,7 +134,7 @@ func (w *world) desired() (sum int) {
 // look begins a view: Machines and what is recorded are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Uncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
-		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second}
+		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -269,6 +271,9 @@ func (w *world) interrupt() {
 // carryOut does one move, and reports whether its object still exists.
 func (w *world) carryOut(move Move) bool {
 	w.say("%s", move)
+	if move.Kind.OfPool() {
+		return w.carryOutPool(move)
+	}
 	if move.Kind.OfNode() {
 		return w.carryOutNode(move)
 	}

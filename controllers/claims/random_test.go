@@ -48,6 +48,7 @@ func begin(t *rapid.T) *world {
 			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
 		w.groups = append(w.groups, d)
 	}
+	w.beginPool()
 	w.size = w.desired()
 	w.recorded = w.size
 	for created := w.clock; len(w.nodes) < w.size; {
@@ -59,7 +60,9 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "pool", "pool"}).Draw(w.t, "act") {
+	case "pool":
+		w.actOnPool(d)
 	case "replicas":
 		w.setReplicas(d)
 		w.say("%s: replicas %d", d.name, d.replicas)
@@ -137,6 +140,7 @@ func (w *world) move() {
 	for _, m := range w.machines {
 		m.Deleting, m.Drained, m.NodeRef, m.Unhealthy, m.read, m.claimGone = false, false, "", false, nil, false
 	}
+	w.movePool()
 	for _, n := range w.nodes {
 		n.replaced = 0 // a health check that had a Machine deleted has to do so again
 	}
@@ -148,7 +152,13 @@ func (w *world) setReplicas(d *deployment) {
 
 // step lets one of the actors do one thing.
 func (w *world) step() {
-	switch rapid.IntRange(0, 5).Draw(w.t, "actor") {
+	switch rapid.IntRange(0, 6).Draw(w.t, "actor") {
+	case 6:
+		if w.pool != nil && !w.pool.deleting && !w.pool.away && w.pool.read == nil && rapid.Bool().Draw(w.t, "slowly") {
+			w.readPool()
+			return
+		}
+		w.reconcilePool()
 	case 5:
 		w.remediate()
 	case 0:
@@ -193,6 +203,7 @@ func (w *world) lap() {
 	for _, m := range slices.Clone(w.machines) {
 		w.reconcile(m)
 	}
+	w.reconcilePool()
 	w.schedule()
 	w.pass(-1)
 }
@@ -217,6 +228,9 @@ func (w *world) check() {
 // settle lets everything come to rest, and checks what must be so then. Blocked drains, and a portal that refuses, may keep it from
 // that.
 func (w *world) settle() {
+	if w.pool != nil {
+		w.pool.away = false
+	}
 	if w.looked != nil || w.unfinished != nil {
 		w.pass(-1)
 	}
@@ -241,6 +255,7 @@ func (w *world) settle() {
 		w.dump()
 		w.fail("does not settle: desired %d, size %d, %d running nodes, %d machines", w.desired(), w.size, len(w.running()), len(w.machines))
 	}
+	w.judgeList()
 }
 
 // rest checks that core does not wait for a portal that keeps refusing, failing or doing half of the work: no Machine is left in
@@ -280,7 +295,7 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if !unclear && (len(w.machines) != w.desired() || marked != len(w.running())-w.desired()) {
+	if !unclear && (len(w.machines) != w.machinesWanted() || marked != len(w.running())-w.desired()) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""
@@ -307,6 +322,9 @@ func (w *world) dump() {
 	for _, m := range w.machines {
 		w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
 	}
+	if w.pool != nil {
+		w.say("pool %+v", *w.pool)
+	}
 	for _, n := range w.nodes {
 		w.say("node %+v", *n)
 	}
@@ -315,7 +333,7 @@ func (w *world) dump() {
 // quiet tells whether Machines and nodes are one to one, everything is up to date and Ready, and nothing is cordoned.
 func (w *world) quiet() bool {
 	running := w.running()
-	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired() {
+	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.machinesWanted() {
 		return false
 	}
 	for _, d := range w.groups {
@@ -332,7 +350,7 @@ func (w *world) quiet() bool {
 		}
 		held[m.NodeRef] = true
 	}
-	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.inCustody() })
+	return w.poolQuiet(held) && !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.inCustody() })
 }
 
 // TestNothingIsAskedWithoutAChangeOfReplicas rolls out, deletes Machines and replaces them: the portal is not asked.
