@@ -5,7 +5,8 @@
 // together. This package never calls the portal. It writes status and the finalizer only.
 //
 // A Cluster has one pool at most. The portal makes all workers alike, and nothing on a node could say which of two pools it belongs to. If
-// there are two MachinePools, the older one has the nodes (Chosen). The replicas of the other one do not count until the older one is gone.
+// there are two MachinePools, the one that names nodes already, else the older one, has them (Chosen). The replicas of the other one do not
+// count until that one is gone.
 //
 // The states of a pool:
 //

@@ -24,7 +24,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
@@ -185,5 +184,5 @@ func (s *scope) mayGo() bool {
 	case s.machinePool.DeletionTimestamp.IsZero():
 		return false
 	}
-	return s.alone || len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || ownerref.Stale(s.machinePool, s.cluster)
+	return s.alone || len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || Stale(s.machinePool, s.pool, s.cluster)
 }

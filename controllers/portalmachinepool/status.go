@@ -38,7 +38,7 @@ func (s *scope) ready() outcome.Outcome {
 	case s.cluster == nil:
 		return outcome.WaitFor(0, infrav1.WaitingForClusterReason, "Cluster %s does not exist", s.machinePool.Spec.ClusterName)
 	case s.chosen != s.machinePool.Name:
-		return outcome.StallFor(0, infrav1.AnotherPoolReason, "A Cluster has one pool at most, and MachinePool %s is older. The replicas of this one do "+
+		return outcome.StallFor(0, infrav1.AnotherPoolReason, "A Cluster has one pool at most, and MachinePool %s was first. The replicas of this one do "+
 			"not count. Delete one of the two, or use a MachineDeployment", s.chosen)
 	case goes && s.machinePool.DeletionTimestamp.IsZero():
 		return outcome.StallFor(0, infrav1.WaitingForMachinePoolReason, "This object is being deleted, but MachinePool %s is not, so its nodes stay. "+
