@@ -21,6 +21,7 @@ func (s *scope) updateStatus() {
 	}
 	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList))) //nolint:gosec // a count of nodes
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)
+	s.pool.Status.ObservedGeneration = s.pool.Generation
 	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
 	if !s.pool.DeletionTimestamp.IsZero() {
 		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason, Message: o.Message}

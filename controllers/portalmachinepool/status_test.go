@@ -69,8 +69,12 @@ func TestUpdateStatus(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			test.scope.updateStatus()
 			pool := test.scope.pool
+			pool.Generation = 7
+			test.scope.updateStatus()
+			if pool.Status.ObservedGeneration != 7 {
+				t.Errorf("generation %d, want 7", pool.Status.ObservedGeneration)
+			}
 			ready := conditions.Get(pool, infrav1.ReadyCondition)
 			if ready == nil || ready.Status != test.ready || ready.Reason != test.reason {
 				t.Errorf("Ready %+v, want %s %s", ready, test.ready, test.reason)
