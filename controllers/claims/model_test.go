@@ -54,6 +54,7 @@ type world struct {
 	unfinished *pass // was interrupted and goes on
 
 	groups   []*deployment
+	pool     *poolModel // nil: there is none
 	machines []*model
 
 	scales  int // accepted by the portal
@@ -124,7 +125,7 @@ func (w *world) desired() (sum int) {
 	for _, d := range w.groups {
 		sum += d.replicas
 	}
-	return sum
+	return sum + w.poolReplicas()
 }
 
 // The provider.
@@ -139,6 +140,7 @@ func (w *world) look() {
 		view.TemplateMismatch = m.deployment.foreign[m.revision]
 		v.Machines = append(v.Machines, view)
 	}
+	v.Pool = w.poolView()
 	w.looked = &v
 }
 
@@ -230,7 +232,7 @@ func (w *world) drifts(p *pass) bool {
 	for _, n := range p.Present {
 		present += n.UID
 	}
-	if w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
+	if p.view.Operation != Idle || w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
 		w.present, w.differs = present, w.clock
 		return false
 	}
@@ -269,8 +271,11 @@ func (w *world) interrupt() {
 // carryOut does one move, and reports whether its object still exists.
 func (w *world) carryOut(move Move) bool {
 	w.say("%s", move)
-	if move.Kind.OfNode() {
+	switch {
+	case move.Kind.OfNode():
 		return w.carryOutNode(move)
+	case move.Kind.OfPool():
+		return w.carryOutPool(move)
 	}
 	m := w.machine(move.Machine)
 	if m == nil {

@@ -48,6 +48,7 @@ func begin(t *rapid.T) *world {
 			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
 		w.groups = append(w.groups, d)
 	}
+	w.pool = drawPool(t)
 	w.size = w.desired()
 	w.recorded = w.size
 	for created := w.clock; len(w.nodes) < w.size; {
@@ -59,7 +60,7 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "pool"}).Draw(w.t, "act") {
 	case "replicas":
 		w.setReplicas(d)
 		w.say("%s: replicas %d", d.name, d.replicas)
@@ -120,6 +121,8 @@ func (w *world) act() {
 			}
 		}
 		w.move()
+	case "pool":
+		w.actOnPool()
 	case "wait":
 		w.clock = w.clock.Add(5 * time.Minute)
 	case "block":
@@ -137,6 +140,9 @@ func (w *world) move() {
 	for _, m := range w.machines {
 		m.Deleting, m.Drained, m.NodeRef, m.Unhealthy, m.read, m.claimGone = false, false, "", false, nil, false
 	}
+	if w.pool != nil {
+		w.pool.deleting, w.pool.nodeRefs = false, nil
+	}
 	for _, n := range w.nodes {
 		n.replaced = 0 // a health check that had a Machine deleted has to do so again
 	}
@@ -148,7 +154,9 @@ func (w *world) setReplicas(d *deployment) {
 
 // step lets one of the actors do one thing.
 func (w *world) step() {
-	switch rapid.IntRange(0, 5).Draw(w.t, "actor") {
+	switch rapid.IntRange(0, 6).Draw(w.t, "actor") {
+	case 6:
+		w.reconcilePool()
 	case 5:
 		w.remediate()
 	case 0:
@@ -193,6 +201,7 @@ func (w *world) lap() {
 	for _, m := range slices.Clone(w.machines) {
 		w.reconcile(m)
 	}
+	w.reconcilePool()
 	w.schedule()
 	w.pass(-1)
 }
@@ -280,7 +289,7 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if !unclear && (len(w.machines) != w.desired() || marked != len(w.running())-w.desired()) {
+	if !unclear && (len(w.machines) != w.desired()-w.poolReplicas() || marked != len(w.running())-w.desired()) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""
@@ -304,6 +313,7 @@ func (w *world) dump() {
 	for _, n := range p.leaving {
 		w.say("leaving %s removable %t", n.Name, p.removable(n))
 	}
+	w.say("pool %+v", w.pool)
 	for _, m := range w.machines {
 		w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
 	}
@@ -315,7 +325,7 @@ func (w *world) dump() {
 // quiet tells whether Machines and nodes are one to one, everything is up to date and Ready, and nothing is cordoned.
 func (w *world) quiet() bool {
 	running := w.running()
-	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired() {
+	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired()-w.poolReplicas() || !w.poolQuiet() {
 		return false
 	}
 	for _, d := range w.groups {
