@@ -192,7 +192,7 @@ sbom: $(CYCLONEDX) $(binaries) ## Write what the image is made of into out/, as 
 	done
 
 .PHONY: conformance
-conformance: ## Build bin/portal-conformance, which checks a portal (docs/conformance.md)
+conformance: ## Build bin/portal-conformance, which checks a portal (docs/development/conformance.md)
 	CGO_ENABLED=0 go test -c -trimpath -o $(BIN)/portal-conformance ./cloud/conformance
 
 ##@ Develop
@@ -388,9 +388,9 @@ KUBECONFIG_UPSTREAM :=
 UPSTREAM_DIR := $(CURDIR)/$(BIN)/upstream
 
 .PHONY: test-upstream
-test-upstream: kube core build ## Run Cluster API's own specs (docs/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
+test-upstream: kube core build ## Run Cluster API's own specs (docs/development/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
 	@[ -z "$(KUBECONFIG_UPSTREAM)" ] || [ -f "$(KUBECONFIG_UPSTREAM)" ] || { echo "KUBECONFIG_UPSTREAM=$(KUBECONFIG_UPSTREAM) does not exist" >&2; exit 1; }
-	@[ -x $(BIN)/cluster-autoscaler ] || [ -n "$${CLUSTER_AUTOSCALER:-}" ] || echo "no bin/cluster-autoscaler: its spec is skipped (docs/testing.md says how to get it)" >&2
+	@[ -x $(BIN)/cluster-autoscaler ] || [ -n "$${CLUSTER_AUTOSCALER:-}" ] || echo "no bin/cluster-autoscaler: its spec is skipped (docs/development/testing.md says how to get it)" >&2
 	@$(MAKE) --no-print-directory -s release-manifests RELEASE=$(UPSTREAM_DIR)/release VERSION=v0.1.0
 	@go -C test/upstream test ./patches
 	@go -C test/upstream run ./patch $(UPSTREAM_DIR)

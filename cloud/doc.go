@@ -6,7 +6,7 @@
 //
 // # The chain
 //
-// A call passes six small handlers on its way down, and its answer passes them on the way up:
+// A call passes from the Client through five small handlers, and its answer passes them on the way up:
 //
 //	Client      client.go    writes the request; turns all but a success into an *Error
 //	replaying   auth.go      a refused token was not executed: one more try with a new token

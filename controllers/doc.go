@@ -10,19 +10,21 @@
 //	portalmachinepool       how the pool stands, whose nodes are those that no Machine claims; never calls the portal
 //	portalbootstrapconfig   nothing to do: the portal bootstraps its nodes, but a ClusterClass needs the kind
 //
-// and what they stand on:
+// and the packages that they use:
 //
 //	claims     Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
 //	operation  runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
 //	ownerref   owner references, which are stale or missing after a restore
-//	outcome    how a step of a reconcile ended: done, wait, stalled, retry …; and the backoff of refused requests
+//	drain      evicts the Pods of a node that no Machine claims, a few at a time
+//	outcome    how a step of a reconcile ended: done, wait, stalled, retry, blocked or failed; and the backoff of refused requests
 //	kubeconfig which kubeconfigs are used, and what of them
 //	identity   an identity Secret becomes a client of the portal; who may use a shared one, and how much of it
 //	secretcache one read of a Secret serves many passes
 //	gateway    the way to the API servers of workload clusters, whose answers are bounded
+//	coreversion reports whether takeovers were tried with this version of core
 //	fair       keeps one namespace from holding all workers of a controller
 //	wakeup     an object whose turn at the account's rate limit has come is reconciled at once
-//	metrics    what Prometheus is told
+//	metrics    what Prometheus reads
 //
 // The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.
 package controllers

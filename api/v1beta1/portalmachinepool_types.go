@@ -31,6 +31,11 @@ type PortalMachinePoolStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// observedGeneration is the generation of the object that the conditions are about.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
 	// initialization is part of the Cluster API contract and orchestrates the first provisioning.
 	// +optional
 	Initialization PortalMachinePoolInitialization `json:"initialization,omitempty,omitzero"`

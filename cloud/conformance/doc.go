@@ -25,8 +25,8 @@
 //
 // # Where things are
 //
-// The statements stand in statements*_test.go, in the specification's order; docs/conformance.md is made of them
-// (-run TestDoc -update). Checks stand in a file per topic. Checks talk raw HTTP through a probe (probe_test.go) and
+// The statements are in statements_*_test.go, in the specification's order. TestDoc writes docs/development/conformance.md from
+// them (-run TestDoc -update). Checks have a file per topic. Checks talk raw HTTP through a probe (probe_test.go) and
 // share nothing with package cloud; only check_client_test.go, for what the specification says about clients, uses
 // the client. What checks make is noted when the portal accepts it, and tidied up in any case (tidy_test.go); report_test.go
 // says what a failed check means for the provider. A site (site_test.go) is a portal under test, with its users and what may be done to it.

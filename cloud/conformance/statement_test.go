@@ -28,8 +28,8 @@ func specification() []section {
 
 // Reasons that several statements share.
 const (
-	notShown  = "The specification says that it is not shown; there is nothing to hold a portal to."
+	notShown  = "The specification says that it is not shown."
 	noPath    = "The specification does not show the path or the body."
-	advice    = "Advice to people; nothing in a request or an answer tells whether it is followed."
-	inCluster = "It concerns what runs inside a workload cluster, not the REST API."
+	advice    = "Advice to people. No request and no answer shows whether it is followed."
+	inCluster = "It concerns workload clusters, not the REST API."
 )

@@ -232,7 +232,7 @@ func (w *world) drifts(p *pass) bool {
 	for _, n := range p.Present {
 		present += n.UID
 	}
-	if w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
+	if p.view.Operation != Idle || w.operation != Idle || w.recorded < 0 || p.Counted == w.recorded || present != w.present {
 		w.present, w.differs = present, w.clock
 		return false
 	}

@@ -41,6 +41,7 @@ func said(p Plan) string {
 	moves := summary(p)
 	add(moves != "", "%s", moves)
 	add(p.Unbound != 0, "%d unbound", p.Unbound)
+	add(p.Missing != 0, "%d missing", p.Missing)
 	add(p.Free != 0, "%d free", p.Free)
 	for _, list := range []struct {
 		word  string

@@ -41,6 +41,7 @@ type Plan struct {
 
 	// What the plan waits for, for conditions.
 	Unbound       int      // live Machines without a node
+	Missing       int      // nodes that the pool has too few of
 	Withheld      bool     // one of them would take over a node, if takeovers were allowed
 	Lost          []string // the nodes that live Machines were bound to and that are gone
 	Free          int      // nodes without a Machine that stay and are not the pool's

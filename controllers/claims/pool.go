@@ -76,7 +76,7 @@ func (p *planner) enlist() {
 			p.list(n)
 		}
 	}
-	for missing := p.poolReplicas() - p.members(); missing > 0; missing-- {
+	for p.plan.Missing = max(0, p.poolReplicas()-p.members()); p.plan.Missing > 0; p.plan.Missing-- {
 		n := p.chooseOf(p.removalOrder(), &claim{})
 		if n == nil {
 			return

@@ -37,6 +37,9 @@ func TestPool(t *testing.T) {
 		"the nodes that go first, where the oldest do": {
 			View{Desired: 2, Size: 2, Order: Oldest, Nodes: three[:2], Pool: pool(1)}, "enlist n1; 1 free",
 		},
+		"Machines of a roll-out hold all nodes: the pool waits": {
+			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2")}, Pool: pool(1)}, "1 missing",
+		},
 		"complete": {View{Desired: 2, Size: 2, Nodes: three[:2], Pool: pool(2, "n1", "n2")}, ""},
 		"a node without a providerID is listed before it is named": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: pool(1)}, "enlist n1, name n1",
@@ -45,13 +48,13 @@ func TestPool(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: &Pool{Replicas: 1, List: []string{"portal://c1/n1"}}}, "name n1",
 		},
 		"a new Node gets a minute to become Ready": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: pool(1)}, "1 free; after 30s",
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: pool(1)}, "1 missing; 1 free; after 30s",
 		},
 		"a node of it that is not Ready": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady)}, Pool: pool(1, "n1")}, "not ready n1",
 		},
 		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 1, Nodes: three[:2], Pool: pool(2)}, "2 free",
+			View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 1, Nodes: three[:2], Pool: pool(2)}, "2 missing; 2 free",
 		},
 		"a Machine takes no node that the pool needs": {
 			View{Desired: 3, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(2, "n1", "n2")},
@@ -102,7 +105,7 @@ func TestPoolShrinks(t *testing.T) {
 			"",
 		},
 		"the portal replaces nodes: one that comes back has its ID still": {
-			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: three[:1], Pool: pool(2, "n1", "n2")}, "",
+			View{Desired: 2, Size: 2, Operation: ReplacingNodes, Nodes: three[:1], Pool: pool(2, "n1", "n2")}, "1 missing",
 		},
 		"a Machine holds the newest: it moves to the node that the pool has too many": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n3")}, Pool: pool(1, "n1", "n2")},
@@ -110,7 +113,7 @@ func TestPoolShrinks(t *testing.T) {
 		},
 		"a Machine goes, and the newest is the pool's: core drains that one, and the pool gets the Machine's": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting)}, Pool: pool(2, "n2", "n3")},
-			"swap m1/n3",
+			"swap m1/n3; 1 missing",
 		},
 		"core has yet to delete a Machine: the pool's node waits for it": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1")}, Pool: pool(2, "n2", "n3")}, "",

@@ -2,8 +2,9 @@
 
 // Package outcome says how a step of a reconcile ended, and turns that into a ctrl.Result in one place.
 //
-// A step never sleeps and never returns a bare error of the portal: it is done, it waits (for a time or for an event),
-// it is stalled until a person changes something, it is retried later with nothing to report, or it failed unexpectedly.
+// A step never sleeps and never returns a bare error of the portal. Its outcome is one of six kinds: it is done, it waits (for a time or
+// for an event), it is stalled until a person changes something, it is retried later with nothing to report, it is blocked by another
+// step, or it failed unexpectedly.
 // From maps the portal's errors. Backoff keeps a refused request from being sent again too soon.
 package outcome
 

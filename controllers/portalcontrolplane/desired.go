@@ -56,9 +56,14 @@ type desired struct {
 }
 
 func (d *desired) count(cluster *clusterv1.Cluster, meta metav1.ObjectMeta, replicas *int32, template string) {
+	d.add(meta, ownerref.Stale(&meta, cluster), replicas, template)
+}
+
+// add counts an object. If it is stale and is being deleted, the garbage collector may have deleted it.
+func (d *desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
 	d.objects++
 	if !meta.DeletionTimestamp.IsZero() {
-		if !ownerref.Stale(&meta, cluster) {
+		if !stale {
 			return
 		}
 		d.collected = append(d.collected, meta.Name)

@@ -34,7 +34,7 @@
 //	upgrading,
 //	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade, scaleReached), or until the
 //	            portal accepts or refuses the next request. A person can abandon the operation
-//	deleting    possible from every state; waits for a job that runs, unless that is stuck. While the Cluster or the
+//	deleting    possible from every state; waits for a job that runs, unless that is a stuck scale or upgrade. While the Cluster or the
 //	            control plane is being deleted nothing is scaled, and the hooks on Machines go at once
 //	gone        a 404 counts only under the portal user that created the cluster. If the deletion was not asked for here, a
 //	            person may set the id of another cluster, which leads back to running

@@ -16,7 +16,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
 )
 
@@ -43,7 +42,7 @@ func (r *Reconciler) readPool(ctx context.Context, reader client.Reader, s *scop
 		}
 		d.pool.infra = nil
 	}
-	d.count(s.cluster, chosen.ObjectMeta, chosen.Spec.Replicas, "")
+	d.add(chosen.ObjectMeta, portalmachinepool.Stale(chosen, d.pool.infra, s.cluster), chosen.Spec.Replicas, "")
 	d.autoscaled = d.autoscaled || autoscaled(chosen)
 	return nil
 }
@@ -56,7 +55,7 @@ func (s *scope) poolView() *claims.Pool {
 		return nil
 	}
 	mp := &p.machinePool
-	deleting := !mp.DeletionTimestamp.IsZero() && !ownerref.Stale(mp, s.cluster)
+	deleting := !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, s.cluster)
 	if p.infra == nil && !deleting {
 		return nil
 	}
@@ -94,13 +93,16 @@ func (s *scope) mismatchedPool() string {
 	return p.infra.Name
 }
 
-// carryOutPool does one move of the pool: one write of its list.
+// carryOutPool does one move of the pool: one write of its list. All nodes that the plan gives to the pool are listed by the first write.
+// Core deletes the Nodes which it knows and which the list does not name, so it must not see a part of a list that was lost.
 func (r *Reconciler) carryOutPool(ctx context.Context, s *scope, move claims.Move) error {
 	list, id := s.desired.pool.infra, move.Node.ProviderID
 	return r.writer().Change(ctx, list, func() {
 		ids := slices.DeleteFunc(slices.Clone(list.Spec.ProviderIDList), func(other string) bool { return other == id })
-		if move.Kind == claims.Enlist {
-			ids = append(ids, id)
+		for _, m := range s.plan.Moves {
+			if move.Kind == claims.Enlist && m.Kind == claims.Enlist && !slices.Contains(ids, m.Node.ProviderID) {
+				ids = append(ids, m.Node.ProviderID)
+			}
 		}
 		list.Spec.ProviderIDList = ids
 	})

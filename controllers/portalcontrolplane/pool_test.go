@@ -9,8 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
@@ -49,6 +51,11 @@ func TestPoolView(t *testing.T) {
 		"the garbage collector deletes it: its nodes stay": {func(p *pool) {
 			p.machinePool.DeletionTimestamp = &gone
 			p.machinePool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "before"}}
+		}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
+		"and core has corrected the owner since": {func(p *pool) {
+			p.machinePool.DeletionTimestamp, p.machinePool.UID = &gone, "now"
+			before := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "before"}}
+			p.infra.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&before, clusterv1.GroupVersion.WithKind("MachinePool"))}
 		}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
 	}
 	for title, test := range tests {
@@ -109,5 +116,31 @@ func TestEnoughConcurrencyForPools(t *testing.T) {
 	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool"}}
 	if enoughConcurrency(cluster).IsDone() {
 		t.Error("core would not begin with the pool")
+	}
+}
+
+// TestListsAtOnce checks that the first write lists all nodes that a plan gives to the pool: core deletes those that it knows and that a
+// list, which was lost and is filled again, does not name yet.
+func TestListsAtOnce(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	p := aPool()
+	enlist := func(id string) claims.Move {
+		return claims.Move{Kind: claims.Enlist, Node: claims.Node{ProviderID: id}}
+	}
+	s := &scope{plan: claims.Plan{Moves: []claims.Move{enlist("b"), enlist("c"), {Kind: claims.Strike, Node: claims.Node{ProviderID: "portal://c/n1"}}}}}
+	s.desired.pool = p
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(p.infra).Build()}
+	var seen [][]string
+	for _, move := range s.plan.Moves {
+		if err := r.carryOut(t.Context(), s, move); err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, p.infra.Spec.ProviderIDList)
+	}
+	if diff := cmp.Diff([][]string{{"portal://c/n1", "b", "c"}, {"portal://c/n1", "b", "c"}, {"b", "c"}}, seen); diff != "" {
+		t.Error(diff)
 	}
 }

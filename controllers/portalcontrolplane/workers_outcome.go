@@ -64,7 +64,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 			"another Cluster %s than the present one: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist", workers, s.desired.sum)
-	case s.plan.Unbound > 0:
+	case s.plan.Unbound+s.plan.Missing > 0:
 		return s.unboundOutcome()
 	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
 		return outcome.DoneBecause(infrav1.WorkersReadyReason,
@@ -85,11 +85,14 @@ func (s *scope) countOutcome() outcome.Outcome {
 	return s.readyOutcome()
 }
 
-// unboundOutcome says what Machines without a node wait for, although there are as many nodes as are wanted.
+// unboundOutcome says what Machines without a node, or the pool, wait for, although there are as many nodes as are wanted.
 func (s *scope) unboundOutcome() outcome.Outcome {
 	if s.plan.Withheld {
 		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "The roll-out waits, because Machines would take over the nodes of older ones: %s. "+
 			"Use a version that was tried, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
+	}
+	if s.plan.Unbound == 0 {
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d worker nodes that are Ready and that no Machine holds", s.plan.Missing)
 	}
 	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
 }

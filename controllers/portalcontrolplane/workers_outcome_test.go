@@ -55,6 +55,7 @@ func TestWorkersMessages(t *testing.T) {
 			outcome.Stalled, infrav1.TemplateNotHonouredReason, []string{"m1"}, []string{"n1"}},
 		"nodes are missing":                {[]func(*scope){func(s *scope) { s.desired.sum, s.plan.Unbound = 5, 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"3 of 5"}, nil},
 		"no node is Ready for Machines":    {[]func(*scope){settled, func(s *scope) { s.plan.Unbound = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"2 Machines"}, nil},
+		"the pool has too few nodes":       {[]func(*scope){settled, func(s *scope) { s.plan.Missing = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"pool", "2"}, nil},
 		"the portal insists on one worker": {[]func(*scope){insists}, outcome.Done, infrav1.WorkersReadyReason, []string{"refuses"}, nil},
 		"an adopted cluster has too many": {[]func(*scope){func(s *scope) { s.record.Size = operation.SizeUnknown }}, outcome.Wait, infrav1.NodesUnclaimedReason,
 			[]string{"1 of 3", "adopted", "replicas"}, nil},

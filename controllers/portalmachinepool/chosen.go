@@ -7,14 +7,18 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 // Kind of the objects that this package reconciles.
 const Kind = "PortalMachinePool"
 
-// Chosen returns the MachinePool of a Cluster that has the nodes which no Machine claims: the oldest that is backed by a PortalMachinePool,
-// or nil.
+// Chosen returns the MachinePool of a Cluster that has the nodes which no Machine claims: of those that are backed by a PortalMachinePool the
+// one that names nodes, else the oldest, or nil. Objects that were moved or restored are of another age than before.
 func Chosen(pools []clusterv1.MachinePool) *clusterv1.MachinePool {
 	ours := slices.DeleteFunc(slices.Clone(pools), func(mp clusterv1.MachinePool) bool {
 		return mp.Spec.Template.Spec.InfrastructureRef.Kind != Kind
@@ -23,7 +27,29 @@ func Chosen(pools []clusterv1.MachinePool) *clusterv1.MachinePool {
 		return nil
 	}
 	oldest := slices.MinFunc(ours, func(a, b clusterv1.MachinePool) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+		return cmp.Or(rank(a)-rank(b), a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	return &oldest
+}
+
+// rank is 0 for a MachinePool that names nodes. Core copies the list of the PortalMachinePool into it.
+func rank(mp clusterv1.MachinePool) int {
+	if len(mp.Spec.ProviderIDList) > 0 {
+		return 0
+	}
+	return 1
+}
+
+// Stale reports whether an owner reference of the MachinePool, or of its PortalMachinePool, names an earlier life of the present owner. If the
+// MachinePool is being deleted, the garbage collector may have deleted it. Core corrects the reference of a MachinePool even while it is
+// being deleted, but not that of its PortalMachinePool.
+func Stale(mp *clusterv1.MachinePool, pool *infrav1.PortalMachinePool, cluster *clusterv1.Cluster) bool {
+	if ownerref.Stale(mp, cluster) {
+		return true
+	}
+	if pool == nil {
+		return false
+	}
+	reference := metav1.GetControllerOf(pool)
+	return reference != nil && reference.Kind == "MachinePool" && reference.Name == mp.Name && reference.UID != mp.UID
 }

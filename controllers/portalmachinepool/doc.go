@@ -5,7 +5,8 @@
 // together. This package never calls the portal. It writes status and the finalizer only.
 //
 // A Cluster has one pool at most. The portal makes all workers alike, and nothing on a node could say which of two pools it belongs to. If
-// there are two MachinePools, the older one has the nodes (Chosen). The replicas of the other one do not count until the older one is gone.
+// there are two MachinePools, the one that names nodes already, else the older one, has them (Chosen). The replicas of the other one do not
+// count until that one is gone.
 //
 // The states of a pool:
 //
@@ -42,6 +43,7 @@
 //   - The PortalMachinePool is deleted by hand while its MachinePool stays. Nothing changes until the MachinePool is deleted, too.
 //   - The Cluster is deleted: its nodes go with the portal cluster, so the finalizer goes at once. A deletion by the garbage collector that
 //     nobody meant, after a restore, lets the object go as well, and the nodes stay: their replicas count until the MachinePool is gone.
+//   - The PortalControlPlane is being deleted or gone while the Cluster stays: nobody drains nodes any more, so the finalizer goes at once.
 //   - The portal refuses a cluster without workers: the last node stays, belongs to nobody, and the pool goes without it.
 //
 // The replicas are those of the MachinePool, whoever writes them: a user, or an autoscaler that the annotation

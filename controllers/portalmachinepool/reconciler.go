@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -23,12 +24,11 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
-	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools/status,verbs=patch
-// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachines,verbs=get;list;watch
+// +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalcontrolplanes;portalmachines,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools,verbs=get;list;watch
 
 // Reconciler reconciles PortalMachinePools.
@@ -47,6 +47,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		WithEventFilter(predicates.ResourceHasFilterLabel(mgr.GetScheme(), log, r.WatchFilterValue)).
 		Watches(&clusterv1.MachinePool{}, member).
 		Watches(&infrav1.PortalMachine{}, member).
+		Watches(&infrav1.PortalControlPlane{}, member).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.fromCluster)).
 		Complete(ctx, r)
 }
@@ -79,6 +80,7 @@ type scope struct {
 	pool        *infrav1.PortalMachinePool
 	machinePool *clusterv1.MachinePool // nil: gone, or not linked yet
 	cluster     *clusterv1.Cluster     // nil: gone, or not linked yet
+	alone       bool                   // the control plane, which lets nodes go, is being deleted or gone
 	chosen      string                 // the MachinePool that has the nodes
 	nodes       int                    // those that belong to the pool
 }
@@ -119,6 +121,9 @@ func (r *Reconciler) load(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
+	if s.alone, err = r.withoutControlPlane(ctx, s.cluster); err != nil {
+		return err
+	}
 	of := []client.ListOption{client.InNamespace(s.pool.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: machinePool.Spec.ClusterName}}
 	pools, machines := &clusterv1.MachinePoolList{}, &infrav1.PortalMachineList{}
 	for _, list := range []client.ObjectList{pools, machines} {
@@ -131,6 +136,20 @@ func (r *Reconciler) load(ctx context.Context, s *scope) error {
 	}
 	s.nodes = nodesOf(s.pool, machines.Items)
 	return nil
+}
+
+// withoutControlPlane reports whether the PortalControlPlane of the Cluster is being deleted or gone. Nobody drains nodes or shortens the
+// list then.
+func (r *Reconciler) withoutControlPlane(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
+	if cluster == nil || !cluster.Spec.ControlPlaneRef.IsDefined() {
+		return false, nil
+	}
+	controlPlane := &infrav1.PortalControlPlane{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name}, controlPlane)
+	if err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return !controlPlane.DeletionTimestamp.IsZero(), nil
 }
 
 // nodesOf counts the nodes of the pool that no Machine has taken over.
@@ -165,5 +184,5 @@ func (s *scope) mayGo() bool {
 	case s.machinePool.DeletionTimestamp.IsZero():
 		return false
 	}
-	return len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || ownerref.Stale(s.machinePool, s.cluster)
+	return s.alone || len(s.pool.Spec.ProviderIDList) == 0 || s.chosen != s.machinePool.Name || Stale(s.machinePool, s.pool, s.cluster)
 }

@@ -21,6 +21,7 @@ func (s *scope) updateStatus() {
 	}
 	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList))) //nolint:gosec // a count of nodes
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)
+	s.pool.Status.ObservedGeneration = s.pool.Generation
 	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
 	if !s.pool.DeletionTimestamp.IsZero() {
 		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason, Message: o.Message}
@@ -38,7 +39,7 @@ func (s *scope) ready() outcome.Outcome {
 	case s.cluster == nil:
 		return outcome.WaitFor(0, infrav1.WaitingForClusterReason, "Cluster %s does not exist", s.machinePool.Spec.ClusterName)
 	case s.chosen != s.machinePool.Name:
-		return outcome.StallFor(0, infrav1.AnotherPoolReason, "A Cluster has one pool at most, and MachinePool %s is older. The replicas of this one do "+
+		return outcome.StallFor(0, infrav1.AnotherPoolReason, "A Cluster has one pool at most, and MachinePool %s was first. The replicas of this one do "+
 			"not count. Delete one of the two, or use a MachineDeployment", s.chosen)
 	case goes && s.machinePool.DeletionTimestamp.IsZero():
 		return outcome.StallFor(0, infrav1.WaitingForMachinePoolReason, "This object is being deleted, but MachinePool %s is not, so its nodes stay. "+

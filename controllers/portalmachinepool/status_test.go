@@ -40,6 +40,11 @@ func taken(s *scope)       { s.pool.Spec.ProviderIDList = []string{"a", "b", "c"
 func none(s *scope)        { s.pool.Spec.ProviderIDList, s.nodes = nil, 0 }
 func poolGoes(s *scope)    { deleting(s.pool) }
 func bothGo(s *scope)      { deleting(s.pool); deleting(s.machinePool) }
+func restoredPool(s *scope) { // core has corrected the owner of the MachinePool
+	s.machinePool.UID = "now"
+	before := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: "mine", UID: "before"}}
+	s.pool.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(&before, clusterv1.GroupVersion.WithKind("MachinePool"))}
+}
 func restoredOwner(s *scope) {
 	s.machinePool.OwnerReferences = []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: "c", UID: "before"}}
 }
@@ -64,8 +69,12 @@ func TestUpdateStatus(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			test.scope.updateStatus()
 			pool := test.scope.pool
+			pool.Generation = 7
+			test.scope.updateStatus()
+			if pool.Status.ObservedGeneration != 7 {
+				t.Errorf("generation %d, want 7", pool.Status.ObservedGeneration)
+			}
 			ready := conditions.Get(pool, infrav1.ReadyCondition)
 			if ready == nil || ready.Status != test.ready || ready.Reason != test.reason {
 				t.Errorf("Ready %+v, want %s %s", ready, test.ready, test.reason)
@@ -111,6 +120,7 @@ func TestMayGo(t *testing.T) {
 		"its Cluster goes":                    {complete(bothGo, clusterGoes), true},
 		"another pool has the nodes":          {complete(bothGo, another), true},
 		"the garbage collector deleted it":    {complete(bothGo, restoredOwner), true},
+		"core corrected its owner since":      {complete(bothGo, restoredPool), true},
 	}
 	for title, test := range tests {
 		if got := test.scope.mayGo(); got != test.want {
@@ -127,7 +137,7 @@ func TestNodesOf(t *testing.T) {
 	}
 }
 
-// TestChosen checks that the oldest pool of this provider has the nodes, by name if two are as old.
+// TestChosen checks that the pool of this provider has the nodes which names nodes, else the oldest, by name if two are as old.
 func TestChosen(t *testing.T) {
 	made := func(name, kind string, second int64) clusterv1.MachinePool {
 		mp := clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(time.Unix(second, 0))}}
@@ -137,6 +147,11 @@ func TestChosen(t *testing.T) {
 	chosen := Chosen([]clusterv1.MachinePool{made("young", Kind, 3), made("b", Kind, 2), made("a", Kind, 2), made("other", "OtherMachinePool", 1)})
 	if chosen == nil || chosen.Name != "a" {
 		t.Errorf("%v", chosen)
+	}
+	moved := made("young", Kind, 3) // after the other one, although it had the nodes first
+	moved.Spec.ProviderIDList = []string{"portal://c/n1"}
+	if chosen := Chosen([]clusterv1.MachinePool{moved, made("a", Kind, 2)}); chosen == nil || chosen.Name != "young" {
+		t.Errorf("%v has the nodes of another pool after a move", chosen)
 	}
 	if chosen := Chosen([]clusterv1.MachinePool{made("other", "OtherMachinePool", 1)}); chosen != nil {
 		t.Errorf("%s", chosen.Name)

@@ -8,5 +8,5 @@
 // before the autoscaler starts: every value of the replicas, every Pod that ends without an eviction, and every value of the
 // annotation scale-down-disabled on a Node. Tests assert these records, the Pods that run in the end, and what the portal did.
 //
-// The autoscaler's binary is not built here (docs/testing.md says where to get it). Without the binary all tests are skipped.
+// The autoscaler's binary is not built here (docs/development/testing.md says where to get it). Without the binary all tests are skipped.
 package autoscaler

@@ -26,7 +26,7 @@ const (
 	// in bin/.
 	binaryVariable = "CLUSTER_AUTOSCALER"
 
-	missing = "no cluster-autoscaler: docs/testing.md says how to get it; put it at bin/cluster-autoscaler," +
+	missing = "no cluster-autoscaler: docs/development/testing.md says how to get it; put it at bin/cluster-autoscaler," +
 		" or set " + binaryVariable + " to its path"
 )
 

@@ -74,15 +74,19 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestEveryPageIsFound: whoever begins with the README gets to every page.
+// TestEveryPageIsFound checks that README.md links to every page in docs, and docs/development/README.md to every page beside it.
 func TestEveryPageIsFound(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, p := range pages(t) {
-		if strings.HasPrefix(p.path, "docs"+string(filepath.Separator)) && !strings.Contains(string(readme), "("+filepath.ToSlash(p.path)) {
-			t.Errorf("README.md has no link to %s", p.path)
+		folder, name := filepath.Split(p.path)
+		index, target := "README.md", filepath.ToSlash(p.path)
+		switch {
+		case folder == "":
+			continue
+		case filepath.Clean(folder) == filepath.FromSlash(development) && name != "README.md":
+			index, target = filepath.Join(folder, "README.md"), name
+		}
+		if !strings.Contains(read(t, index).text, "("+target) {
+			t.Errorf("%s has no link to %s", index, p.path)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs holds what users read to what the code says: every condition and reason is explained, every make target
-// that is named exists, and no link leads nowhere.
+// Package docs compares what users and contributors read with the code: every condition and reason is explained, every make target,
+// path and test that is named exists, and no link leads nowhere.
 package docs
 
 import (
@@ -14,6 +14,9 @@ import (
 
 const root = "../.."
 
+// development is the folder of the pages for contributors.
+const development = "docs/development"
+
 // page is one Markdown file, its code taken apart from its text.
 type page struct {
 	path string // from the root
@@ -23,9 +26,13 @@ type page struct {
 
 func pages(t *testing.T) []page {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
+	var paths []string
+	for _, folder := range []string{"docs", development} {
+		found, err := filepath.Glob(filepath.Join(root, folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, found...)
 	}
 	paths = append(paths, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md"), filepath.Join(root, "SECURITY.md"))
 	if len(paths) < 5 {

@@ -52,7 +52,7 @@ func TestLife(t *testing.T) {
 // shareAccount has the PortalCluster use a PortalClusterIdentity, which is in Git, too.
 func (w *world) shareAccount() {
 	w.Helper()
-	w.createSecret(client.ObjectKey{Namespace: "capportal-system", Name: w.namespace}, int(used.Load())-1)
+	w.createSecret(client.ObjectKey{Namespace: "capportal-system", Name: w.namespace}, w.number)
 	identity := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"name": w.namespace},
 		"spec": map[string]any{

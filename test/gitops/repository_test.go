@@ -51,7 +51,8 @@ func (w *world) sync() {
 	w.Cleanup(w.stopSync)
 }
 
-// round applies all manifests once, and prunes what has left them.
+// round applies all manifests once, and prunes what has left them. What cannot be pruned yet, such as a ClusterClass in use, is pruned in a
+// later round.
 func (r *repository) round(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -66,8 +67,8 @@ func (r *repository) round(ctx context.Context) {
 	}
 	for name, o := range r.applied {
 		if kept[name] == nil {
-			if err := live.Delete(ctx, o, client.PropagationPolicy("Background")); isRefusal(err) {
-				r.failures = append(r.failures, fmt.Sprintf("round %d: prune %s: %v", r.rounds, name, err))
+			if err := live.Delete(ctx, o, client.PropagationPolicy("Background")); err != nil && !apierrors.IsNotFound(err) {
+				kept[name] = o
 			}
 		}
 	}

@@ -35,6 +35,7 @@ const (
 type world struct {
 	*testing.T
 	*WithT
+	number    int
 	namespace string
 	account   string
 	git       *repository
@@ -51,7 +52,7 @@ func newWorld(t *testing.T, a applier, templates ...string) *world {
 	if i >= accounts {
 		t.Fatal("more tests than accounts: raise the constant")
 	}
-	w := &world{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("gitops-%d", i), account: account(i), git: &repository{applier: a}}
+	w := &world{T: t, WithT: NewWithT(t), number: i, namespace: fmt.Sprintf("gitops-%d", i), account: account(i), git: &repository{applier: a}}
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
 	t.Cleanup(w.explain)

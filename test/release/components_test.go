@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/utils/ptr"
@@ -104,6 +106,20 @@ func TestDeployment(t *testing.T) {
 	for key, value := range service.Spec.Selector {
 		g.Expect(d.Spec.Template.Labels).To(HaveKeyWithValue(key, value))
 	}
+}
+
+// TestMemoryLimit: the runtime's limit, which does not count the binary's pages, is below the container's.
+func TestMemoryLimit(t *testing.T) {
+	g := NewWithT(t)
+	container := deployment(t).Spec.Template.Spec.Containers[0]
+	limit := resource.Quantity{}
+	for _, variable := range container.Env {
+		if variable.Name == "GOMEMLIMIT" {
+			limit = resource.MustParse(strings.TrimSuffix(variable.Value, "B"))
+		}
+	}
+	g.Expect(limit.Value()).To(And(
+		BeNumerically(">", container.Resources.Requests.Memory().Value()), BeNumerically("<=", container.Resources.Limits.Memory().Value()*9/10)))
 }
 
 // TestDiagnostics: the variables that configure Cluster API's own managers configure this one.

@@ -34,7 +34,7 @@ var gone = map[string]map[string]string{
 }
 
 // newer are kinds that releases did not have, with the first one that does.
-var newer = map[string]string{"PortalClusterIdentity": "v0.2.0"}
+var newer = map[string]string{"PortalClusterIdentity": "v0.2.0", "PortalMachinePool": "v0.2.0", "PortalMachinePoolTemplate": "v0.2.0"}
 
 // annotations that today's code reads or writes, and that releases may have written.
 var annotations = []string{

@@ -65,6 +65,7 @@ func (d *description) objects() {
 	for _, list := range []client.ObjectList{
 		&clusterv1.ClusterList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{},
 		&clusterv1.MachineDeploymentList{}, &clusterv1.MachineList{}, &infrav1.PortalMachineList{},
+		&clusterv1.MachinePoolList{}, &infrav1.PortalMachinePoolList{},
 	} {
 		if err := d.Client.List(d.ctx, list, client.InNamespace(d.namespace)); err != nil {
 			d.line("%T: %v", list, err)
@@ -85,6 +86,8 @@ func (d *description) object(o runtime.Object) {
 		head += fmt.Sprintf(" on %q as %q", o.Status.NodeRef.Name, o.Spec.ProviderID)
 	case *infrav1.PortalMachine:
 		head += fmt.Sprintf(" on %+v as %q", o.Spec.Node, o.Spec.ProviderID)
+	case *infrav1.PortalMachinePool:
+		head += fmt.Sprintf(" lists %q", o.Spec.ProviderIDList)
 	}
 	for key, value := range m.GetAnnotations() {
 		if key != corev1.LastAppliedConfigAnnotation {

@@ -102,6 +102,12 @@ func (s *story) newest() corev1.Node {
 func (s *poolStory) poolGone() {
 	s.Helper()
 	s.Expect(box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
+	s.poolLeft()
+}
+
+// poolLeft waits until the MachinePool and its PortalMachinePool are gone.
+func (s *poolStory) poolLeft() {
+	s.Helper()
 	for _, o := range []client.Object{s.pool, s.machinePool} {
 		s.Eventually(func() bool {
 			return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
@@ -183,11 +189,25 @@ func TestSecondPool(t *testing.T) {
 	machinePool, pool := s.newPool("second", 2)
 	s.create(machinePool)
 	s.create(pool)
-	s.Eventually(condition(s.story, pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool is older")))
+	s.Eventually(condition(s.story, pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool was first")))
 	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.poolGone()
 	s.machinePool, s.pool = machinePool, pool
 	s.poolSettled(1, 2)
 	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.gone()
+}
+
+// TestPoolWithoutControlPlane deletes the control plane by hand, which takes the nodes along. The pool can still be deleted.
+func TestPoolWithoutControlPlane(t *testing.T) {
+	t.Parallel()
+	s := tellPool(t, 0, 1)
+	s.poolSettled(0, 1)
+	s.Expect(box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
+	s.Eventually(func() bool {
+		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane))
+	}).Should(BeTrue())
+	s.poolGone()
+	s.deleteAll()
 	s.gone()
 }

@@ -49,6 +49,50 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 		s.settled(2)
 		s.intact()
 	})
+	t.Run("a pool, without the policy", func(t *testing.T) {
+		withoutPolicy(t)
+		s := tellPool(t, 0, 2)
+		s.poolSettled(0, 2)
+		s.Expect(box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
+		s.restorePool()
+		s.resume()
+		s.poolLeft()
+		s.Consistently(s.changes, quiet).Should(Equal([]string{createRequest}))
+		s.machinePool, s.pool = s.newPool("pool", 2)
+		s.create(s.machinePool)
+		s.create(s.pool)
+		s.poolSettled(0, 2)
+		s.intact()
+	})
+}
+
+// restorePool restores the MachinePool and the PortalMachinePool of a Cluster that is paused, and waits until the garbage collector has
+// deleted both.
+func (s *poolStory) restorePool() {
+	s.Helper()
+	change(s.story, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(condition(s.story, s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	pools := []client.Object{s.machinePool, s.pool}
+	for _, o := range pools {
+		s.Eventually(condition(s.story, o, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+		backup, _ := o.DeepCopyObject().(client.Object)
+		change(s.story, o, func(o client.Object) { o.SetFinalizers(nil) })
+		s.Expect(client.IgnoreNotFound(box.Client.Delete(s.Context(), o))).To(Succeed())
+		backup.SetResourceVersion("")
+		backup.SetManagedFields(nil)
+		owners := backup.GetOwnerReferences()
+		owners[0].UID = "before"
+		backup.SetOwnerReferences(owners)
+		s.create(backup)
+	}
+	s.Eventually(func() bool {
+		for _, o := range pools {
+			if box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil || o.GetDeletionTimestamp().IsZero() {
+				return false
+			}
+		}
+		return true
+	}).Should(BeTrue(), "the garbage collector deletes the pool")
 }
 
 // restored is a story whose management cluster was lost: all objects were restored, and the Cluster is paused.

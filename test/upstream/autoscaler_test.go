@@ -35,7 +35,7 @@ func autoscaler() string {
 var _ = Describe(text("When using the autoscaler with Cluster API using ClusterClass [ClusterClass]"), func() {
 	BeforeEach(func() {
 		if _, err := os.Stat(autoscaler()); err != nil {
-			Skip("no cluster-autoscaler: docs/testing.md says how to get it")
+			Skip("no cluster-autoscaler: docs/development/testing.md says how to get it")
 		}
 	})
 	e2e.AutoscalerSpec(ctx, func() e2e.AutoscalerSpecInput {

@@ -19,12 +19,12 @@ type row struct {
 }
 
 const (
-	kubeadmMachines = "It is about the Machines of a KubeadmControlPlane. The portal owns the control nodes, and there are no Machines of theirs."
-	conformance     = "It runs Kubernetes' conformance tests in Pods. The nodes of the emulated portal run no containers. At a real portal the test would be of the portal's Kubernetes."
-	selfHosted      = "It moves Cluster API into the workload cluster, whose nodes run no containers at the emulated portal. test/e2e moves Clusters between management clusters, on kind."
-	oldReleases     = "Not yet: the spec upgrades a new kind cluster from earlier releases, and this provider has none to upgrade from."
-	extension       = "It upgrades a KubeadmControlPlane with upstream's test extension in the management cluster. Upstream says that it works with no other control plane."
-	addressFamilies = "It is about the addresses that kubeadm gives to nodes. The portal decides on the addresses of its nodes."
+	kubeadmMachines = "The portal owns the control nodes. They have no Machines and no KubeadmControlPlane."
+	conformance     = "The nodes of the emulated portal run no containers. At a real portal this tests the portal's Kubernetes."
+	selfHosted      = "The nodes of the emulated portal run no containers. test/e2e moves Clusters between management clusters, on kind."
+	oldReleases     = "Not yet: this provider has no earlier releases to upgrade from."
+	extension       = "Upstream's test extension works with a KubeadmControlPlane only."
+	addressFamilies = "The portal decides on the addresses of its nodes."
 )
 
 // catalogue has all specs of upstream's version. TestCatalogue compares it with the module.
@@ -39,7 +39,7 @@ var catalogue = []row{
 		why: "Upstream's own spec upgrades etcd and DNS of a KubeadmControlPlane, too. Here the quick start's hook upgrades."},
 	{text: "When testing MachineDeployment scale out/in", runs: true},
 	{text: "When testing MachineDeployment remediation", runs: true,
-		why: "The spec expects a new node. The portal cannot replace a chosen node, so the new Machine gets the old one; a stand-in for the portal's staff repairs it once the Machine was replaced."},
+		why: "The spec expects a new node. The portal cannot replace a chosen node, so the new Machine gets the old one, which a stand-in for the portal's staff repairs."},
 	{text: "When performing cluster deletion with ClusterClass [ClusterClass]", runs: true},
 	{text: "When testing Node drain", runs: true, patches: []string{"e2e/node_drain.go"},
 		why: "Without volumes that block."},
@@ -50,7 +50,7 @@ var catalogue = []row{
 		why: "With the real cluster-autoscaler, as a process."},
 
 	{text: "When testing MachinePools", runs: hasPools(), patches: []string{"e2e/machine_pool.go"}, why: whyPools()},
-	{text: "When testing ClusterClass rollouts [ClusterClass]", why: "It compares labels and taints of all Machines, bootstrap configs and nodes with what kubeadm's providers make of them, the control plane's included."},
+	{text: "When testing ClusterClass rollouts [ClusterClass]", why: "It compares labels and taints with what kubeadm's providers make of them, also for the control plane."},
 	{text: "When following the Cluster API quick-start with v1beta1 ClusterClass [ClusterClass]", why: "Not yet: it needs upstream's test extension, an image that runs in the management cluster."},
 	{text: "When following the Cluster API quick-start with IPv6 [IPv6]", why: addressFamilies},
 	{text: "When following the Cluster API quick-start with dualstack and ipv4 primary [IPv6]", why: addressFamilies},
@@ -64,7 +64,7 @@ var catalogue = []row{
 	{text: "When upgrading a workload cluster using ClusterClass with RuntimeSDK [ClusterClass]", why: extension},
 	{text: "When upgrading a workload cluster using ClusterClass in a different NS with RuntimeSDK [ClusterClass]", why: extension},
 	{text: "When performing chained upgrades for workload cluster using ClusterClass in a different NS with RuntimeSDK [ClusterClass]", why: extension},
-	{text: "When in-place updating a workload cluster using ClusterClass", why: "It updates the Machines of a KubeadmControlPlane and of a MachineDeployment in place, with upstream's test extension. Here a new Machine takes over the node, which stays."},
+	{text: "When in-place updating a workload cluster using ClusterClass", why: "It updates Machines in place with upstream's test extension. Here a new Machine takes over the node, which stays."},
 	{text: "When testing clusterctl upgrades using ClusterClass (v1.11=>current) [ClusterClass]", why: oldReleases},
 	{text: "When testing clusterctl upgrades using ClusterClass (v1.12=>current) [ClusterClass]", why: oldReleases},
 	{text: "When testing clusterctl upgrades using ClusterClass (v1.13=>current) [ClusterClass]", why: oldReleases},

@@ -16,5 +16,5 @@
 //
 // A management cluster that exists needs Cluster API, this provider, and an identity Secret default/portal-identity; the
 // variables of templates/cluster-template.yaml and KUBERNETES_VERSION come from the environment. The spec of the autoscaler needs
-// the binary of the real one (docs/testing.md).
+// the binary of the real one (docs/development/testing.md).
 package upstream

@@ -21,10 +21,32 @@ import (
 )
 
 // page is written when UPSTREAM_WRITE is set and all specs that run have passed.
-var page = filepath.Join(root, "docs", "upstream.md")
+var page = filepath.Join(root, "docs", "development", "upstream.md")
 
-// preface stands before the table of the page, mark before the rows that a run writes.
-const mark = "| Spec | Here | Seconds | |\n| --- | --- | --- | --- |\n"
+// mark begins the part of the page that a run writes: the specs that run, then the others.
+const (
+	mark   = "| Spec | Here | Seconds | |\n| --- | --- | --- | --- |\n"
+	others = "\n| Does not run | Specs |\n| --- | --- |\n"
+)
+
+// notRun returns the rows of the page for specs that do not run: one for each reason, in the order of the catalogue.
+func notRun() []string {
+	var reasons, lines []string
+	specs := map[string][]string{}
+	for _, r := range catalogue {
+		if r.runs {
+			continue
+		}
+		if len(specs[r.why]) == 0 {
+			reasons = append(reasons, r.why)
+		}
+		specs[r.why] = append(specs[r.why], r.text)
+	}
+	for _, why := range reasons {
+		lines = append(lines, fmt.Sprintf("| %s | %s |\n", why, strings.Join(specs[why], "; ")))
+	}
+	return lines
+}
 
 // line is the spec's row of the page, without the duration if it did not run.
 func (r row) line(result string, took time.Duration) string {
@@ -69,7 +91,9 @@ var _ = ReportAfterSuite("a table of all specs", func(report Report) {
 			seconds = fmt.Sprintf("%.0f", took.Seconds())
 		}
 		fmt.Fprintf(&table, "%-125s %-15s %-8s %s\n", r.text, r.kind(), result, seconds)
-		rows.WriteString(r.line(r.kind(), took))
+		if r.runs {
+			rows.WriteString(r.line(r.kind(), took))
+		}
 	}
 	fmt.Print(table.String())
 	if err := os.WriteFile(filepath.Join(artifacts(), "table.txt"), []byte(table.String()), 0o600); err != nil {
@@ -79,28 +103,25 @@ var _ = ReportAfterSuite("a table of all specs", func(report Report) {
 		return
 	}
 	if !complete {
-		fmt.Println("docs/upstream.md is not written: not all specs that run have run and passed")
+		fmt.Println("docs/development/upstream.md is not written: not all specs that run have run and passed")
 		return
 	}
-	if err := writePage(rows.String()); err != nil {
+	if err := writePage(rows.String() + others + strings.Join(notRun(), "")); err != nil {
 		Fail(err.Error())
 	}
 })
 
-// writePage replaces the rows of the page's table.
-func writePage(rows string) error {
+// writePage replaces the tables, which end the page.
+func writePage(tables string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	before, after, found := strings.Cut(string(text), mark)
+	before, _, found := strings.Cut(string(text), mark)
 	if !found {
 		return fmt.Errorf("%s has no table", page)
 	}
-	for strings.HasPrefix(after, "|") {
-		_, after, _ = strings.Cut(after, "\n")
-	}
-	return os.WriteFile(page, []byte(before+mark+rows+after), 0o600)
+	return os.WriteFile(page, []byte(before+mark+tables), 0o600)
 }
 
 // TestCatalogue compares the catalogue with the specs of upstream's module, and the page with the catalogue.
@@ -137,11 +158,16 @@ func TestCatalogue(t *testing.T) {
 		if !slices.Contains(theirs, r.text) {
 			t.Errorf("upstream has no spec %q any more", r.text)
 		}
-		if writing {
+		if writing || !r.runs {
 			continue
 		}
 		if !strings.Contains(string(written), "| "+r.text+" | "+r.kind()+" |") || !strings.Contains(string(written), r.why) {
 			t.Errorf("%s does not say that %q %s: run make test-upstream with UPSTREAM_WRITE=1", page, r.text, r.kind())
+		}
+	}
+	for _, line := range notRun() {
+		if !writing && !strings.Contains(string(written), line) {
+			t.Errorf("%s lacks %q: run make test-upstream with UPSTREAM_WRITE=1", page, line)
 		}
 	}
 }

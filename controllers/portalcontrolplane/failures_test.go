@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sigs.k8s.io/cluster-api/util/conditions"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+const (
+	routeAnyCluster = "/kubernetes-clusters/*"
+	routeAnyUpgrade = routeAnyCluster + "/upgrade"
+)
+
+// TestFailuresByOperation checks the table of docs/troubleshooting.md: which conditions show a failure, and after which time. Creations are
+// checked by TestCreateCutOff and its neighbours in test/stories.
+func TestFailuresByOperation(t *testing.T) {
+	cut := emulator.Fault{Cut: true}
+	late := emulator.Fault{Cut: true, After: true, JobDelay: 10 * time.Minute} // the portal is at work
+	forgotten := emulator.Fault{Job: emulator.JobForgotten, JobDelay: 4 * time.Minute}
+	stuck, fails := emulator.Fault{Job: emulator.JobStuck}, emulator.Fault{Job: emulator.JobFails}
+	tests := map[string]struct {
+		operation string
+		fault     emulator.Fault
+		after     time.Duration // of the look at the conditions
+		want      string
+	}{
+		"scale cut":         {"scale", cut, 20 * time.Second, "WorkersReady=False/AnswerLost OperationInProgress=True/AnswerLost"},
+		"scale again":       {"scale", cut, time.Minute, "WorkersReady=False/NodesUnclaimed OperationInProgress=False/Idle"},
+		"scale stuck":       {"scale", stuck, 31 * time.Minute, "WorkersReady=False/ScalingUp OperationInProgress=True/JobStuck ScalingUp=True/JobStuck"},
+		"scale fails":       {"scale", fails, 20 * time.Second, "WorkersReady=False/JobFailed OperationInProgress=False/Idle"},
+		"upgrade cut":       {"upgrade", cut, 2 * time.Minute, "VersionUpToDate=False/Upgrading OperationInProgress=True/AnswerLost"},
+		"upgrade again":     {"upgrade", cut, 4 * time.Minute, "VersionUpToDate=True/VersionUpToDate OperationInProgress=False/Idle"},
+		"upgrade forgotten": {"upgrade", forgotten, 2 * time.Minute, "VersionUpToDate=False/Upgrading OperationInProgress=True/AnswerLost"},
+		"upgrade stuck":     {"upgrade", stuck, 31 * time.Minute, "VersionUpToDate=False/Upgrading OperationInProgress=True/JobStuck RollingOut=True/JobStuck"},
+		"upgrade fails":     {"upgrade", fails, 20 * time.Second, "VersionUpToDate=False/JobFailed OperationInProgress=False/Idle"},
+		"delete cut":        {"delete", cut, 20 * time.Second, "Deleting=True/AnswerLost OperationInProgress=True/Deleting"},
+		"delete late":       {"delete", late, time.Minute, "Deleting=True/PortalBusy OperationInProgress=True/Deleting"},
+		"delete forgotten":  {"delete", forgotten, 20 * time.Second, "Deleting=True/AnswerLost OperationInProgress=True/Deleting"},
+		"delete stuck":      {"delete", stuck, 31 * time.Minute, "Deleting=True/JobStuck OperationInProgress=True/Deleting"},
+		"delete fails":      {"delete", fails, 20 * time.Second, "Deleting=True/JobFailed OperationInProgress=False/Idle"},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 3, emulator.Durations{})
+				test.fault.Count = 1
+				pass := h.begin(test.operation, test.fault)
+				var s *scope
+				for range test.after / (2 * time.Second) {
+					s = pass()
+					time.Sleep(2 * time.Second)
+				}
+				if got := shown(s.controlPlane); !containsAll(got, strings.Fields(test.want)) {
+					t.Errorf("want %s, got %v", test.want, got)
+				}
+			})
+		})
+	}
+}
+
+// begin starts an operation whose request the fault strikes, and returns how a pass continues it.
+func (h *house) begin(operation string, fault emulator.Fault) (pass func() *scope) {
+	h.Helper()
+	switch operation {
+	case "scale":
+		fault.Path = routeScale
+		h.scale(5)
+	case "upgrade":
+		fault.Path = routeAnyUpgrade
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+	default:
+		fault.Method, fault.Path = "DELETE", routeAnyCluster
+		h.strike(fault)
+		h.leave(departure{owner: "present", noted: "present"})
+		return h.leaving
+	}
+	h.strike(fault)
+	return h.pass
+}
+
+// shown are the conditions as Type=Status/Reason.
+func shown(cp *infrav1.PortalControlPlane) (all []string) {
+	for _, c := range cp.Status.Conditions {
+		all = append(all, c.Type+"="+string(c.Status)+"/"+conditions.GetReason(cp, c.Type))
+	}
+	return all
+}
+
+func containsAll(got, want []string) bool {
+	return !slices.ContainsFunc(want, func(w string) bool { return !slices.Contains(got, w) })
+}
