@@ -45,6 +45,9 @@ func TestFreeze(t *testing.T) {
 		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
 		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
 
+		"those of the pool always are":             {View{Nodes: three, Pool: pool(0, "n2")}, "freeze n2"},
+		"also those that a Machine took, and back": {View{Nodes: []Node{node("n1", frozen), node("n2", frozen), node("n3")}, Pool: pool(0, "n1")}, "unfreeze n2"},
+
 		"the user's true counts like a Pod, and stays as it is": {View{Nodes: []Node{node("n1"), node("n2", usersTrue), node("n3")}}, "freeze n1"},
 		"the user's own value stays while all are frozen":       {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "freeze n3, freeze n1"},
 		"and afterwards": {View{Nodes: []Node{node("n1", frozen), node("n2", usersOwn), node("n3", frozen)}}, "unfreeze n3, unfreeze n1"},
@@ -74,6 +77,7 @@ func TestFreezeNotAutoscaled(t *testing.T) {
 		"not any more":               {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3")}}, "unfreeze n2, unfreeze n1"},
 		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", frozen), node("n2"), node("n3", frozen)}}, "unfreeze n3, unfreeze n1"},
 		"not any more, no order":     {View{Order: Random, Nodes: []Node{node("n1", frozen), node("n2"), node("n3")}}, "unfreeze n1"},
+		"not any more, of the pool":  {View{Nodes: []Node{node("n1", frozen), node("n2"), node("n3")}, Pool: pool(0, "n1")}, "unfreeze n1"},
 		"not any more, user's value": {View{Nodes: []Node{node("n1", usersTrue), node("n2", usersOwn), node("n3")}}, ""},
 	} {
 		t.Run(title, func(t *testing.T) {

@@ -51,7 +51,7 @@ func rank(yes bool) int {
 
 // available reports whether the node stays and is neither claimed nor needed otherwise.
 func (p *planner) available(n *place) bool {
-	return n.free() && !n.leaving && !n.inCustody() && !n.awaited && !p.reserved(n)
+	return n.free() && !n.leaving && !n.inCustody() && !n.awaited && !n.withheld && !p.reserved(n)
 }
 
 // choose returns a free node that stays, or nil. Ready nodes come first; then nodes that the Machine's own MachineDeployment held

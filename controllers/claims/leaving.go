@@ -117,7 +117,7 @@ func (p *planner) sendHeld() {
 		holder := n.holder()
 		c := p.heldElsewhere(holder == nil)
 		switch {
-		case !n.inUse() && c != nil:
+		case !n.inUse() && c != nil && !n.withheld:
 			if c.at.TaintedByAutoscaler && c.at.inUse() {
 				p.add(Uncordon, c, c.at) // it stays, with the other Machine
 			}
@@ -170,7 +170,7 @@ func (p *planner) heldElsewhere(atOnce bool) *claim {
 func (p *planner) vacate(n *place, holder *claim) {
 	for _, custody := range []bool{false, true} {
 		for _, other := range p.places {
-			if other.leaving || !other.free() || other.inCustody() != custody || !p.usable(other) {
+			if other.leaving || other.withheld || !other.free() || other.inCustody() != custody || !p.usable(other) {
 				continue
 			}
 			if custody {

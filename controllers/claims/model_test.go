@@ -54,8 +54,8 @@ type world struct {
 	unfinished *pass // was interrupted and goes on
 
 	groups   []*deployment
-	pool     *poolModel // nil: there is none
 	machines []*model
+	pool     *poolModel // nil: there is none
 
 	scales  int // accepted by the portal
 	history []string
@@ -121,11 +121,12 @@ func (w *world) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, w.names)
 }
 
-func (w *world) desired() (sum int) {
+// machinesWanted is the sum of the replicas without those of the pool.
+func (w *world) machinesWanted() (sum int) {
 	for _, d := range w.groups {
 		sum += d.replicas
 	}
-	return sum + w.poolReplicas()
+	return sum
 }
 
 // The provider.
@@ -133,14 +134,13 @@ func (w *world) desired() (sum int) {
 // look begins a view: Machines and what is recorded are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Uncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
-		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second}
+		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
 		view.TemplateMismatch = m.deployment.foreign[m.revision]
 		v.Machines = append(v.Machines, view)
 	}
-	v.Pool = w.poolView()
 	w.looked = &v
 }
 
@@ -271,11 +271,11 @@ func (w *world) interrupt() {
 // carryOut does one move, and reports whether its object still exists.
 func (w *world) carryOut(move Move) bool {
 	w.say("%s", move)
-	switch {
-	case move.Kind.OfNode():
-		return w.carryOutNode(move)
-	case move.Kind.OfPool():
+	if move.Kind.OfPool() {
 		return w.carryOutPool(move)
+	}
+	if move.Kind.OfNode() {
+		return w.carryOutNode(move)
 	}
 	m := w.machine(move.Machine)
 	if m == nil {

@@ -15,6 +15,9 @@ type Pool struct {
 	// List holds the providerIDs in the pool's list. Core deletes the Node object of an ID that leaves the list, so IDs stay in it
 	// until their Nodes are gone, even if a Machine has taken the Node over.
 	List []string
+	// Copied is core's copy of the list, and Known are the names of the Nodes that core found by it when it last did. Core deletes a Node
+	// under such a name if its providerID is not in the copy, whoever has the Node.
+	Copied, Known []string
 	// Others are the providerIDs of Nodes that are not seen as workers. They exist all the same.
 	Others []string
 }
@@ -22,6 +25,14 @@ type Pool struct {
 // lists reports whether the list names the Node, by the providerID that the Node has or will get.
 func (p *Pool) lists(clusterID string, n Node) bool {
 	return p != nil && slices.Contains(p.List, cmp.Or(n.ProviderID, providerID(clusterID, n.Name)))
+}
+
+// knows reports whether core knows an earlier Node under the name of this one, and would delete this one as soon as it has its providerID.
+func (p *Pool) knows(clusterID string, n Node) bool {
+	if p == nil || !slices.Contains(p.Known, n.Name) {
+		return false
+	}
+	return !slices.Contains(p.Copied, cmp.Or(n.ProviderID, providerID(clusterID, n.Name))) || !p.Deleting && !p.lists(clusterID, n)
 }
 
 // poolReplicas is how many nodes the pool needs.
@@ -53,10 +64,16 @@ func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.
 // enlist gives the pool the nodes that it has too few of. It runs after bind, so Machines that wait come first. The pool gets the nodes that
 // the portal removes first, so that it rarely removes the node of a Machine when the pool shrinks. The list names a node
 // before the node gets its providerID: core may still know an earlier Node of that name, and deletes the Node whose ID is not in the list.
+//
+// It also lists the Nodes under names that core knows. They get no providerID before core has copied the list. A pool that is being deleted
+// is not copied any more, so they wait until it is gone.
 func (p *planner) enlist() {
 	for _, n := range p.places {
-		if n.pooled {
+		switch {
+		case n.pooled && !n.withheld:
 			p.name(n)
+		case !n.pooled && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
+			p.list(n)
 		}
 	}
 	for p.plan.Missing = max(0, p.poolReplicas()-p.members()); p.plan.Missing > 0; p.plan.Missing-- {
@@ -64,22 +81,28 @@ func (p *planner) enlist() {
 		if n == nil {
 			return
 		}
-		named := *n
-		named.ProviderID = cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name))
-		p.add(Enlist, nil, &named)
+		p.list(n)
 		p.name(n)
-		n.pooled = true
 	}
+}
+
+func (p *planner) list(n *place) {
+	named := *n
+	named.ProviderID = cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name))
+	p.add(Enlist, nil, &named)
+	n.pooled = true
 }
 
 // strike removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being replaced may come back under
 // its ID. Core does not read the list of a MachinePool that is being deleted, so the nodes that stay when its surplus is gone, for a Machine
-// or because the portal refuses a cluster without workers, are struck too. Then the pool is empty and can go.
+// or because the portal refuses a cluster without workers, are struck too. Then the pool is empty and can go. If a Node waits for that, all
+// are struck at once.
 func (p *planner) strike() {
 	if p.Pool == nil || p.Operation != Idle {
 		return
 	}
-	ended := p.Pool.Deleting && p.settled && p.surplus <= 0
+	waited := slices.ContainsFunc(p.places, func(n *place) bool { return n.withheld })
+	ended := p.Pool.Deleting && p.settled && (p.surplus <= 0 || waited)
 	for _, id := range p.Pool.List {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool {
 			return cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name)) == id

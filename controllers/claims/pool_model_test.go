@@ -8,114 +8,197 @@ import (
 	"pgregory.net/rapid"
 )
 
-// poolModel is the MachinePool of the cluster, and its PortalMachinePool.
+// poolModel is a MachinePool with its PortalMachinePool.
 type poolModel struct {
 	replicas int
 	deleting bool
-	list     []string // of the PortalMachinePool
-	copied   []string // of the MachinePool, as core has read it last
-	nodeRefs []string // names of Nodes that core knows
+	list     []string // of the PortalMachinePool: the provider writes it
+	gone     bool     // the PortalMachinePool is
+	copied   []string // the list in the MachinePool, which core copies
+	refs     []string // the names in the nodeRefs of the MachinePool
+	uids     []string // of these Nodes
+	read     *poolModel
+	away     bool // core's MachinePool controller is, until the next time that everything is to settle
 }
 
-// drawPool may give the cluster a pool.
-func drawPool(t *rapid.T) *poolModel {
-	if !rapid.Bool().Draw(t, "pool") {
-		return nil
-	}
-	return &poolModel{replicas: rapid.IntRange(0, 4).Draw(t, "pool replicas")}
-}
-
-// actOnPool is what a user does to the pool.
-func (w *world) actOnPool() {
-	switch {
-	case w.pool == nil:
-		if w.pool = drawPool(w.t); w.pool != nil {
-			w.say("pool is created, replicas %d", w.pool.replicas)
-		}
-	case rapid.IntRange(0, 3).Draw(w.t, "delete the pool") == 0:
-		w.pool.deleting = true
-		w.say("pool is deleted")
-	default:
-		w.pool.replicas = rapid.IntRange(0, 5).Draw(w.t, "pool replicas")
-		w.say("pool: replicas %d", w.pool.replicas)
+// beginPool draws whether the cluster has a pool from the start.
+func (w *world) beginPool() {
+	if rapid.Bool().Draw(w.t, "pool") {
+		w.pool = &poolModel{replicas: rapid.IntRange(0, 3).Draw(w.t, "replicas of the pool")}
 	}
 }
 
-// poolReplicas is how many nodes the pool asks for.
-func (w *world) poolReplicas() int {
+// desired is the sum that the portal is asked for.
+func (w *world) desired() int { return w.machinesWanted() + w.poolWanted() }
+
+func (w *world) poolWanted() int {
 	if w.pool == nil || w.pool.deleting {
 		return 0
 	}
 	return w.pool.replicas
 }
 
+// poolView is what the provider sees of the pool.
 func (w *world) poolView() *Pool {
-	if w.pool == nil {
+	if w.pool == nil || w.pool.gone {
 		return nil
 	}
-	return &Pool{Replicas: w.pool.replicas, Deleting: w.pool.deleting, List: slices.Clone(w.pool.list)}
+	return &Pool{Replicas: w.pool.replicas, Deleting: w.pool.deleting, List: slices.Clone(w.pool.list), Copied: slices.Clone(w.pool.copied), Known: slices.Clone(w.pool.refs)}
 }
 
+// actOnPool is what a user does with the pool. Core may be away for some changes.
+func (w *world) actOnPool(d *deployment) {
+	if w.pool != nil && rapid.IntRange(0, 3).Draw(w.t, "core is away") == 0 {
+		w.reconcilePool() // it ends the pass that it is in
+		if w.pool == nil {
+			return
+		}
+		w.pool.away = true
+		w.say("core is away")
+		for range rapid.IntRange(0, 2).Draw(w.t, "changes") {
+			w.changePool()
+			for range rapid.IntRange(0, 12).Draw(w.t, "rounds") {
+				w.round()
+			}
+			w.setReplicas(d)
+			w.say("%s: replicas %d", d.name, d.replicas)
+		}
+	}
+	w.changePool()
+}
+
+// changePool changes the replicas, deletes the pool or creates one.
+func (w *world) changePool() {
+	switch {
+	case w.pool == nil:
+		w.pool = &poolModel{replicas: rapid.IntRange(0, 3).Draw(w.t, "replicas of the pool")}
+		w.say("new pool: replicas %d", w.pool.replicas)
+	case !w.pool.deleting && rapid.IntRange(0, 4).Draw(w.t, "delete the pool") == 0:
+		w.pool.deleting = true
+		w.say("user deletes the pool")
+	case !w.pool.deleting:
+		w.pool.replicas = rapid.IntRange(0, 4).Draw(w.t, "replicas of the pool")
+		w.say("pool: replicas %d", w.pool.replicas)
+	}
+}
+
+// movePool drops the status, and the deletion.
+func (w *world) movePool() {
+	switch {
+	case w.pool == nil:
+	case w.pool.gone:
+		w.pool = nil
+	default:
+		w.pool.deleting, w.pool.refs, w.pool.read = false, nil, nil
+	}
+}
+
+// carryOutPool is one write of the list. An ID leaves it only if no Node has it, unless core does not read the list any more.
 func (w *world) carryOutPool(move Move) bool {
-	if w.pool == nil {
+	if w.pool == nil || w.pool.gone {
 		return false
 	}
 	id := move.Node.ProviderID
-	w.pool.list = slices.DeleteFunc(slices.Clone(w.pool.list), func(other string) bool { return other == id })
-	if move.Kind == Enlist {
+	w.pool.list = slices.DeleteFunc(w.pool.list, func(other string) bool { return other == id })
+	switch {
+	case move.Kind == Enlist:
 		w.pool.list = append(w.pool.list, id)
+	case !w.pool.deleting && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id }):
+		w.fail("%s leaves the list, and its Node exists", id)
 	}
 	return true
 }
 
-// reconcilePool is one pass of core's MachinePool controller: it deletes the Nodes that it knows and whose ID left the list. The list of a
-// MachinePool that is being deleted is not read any more.
+// reconcilePool is one pass of core's MachinePool controller, or the end of one that has read the MachinePool a while ago. The provider's
+// controller of the PortalMachinePool lets it go in the same step.
 func (w *world) reconcilePool() {
 	p := w.pool
-	if p == nil {
+	if p == nil || p.away {
 		return
 	}
-	if !p.deleting {
-		p.copied = slices.Clone(p.list)
-	}
-	if !p.deleting || len(p.list) == 0 {
-		for _, name := range p.nodeRefs {
-			i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == name })
-			if i < 0 || w.nodes[i].ProviderID == "" || slices.Contains(p.copied, w.nodes[i].ProviderID) {
-				continue
-			}
-			if w.nodes[i].running {
-				w.fail("core deletes Node %s of a machine that runs, for the pool", name)
-			}
-			w.nodes = slices.Delete(w.nodes, i, i+1)
-		}
-	}
 	if p.deleting {
-		if len(p.list) == 0 {
-			w.say("pool is gone")
+		p.read = nil
+		p.gone = p.gone || len(p.list) == 0
+		if p.gone {
+			w.retire(p.refs, p.copied)
+			w.say("the pool is gone")
 			w.pool = nil
 		}
 		return
 	}
-	p.nodeRefs = nil
+	if p.read == nil {
+		w.readPool()
+	}
+	seen := p.read
+	p.read, p.copied = nil, seen.list
+	if len(seen.list) == 0 && seen.replicas != 0 {
+		return
+	}
+	w.retire(seen.refs, seen.list)
+	var refs, uids []string
 	for _, n := range w.nodes {
-		if slices.Contains(p.copied, n.ProviderID) {
-			p.nodeRefs = append(p.nodeRefs, n.Name)
+		if slices.Contains(seen.list, n.ProviderID) {
+			refs, uids = append(refs, n.Name), append(uids, n.UID)
 		}
+	}
+	if len(refs) > 0 || len(seen.list) == 0 {
+		p.refs, p.uids = refs, uids
 	}
 }
 
-// poolQuiet reports whether as many nodes as the pool asks for are in its list and of no Machine.
-func (w *world) poolQuiet() bool {
-	if w.pool == nil {
-		return true
+// readPool begins a pass of the MachinePool controller.
+func (w *world) readPool() {
+	w.pool.read = &poolModel{replicas: w.pool.replicas, list: slices.Clone(w.pool.list), refs: w.pool.refs}
+}
+
+// retire deletes the Nodes of these names whose IDs are not in the list. If the portal sets providerIDs, the provider cannot keep core from
+// deleting another Node that comes under such a name, so the model's core does not.
+func (w *world) retire(names, list []string) {
+	for _, name := range names {
+		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == name })
+		if i < 0 || w.nodes[i].ProviderID == "" || slices.Contains(list, w.nodes[i].ProviderID) {
+			continue
+		}
+		if w.ids && !slices.Contains(w.pool.uids, w.nodes[i].UID) {
+			continue
+		}
+		if w.nodes[i].running {
+			w.fail("core deletes Node %s of a machine that runs, for the pool", name)
+		}
+		w.nodes = slices.Delete(w.nodes, i, i+1)
+	}
+}
+
+// poolQuiet reports whether the pool has as many nodes as it wants, all of them without a Machine.
+func (w *world) poolQuiet(held map[string]bool) bool {
+	if w.pool == nil || w.pool.deleting {
+		return w.pool == nil
 	}
 	members := 0
 	for _, n := range w.running() {
-		held := slices.ContainsFunc(w.machines, func(m *model) bool { return m.ClaimNodeUID == n.UID })
-		if slices.Contains(w.pool.list, n.ProviderID) && !held {
+		if slices.Contains(w.pool.list, n.ProviderID) && !held[n.Name] {
 			members++
 		}
 	}
-	return !w.pool.deleting && members == w.pool.replicas
+	return members == w.pool.replicas
+}
+
+// judgeList wants the IDs of Nodes that are gone to leave the list of a pool that is settled.
+func (w *world) judgeList() {
+	if w.pool == nil {
+		return
+	}
+	var stale []string
+	for _, id := range w.pool.list {
+		if !slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id }) {
+			stale = append(stale, id)
+		}
+	}
+	w.round()
+	for _, id := range stale {
+		if slices.Contains(w.pool.list, id) {
+			w.dump()
+			w.fail("%s stays in the list, and its Node is gone", id)
+		}
+	}
 }

@@ -151,3 +151,51 @@ func TestPoolEnds(t *testing.T) {
 		},
 	}.check(t)
 }
+
+// knowing is the pool of a core that found its nodes under these names, and has copied the list since if the names are in it.
+func knowing(p *Pool, names ...string) *Pool {
+	p.Known = names
+	return p
+}
+
+// TestPoolKnows checks that a Node gets no providerID under a name by which core would delete it, whoever has it.
+func TestPoolKnows(t *testing.T) {
+	reborn := View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Machines: []Machine{machine("m1", "")}}
+	with := func(p *Pool) View {
+		v := reborn
+		v.Pool = p
+		return v
+	}
+	id := "portal://c1/n1"
+	outcomes{
+		"it is listed first": {with(knowing(pool(0), "n1")), "enlist n1; 1 unbound; 1 free"},
+		"core has yet to copy the list": {
+			with(&Pool{List: []string{id}, Known: []string{"n1"}}), "1 unbound; 1 free",
+		},
+		"core has copied it: the Machine gets the node": {
+			with(&Pool{List: []string{id}, Copied: []string{id}, Known: []string{"n1"}}), "hooks m1, name n1, bind m1/n1",
+		},
+		"core's copy has the ID of the earlier Node, and the list does not any more": {
+			with(&Pool{Copied: []string{id}, Known: []string{"n1"}}), "enlist n1; 1 unbound; 1 free",
+		},
+		"core does not copy the list of a pool that is being deleted: the node waits": {
+			with(&Pool{Deleting: true, Known: []string{"n1"}}), "1 unbound; 1 free",
+		},
+		"unless the copy has the ID": {
+			with(&Pool{Deleting: true, Copied: []string{id}, Known: []string{"n1"}}), "hooks m1, name n1, bind m1/n1",
+		},
+		"a Node that comes with another providerID is listed at once": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, young)}, Pool: knowing(pool(0), "n1")}, "enlist n1; 1 free; not ready n1; after 30s",
+		},
+		"no held Machine takes it along": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", nameless)}, Machines: []Machine{machine("m1", "n1", deleting)},
+				Pool: &Pool{Replicas: 1, Deleting: true, Known: []string{"n2"}}},
+			"detach m1/n1, evict n2; 1 free; after 5s",
+		},
+		"nor does a Machine move there before the pool is gone: it goes at once": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1", nameless), node("n2"), node("n3")}, Machines: []Machine{machine("m2", "n3")},
+				Pool: &Pool{Deleting: true, List: []string{"cloud://n2"}, Known: []string{"n1"}}},
+			"strike cloud://n2, evict n2; 2 free; after 5s",
+		},
+	}.check(t)
+}

@@ -40,7 +40,7 @@ func (w *world) removeNode() {
 	w.schedule() // Kubernetes may have evicted Pods since the last round
 	w.say("portal removes %s", victim.Name)
 	tie := slices.ContainsFunc(candidates, func(n *kubeNode) bool { return !n.busy })
-	if w.orderKnown() && victim.busy && !tie {
+	if w.orderKnown() && victim.busy && !tie && !w.presumedGone() {
 		w.dump()
 		w.fail("%s is removed with running Pods", victim.Name)
 	}
@@ -140,4 +140,13 @@ func (w *world) fails() {
 	w.recorded, w.uncertain = max(w.from, w.target), true
 	w.operation = Idle
 	w.backOff()
+}
+
+// presumedGone reports whether the portal runs a node that no Machine holds and that has not been Ready for long. While the size is
+// uncertain such a node is presumed to be gone (doc.go), and another one may be removed in its place.
+func (w *world) presumedGone() bool {
+	return slices.ContainsFunc(w.running(), func(n *kubeNode) bool {
+		held := slices.ContainsFunc(w.machines, func(m *model) bool { return m.ClaimNodeUID == n.UID })
+		return !n.Ready && !held && w.clock.Sub(n.NotReadySince) >= leftOverTime
+	})
 }

@@ -48,7 +48,7 @@ func begin(t *rapid.T) *world {
 			surge: rapid.IntRange(0, 1).Draw(t, "surge"), sets: map[int]int{1: 0}, foreign: map[int]bool{}, good: 1}
 		w.groups = append(w.groups, d)
 	}
-	w.pool = drawPool(t)
+	w.beginPool()
 	w.size = w.desired()
 	w.recorded = w.size
 	for created := w.clock; len(w.nodes) < w.size; {
@@ -60,7 +60,9 @@ func begin(t *rapid.T) *world {
 // act is what a user, or the world, does.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "pool"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "pool", "pool"}).Draw(w.t, "act") {
+	case "pool":
+		w.actOnPool(d)
 	case "replicas":
 		w.setReplicas(d)
 		w.say("%s: replicas %d", d.name, d.replicas)
@@ -121,8 +123,6 @@ func (w *world) act() {
 			}
 		}
 		w.move()
-	case "pool":
-		w.actOnPool()
 	case "wait":
 		w.clock = w.clock.Add(5 * time.Minute)
 	case "block":
@@ -140,9 +140,7 @@ func (w *world) move() {
 	for _, m := range w.machines {
 		m.Deleting, m.Drained, m.NodeRef, m.Unhealthy, m.read, m.claimGone = false, false, "", false, nil, false
 	}
-	if w.pool != nil {
-		w.pool.deleting, w.pool.nodeRefs = false, nil
-	}
+	w.movePool()
 	for _, n := range w.nodes {
 		n.replaced = 0 // a health check that had a Machine deleted has to do so again
 	}
@@ -156,6 +154,10 @@ func (w *world) setReplicas(d *deployment) {
 func (w *world) step() {
 	switch rapid.IntRange(0, 6).Draw(w.t, "actor") {
 	case 6:
+		if w.pool != nil && !w.pool.deleting && !w.pool.away && w.pool.read == nil && rapid.Bool().Draw(w.t, "slowly") {
+			w.readPool()
+			return
+		}
 		w.reconcilePool()
 	case 5:
 		w.remediate()
@@ -226,6 +228,9 @@ func (w *world) check() {
 // settle lets everything come to rest, and checks what must be so then. Blocked drains, and a portal that refuses, may keep it from
 // that.
 func (w *world) settle() {
+	if w.pool != nil {
+		w.pool.away = false
+	}
 	if w.looked != nil || w.unfinished != nil {
 		w.pass(-1)
 	}
@@ -250,6 +255,7 @@ func (w *world) settle() {
 		w.dump()
 		w.fail("does not settle: desired %d, size %d, %d running nodes, %d machines", w.desired(), w.size, len(w.running()), len(w.machines))
 	}
+	w.judgeList()
 }
 
 // rest checks that core does not wait for a portal that keeps refusing, failing or doing half of the work: no Machine is left in
@@ -289,7 +295,7 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if !unclear && (len(w.machines) != w.desired()-w.poolReplicas() || marked != len(w.running())-w.desired()) {
+	if !unclear && (len(w.machines) != w.machinesWanted() || marked != len(w.running())-w.desired()) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""
@@ -313,9 +319,11 @@ func (w *world) dump() {
 	for _, n := range p.leaving {
 		w.say("leaving %s removable %t", n.Name, p.removable(n))
 	}
-	w.say("pool %+v", w.pool)
 	for _, m := range w.machines {
 		w.say("machine %+v of revision %d, wanted %d; sets %v", m.Machine, m.revision, m.deployment.revision, m.deployment.sets)
+	}
+	if w.pool != nil {
+		w.say("pool %+v", *w.pool)
 	}
 	for _, n := range w.nodes {
 		w.say("node %+v", *n)
@@ -325,7 +333,7 @@ func (w *world) dump() {
 // quiet tells whether Machines and nodes are one to one, everything is up to date and Ready, and nothing is cordoned.
 func (w *world) quiet() bool {
 	running := w.running()
-	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.desired()-w.poolReplicas() || !w.poolQuiet() {
+	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.machinesWanted() {
 		return false
 	}
 	for _, d := range w.groups {
@@ -342,7 +350,7 @@ func (w *world) quiet() bool {
 		}
 		held[m.NodeRef] = true
 	}
-	return !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.inCustody() })
+	return w.poolQuiet(held) && !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.inCustody() })
 }
 
 // TestNothingIsAskedWithoutAChangeOfReplicas rolls out, deletes Machines and replaces them: the portal is not asked.

@@ -28,8 +28,8 @@ type place struct {
 	leaving, awaited bool
 	// taken reports that a Machine is bound to the node in this plan.
 	taken bool
-	// pooled reports that the pool's list names the node.
-	pooled bool
+	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows).
+	pooled, withheld bool
 }
 
 // free reports whether no Machine claims the node.
@@ -78,7 +78,7 @@ func read(v View) *planner {
 	at := map[string]*place{}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	for _, n := range p.plan.Present {
-		at[n.UID] = &place{Node: n, pooled: v.Pool.lists(v.ClusterID, n)}
+		at[n.UID] = &place{Node: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)}
 		p.places = append(p.places, at[n.UID])
 	}
 	for _, m := range v.Machines {

@@ -46,16 +46,18 @@ const podsAgain = 10 * time.Second
 
 // freeze keeps the cluster autoscaler from choosing nodes that the portal would not remove. While there are more workers than the
 // replicas ask for, all are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise those are frozen
-// that come after a node which must not go, in the order in which the portal removes them; and all if there is no order.
+// that come after a node which must not go, in the order in which the portal removes them; and all if there is no order. The nodes that the
+// pool lists always are: the autoscaler can remove a node only by its Machine, and would evict the Pods of the others again and again.
 func (p *planner) freeze() {
 	line := p.removalOrder()
 	from := p.frozenFrom(line)
 	for i, n := range line {
+		freezes := i >= from || p.Autoscaled && n.pooled
 		switch {
 		case n.ScaleDownSetByUser:
-		case i >= from && !n.Frozen:
+		case freezes && !n.Frozen:
 			p.add(Freeze, nil, n)
-		case i < from && n.Frozen:
+		case !freezes && n.Frozen:
 			p.add(Unfreeze, nil, n)
 		}
 	}

@@ -47,19 +47,31 @@ func (r *Reconciler) readPool(ctx context.Context, reader client.Reader, s *scop
 	return nil
 }
 
-// poolView is what a plan needs to know of the pool.
+// poolView is what a plan needs to know of the pool. Until core has removed a MachinePool it may delete Nodes under the names that it knows,
+// also if the PortalMachinePool is gone already.
 func (s *scope) poolView() *claims.Pool {
 	p := s.desired.pool
-	if p == nil || p.infra == nil {
+	if p == nil {
 		return nil
 	}
 	mp := &p.machinePool
-	return &claims.Pool{
+	deleting := !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, s.cluster)
+	if p.infra == nil && !deleting {
+		return nil
+	}
+	view := &claims.Pool{
 		Replicas: int(ptr.Deref(mp.Spec.Replicas, 0)),
-		Deleting: !mp.DeletionTimestamp.IsZero() && !portalmachinepool.Stale(mp, p.infra, s.cluster),
-		List:     p.infra.Spec.ProviderIDList,
+		Deleting: deleting,
+		Copied:   mp.Spec.ProviderIDList,
 		Others:   s.otherIDs,
 	}
+	for _, ref := range mp.Status.NodeRefs {
+		view.Known = append(view.Known, ref.Name)
+	}
+	if p.infra != nil {
+		view.List = p.infra.Spec.ProviderIDList
+	}
+	return view
 }
 
 // lists reports whether the pool's list names the Node.

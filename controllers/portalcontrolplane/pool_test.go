@@ -38,6 +38,14 @@ func TestPoolView(t *testing.T) {
 	}{
 		"a pool":                {func(*pool) {}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
 		"its object is missing": {func(p *pool) { p.infra = nil }, nil},
+		"core knows its nodes": {func(p *pool) {
+			p.machinePool.Spec.ProviderIDList = []string{"portal://c/n0"}
+			p.machinePool.Status.NodeRefs = []corev1.ObjectReference{{Name: "n0"}}
+		}, &claims.Pool{Replicas: 3, List: []string{"portal://c/n1"}, Copied: []string{"portal://c/n0"}, Known: []string{"n0"}, Others: []string{"portal://c/control"}}},
+		"its object is gone, and core is about to remove it": {func(p *pool) {
+			p.machinePool.DeletionTimestamp, p.infra = &gone, nil
+			p.machinePool.Status.NodeRefs = []corev1.ObjectReference{{Name: "n0"}}
+		}, &claims.Pool{Replicas: 3, Deleting: true, Known: []string{"n0"}, Others: []string{"portal://c/control"}}},
 		"it is being deleted": {func(p *pool) { p.machinePool.DeletionTimestamp = &gone },
 			&claims.Pool{Replicas: 3, Deleting: true, List: []string{"portal://c/n1"}, Others: []string{"portal://c/control"}}},
 		"the garbage collector deletes it: its nodes stay": {func(p *pool) {

@@ -36,8 +36,10 @@
 // What can interrupt it:
 //
 //   - The manager ends between two writes. The list is read again: an ID without a Node is struck, a node without an ID is named.
-//   - The Node is named before core has seen the list. The list is written first, so core sees it at its next pass at the latest. Core looks
-//     for a retired Node by its name. A new Node under the name of one that was just removed is safe once core has seen the removal.
+//   - A new Node comes under the name of one that was removed. Core looks for retired Nodes by name. It keeps the name of a removed Node if no
+//     other node of the list exists, and while it is away. So an ID under such a name is listed first, whoever has the node, and the Node gets
+//     it once core has copied the list. If the portal sets providerIDs itself and uses names again, the provider can only list the ID at once,
+//     and core may delete the Node object before that.
 //   - The PortalMachinePool is deleted by hand while its MachinePool stays. Nothing changes until the MachinePool is deleted, too.
 //   - The Cluster is deleted: its nodes go with the portal cluster, so the finalizer goes at once. A deletion by the garbage collector that
 //     nobody meant, after a restore, lets the object go as well, and the nodes stay: their replicas count until the MachinePool is gone.

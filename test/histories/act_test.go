@@ -100,8 +100,11 @@ func (l *life) tally() string {
 
 // act draws one act and does it.
 func (l *life) act(ctx context.Context, quiet bool) (string, error) {
-	possible, total := []act{}, 0
-	for _, a := range acts {
+	possible, total, all := []act{}, 0, acts
+	if *withPool {
+		all = slices.Concat(acts, poolActs)
+	}
+	for _, a := range all {
 		if a.quiet || !quiet {
 			possible = append(possible, a)
 			total += a.weight

@@ -98,7 +98,7 @@ func (l *life) slowUpgrade(ctx context.Context) (string, error) {
 		f.Cut, f.After = true, true
 		told += ", answer lost"
 	}
-	if l.roll.IntN(4) == 0 {
+	if l.roll.IntN(4) == 0 && !f.Cut { // of both the provider hears nothing for half an hour, and a history is not that patient
 		f.Job = emulator.JobFailsHalfway
 		told += ", fails half way"
 	}

@@ -200,7 +200,8 @@ func (l *life) upgradeSeen(upgrading bool, now time.Time) {
 	if l.upgrading.IsZero() {
 		l.upgrading = now
 	}
-	idle, waiting := idleNodes(l.nodes, l.machines, l.mismatched, l.sums.now())
+	idle, waiting := idleNodes(l.nodes, l.machines, l.mismatched, l.sums.now()-l.sums.of(ofPool))
+	l.leavePool(idle)
 	for uid := range l.idle {
 		if idle[uid] == "" || waiting == 0 {
 			delete(l.idle, uid)

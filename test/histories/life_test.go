@@ -53,6 +53,8 @@ type life struct {
 	templates   int      // made so far
 	sequence    int
 	mends       []func(context.Context) error // what ends the troubles of the sequence
+	pool        string                        // name of the MachinePool; empty: there is none, or it was dropped. Written under seen
+	pools       int                           // made so far
 	mismatched  string                        // the MachineDeployment whose template the portal cannot honour; guarded by seen
 
 	watcher
@@ -149,10 +151,15 @@ func (l *life) begin(ctx context.Context) error {
 		}
 		l.say("with a MachineHealthCheck")
 	}
+	if *withPool {
+		if err := l.addPool(ctx, l.drawPoolReplicas()); err != nil {
+			return err
+		}
+	}
 	if err := l.connect(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(l.watchNodes(ctx), l.runPods(ctx)); err != nil {
+	if err := errors.Join(l.watchNodes(ctx), l.watchPool(ctx), l.runPods(ctx)); err != nil {
 		return err
 	}
 	return l.settle(ctx)

@@ -33,6 +33,7 @@ type watcher struct {
 	drains   []moment // drains that began
 	cordons  []moment // nodes that became unschedulable
 	wrongs   []string // what did not hold
+	poolList []string // the providerIDs that the pool lists
 	judged   int      // entries of the portal's journal
 	harm
 }

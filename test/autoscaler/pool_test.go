@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"testing"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+// scaledPool creates a MachinePool without nodes that the autoscaler may scale, beside a MachineDeployment that it may not. The annotations
+// say what a node has, which the autoscaler cannot look up otherwise.
+func (w *world) scaledPool() *clusterv1.MachinePool {
+	w.Helper()
+	change(w, w.box.Client, w.deployment(), func(md *clusterv1.MachineDeployment) { md.Annotations = nil })
+	md, template := w.deployment(), &infrav1.PortalMachineTemplate{}
+	w.Expect(w.box.Client.Get(w.Context(), client.ObjectKeyFromObject(md), md)).To(Succeed())
+	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.Template.Spec.InfrastructureRef.Name}
+	w.Expect(w.box.Client.Get(w.Context(), key, template)).To(Succeed())
+	meta := metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "pool"}
+	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
+	infra.Spec.WorkerParameters = template.Spec.Template.Spec
+	w.Expect(w.box.Client.Create(w.Context(), infra)).To(Succeed())
+	meta.Annotations = map[string]string{
+		minSizeAnnotation: "0", maxSizeAnnotation: "4",
+		"capacity.cluster-autoscaler.kubernetes.io/cpu": "4", "capacity.cluster-autoscaler.kubernetes.io/memory": "16Gi",
+	}
+	pool := &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{ClusterName: name, Replicas: ptr.To[int32](0)}}
+	pool.Spec.Template = md.Spec.Template
+	pool.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{}
+	pool.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("")}
+	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: "pool"}
+	w.Expect(w.box.Client.Create(w.Context(), pool)).To(Succeed())
+	return pool
+}
+
+// TestPool scales a pool up from zero for Pods that have no node. It then has a node of the pool that is hardly used: the autoscaler, which removes a
+// node by its Machine only, must leave the replicas and the Pods alone.
+func TestPool(t *testing.T) {
+	needAutoscaler(t)
+	t.Parallel()
+	w := newWorld(t, box, 1, 1)
+	pool := w.scaledPool()
+	replicas := func() int32 {
+		w.Expect(w.box.Client.Get(w.Context(), client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		return *pool.Spec.Replicas
+	}
+	nodesOfPool := func() int {
+		w.Expect(w.box.Client.Get(w.Context(), client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		return len(pool.Status.NodeRefs)
+	}
+	w.observe()
+	app := newDeployment("app", 3)
+	w.Expect(w.workload.Create(w.Context(), app)).To(Succeed())
+	w.autoscale()
+	w.Eventually(func() []string { return w.running("app") }).Should(HaveLen(3))
+	w.Expect(replicas()).To(Equal(int32(2)), "one node for each Pod")
+	w.Eventually(nodesOfPool).Should(Equal(2))
+
+	nodes := w.nodes()
+	w.Expect(w.workload.Delete(w.Context(), app)).To(Succeed())
+	w.Eventually(func() []corev1.Pod { return w.pods("app") }).Should(BeEmpty())
+	w.seen.forget()
+	small := newDeployment("small", 1)
+	small.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
+	w.place(small, nodes[len(nodes)-1])
+	w.Consistently(replicas, quiet).Should(Equal(int32(2)), "the autoscaler lowers no pool")
+	w.Expect(w.seen.Ended()).To(BeEmpty(), "Pods that ended")
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package histories
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+)
+
+var withPool = flag.Bool("pool", false, "give every Cluster a MachinePool beside its MachineDeployments")
+
+// ofPool is the name under which the replicas of the pool are in the sums.
+const ofPool = "the pool"
+
+// poolActs are drawn beside the others if Clusters have pools.
+var poolActs = []act{
+	{"scale pool", 6, false, (*life).scalePool},
+	{"drop pool", 2, false, (*life).dropPool},
+	{"new pool", 4, false, (*life).newPool},
+}
+
+// addPool creates a MachinePool with its PortalMachinePool.
+func (l *life) addPool(ctx context.Context, replicas int32) error {
+	l.pools++
+	meta := metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprintf("p%d", l.pools)}
+	l.setPool(meta.Name)
+	l.say("new MachinePool %s: %d replicas", meta.Name, replicas)
+	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
+	infra.Spec.WorkerParameters = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	pool := &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
+		ClusterName: name, Replicas: &replicas,
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: name, Version: versions[l.version],
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: meta.Name},
+		}},
+	}}
+	if err := l.client.Create(ctx, infra); err != nil {
+		return err
+	}
+	return l.sums.change(ofPool, int(replicas), func() error { return l.client.Create(ctx, pool) })
+}
+
+func (l *life) setPool(name string) {
+	l.seen.Lock()
+	defer l.seen.Unlock()
+	l.pool, l.poolList = name, nil
+}
+
+// drawPoolReplicas draws zero more often than other numbers.
+func (l *life) drawPoolReplicas() int32 { return max(0, int32(l.roll.IntN(5))-1) } //nolint:gosec // small
+
+func (l *life) scalePool(ctx context.Context) (string, error) {
+	replicas := l.drawPoolReplicas()
+	if l.pool == "" {
+		return "", nil
+	}
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.pool}}
+	return fmt.Sprintf("pool %s to %d", l.pool, replicas), l.sums.change(ofPool, int(replicas), func() error {
+		return change(ctx, l.client, pool, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &replicas })
+	})
+}
+
+func (l *life) dropPool(ctx context.Context) (string, error) {
+	if l.pool == "" {
+		return "", nil
+	}
+	pool := &clusterv1.MachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.pool}}
+	l.setPool("")
+	return "drop pool " + pool.Name, l.sums.change(ofPool, -1, func() error { return l.client.Delete(ctx, pool) })
+}
+
+// newPool creates a pool once the last one is gone: before, its replicas would not count.
+func (l *life) newPool(ctx context.Context) (string, error) {
+	replicas := l.drawPoolReplicas()
+	if l.pool != "" || l.noPool(ctx) != nil {
+		return "", nil //nolint:nilerr // the last one is still there
+	}
+	err := l.addPool(ctx, replicas)
+	return fmt.Sprintf("new pool %s with %d", l.pool, replicas), err
+}
+
+// noPool wants no MachinePool to be there.
+func (l *life) noPool(ctx context.Context) error {
+	pools := &clusterv1.MachinePoolList{}
+	if err := l.client.List(ctx, pools, client.InNamespace(l.namespace)); err != nil {
+		return err
+	}
+	if len(pools.Items) > 0 {
+		return fmt.Errorf("MachinePool %s is still there", pools.Items[0].Name)
+	}
+	return nil
+}
+
+// poolSettled wants the pool to have as many of the running nodes as it asks for, none of them with a Machine, its list to name no node that
+// is gone, and core and the provider to say so. A pool that was dropped has to be gone.
+func (l *life) poolSettled(ctx context.Context, nodes map[string]bool) error {
+	if l.pool == "" {
+		return l.noPool(ctx)
+	}
+	infra, pool := &infrav1.PortalMachinePool{}, &clusterv1.MachinePool{}
+	key := client.ObjectKey{Namespace: l.namespace, Name: l.pool}
+	machines, list := &clusterv1.MachineList{}, &corev1.NodeList{}
+	err := errors.Join(l.client.Get(ctx, key, infra), l.client.Get(ctx, key, pool), l.client.List(ctx, machines, client.InNamespace(l.namespace)), l.workload.List(ctx, list))
+	if err != nil {
+		return err
+	}
+	listed, members := 0, 0
+	for _, n := range list.Items {
+		if !slices.Contains(infra.Spec.ProviderIDList, n.Spec.ProviderID) {
+			continue
+		}
+		listed++
+		if nodes[n.Name] && !slices.ContainsFunc(machines.Items, func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == n.Name }) {
+			members++
+		}
+	}
+	switch {
+	case members != l.sums.of(ofPool):
+		return fmt.Errorf("the pool has %d nodes, and %d are wanted", members, l.sums.of(ofPool))
+	case listed != len(infra.Spec.ProviderIDList):
+		return fmt.Errorf("the pool lists %v, of which %d are there", infra.Spec.ProviderIDList, listed)
+	case len(pool.Status.NodeRefs) != listed:
+		return fmt.Errorf("the MachinePool shows %d nodes, and %d are listed", len(pool.Status.NodeRefs), listed)
+	case !conditions.IsTrue(infra, infrav1.ReadyCondition):
+		return fmt.Errorf("PortalMachinePool %s is not Ready: %+v", infra.Name, conditions.Get(infra, infrav1.ReadyCondition))
+	}
+	return nil
+}
+
+// watchPool wants an ID to leave the list of a pool that stays only when no Node has it: core deletes that Node.
+func (l *life) watchPool(ctx context.Context) error {
+	from := source{client: l.client, list: &infrav1.PortalMachinePoolList{}, options: []client.ListOption{client.InNamespace(l.namespace)}}
+	return from.follow(ctx, func(o client.Object, gone bool) {
+		infra, ok := o.(*infrav1.PortalMachinePool)
+		if !ok || gone {
+			return
+		}
+		nodes := &corev1.NodeList{}
+		if err := l.workload.List(ctx, nodes); err != nil {
+			l.say("cannot compare Nodes with the list of pool %s: %v", infra.Name, err)
+		}
+		l.seen.Lock()
+		defer l.seen.Unlock()
+		if infra.Name == l.pool {
+			l.poolChanged(infra.Spec.ProviderIDList, nodes.Items)
+		}
+	})
+}
+
+// poolChanged compares the list with what it was. Callers hold seen.
+func (l *life) poolChanged(list []string, nodes []corev1.Node) {
+	for _, id := range l.poolList {
+		i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Spec.ProviderID == id })
+		if i >= 0 && !slices.Contains(list, id) {
+			l.wrong("%s left the list of the pool, and Node %s exists", id, nodes[i].Name)
+		}
+	}
+	if !slices.Equal(list, l.poolList) {
+		l.say("  the pool lists %v", list)
+	}
+	l.poolList = list
+}
+
+// leavePool takes the nodes that the pool lists from those that are idle. Callers hold seen.
+func (l *life) leavePool(idle map[string]string) {
+	for _, n := range l.nodes {
+		if slices.Contains(l.poolList, n.Spec.ProviderID) {
+			delete(idle, string(n.UID))
+		}
+	}
+}
