@@ -16,11 +16,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/nodeapi"
 )
 
 // servers are the API servers of the portal's clusters: one port each, all in this process.
@@ -33,12 +31,8 @@ type servers struct {
 }
 
 func newServers() (*servers, error) {
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	return &servers{certificate: pair, authority: certificate, all: map[string]*server{}}, err
+	certificate, authority, err := nodeapi.NewCertificate()
+	return &servers{certificate: certificate, authority: authority, all: map[string]*server{}}, err
 }
 
 // Apply implements emulator.Workloads.
@@ -80,12 +74,7 @@ func (s *servers) Kubeconfig(_ context.Context, clusterID string) ([]byte, error
 	if one == nil {
 		return nil, errors.New("no such cluster")
 	}
-	return clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + one.address, CertificateAuthorityData: s.authority}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"a": {Token: "admin"}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "a"}},
-		CurrentContext: "c",
-	})
+	return nodeapi.Kubeconfig(one.address, s.authority)
 }
 
 // Delete implements emulator.Workloads.

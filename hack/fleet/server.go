@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/nodeapi"
 )
 
 // server is the API server of one cluster. It has Nodes, and empty lists of everything else.
@@ -90,7 +91,7 @@ func (s *server) set(what string, node *corev1.Node) {
 
 // ServeHTTP implements http.Handler.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, found := discovery[r.URL.Path]
+	body, found := nodeapi.Discovery[r.URL.Path]
 	name, isNode := strings.CutPrefix(r.URL.Path, "/api/v1/nodes/")
 	switch {
 	case found:
@@ -251,13 +252,4 @@ func merge(target, patch map[string]any) {
 			target[key] = value
 		}
 	}
-}
-
-// discovery is what a client reads before it lists Nodes.
-var discovery = map[string]string{
-	"/":    `{"paths":["/api"]}`,
-	"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-	"/api/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
-		`{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get","list","watch","patch"]},` +
-		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}`,
 }

@@ -20,12 +20,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
+	"github.com/capportal/cluster-api-provider-portal/test/nodeapi"
 )
 
 // manner is how an API server behaves. The names of clusters begin with it.
@@ -64,12 +62,8 @@ type server struct {
 }
 
 func newServers() (*servers, error) {
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(certificate, key)
-	return &servers{certificate: pair, authority: certificate, all: map[string]*server{}}, err
+	certificate, authority, err := nodeapi.NewCertificate()
+	return &servers{certificate: certificate, authority: authority, all: map[string]*server{}}, err
 }
 
 // Apply implements emulator.Workloads.
@@ -103,12 +97,7 @@ func (s *servers) Kubeconfig(_ context.Context, clusterID string) ([]byte, error
 	if one == nil {
 		return nil, errors.New("no such cluster")
 	}
-	return clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + one.listener.Addr().String(), CertificateAuthorityData: s.authority}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"a": {Token: "admin"}},
-		Contexts:       map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "a"}},
-		CurrentContext: "c",
-	})
+	return nodeapi.Kubeconfig(one.listener.Addr().String(), s.authority)
 }
 
 // Delete implements emulator.Workloads.
@@ -170,7 +159,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.trickle(w, r)
 		return
 	}
-	if body, found := discovery[r.URL.Path]; found {
+	if body, found := nodeapi.Discovery[r.URL.Path]; found {
 		s.answer(w, body)
 		return
 	}
@@ -250,15 +239,6 @@ func (s *server) list(w http.ResponseWriter, how manner) {
 		}
 	}
 	_, _ = io.WriteString(w, `]}`)
-}
-
-// discovery is what a client has to read before it can list Nodes.
-var discovery = map[string]string{
-	"/":    `{"paths":["/api"]}`,
-	"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
-	"/api/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[` +
-		`{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get","list","watch","patch"]},` +
-		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}`,
 }
 
 // kubelet is a Node with the 50 images that a kubelet reports. It takes the number of the Node.
