@@ -108,12 +108,8 @@ func (r *Reconciler) ownerCluster(ctx context.Context, config *infrav1.PortalBoo
 	if machine != nil {
 		return machine.Spec.ClusterName, nil
 	}
-	reference := metav1.GetControllerOf(config)
-	if reference == nil || reference.Kind != "MachinePool" {
-		return "", nil
-	}
-	pool := &clusterv1.MachinePool{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Namespace: config.Namespace, Name: reference.Name}, pool); err != nil {
+	pool, err := util.GetOwnerMachinePool(ctx, r.Client, config.ObjectMeta)
+	if err != nil || pool == nil {
 		return "", client.IgnoreNotFound(err)
 	}
 	return pool.Spec.ClusterName, nil

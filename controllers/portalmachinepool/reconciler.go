@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
@@ -107,13 +106,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 // load reads what the pass needs.
 func (r *Reconciler) load(ctx context.Context, s *scope) error {
-	reference := metav1.GetControllerOf(s.pool)
-	if reference == nil || reference.Kind != "MachinePool" {
-		return nil
-	}
-	machinePool := &clusterv1.MachinePool{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.pool.Namespace, Name: reference.Name}, machinePool)
-	if err != nil {
+	machinePool, err := util.GetOwnerMachinePool(ctx, r.Client, s.pool.ObjectMeta)
+	if err != nil || machinePool == nil {
 		return client.IgnoreNotFound(err)
 	}
 	s.machinePool = machinePool
