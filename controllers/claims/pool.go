@@ -2,10 +2,7 @@
 
 package claims
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Pool is the MachinePool of a cluster. Nodes that no Machine claims belong to it, up to its replicas.
 type Pool struct {
@@ -22,9 +19,9 @@ type Pool struct {
 	Others []string
 }
 
-// lists reports whether the list names the Node, by the providerID that the Node has or will get.
+// lists reports whether the list names the Node.
 func (p *Pool) lists(clusterID string, n Node) bool {
-	return p != nil && slices.Contains(p.List, cmp.Or(n.ProviderID, providerID(clusterID, n.Name)))
+	return p != nil && slices.Contains(p.List, n.idIn(clusterID))
 }
 
 // knows reports whether core knows an earlier Node under the name of this one, and would delete this one as soon as it has its providerID.
@@ -32,7 +29,7 @@ func (p *Pool) knows(clusterID string, n Node) bool {
 	if p == nil || !slices.Contains(p.Known, n.Name) {
 		return false
 	}
-	return !slices.Contains(p.Copied, cmp.Or(n.ProviderID, providerID(clusterID, n.Name))) || !p.Deleting && !p.lists(clusterID, n)
+	return !slices.Contains(p.Copied, n.idIn(clusterID)) || !p.Deleting && !p.lists(clusterID, n)
 }
 
 // poolReplicas is how many nodes the pool needs.
@@ -88,7 +85,7 @@ func (p *planner) enlist() {
 
 func (p *planner) list(n *place) {
 	named := *n
-	named.ProviderID = cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name))
+	named.ProviderID = n.idIn(p.ClusterID)
 	p.add(Enlist, nil, &named)
 	n.pooled = true
 }
@@ -104,9 +101,7 @@ func (p *planner) strike() {
 	waited := slices.ContainsFunc(p.places, func(n *place) bool { return n.withheld })
 	ended := p.Pool.Deleting && p.settled && (p.surplus <= 0 || waited)
 	for _, id := range p.Pool.List {
-		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool {
-			return cmp.Or(n.ProviderID, providerID(p.ClusterID, n.Name)) == id
-		})
+		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })
 		if !exists || ended {
 			p.add(Strike, nil, &place{Node: Node{ProviderID: id}})
 		}

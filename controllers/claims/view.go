@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -127,6 +128,11 @@ func IsReleased(providerID string) bool { return strings.Contains(providerID, re
 
 // providerID is the one that a Node gets which has none.
 func providerID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
+
+// idIn returns the providerID that the Node has, or will get.
+func (n Node) idIn(clusterID string) string {
+	return cmp.Or(n.ProviderID, providerID(clusterID, n.Name))
+}
 
 // state returns the state of a Machine, given whether the node of its claim exists. A released claim of a Machine that is not
 // being deleted counts as none: its objects were moved or restored, which drops the deletion.

@@ -102,14 +102,14 @@ func (c *Check) look(ctx context.Context) (problem string, err error) {
 			return "", err
 		}
 	}
-	if !isVersion(version) {
-		return fmt.Sprintf("the version of core is not known: %s, and clusterctl's inventory does not have it", silent), nil
-	}
 	parsed, err := semver.ParseTolerant(version)
-	if err == nil && !slices.Contains(tried, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)) {
+	switch {
+	case err != nil:
+		problem = fmt.Sprintf("the version of core is not known: %s, and clusterctl's inventory does not have it", silent)
+	case !slices.Contains(tried, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)):
 		problem = fmt.Sprintf("core has version %s, and this was tried with %s only", version, strings.Join(tried, ", "))
 	}
-	return problem, err
+	return problem, nil
 }
 
 func isVersion(text string) bool {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -52,6 +53,18 @@ func Set(obj conditions.Setter, conditionType string, status metav1.ConditionSta
 		reason = conditionType
 	}
 	conditions.Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: o.Message})
+}
+
+// ReportDeleting sets the condition Deleting by the deletion timestamp of the object. The message is that of an object that is being deleted.
+func ReportDeleting(obj interface {
+	conditions.Setter
+	metav1.Object
+}, message string) {
+	if obj.GetDeletionTimestamp().IsZero() {
+		Set(obj, clusterv1.DeletingCondition, metav1.ConditionFalse, Outcome{Reason: infrav1.NotDeletingReason})
+		return
+	}
+	Set(obj, clusterv1.DeletingCondition, metav1.ConditionTrue, Outcome{Reason: infrav1.DeletingReason, Message: message})
 }
 
 // Summarize makes the condition of the first of the others that is not True: its reason and message say what a user has to look at. The

@@ -84,7 +84,7 @@ func (p *pool) drainTimeout() time.Duration {
 	return time.Duration(ptr.Deref(p.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0)) * time.Second
 }
 
-// mismatched returns the name of the pool if it asks for other workers than the portal cluster has, or "".
+// mismatchedPool returns the name of the pool if it asks for other workers than the portal cluster has, or "".
 func (s *scope) mismatchedPool() string {
 	p := s.desired.pool
 	if p == nil || p.infra == nil || s.record.Workers == nil || p.infra.Spec.WorkerParameters == *s.record.Workers {

@@ -3,7 +3,6 @@
 package portalmachine
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
@@ -34,9 +33,5 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 	outcome.ReportNotPaused(claim)
 	outcome.Report(claim, infrav1.ReadyCondition, o)
 	claim.Status.ObservedGeneration = claim.Generation
-	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
-	if !claim.DeletionTimestamp.IsZero() {
-		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason}
-	}
-	outcome.Set(claim, clusterv1.DeletingCondition, deleting, d)
+	outcome.ReportDeleting(claim, "")
 }

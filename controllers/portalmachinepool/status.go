@@ -3,9 +3,7 @@
 package portalmachinepool
 
 import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -22,11 +20,7 @@ func (s *scope) updateStatus() {
 	s.pool.Status.Replicas = ptr.To(int32(len(s.pool.Spec.ProviderIDList))) //nolint:gosec // a count of nodes
 	outcome.Report(s.pool, infrav1.ReadyCondition, o)
 	s.pool.Status.ObservedGeneration = s.pool.Generation
-	deleting, d := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason}
-	if !s.pool.DeletionTimestamp.IsZero() {
-		deleting, d = metav1.ConditionTrue, outcome.Outcome{Reason: infrav1.DeletingReason, Message: o.Message}
-	}
-	outcome.Set(s.pool, clusterv1.DeletingCondition, deleting, d)
+	outcome.ReportDeleting(s.pool, o.Message)
 }
 
 // ready compares the nodes of the pool with its replicas.

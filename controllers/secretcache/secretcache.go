@@ -55,9 +55,15 @@ func Absent(ctx context.Context, metadata client.Reader, key client.ObjectKey) b
 	if metadata == nil {
 		return false
 	}
-	shown := &metav1.PartialObjectMetadata{}
-	shown.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	return apierrors.IsNotFound(metadata.Get(ctx, key, shown, client.UnsafeDisableDeepCopy))
+	_, err := shown(ctx, metadata, key)
+	return apierrors.IsNotFound(err)
+}
+
+// shown returns what the metadata shows of a Secret.
+func shown(ctx context.Context, metadata client.Reader, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	return secret, metadata.Get(ctx, key, secret, client.UnsafeDisableDeepCopy)
 }
 
 // Put keeps a Secret as it was just read or written. The caller must not change it afterwards. Until the metadata shows it, it is read again.
@@ -79,15 +85,14 @@ func (m *Memory) recall(ctx context.Context, metadata client.Reader, key client.
 	if metadata == nil {
 		return nil
 	}
-	shown := &metav1.PartialObjectMetadata{}
-	shown.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	if err := metadata.Get(ctx, key, shown, client.UnsafeDisableDeepCopy); err != nil {
+	current, err := shown(ctx, metadata, key)
+	if err != nil {
 		return nil // it is new or gone: the live read tells
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known, found := m.known[key]
-	if !found || known.secret.UID != shown.UID || known.secret.ResourceVersion != shown.ResourceVersion {
+	if !found || known.secret.UID != current.UID || known.secret.ResourceVersion != current.ResourceVersion {
 		return nil
 	}
 	known.used = time.Now()
