@@ -2,14 +2,10 @@
 {{- range . -}}
 # Reference
 
-The kinds of `{{ .GroupVersionString }}`, with all of their fields. What happens when is told in
-[workers.md](workers.md), what conditions say in [troubleshooting.md](troubleshooting.md). This page is made from the
-Go types by `make manifests`.
-
-| Kind | |
-| --- | --- |
-{{- range .SortedTypes }}{{ if .GVK }}
-| [{{ .Name }}](#{{ lower .Name }}) | {{ template "line" .Doc }} |
+The kinds of `{{ .GroupVersionString }}`, with all of their fields. [troubleshooting.md](troubleshooting.md) explains their conditions.
+`make manifests` generates this page from the Go types.
+{{ range .SortedTypes }}{{ if .GVK }}
+- [{{ .Name }}](#{{ lower .Name }})
 {{- end }}{{ end }}
 
 {{ range .SortedTypes }}{{ if .GVK }}{{ template "type" . }}{{ end }}{{ end -}}
@@ -32,9 +28,9 @@ In: {{ range $i, $type := .SortedReferences }}{{ if $i }}, {{ end }}{{ markdownR
 {{ if .Members }}
 | Field | | Rules |
 | --- | --- | --- |
-{{- range .Members }}
+{{- range .Members }}{{ if not (and $.GVK (eq .Name "metadata")) }}
 | `{{ .Name }}`<br />{{ markdownRenderType .Type }} | {{ if eq .Name "metadata" }}Name, namespace, labels and annotations.{{ else }}{{ template "line" .Doc }}{{ end }} | {{ template "rules" . }} |
-{{- end }}
+{{- end }}{{ end }}
 {{ end }}{{ if .EnumValues }}
 | Value | |
 | --- | --- |
