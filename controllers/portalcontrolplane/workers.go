@@ -33,6 +33,9 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	if o := r.planRecognized(ctx, s); !o.IsDone() {
 		return o
 	}
+	if err := r.resumePool(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
 	r.noticeOtherManager(s)
 	for _, move := range s.plan.Moves {
 		if err := r.carryOut(ctx, s, move); err != nil {
@@ -151,10 +154,11 @@ func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	if s.cluster != nil {
 		name = s.cluster.Name
 	}
-	if err := r.Client.List(ctx, machines, client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+	of := []client.ListOption{client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}}
+	if err := r.Client.List(ctx, machines, of...); err != nil {
 		return err
 	}
-	var all []error
+	all := []error{r.endPauses(ctx, of...)}
 	for i := range machines.Items {
 		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
 			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, func() { applyToMachine(m, claims.LetGo) })))
