@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -31,9 +30,7 @@ func (h *house) addPool(annotations map[string]string) {
 	mp := &clusterv1.MachinePool{ObjectMeta: meta}
 	mp.Spec.Replicas = ptr.To[int32](0)
 	mp.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{Kind: portalmachinepool.Kind, Name: poolKey.Name}
-	for _, n := range []corev1.ObjectReference{{Name: "gone", UID: "gone"}, {Name: h.worker().Name, UID: h.worker().UID}} {
-		mp.Status.NodeRefs = append(mp.Status.NodeRefs, n)
-	}
+	mp.Status.NodeRefs = []corev1.ObjectReference{{Name: "gone", UID: "gone"}, {Name: h.worker().Name, UID: h.worker().UID}}
 	for _, o := range []client.Object{mp, &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name}}} {
 		if err := h.store.Create(h.Context(), o); err != nil {
 			h.Fatal(err)
@@ -154,7 +151,7 @@ func TestForgetsNodesOfPool(t *testing.T) {
 		h := newHouse(t, 2, emulator.Durations{})
 		h.addPool(nil)
 		h.pass()
-		if refs := h.machinePool().Status.NodeRefs; len(refs) != 1 || refs[0].UID != types.UID(h.worker().UID) {
+		if refs := h.machinePool().Status.NodeRefs; len(refs) != 1 || refs[0].UID != h.worker().UID {
 			t.Errorf("nodeRefs %v", refs)
 		}
 	})

@@ -33,17 +33,9 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	if o := r.planRecognized(ctx, s); !o.IsDone() {
 		return o
 	}
-	if err := r.resumePool(ctx, s); err != nil {
-		return outcome.Fail(err)
-	}
 	r.noticeOtherManager(s)
-	for _, move := range s.plan.Moves {
-		if err := r.carryOut(ctx, s, move); err != nil {
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return outcome.RetryAfter(0) // it was changed: look again
-			}
-			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
-		}
+	if o := r.carryOutPlan(ctx, s); !o.IsDone() {
+		return o
 	}
 	if !s.desired.known {
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
@@ -65,6 +57,22 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		o = s.workersOutcome()
 	}
 	return o.NoLaterThan(s.plan.After)
+}
+
+// carryOutPlan lets core go on with a paused MachinePool, and does the moves.
+func (r *Reconciler) carryOutPlan(ctx context.Context, s *scope) outcome.Outcome {
+	if err := r.resumePool(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
+	for _, move := range s.plan.Moves {
+		if err := r.carryOut(ctx, s, move); err != nil {
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return outcome.RetryAfter(0) // it was changed: look again
+			}
+			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
+		}
+	}
+	return outcome.Outcome{}
 }
 
 // makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas and
