@@ -247,6 +247,7 @@ type pass struct {
 }
 
 func (w *world) begin() *pass {
+	w.forgetNodes()
 	view := w.view()
 	plan := Decide(view)
 	w.foretold(view, plan)

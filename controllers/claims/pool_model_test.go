@@ -19,6 +19,7 @@ type poolModel struct {
 	uids     []string // of these Nodes
 	read     *poolModel
 	away     bool // core's MachinePool controller is, until the next time that everything is to settle
+	paused   bool // by the provider, for an upgrade
 }
 
 // beginPool draws whether the cluster has a pool from the start.
@@ -43,7 +44,46 @@ func (w *world) poolView() *Pool {
 	if w.pool == nil || w.pool.gone {
 		return nil
 	}
-	return &Pool{Replicas: w.pool.replicas, Deleting: w.pool.deleting, List: slices.Clone(w.pool.list), Copied: slices.Clone(w.pool.copied), Known: slices.Clone(w.pool.refs)}
+	view := &Pool{Replicas: w.pool.replicas, Deleting: w.pool.deleting, List: slices.Clone(w.pool.list), Copied: slices.Clone(w.pool.copied), Known: slices.Clone(w.pool.refs)}
+	if w.pool.paused {
+		view.Known = nil
+	}
+	return view
+}
+
+// pausePool has core pause the pool before an upgrade, if the portal sets providerIDs. It reports false if core is away.
+func (w *world) pausePool() bool {
+	if w.pool == nil || !w.ids {
+		return true
+	}
+	if w.pool.away {
+		return false
+	}
+	if w.pool.read != nil {
+		w.reconcilePool() // core ends the pass that it is in
+	}
+	if w.pool != nil {
+		w.pool.paused = true
+	}
+	return true
+}
+
+// forgetNodes has the provider remove nodeRefs that core must not go by: all at the end of a pause, else those whose Node is gone. A pass of
+// core is over before the portal has made a new node, so core does not go by what it read before.
+func (w *world) forgetNodes() {
+	p := w.pool
+	if p == nil || !w.ids || p.paused && w.operation == ReplacingNodes {
+		return
+	}
+	for i := len(p.uids) - 1; i >= 0; i-- {
+		if p.paused || w.node(p.uids[i]) == nil {
+			p.refs, p.uids = slices.Delete(slices.Clone(p.refs), i, i+1), slices.Delete(slices.Clone(p.uids), i, i+1)
+		}
+	}
+	if p.read != nil {
+		p.read.refs = p.refs
+	}
+	p.paused = false
 }
 
 // actOnPool is what a user does with the pool. Core may be away for some changes.
@@ -89,7 +129,7 @@ func (w *world) movePool() {
 	case w.pool.gone:
 		w.pool = nil
 	default:
-		w.pool.deleting, w.pool.refs, w.pool.read = false, nil, nil
+		w.pool.deleting, w.pool.refs, w.pool.uids, w.pool.read = false, nil, nil, nil
 	}
 }
 
@@ -113,7 +153,7 @@ func (w *world) carryOutPool(move Move) bool {
 // controller of the PortalMachinePool lets it go in the same step.
 func (w *world) reconcilePool() {
 	p := w.pool
-	if p == nil || p.away {
+	if p == nil || p.away || p.paused {
 		return
 	}
 	if p.deleting {
@@ -151,15 +191,11 @@ func (w *world) readPool() {
 	w.pool.read = &poolModel{replicas: w.pool.replicas, list: slices.Clone(w.pool.list), refs: w.pool.refs}
 }
 
-// retire deletes the Nodes of these names whose IDs are not in the list. If the portal sets providerIDs, the provider cannot keep core from
-// deleting another Node that comes under such a name, so the model's core does not.
+// retire deletes the Nodes of these names whose IDs are not in the list.
 func (w *world) retire(names, list []string) {
 	for _, name := range names {
 		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == name })
 		if i < 0 || w.nodes[i].ProviderID == "" || slices.Contains(list, w.nodes[i].ProviderID) {
-			continue
-		}
-		if w.ids && !slices.Contains(w.pool.uids, w.nodes[i].UID) {
 			continue
 		}
 		if w.nodes[i].running {

@@ -20,7 +20,7 @@ func (w *world) addNode(created time.Time) {
 	w.say("portal adds %s", name)
 	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true}
 	if w.ids {
-		n.ProviderID = "cloud://" + name
+		n.ProviderID = "cloud://" + w.name("i")
 	}
 	w.nodes = append(w.nodes, n)
 }
@@ -117,6 +117,9 @@ func (w *world) replaceOne() bool {
 // renew makes the node another machine.
 func (w *world) renew(n *kubeNode, created time.Time) {
 	id, name := n.ProviderID, n.Name
+	if rapid.Bool().Draw(w.t, "another providerID") {
+		id = "cloud://" + w.name("i")
+	}
 	if rapid.Bool().Draw(w.t, "another name") {
 		name = w.name("n")
 	}

@@ -93,7 +93,7 @@ func (w *world) act() {
 			w.say("user deletes %s; %s: replicas %d", m.Name, d.name, d.replicas)
 		}
 	case "upgrade":
-		if w.operation == Idle {
+		if w.operation == Idle && w.pausePool() {
 			w.operation, w.looked, w.unfinished = ReplacingNodes, nil, nil // a pass either asks for this or plans
 			w.say("upgrade")
 		}

@@ -129,6 +129,11 @@ func IsReleased(providerID string) bool { return strings.Contains(providerID, re
 // providerID is the one that a Node gets which has none.
 func providerID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
 
+// SetByProvider reports whether the providerID is one that the provider gives to Nodes.
+func SetByProvider(clusterID, id string) bool {
+	return strings.HasPrefix(id, providerID(clusterID, ""))
+}
+
 // idIn returns the providerID that the Node has, or will get.
 func (n Node) idIn(clusterID string) string {
 	return cmp.Or(n.ProviderID, providerID(clusterID, n.Name))

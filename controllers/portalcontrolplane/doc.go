@@ -17,6 +17,7 @@
 //	connection.go   its API server answers, and its version and its worker Nodes (recognize.go) are known
 //	operation.go    the operation in flight is polled (package operation); nothing new starts before it has ended
 //	version.go      it runs spec.version, else upgrade
+//	poolpause.go    core has paused the MachinePool, if the portal sets providerIDs, before an upgrade
 //	workers.go      Machines hold Nodes (package claims decides, moves.go carries out); the number of workers is the sum
 //	                of the replicas, else scale (scale.go)
 //	intent.go       whether a deletion is meant, or held for a person

@@ -64,6 +64,8 @@ type nodes struct {
 	version string // of the API server
 	// kubeconfig is what the portal hands out. Nil is nothing.
 	kubeconfig func() string
+	// ids returns the providerID of a Node. Nil is the portal's own.
+	ids func(emulator.Node) string
 }
 
 // Apply implements emulator.Workloads.
@@ -99,6 +101,9 @@ func (n *nodes) join(ctx context.Context, m emulator.Node) error {
 	}
 	missing := err != nil
 	node.Name, node.UID, node.Spec.ProviderID = m.Name, types.UID(m.ID), "portal:///z/"+m.ID
+	if n.ids != nil {
+		node.Spec.ProviderID = n.ids(m)
+	}
 	if m.ControlPlane {
 		node.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 	}
@@ -190,7 +195,7 @@ func (h *house) furnish(size int) {
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
 	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
 	h.store = fake.NewClientBuilder().WithScheme(newScheme(h.T)).WithObjects(cp, md).
-		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
 }
 
 // patch is every write of a manager.

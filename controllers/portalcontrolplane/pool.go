@@ -19,7 +19,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
 )
 
-// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinepools,verbs=get;list;watch
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
 
 // pool is the MachinePool that has the nodes which no Machine claims, with its PortalMachinePool.
@@ -66,7 +65,9 @@ func (s *scope) poolView() *claims.Pool {
 		Others:   s.otherIDs,
 	}
 	for _, ref := range mp.Status.NodeRefs {
-		view.Known = append(view.Known, ref.Name)
+		if !pausedByProvider(mp) { // else the provider removes the nodeRefs before core looks at them
+			view.Known = append(view.Known, ref.Name)
+		}
 	}
 	if p.infra != nil {
 		view.List = p.infra.Spec.ProviderIDList

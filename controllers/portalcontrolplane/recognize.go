@@ -64,7 +64,10 @@ func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
 			selector = labels.Nothing() // recognized says so
 		}
 	}
-	s.unmarked, s.controlNodes, s.nodes, s.otherIDs = len(unmarked), len(control), nil, nil
+	s.unmarked, s.controlNodes, s.nodes, s.otherIDs, s.nodeUIDs = len(unmarked), len(control), nil, nil, nil
+	for _, n := range slices.Concat(unmarked, control) {
+		s.nodeUIDs = append(s.nodeUIDs, n.UID)
+	}
 	for _, n := range unmarked {
 		if selector.Matches(labels.Set(n.Labels)) {
 			s.nodes = append(s.nodes, n)

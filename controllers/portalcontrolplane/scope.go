@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
@@ -47,10 +48,13 @@ type scope struct {
 	workload     client.Client
 	running      string // version of the API server
 	nodes        []corev1.Node
-	otherIDs     []string // providerIDs of Nodes that are no workers
-	controlNodes int      // Nodes with a mark of control nodes
-	unmarked     int      // Nodes without one
-	bound        bool     // some PortalMachine holds a Node, or has held one
+	otherIDs     []string    // providerIDs of Nodes that are no workers
+	nodeUIDs     []types.UID // of all Nodes
+	controlNodes int         // Nodes with a mark of control nodes
+	unmarked     int         // Nodes without one
+	bound        bool        // some PortalMachine holds a Node, or has held one
+
+	upgradeIsNext bool // and the MachinePool stays paused for it
 
 	desired     desired
 	claimed     []infrav1.PortalMachine

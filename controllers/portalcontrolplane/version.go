@@ -151,6 +151,9 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 	if !o.IsDone() {
 		return o
 	}
+	if o := r.pausePool(ctx, s, wanted); !o.IsDone() {
+		return o
+	}
 	op := operation.New(operation.Upgrade, wanted)
 	op.Nodes, op.Attempt = len(s.nodes), version.ID+" "
 	request := &upgrading{s: s, versionID: version.ID}

@@ -34,13 +34,8 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		return o
 	}
 	r.noticeOtherManager(s)
-	for _, move := range s.plan.Moves {
-		if err := r.carryOut(ctx, s, move); err != nil {
-			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return outcome.RetryAfter(0) // it was changed: look again
-			}
-			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
-		}
+	if o := r.carryOutPlan(ctx, s); !o.IsDone() {
+		return o
 	}
 	if !s.desired.known {
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
@@ -62,6 +57,22 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		o = s.workersOutcome()
 	}
 	return o.NoLaterThan(s.plan.After)
+}
+
+// carryOutPlan lets core go on with a paused MachinePool, and does the moves.
+func (r *Reconciler) carryOutPlan(ctx context.Context, s *scope) outcome.Outcome {
+	if err := r.resumePool(ctx, s); err != nil {
+		return outcome.Fail(err)
+	}
+	for _, move := range s.plan.Moves {
+		if err := r.carryOut(ctx, s, move); err != nil {
+			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+				return outcome.RetryAfter(0) // it was changed: look again
+			}
+			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
+		}
+	}
+	return outcome.Outcome{}
 }
 
 // makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas and
@@ -151,10 +162,11 @@ func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	if s.cluster != nil {
 		name = s.cluster.Name
 	}
-	if err := r.Client.List(ctx, machines, client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+	of := []client.ListOption{client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}}
+	if err := r.Client.List(ctx, machines, of...); err != nil {
 		return err
 	}
-	var all []error
+	all := []error{r.endPauses(ctx, of...)}
 	for i := range machines.Items {
 		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
 			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, func() { applyToMachine(m, claims.LetGo) })))

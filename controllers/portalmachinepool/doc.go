@@ -38,8 +38,9 @@
 //   - The manager ends between two writes. The list is read again: an ID without a Node is struck, a node without an ID is named.
 //   - A new Node comes under the name of one that was removed. Core looks for retired Nodes by name. It keeps the name of a removed Node if no
 //     other node of the list exists, and while it is away. So an ID under such a name is listed first, whoever has the node, and the Node gets
-//     it once core has copied the list. If the portal sets providerIDs itself and uses names again, the provider can only list the ID at once,
-//     and core may delete the Node object before that.
+//     it once core has copied the list. If the portal sets providerIDs itself, the new Node has an ID that the list cannot name in time. So
+//     package portalcontrolplane has core pause the MachinePool during an upgrade, and removes nodeRefs to Nodes that are gone. If the
+//     portal replaces a node by itself, under the same name and faster than core notices, core may still delete the new Node object.
 //   - The PortalMachinePool is deleted by hand while its MachinePool stays. Nothing changes until the MachinePool is deleted, too.
 //   - The Cluster is deleted: its nodes go with the portal cluster, so the finalizer goes at once. A deletion by the garbage collector that
 //     nobody meant, after a restore, lets the object go as well, and the nodes stay: their replicas count until the MachinePool is gone.

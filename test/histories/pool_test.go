@@ -134,6 +134,8 @@ func (l *life) poolSettled(ctx context.Context, nodes map[string]bool) error {
 		return fmt.Errorf("the pool lists %v, of which %d are there", infra.Spec.ProviderIDList, listed)
 	case len(pool.Status.NodeRefs) != listed:
 		return fmt.Errorf("the MachinePool shows %d nodes, and %d are listed", len(pool.Status.NodeRefs), listed)
+	case metav1.HasAnnotation(pool.ObjectMeta, clusterv1.PausedAnnotation), conditions.IsTrue(pool, clusterv1.PausedCondition):
+		return fmt.Errorf("MachinePool %s is paused", pool.Name)
 	case !conditions.IsTrue(infra, infrav1.ReadyCondition):
 		return fmt.Errorf("PortalMachinePool %s is not Ready: %+v", infra.Name, conditions.Get(infra, infrav1.ReadyCondition))
 	}
