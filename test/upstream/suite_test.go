@@ -49,6 +49,9 @@ func TestUpstream(t *testing.T) {
 	t.Chdir(os.Getenv("UPSTREAM_SOURCE")) // Ginkgo runs a compiled suite in the folder of the binary
 	ctrl.SetLogger(logr.Discard())
 	klog.SetOutput(GinkgoWriter)
+	if os.Getenv("UPSTREAM_KUBECONFIG") == "" {
+		endOnSignal()
+	}
 	RunSpecs(t, "Cluster API's own specs")
 }
 
