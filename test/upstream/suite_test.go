@@ -105,7 +105,8 @@ func configure() *clusterctl.E2EConfig {
 			"KUBERNETES_VERSION_UPGRADE_TO":   os.Getenv("KUBERNETES_VERSION_UPGRADE_TO"),
 			"AUTOSCALER_WORKLOAD":             filepath.Join("flavors", "autoscaler.yaml"),
 		},
-		// As upstream's e2e/config/docker.yaml has them, looked at more often: jobs take seconds here.
+		// As upstream's e2e/config/docker.yaml has them, looked at more often: jobs take seconds here. Five looks 15 s apart need more than
+		// upstream's 2 minutes where a look at all objects takes 12 s, on a machine under load.
 		Intervals: map[string][]string{
 			"default/wait-controllers":                     {"4m", "2s"},
 			"default/wait-cluster":                         {"5m", "2s"},
@@ -118,7 +119,7 @@ func configure() *clusterctl.E2EConfig {
 			"default/wait-machine-pool-upgrade":            {"5m", "2s"},
 			"default/wait-machine-remediation":             {"5m", "2s"},
 			"default/wait-autoscaler":                      {"5m", "2s"},
-			"default/wait-resource-versions-become-stable": {"2m", "15s"},
+			"default/wait-resource-versions-become-stable": {"5m", "15s"},
 			"default/wait-resource-versions-remain-stable": {"2m", "5s"},
 			"node-drain/wait-deployment-available":         {"3m", "2s"},
 			"node-drain/wait-machine-deleted":              {"2m", "2s"},
