@@ -30,8 +30,8 @@ var (
 // sandboxes are what this process waits for before it ends.
 var sandboxes sync.WaitGroup
 
-// endOnSignal ends this process when the run is interrupted. Ginkgo would first clean up after every spec, which takes minutes: the specs wait
-// for the deletion of Clusters. The sandbox gets the signal too, and takes its Clusters with it.
+// endOnSignal ends this process when the run is interrupted. Ginkgo would wait 30 s for its spec, and then delete the spec's Cluster. The
+// sandbox gets the signal too, so the Cluster disappears with it.
 func endOnSignal() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
