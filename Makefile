@@ -387,6 +387,7 @@ UPSTREAM_FLAGS :=
 KUBECONFIG_UPSTREAM :=
 UPSTREAM_DIR := $(CURDIR)/$(BIN)/upstream
 
+# Ginkgo does not pass a signal on to the processes of its specs, so the recipe sends it to all of them, and waits.
 .PHONY: test-upstream
 test-upstream: kube core build ## Run Cluster API's own specs (docs/development/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
 	@[ -z "$(KUBECONFIG_UPSTREAM)" ] || [ -f "$(KUBECONFIG_UPSTREAM)" ] || { echo "KUBECONFIG_UPSTREAM=$(KUBECONFIG_UPSTREAM) does not exist" >&2; exit 1; }
@@ -400,9 +401,11 @@ test-upstream: kube core build ## Run Cluster API's own specs (docs/development/
 	@export UPSTREAM_SOURCE=$(CURDIR)/test/upstream UPSTREAM_KUBECONFIG=$(abspath $(KUBECONFIG_UPSTREAM)) \
 		UPSTREAM_MODULE=$$(go -C test/upstream list -m -f '{{.Dir}}' sigs.k8s.io/cluster-api/test); \
 	$(UPSTREAM_DIR)/upstream.test -test.run TestCatalogue || exit 1; \
-	code=0; $(UPSTREAM_DIR)/ginkgo run --no-color -procs $(UPSTREAM_PROCS) -timeout 3h -focus '$(UPSTREAM)' $(UPSTREAM_FLAGS) \
-		$(UPSTREAM_DIR)/upstream.test || code=$$?; \
-	cat _artifacts/upstream/table.txt; exit $$code
+	code=0; set -m; $(UPSTREAM_DIR)/ginkgo run --no-color -procs $(UPSTREAM_PROCS) -timeout 3h -focus '$(UPSTREAM)' $(UPSTREAM_FLAGS) \
+		$(UPSTREAM_DIR)/upstream.test & run=$$!; \
+	trap 'kill -TERM -- -$$run' INT TERM; \
+	wait $$run || code=$$?; while kill -0 $$run 2>/dev/null; do wait $$run || code=$$?; done; \
+	[ ! -f _artifacts/upstream/table.txt ] || cat _artifacts/upstream/table.txt; exit $$code
 
 .PHONY: test-dashboards
 test-dashboards: kube core build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)

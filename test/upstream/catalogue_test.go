@@ -4,11 +4,7 @@
 
 package upstream
 
-import (
-	"os"
-	"path/filepath"
-	"slices"
-)
+import "slices"
 
 // row is one spec of upstream: a Describe of its e2e/*_test.go.
 type row struct {
@@ -22,7 +18,7 @@ const (
 	kubeadmMachines = "The portal owns the control nodes. They have no Machines and no KubeadmControlPlane."
 	conformance     = "The nodes of the emulated portal run no containers. At a real portal this tests the portal's Kubernetes."
 	selfHosted      = "The nodes of the emulated portal run no containers. test/e2e moves Clusters between management clusters, on kind."
-	oldReleases     = "Not yet: this provider has no earlier releases to upgrade from."
+	oldReleases     = "It installs releases as images with clusterctl, in a kind cluster of its own. In the sandbox they are processes. There make test-upgrade replaces the previous release, and on kind test/e2e does, with clusterctl upgrade apply."
 	extension       = "Upstream's test extension works with a KubeadmControlPlane only."
 	addressFamilies = "The portal decides on the addresses of its nodes."
 )
@@ -32,14 +28,16 @@ var catalogue = []row{
 	{text: "When following the Cluster API quick-start", runs: true,
 		why: "With the validators of owner references, finalizers and resource versions."},
 	{text: "When following the Cluster API quick-start with ClusterClass [PR-Blocking] [ClusterClass]", runs: true,
-		why: "With the validators of owner references, finalizers and resource versions."},
+		why: "With a MachineDeployment and a MachinePool, and the validators of owner references, finalizers and resource versions."},
 	{text: "When following the Cluster API quick-start with ClusterClass without any worker definitions [ClusterClass]", runs: true, patches: []string{"e2e/quick_start.go"},
 		why: "With a MachineDeployment of 0 replicas."},
 	{text: "When upgrading a workload cluster using ClusterClass [ClusterClass]", runs: true, patches: []string{"framework/cluster_topology_helpers.go"},
-		why: "Upstream's own spec upgrades etcd and DNS of a KubeadmControlPlane, too. Here the quick start's hook upgrades."},
+		why: "Upstream's own spec upgrades etcd and DNS of a KubeadmControlPlane, too. Here the quick start's hook upgrades a MachineDeployment and a MachinePool."},
 	{text: "When testing MachineDeployment scale out/in", runs: true},
 	{text: "When testing MachineDeployment remediation", runs: true,
 		why: "The spec expects a new node. The portal cannot replace a chosen node, so the new Machine gets the old one, which a stand-in for the portal's staff repairs."},
+	{text: "When testing MachinePools", runs: true, patches: []string{"e2e/machine_pool.go"},
+		why: "Scaled out, in and to zero."},
 	{text: "When performing cluster deletion with ClusterClass [ClusterClass]", runs: true},
 	{text: "When testing Node drain", runs: true, patches: []string{"e2e/node_drain.go"},
 		why: "Without volumes that block."},
@@ -49,7 +47,6 @@ var catalogue = []row{
 	{text: "When using the autoscaler with Cluster API using ClusterClass [ClusterClass]", runs: true,
 		why: "With the real cluster-autoscaler, as a process."},
 
-	{text: "When testing MachinePools", runs: hasPools(), patches: []string{"e2e/machine_pool.go"}, why: whyPools()},
 	{text: "When testing ClusterClass rollouts [ClusterClass]", why: "It compares labels and taints with what kubeadm's providers make of them, also for the control plane."},
 	{text: "When following the Cluster API quick-start with v1beta1 ClusterClass [ClusterClass]", why: "Not yet: it needs upstream's test extension, an image that runs in the management cluster."},
 	{text: "When following the Cluster API quick-start with IPv6 [IPv6]", why: addressFamilies},
@@ -77,22 +74,6 @@ var catalogue = []row{
 	{text: "When testing KCP and MachineDeployment rolling upgrades and in-place taint propagation", why: kubeadmMachines},
 	{text: "When testing KCP remediation", why: kubeadmMachines},
 	{text: "When a worker joins with kubeadm with an older version than the control plane", why: "It is about kubeadm join. The portal joins its nodes."},
-}
-
-// poolFlavor is the cluster template with a MachinePool.
-var poolFlavor = filepath.Join(os.Getenv("UPSTREAM_SOURCE"), root, "templates", "cluster-template-machinepool.yaml")
-
-// hasPools reports whether the provider has a kind for MachinePools.
-func hasPools() bool {
-	_, err := os.Stat(poolFlavor)
-	return err == nil
-}
-
-func whyPools() string {
-	if hasPools() {
-		return ""
-	}
-	return "Not yet: there is no flavor machinepool."
 }
 
 // text returns the text of a spec that the catalogue says runs.

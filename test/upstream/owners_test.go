@@ -30,6 +30,7 @@ func portalOwners(withTopology bool) owners {
 		core     = clusterv1.GroupVersion.String()
 		cluster  = owner(core, "Cluster", false)
 		machine  = owner(core, "Machine", true)
+		pool     = owner(core, "MachinePool", true)
 		class    = owner(core, "ClusterClass", false)
 		ofOne    = owner(core, "Cluster", withTopology)
 		template = func(_ types.NamespacedName, got []metav1.OwnerReference) error {
@@ -42,10 +43,14 @@ func portalOwners(withTopology bool) owners {
 		}
 	)
 	return owners{
-		"PortalCluster":                 exactly(ofOne),
-		"PortalControlPlane":            exactly(ofOne),
-		"PortalMachine":                 exactly(machine),
-		"PortalBootstrapConfig":         exactly(machine),
+		"PortalCluster":             exactly(ofOne),
+		"PortalControlPlane":        exactly(ofOne),
+		"PortalMachine":             exactly(machine),
+		"PortalMachinePool":         exactly(pool, cluster),
+		"PortalMachinePoolTemplate": exactly(class),
+		"PortalBootstrapConfig": func(_ types.NamespacedName, got []metav1.OwnerReference) error {
+			return framework.HasOneOfExactOwners(got, []metav1.OwnerReference{machine}, []metav1.OwnerReference{pool, cluster})
+		},
 		"PortalMachineTemplate":         template,
 		"PortalBootstrapConfigTemplate": template,
 		"PortalClusterTemplate":         exactly(class),
@@ -65,6 +70,9 @@ var portalFinalizers = finalizers{
 	},
 	"PortalControlPlane": func(types.NamespacedName) []string {
 		return []string{"portalcontrolplane.infrastructure.cluster.x-k8s.io"}
+	},
+	"PortalMachinePool": func(types.NamespacedName) []string {
+		return []string{"portalmachinepool.infrastructure.cluster.x-k8s.io"}
 	},
 	"Secret": func(key types.NamespacedName) []string {
 		if key.Name == "portal-identity" {

@@ -10,23 +10,17 @@ import (
 	"sigs.k8s.io/cluster-api/test/e2e"
 )
 
-// The spec runs as soon as the release has the flavor.
-func init() {
-	if !hasPools() {
-		return
-	}
-	Describe(text("When testing MachinePools"), func() {
-		e2e.MachinePoolSpec(ctx, func() e2e.MachinePoolInput {
-			return e2e.MachinePoolInput{
-				E2EConfig:              e2eConfig,
-				ClusterctlConfigPath:   here.Clusterctl,
-				BootstrapClusterProxy:  proxy,
-				ArtifactFolder:         here.Artifacts,
-				InfrastructureProvider: ptr.To(provider),
-				Flavor:                 ptr.To("machinepool"),
-				ControlPlaneWaiters:    waiters,
-				PostNamespaceCreated:   prepareNamespace,
-			}
-		})
+var _ = Describe(text("When testing MachinePools"), func() {
+	e2e.MachinePoolSpec(ctx, func() e2e.MachinePoolInput {
+		return e2e.MachinePoolInput{
+			E2EConfig:              e2eConfig,
+			ClusterctlConfigPath:   here.Clusterctl,
+			BootstrapClusterProxy:  proxy,
+			ArtifactFolder:         here.Artifacts,
+			InfrastructureProvider: ptr.To(provider),
+			Flavor:                 ptr.To("machinepool"),
+			ControlPlaneWaiters:    waiters,
+			PostNamespaceCreated:   prepareNamespace,
+		}
 	})
-}
+})

@@ -31,8 +31,14 @@ func writeRepository(artifacts string) string {
 	topology := read(filepath.Join(release, "cluster-template-topology.yaml"))
 	const replicas = "          replicas: ${WORKER_MACHINE_COUNT:=3}\n"
 	Expect(topology).To(ContainSubstring(replicas))
+	const withPool = `      machinePools:
+        - class: default-worker
+          name: pool
+          replicas: 1
+`
 	for flavor, text := range map[string]string{
 		"md-remediation": read(filepath.Join(release, "cluster-template.yaml")) + "\n---\n" + read(filepath.Join("flavors", "md-remediation.yaml")),
+		"topology-pool":  topology + withPool,
 		// The autoscaler sets the replicas.
 		"topology-autoscaler": strings.Replace(topology, replicas, `          metadata:
             annotations:

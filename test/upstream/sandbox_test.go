@@ -9,9 +9,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -24,6 +26,21 @@ var (
 	offered  = regexp.MustCompile(`--kubernetes-version (v\S+)`)
 	newer    = regexp.MustCompile(`"version": "(v[^"]+)"`)
 )
+
+// sandboxes are what this process waits for before it ends.
+var sandboxes sync.WaitGroup
+
+// endOnSignal ends this process when the run is interrupted. Ginkgo would wait 30 s for its spec, and then delete the spec's Cluster. The
+// sandbox gets the signal too, so the Cluster disappears with it.
+func endOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		sandboxes.Wait()
+		os.Exit(1)
+	}()
+}
 
 // startSandbox runs bin/portal-sandbox as a user would until the suite ends, and returns what it prints for its user. Its logs stay
 // among the artifacts.
@@ -38,11 +55,11 @@ func startSandbox(artifacts string) (kubeconfig string, variables map[string]str
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cmd.Start()).To(Succeed(), "make build builds bin/portal-sandbox")
 	said, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
+	sandboxes.Go(func() {
 		said <- readUntil(out, "Ctrl-C ends everything")
 		_, _ = io.Copy(io.Discard, out)
 		ended <- cmd.Wait()
-	}()
+	})
 	DeferCleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		Eventually(ended, 2*time.Minute).Should(Receive(), "the sandbox must end")

@@ -92,7 +92,7 @@ var _ = Describe(text("When testing ClusterClass changes [ClusterClass]"), func(
 	})
 })
 
-var _ = Describe(text("When testing the machinery for scale testing using in-memory backend"), func() {
+var _ = Describe(text("When testing the machinery for scale testing using in-memory backend"), longest, func() {
 	e2e.ScaleSpec(ctx, func() e2e.ScaleSpecInput {
 		return e2e.ScaleSpecInput{
 			E2EConfig:                       e2eConfig,

@@ -66,9 +66,11 @@ WaitForClusterIntervals:`,
 		},
 	},
 }, {
-	File:   "e2e/clusterclass_changes.go",
-	Reason: "Copies the template of the control plane's Machines, and compares its metadata. " + noTemplate,
+	File: "e2e/clusterclass_changes.go",
+	Reason: "Copies the template of the control plane's Machines, and compares its metadata. " + noTemplate +
+		" It copies templates to another namespace as often as classes name them. Here MachineDeployments and MachinePools share one.",
 	Edits: []Edit{
+		{From: "Expect(cl.Create(ctx, templateObject)).To(Succeed())", With: "Expect(client.IgnoreAlreadyExists(cl.Create(ctx, templateObject))).To(Succeed())"},
 		{From: "cloneTemplateAndUpdateRef(ctx, mgmtClient, &newClusterClass.Spec.ControlPlane.MachineInfrastructure.TemplateRef", To: "cloneTemplateAndUpdateRef(ctx, mgmtClient, &newClusterClass.Spec.ControlPlane.TemplateRef"},
 		{From: "assertControlPlaneTopologyFields(g, contractVersion, controlPlane, controlPlaneTopology)", With: "_ = controlPlaneTopology"},
 	},
