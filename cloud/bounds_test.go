@@ -6,34 +6,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// TestWaitSeconds: past times mean now, nonsense means nothing, and an hour is the most.
-func TestWaitSeconds(t *testing.T) {
-	for _, test := range []struct {
-		seconds float64
-		want    time.Duration
-		says    bool
-	}{
-		{-1, 0, true}, {0, 0, true}, {1.5, 1500 * time.Millisecond, true}, {3599, 3599 * time.Second, true},
-		{3600, time.Hour, true}, {3601, time.Hour, true}, {math.NaN(), 0, false}, {math.Inf(1), time.Hour, true},
-	} {
-		if wait, says := waitSeconds(test.seconds); wait != test.want || says != test.says {
-			t.Errorf("%v s: %v, %v", test.seconds, wait, says)
-		}
-	}
-	for value, want := range map[string]bool{"0": true, "1": true, "-1": false, "": false, "many": false} {
-		if _, ok := headerNumber(http.Header{"X-Test": {value}}, "X-Test"); ok != want {
-			t.Errorf("%q is a number: %v", value, ok)
-		}
-	}
-}
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+)
 
 // TestBodyOfTheLargestSize is read; one byte more is too large.
 func TestBodyOfTheLargestSize(t *testing.T) {
@@ -67,7 +47,7 @@ func TestWaitingClientGivesUp(t *testing.T) {
 // TestErrorsBeforeTheWireNameTheCall as well.
 func TestErrorsBeforeTheWireNameTheCall(t *testing.T) {
 	config := testConfig(newByPath(nil))
-	config.Governor = NewGovernor(GovernorOptions{Limit: 1, Burst: 1})
+	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 1, Burst: 1})
 	c := newClient(t, config)
 	_ = look(t, c)
 	if err := look(t, c); !IsRateLimited(err) || !strings.HasPrefix(err.Error(), "GET /kubernetes-versions: ") {

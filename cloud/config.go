@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/pquerna/otp/totp"
 )
 
@@ -39,18 +40,18 @@ type Config struct {
 	// RequestsPerMinute is the account's limit, for a portal that does not name it in every answer. 0: the standard tier, until
 	// the portal names another. The portal's answers correct it in any case. Only Pool reads it.
 	RequestsPerMinute int
-	// Governor of the account's rate limit, shared by all clients of the account. Nil: one of its own.
-	Governor *Governor
+	// Limiter of the account's rate limit, shared by all clients of the account. Nil: one of its own.
+	Limiter *ratelimit.Limiter
 	// Hosts decides which hosts may be connected to. Nil: all. A Transport of one's own is only checked for the name.
 	Hosts *Hosts
-	// Wait makes calls wait for the governor, as a command-line tool wants. Otherwise they return an error for which
+	// Wait makes calls wait for the rate limit, as a command-line tool wants. Otherwise they return an error for which
 	// RetryAt says when to come back.
 	Wait bool
 
 	// Transport carries the requests. Nil: HTTPS with the timeouts of the specification.
 	Transport http.RoundTripper
-	// prove is called with each login that worked, and returns the governor of the account. Set by a Pool.
-	prove func(Login) *Governor
+	// prove is called with each login that worked, and returns its account. Set by a Pool.
+	prove func(Login) *account
 	// UserAgent is sent with every request.
 	UserAgent string
 	// Observe is told of every request when it is over. It must not block.
@@ -81,8 +82,8 @@ func (c Config) endpoint() (*url.URL, error) {
 		return nil, invalidInput("email", "is missing")
 	case c.Password == "":
 		return nil, invalidInput("password", "is missing")
-	case c.RequestsPerMinute < 0 || c.RequestsPerMinute > maxLimit:
-		return nil, invalidInput("requestsPerMinute", fmt.Sprintf("must be a number from 1 to %d", maxLimit))
+	case c.RequestsPerMinute < 0 || c.RequestsPerMinute > ratelimit.MaxLimit:
+		return nil, invalidInput("requestsPerMinute", fmt.Sprintf("must be a number from 1 to %d", ratelimit.MaxLimit))
 	}
 	return base, c.Hosts.checkPortal(base)
 }

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // maxBody bounds an answer, in bytes. The largest known is the list of all instances of an account.
@@ -121,7 +123,7 @@ type watch struct {
 func newWatch(c *call, transport http.RoundTripper, cancel context.CancelCauseFunc) *watch {
 	_, reports := transport.(*http.Transport)
 	w := &watch{read: readTimeout, reports: reports}
-	if c.route.class == Poll {
+	if c.route.class == ratelimit.Poll {
 		w.read = pollTimeout
 	}
 	w.timer = time.AfterFunc(w.read, func() { cancel(errReadTimeout) })

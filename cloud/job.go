@@ -47,7 +47,7 @@ func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 	return id, id != ""
 }
 
-// Job looks at a job once. Governor.ReserveLook says when.
+// Job looks at a job once. Client.ReserveLook says when.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	request, a, err := c.get(ctx, routeJob, jobID)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, unreadable(request, a, "no job with a status")
 	}
 	job.ID = jobID
-	c.Governor().saw(jobID, job.Done())
+	c.membership.now().jobs.saw(jobID, job.Done())
 	job.noteShape(request, a.body)
 	return job, nil
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // X-RateLimit-Reset says when the rate limit's window ends, which is nothing to a resource that is busy.
@@ -65,14 +67,14 @@ func TestListedCodeWithServerError(t *testing.T) {
 	}
 }
 
-// limited is an account with a tier of its own, that sends the documented headers with a 429 only.
-type limited struct {
+// tiered is an account with a tier of its own, that sends the documented headers with a 429 only.
+type tiered struct {
 	perMinute, burst, tokens float64
 	at                       time.Time
 	requests, refused        int
 }
 
-func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l *tiered) RoundTrip(r *http.Request) (*http.Response, error) {
 	now := time.Now()
 	l.tokens = min(l.burst, l.tokens+now.Sub(l.at).Minutes()*l.perMinute)
 	l.at = now
@@ -101,7 +103,7 @@ func TestTierLearnedFromRefusalsOnly(t *testing.T) {
 		within    time.Duration // in which 3,000 requests are done
 	}{{300, 10*time.Minute + 5*time.Second}, {600, 6 * time.Minute}, {3000, 2*time.Minute + 30*time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			portal := &limited{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
+			portal := &tiered{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
 			config := testConfig(portal)
 			config.Wait = true
 			c := newClient(t, config)
@@ -136,7 +138,7 @@ func TestObserverPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(newByPath(nil))
 		config.Observe = func(c Call) {
-			if c.Class == Mutation {
+			if c.Class == ratelimit.Mutation {
 				panic("observer")
 			}
 		}
@@ -144,15 +146,15 @@ func TestObserverPanics(t *testing.T) {
 		for range 10 {
 			func() {
 				defer func() { _ = recover() }()
-				ticket, err := c.Reserve("flow", Mutation)
+				reservation, err := c.Reserve("flow", ratelimit.Mutation)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				_, _ = c.ScaleCluster(WithTicket(t.Context(), ticket), "c", 3)
+				_, _ = c.ScaleCluster(WithReservation(t.Context(), reservation), "c", 3)
 			}()
 		}
-		if s := c.Governor().Stats(); s.Open != 0 || s.InFlight != 0 {
+		if s := c.Limiter().Stats(); s.Open != 0 || s.InFlight != 0 {
 			t.Errorf("%d mutations are open, %d requests in flight", s.Open, s.InFlight)
 		}
 	})

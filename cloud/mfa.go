@@ -63,18 +63,18 @@ func (f *secondFactor) spent(now time.Time) bool { return f.used != 0 && step(no
 
 func step(t time.Time) int64 { return t.Unix() / int64(otpStep/time.Second) }
 
-func (f *secondFactor) pass(ctx context.Context, tickets loginTickets, preMFA string) (string, error) {
+func (f *secondFactor) pass(ctx context.Context, reservations loginReservations, preMFA string) (string, error) {
 	if f.seed == nil && f.ask == nil {
 		return "", &Error{Endpoint: routeLogin.String(), Message: otpWithout, kind: kindMFARequired}
 	}
-	if _, err := f.call(tickets.next(ctx), routeSendOTP, preMFA, ""); err != nil {
+	if _, err := f.call(reservations.next(ctx), routeSendOTP, preMFA, ""); err != nil {
 		return "", err
 	}
 	code, err := f.code(ctx)
 	if err != nil {
 		return "", err
 	}
-	a, err := f.call(tickets.next(ctx), routeVerifyOTP, preMFA, code)
+	a, err := f.call(reservations.next(ctx), routeVerifyOTP, preMFA, code)
 	if err != nil {
 		return "", f.count(err)
 	}
@@ -162,4 +162,16 @@ func (f *secondFactor) count(err error) error {
 		e.RetryAt = time.Now().Add(pause)
 	}
 	return e
+}
+
+// sleep waits until a time. It returns early with an error when the context ends.
+func sleep(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return limitError(ctx.Err())
+	}
 }

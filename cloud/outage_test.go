@@ -28,7 +28,7 @@ func TestLoginDown(t *testing.T) {
 				if through[i] || time.Now().Before(next[i]) {
 					continue
 				}
-				err := readWithTicket(t, c, strconv.Itoa(i))
+				err := readWithReservation(t, c, strconv.Itoa(i))
 				if err == nil {
 					through[i] = true
 					continue

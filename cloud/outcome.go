@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // refused makes the error of an answer that is not a success.
@@ -23,7 +25,7 @@ func refused(c *call, a *answer) *Error {
 		e.Message = http.StatusText(a.status)
 	}
 	e.unknown = unknownOutcome(c.route.mutating, c.sent, a.status, e.Code, documented)
-	if wait, ok := retryAfter(a.header, a.at, isRateLimited(a)); ok {
+	if wait, ok := ratelimit.RetryAfter(a.header, a.at, isRateLimited(a)); ok {
 		e.RetryAt = a.at.Add(wait)
 	}
 	return e
@@ -128,7 +130,7 @@ func splitCode(message string) (code, rest text) {
 	return "", text(message)
 }
 
-// waitError is the governor's "not now": nothing was sent.
+// waitError is the error of a call that must wait for the rate limit. Nothing was sent.
 func waitError(until time.Time) *Error {
 	return &Error{
 		Message: "waiting for the rate limit of the portal account",

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // TestOwnersDoNotEvictEachOther checks that one owner's new identities push out only its own clients, the longest unused first, and
@@ -54,35 +56,35 @@ func TestOwnersDoNotEvictEachOther(t *testing.T) {
 	})
 }
 
-// TestGovernorsAreBounded checks that identities which come and go leave no more governors behind than there may be clients, and
+// TestGovernorsAreBounded checks that identities which come and go leave no more limiters behind than there may be clients, and
 // that the ones in use stay.
 func TestGovernorsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
 		config := testConfig(users())
-		kept := proved(t, &pool, config).Governor()
-		var second *Governor
+		kept := proved(t, &pool, config).Limiter()
+		var second *ratelimit.Limiter
 		for i := range poolSize + 50 {
 			other := config
 			other.Owner, other.Email = "a", fmt.Sprint(i)
-			g := proved(t, &pool, other).Governor()
+			g := proved(t, &pool, other).Limiter()
 			if i == 0 {
 				second = g
 			}
 			time.Sleep(time.Millisecond)
 			pooled(t, &pool, config)
 		}
-		if n := len(pool.Governors()); n != poolSize {
-			t.Errorf("%d governors", n)
+		if n := len(pool.accounts); n != poolSize {
+			t.Errorf("%d limiters", n)
 		}
 		again := config
 		again.Password = "rotated"
-		if proved(t, &pool, again).Governor() != kept {
-			t.Error("the governor of a client in use was dropped")
+		if proved(t, &pool, again).Limiter() != kept {
+			t.Error("the limiter of a client in use was dropped")
 		}
 		again.Owner, again.Email = "a", "0"
-		if proved(t, &pool, again).Governor() == second {
-			t.Error("the governor that was unused longest was kept")
+		if proved(t, &pool, again).Limiter() == second {
+			t.Error("the limiter that was unused longest was kept")
 		}
 	})
 }

@@ -94,7 +94,7 @@ func (s *session) login(ctx context.Context) (*grant, error) {
 		if g, err := s.settled(); g != nil || err != nil {
 			return g, err
 		}
-		g, err := s.entrance.enter(context.WithoutCancel(withoutTicket(ctx)))
+		g, err := s.entrance.enter(context.WithoutCancel(withoutReservation(ctx)))
 		return g, s.keep(g, err)
 	})
 	select {
@@ -132,7 +132,7 @@ func (s *session) keep(g *grant, err error) error {
 	return nil
 }
 
-// remember notes why a login failed, unless that was only the rate limit, which the governor remembers.
+// remember notes why a login failed, unless that was only the rate limit, which the limiter remembers.
 func (s *session) remember(err error) error {
 	e := asError(err)
 	s.mu.Lock()
@@ -204,4 +204,11 @@ func (s *session) lastLogin(ctx context.Context) (Login, error) {
 		return Login{}, &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}
 	}
 	return g.login, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

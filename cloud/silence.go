@@ -111,7 +111,7 @@ func accessSilences() []Silence {
 		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
 			"a creation is then held for a person.", Effect: NeedsPerson},
 		{Name: SilenceLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
-			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud: TestRemainingIsFollowed"},
+			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
 			{HeaderOn429, "a higher tier is learned from the first 429", "cloud: TestTierLearnedFromRefusalsOnly"},
 		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{

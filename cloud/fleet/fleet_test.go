@@ -16,6 +16,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 var size = flag.Int("clusters", 0, "measure so many clusters in TestMeasure")
@@ -101,7 +102,7 @@ func (f *fleet) wake(flow string) {
 
 func (f *fleet) newClient() *cloud.Client {
 	email, password := f.portal.Credentials()
-	options := cloud.GovernorOptions{
+	options := ratelimit.Options{
 		Limit: 300, MaxOpen: f.options.maxOpen, AccountShare: f.options.share, Rand: rand.New(rand.NewPCG(1, 1)), Wake: f.wake,
 	}
 	if f.options.asleep {
@@ -111,7 +112,7 @@ func (f *fleet) newClient() *cloud.Client {
 		options.Limit = 0
 	}
 	client, err := cloud.New(cloud.Config{
-		BaseURL: f.portal.URL(), Email: email, Password: password, Transport: distance{f}, Governor: cloud.NewGovernor(options),
+		BaseURL: f.portal.URL(), Email: email, Password: password, Transport: distance{f}, Limiter: ratelimit.NewLimiter(options),
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // object is one operation on a cluster, as a controller carries it out: run is the object's place in the work queue,
@@ -16,7 +17,7 @@ type object struct {
 	client *cloud.Client // of the object's manager
 	flow   string
 	kind   string
-	class  cloud.Class
+	class  ratelimit.Class
 	send   func(context.Context) (cloud.Job, error)
 
 	job     cloud.Job
@@ -27,7 +28,7 @@ type object struct {
 
 // creation is the object that creates a cluster.
 func (f *fleet) creation(flow string) *object {
-	o := &object{fleet: f, client: f.client, flow: flow, kind: "create", class: cloud.Creation}
+	o := &object{fleet: f, client: f.client, flow: flow, kind: "create", class: ratelimit.Creation}
 	o.send = func(ctx context.Context) (cloud.Job, error) { return o.client.CreateCluster(ctx, f.request(flow)) }
 	return o
 }
@@ -65,12 +66,12 @@ func (o *object) pass() time.Duration {
 }
 
 func (o *object) begin() time.Duration {
-	ticket, err := o.client.Reserve(o.flow, o.class)
+	reservation, err := o.client.Reserve(o.flow, o.class)
 	if err != nil {
 		return o.again(err)
 	}
-	defer ticket.Release()
-	job, err := o.send(cloud.WithTicket(o.t.Context(), ticket))
+	defer reservation.Cancel()
+	job, err := o.send(cloud.WithReservation(o.t.Context(), reservation))
 	if err != nil {
 		return o.again(err)
 	}
@@ -78,15 +79,15 @@ func (o *object) begin() time.Duration {
 	return o.look()
 }
 
-// look asks for a ticket also right after it has seen the job run: the refusal says when to look again.
+// look asks for a reservation also right after it has seen the job run: the refusal says when to look again.
 func (o *object) look() time.Duration {
 	for {
-		ticket, err := o.client.ReserveLook(o.flow, cloud.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
+		reservation, err := o.client.ReserveLook(o.flow, cloud.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
 		if err != nil {
 			return o.again(err)
 		}
-		job, err := o.client.Job(cloud.WithTicket(o.t.Context(), ticket), o.job.ID)
-		ticket.Release()
+		job, err := o.client.Job(cloud.WithReservation(o.t.Context(), reservation), o.job.ID)
+		reservation.Cancel()
 		if err != nil {
 			return o.again(err)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // neighbours is how many clusters the second tenant has. Each is scaled once.
@@ -65,7 +66,7 @@ func (f *fleet) neighbours() (ids []string) {
 // scale has one of the second tenant's clusters scaled, and returns how long it took until the request was sent.
 func (f *fleet) scale(id string, i int) (waited time.Duration) {
 	changed := time.Now()
-	o := &object{fleet: f, client: f.client, flow: neighbour(i), kind: "scale", class: cloud.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
+	o := &object{fleet: f, client: f.client, flow: neighbour(i), kind: "scale", class: ratelimit.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
 		waited = time.Since(changed)
 		return f.client.ScaleCluster(ctx, id, 2)
 	}}

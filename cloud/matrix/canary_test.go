@@ -19,6 +19,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // TestCanary goes through a life at the highest verbosity: everything that can be printed is, and no secret is in it.
@@ -70,7 +71,7 @@ func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[st
 	if err != nil {
 		t.Fatal(err)
 	}
-	ticket, err := c.Reserve("flow", cloud.Read)
+	reservation, err := c.Reserve("flow", ratelimit.Read)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +85,10 @@ func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[st
 	return map[string]any{
 		"a client": c, "a client by value": *c, "a configuration": config, "its address": &config,
 		"a client in a struct": holder{Client: c, Config: config}, "a client in an unexported field": holder{client: c},
-		"a pool": pool, "a pool's client": pooled, "a governor": c.Governor(), "a ticket": ticket,
-		"a refused login":       refused,
-		"a context with ticket": cloud.WithTicket(context.Background(), ticket),
-		"a portal's user":       user, "its address too": &user, "users": []emulator.User{user},
+		"a pool": pool, "a pool's client": pooled, "a limiter": c.Limiter(), "a reservation": reservation,
+		"a refused login":            refused,
+		"a context with reservation": cloud.WithReservation(context.Background(), reservation),
+		"a portal's user":            user, "its address too": &user, "users": []emulator.User{user},
 		"a portal's options": emulator.Options{Users: []emulator.User{user}},
 		"a portal":           p,
 		"violations":         p.Violations(), "clusters": p.Clusters(), "jobs": p.Jobs(), "faults": p.Faults(),

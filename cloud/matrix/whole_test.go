@@ -25,7 +25,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 	for i := range client.NumMethod() {
 		m := client.Method(i)
 		asks := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
-		if asks && !listed[m.Name] {
+		if asks && m.Name != "Wait" && !listed[m.Name] { // Wait asks the rate limiter only
 			t.Errorf("method %s is in no row", m.Name)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloud
+package ratelimit
 
 import (
 	"math/rand/v2"
@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// spent makes a governor of one request per second whose only token is used up.
-func spent(t *testing.T) *Governor {
-	g := NewGovernor(GovernorOptions{Limit: 60, Burst: 1})
-	send(t, g, granted(t, g, "first", Read), 200)
-	return g
+// spent makes a limiter of one request per second whose only token is used up.
+func spent(t *testing.T) *Limiter {
+	l := NewLimiter(Options{Limit: 60, Burst: 1})
+	send(t, l, granted(t, l, "first", Read), 200)
+	return l
 }
 
-var classOf = map[rune]Class{'m': Mutation, 'c': Creation, 'r': Read, 'p': Poll, 'l': login}
+var classOf = map[rune]Class{'m': Mutation, 'c': Creation, 'r': Read, 'p': Poll, 'l': Login}
 
 // TestToldWhen checks when a flow is told to come back, with one token a second and others in the queue: m, c, r, p and l
 // are mutations, creations, reads, polls and logins. A mutation lets a tenth of the tokens pass to reads and a fifth to polls. A read or a
@@ -40,11 +40,11 @@ func TestToldWhen(t *testing.T) {
 	} {
 		t.Run(test.queue+" "+string(test.class), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := spent(t)
+				l := spent(t)
 				for i, class := range test.queue {
-					refusedUntil(t, g, strconv.Itoa(i), classOf[class])
+					refusedUntil(t, l, strconv.Itoa(i), classOf[class])
 				}
-				told := time.Until(refusedUntil(t, g, "last", classOf[test.class])).Seconds()
+				told := time.Until(refusedUntil(t, l, "last", classOf[test.class])).Seconds()
 				// A millisecond has passed since the token was spent.
 				if want := test.seconds - 0.001; told < want-1e-6 || told > want+1e-6 {
 					t.Errorf("told to come back after %v s, want %v", told, want)
@@ -58,28 +58,28 @@ func TestToldWhen(t *testing.T) {
 // while as many mutations are open as may be. While the gate is closed no flow is told a time before it opens.
 func TestToldNoSoonerThan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := spent(t)
+		l := spent(t)
 		time.Sleep(950 * time.Millisecond)
-		if told := time.Until(refusedUntil(t, g, "soon", Read)); told != minWait {
+		if told := time.Until(refusedUntil(t, l, "soon", Read)); told != minWait {
 			t.Errorf("with a token due in 50 ms, told to come back after %v", told)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Limit: 60, MaxOpen: 1})
-		open := granted(t, g, "open", Mutation)
-		if told := time.Until(refusedUntil(t, g, "next", Mutation)); told != 500*time.Millisecond {
+		l := NewLimiter(Options{Limit: 60, MaxOpen: 1})
+		open := granted(t, l, "open", Mutation)
+		if told := time.Until(refusedUntil(t, l, "next", Mutation)); told != 500*time.Millisecond {
 			t.Errorf("while another mutation is open, told to come back after %v", told)
 		}
-		send(t, g, open, 429, "Retry-After", "10")
-		opens := g.Stats().ClosedTo
-		if at := refusedUntil(t, g, "another", Read); at.Before(opens) {
+		send(t, l, open, 429, "Retry-After", "10")
+		opens := l.Stats().ClosedTo
+		if at := refusedUntil(t, l, "another", Read); at.Before(opens) {
 			t.Errorf("told %v, the gate opens at %v", at, opens)
 		}
-		if at := refusedUntil(t, g, "next", Mutation); !at.Equal(opens) {
+		if at := refusedUntil(t, l, "next", Mutation); !at.Equal(opens) {
 			t.Errorf("who has a token set aside is told %v, the gate opens at %v", at, opens)
 		}
 		time.Sleep(time.Until(opens))
-		granted(t, g, "next", Mutation)
+		granted(t, l, "next", Mutation)
 	})
 }
 
@@ -88,12 +88,12 @@ func TestToldNoSoonerThan(t *testing.T) {
 func TestPlaceIsKept(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{14 * time.Second: true, 17 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGovernor(GovernorOptions{Limit: 1, Burst: 1})
-			send(t, g, granted(t, g, "first", Read), 200)
-			at := refusedUntil(t, g, "a", Read)
-			refusedUntil(t, g, "b", Read)
+			l := NewLimiter(Options{Limit: 1, Burst: 1})
+			send(t, l, granted(t, l, "first", Read), 200)
+			at := refusedUntil(t, l, "a", Read)
+			refusedUntil(t, l, "b", Read)
 			time.Sleep(time.Until(at.Add(late)))
-			_, err := g.Reserve("b", Read)
+			_, err := l.Reserve("b", Read)
 			if (err != nil) != kept {
 				t.Errorf("%v late, the place is kept: %t", late, err != nil)
 			}
@@ -101,7 +101,7 @@ func TestPlaceIsKept(t *testing.T) {
 	}
 }
 
-// TestWaitIsWoken checks that a caller of Wait gets its ticket at the time it was told, or within a second of another
+// TestWaitIsWoken checks that a caller of Wait gets its reservation at the time it was told, or within a second of another
 // caller giving one back.
 func TestWaitIsWoken(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -114,15 +114,15 @@ func TestWaitIsWoken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGovernor(GovernorOptions{Limit: test.limit, Burst: 1})
-				held := granted(t, g, "held", Read)
+				l := NewLimiter(Options{Limit: test.limit, Burst: 1})
+				held := granted(t, l, "held", Read)
 				if test.releases {
-					time.AfterFunc(2500*time.Millisecond, held.Release)
+					time.AfterFunc(2500*time.Millisecond, held.Cancel)
 				} else {
-					send(t, g, held, 200)
+					send(t, l, held, 200)
 				}
 				start := time.Now()
-				if _, err := g.Wait(t.Context(), "waits", Read); err != nil {
+				if _, err := l.Wait(t.Context(), "waits", Read); err != nil {
 					t.Fatal(err)
 				}
 				if took := time.Since(start); took < test.earliest || took > test.most {
@@ -133,29 +133,29 @@ func TestWaitIsWoken(t *testing.T) {
 	}
 }
 
-// TestAccountByDefault checks what a governor assumes about an account that was not described, or was described by
+// TestAccountByDefault checks what a limiter assumes about an account that was not described, or was described by
 // nonsense, and how many requests it makes at once: nine tenths of the burst.
 func TestAccountByDefault(t *testing.T) {
 	for _, nothing := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGovernor(GovernorOptions{Limit: nothing, Burst: nothing, MaxOpen: nothing})
-			if s := g.Stats(); s.Limit != standardLimit || s.LimitTold || s.Tokens != 45 {
+			l := NewLimiter(Options{Limit: nothing, Burst: nothing, MaxOpen: nothing})
+			if s := l.Stats(); s.Limit != standardLimit || s.LimitKnown || s.Tokens != 45 {
 				t.Errorf("%d: %+v", nothing, s)
 			}
 			for i := range 4 {
-				granted(t, g, strconv.Itoa(i), Mutation)
+				granted(t, l, strconv.Itoa(i), Mutation)
 			}
-			refusedUntil(t, g, "fifth", Mutation)
+			refusedUntil(t, l, "fifth", Mutation)
 		})
 	}
 	for burst, want := range map[int]int{50: 45, 20: 18, 19: 18, 10: 9, 9: 9, 2: 2, 1: 1} {
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGovernor(GovernorOptions{Limit: 1, Burst: burst})
+			l := NewLimiter(Options{Limit: 1, Burst: burst})
 			count := 0
-			for _, err := g.Reserve("0", Read); err == nil; _, err = g.Reserve(strconv.Itoa(count), Read) {
+			for _, err := l.Reserve("0", Read); err == nil; _, err = l.Reserve(strconv.Itoa(count), Read) {
 				count++
 			}
-			if count != want || !g.Stats().LimitTold {
+			if count != want || !l.Stats().LimitKnown {
 				t.Errorf("of a burst of %d, %d requests may be made at once, want %d", burst, count, want)
 			}
 		})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloud
+package ratelimit
 
 import (
 	"math"
@@ -16,10 +16,10 @@ func headerNumber(h http.Header, name string) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// retryAfter is how long the portal asks to wait: Retry-After in seconds or as a date, else, if the rate limit refused,
-// X-RateLimit-Reset (Unix seconds), which says nothing about a resource that is busy. Times of the portal's clock are
-// taken against its Date header, so that ours may be wrong. Only refusals mean it.
-func retryAfter(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
+// RetryAfter returns how long a refusal asks to wait: Retry-After in seconds or as a date. If that is missing and the rate limit
+// refused, X-RateLimit-Reset counts (Unix seconds). It does not count for other refusals, such as a busy resource. Times are
+// compared with the portal's Date header, so the clock of this machine may be wrong.
+func RetryAfter(h http.Header, now time.Time, limited bool) (time.Duration, bool) {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		now = date
 	}
@@ -36,7 +36,7 @@ func retryAfter(h http.Header, now time.Time, limited bool) (time.Duration, bool
 	return 0, false
 }
 
-// waitSeconds bounds a wait to what is sensible; past times mean now.
+// waitSeconds bounds a wait to an hour. Times in the past mean now.
 func waitSeconds(seconds float64) (time.Duration, bool) {
 	if math.IsNaN(seconds) {
 		return 0, false

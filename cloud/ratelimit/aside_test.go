@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloud
+package ratelimit
 
 import (
 	"strconv"
@@ -14,37 +14,37 @@ import (
 // wait is no reason to look for a higher limit.
 func TestMutationsThatMustNotBeOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Burst: 2, MaxOpen: 1})
-		granted(t, g, "open", Mutation)
-		refusedUntil(t, g, "next", Mutation)
-		refusedUntil(t, g, "after that", Mutation)
+		l := NewLimiter(Options{Burst: 2, MaxOpen: 1})
+		granted(t, l, "open", Mutation)
+		refusedUntil(t, l, "next", Mutation)
+		refusedUntil(t, l, "after that", Mutation)
 		time.Sleep(10 * time.Second)
-		refusedUntil(t, g, "after that", Mutation)
-		if share := g.Stats().Share; share != 1 {
+		refusedUntil(t, l, "after that", Mutation)
+		if share := l.Stats().Share; share != 1 {
 			t.Errorf("the rate was explored: %v", share)
 		}
-		granted(t, g, "read", Read)
-		refusedUntil(t, g, "second read", Read)
+		granted(t, l, "read", Read)
+		refusedUntil(t, l, "second read", Read)
 	})
 }
 
 // TestTokenAsideIsKept checks that a token which is set aside for a read is not given to a mutation that comes later.
 func TestTokenAsideIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := spent(t)
-		at := refusedUntil(t, g, "first", Read)
+		l := spent(t)
+		at := refusedUntil(t, l, "first", Read)
 		time.Sleep(time.Until(at))
-		refusedUntil(t, g, "second", Read) // from now on the token is set aside for the first
-		refusedUntil(t, g, "later", Mutation)
-		granted(t, g, "first", Read)
+		refusedUntil(t, l, "second", Read) // from now on the token is set aside for the first
+		refusedUntil(t, l, "later", Mutation)
+		granted(t, l, "first", Read)
 	})
 }
 
 // TestFifthTokenIsForPolls checks the order in which tokens go to mutations and polls that all wait.
 func TestFifthTokenIsForPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Limit: 60, Burst: 1, MaxOpen: 100, Wake: func(string) {}})
-		send(t, g, granted(t, g, "m", Mutation), 202)
+		l := NewLimiter(Options{Limit: 60, Burst: 1, MaxOpen: 100, Wake: func(string) {}})
+		send(t, l, granted(t, l, "m", Mutation), 202)
 		var order strings.Builder
 		waiting := map[string]Class{"p0": Poll, "p1": Poll, "p2": Poll}
 		for i := range 12 {
@@ -52,18 +52,18 @@ func TestFifthTokenIsForPolls(t *testing.T) {
 		}
 		for range 14 {
 			for flow, class := range waiting {
-				refusedUntil(t, g, flow, class)
+				refusedUntil(t, l, flow, class)
 			}
 			time.Sleep(time.Second)
 			for flow, class := range waiting {
-				ticket, err := g.Reserve(flow, class)
+				r, err := l.Reserve(flow, class)
 				if err != nil {
 					continue
 				}
-				if ok, err := g.spend(ticket.t); !ok {
+				if ok, err := l.Spend(r); !ok {
 					t.Fatal(err)
 				}
-				g.settle(ticket.t, true, nil)
+				r.Settle(true, nil)
 				order.WriteByte(flow[0])
 				delete(waiting, flow)
 			}

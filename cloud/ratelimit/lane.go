@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloud
+package ratelimit
 
 import (
 	"slices"
 	"strings"
 )
 
-// lane is a queue in which tenants take turns: one with a thousand clusters does not come a thousand times before one
+// lane is a queue in which tenants take turns, so that a tenant with a thousand clusters does not get a thousand turns before one
 // with ten. Within a tenant the earliest place is served first.
 type lane struct {
-	turns  []string // tenants with waiting places, whose turn is next first
+	turns  []string // tenants with waiting places. The first one is served next
 	places map[string][]*place
 	size   int
 }
 
 func newLane() *lane { return &lane{places: map[string][]*place{}} }
 
-// tenant is the part of a flow's name before the first slash: a namespace.
+// tenant returns the part of the flow's name before the first slash, usually a namespace.
 func (p *place) tenant() string {
 	tenant, _, _ := strings.Cut(p.key.flow, "/")
 	return tenant
@@ -44,7 +44,7 @@ func (l *lane) turn(tenant string, position int) {
 	l.turns = slices.Insert(slices.Delete(l.turns, i, i+1), position, tenant)
 }
 
-// take removes and returns the earliest ready place of the first tenant that has one; nil if there is none.
+// take removes and returns the earliest ready place of the first tenant that has one, or nil.
 func (l *lane) take(ready func(*place) bool) *place {
 	for _, tenant := range l.turns {
 		var first *place

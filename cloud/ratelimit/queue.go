@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloud
+package ratelimit
 
 import (
 	"cmp"
@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// Class is what a call is for; it decides who goes first.
+// Class is the purpose of a call. It decides which call goes first.
 type Class int
 
 // The classes of calls.
 const (
 	Mutation Class = iota + 1 // changes or deletes something that exists
-	Creation                  // creates something; goes behind changes
+	Creation                  // creates something. Goes behind mutations
 	Read                      // looks something up
 	Poll                      // looks at a job
-	login                     // everything waits for it
+	Login                     // a request of a login. All others wait for it. See ReserveLogin
 )
 
-// String names the class, for metrics.
+// String returns the name of the class, for metrics.
 func (c Class) String() string {
 	switch c {
 	case Mutation:
@@ -31,13 +31,13 @@ func (c Class) String() string {
 		return "read"
 	case Poll:
 		return "poll"
-	case login:
+	case Login:
 		return "login"
 	}
 	return "unknown"
 }
 
-// opens reports whether a call of the class may be left in doubt by a crash.
+// opens reports whether a crash may leave a call of the class in doubt.
 func (c Class) opens() bool { return c == Mutation || c == Creation }
 
 // placeKey identifies a place. Flows that come and go with Reserve have serial 0 and one place per class.
@@ -51,27 +51,28 @@ type placeKey struct {
 type place struct {
 	key      placeKey
 	number   int  // in the order of arrival
-	job      *job // to look at; nil for any other call
+	look     Look // nil for any other call
 	since    time.Time
-	keep     time.Time // after which it is given up; zero: never
+	keep     time.Time // after which it is given up. Zero means never
 	awake    time.Time // from which its owner can use a token
-	wake     func()    // tells the owner that a token is set aside; nil if the owner comes by itself when it is awake
-	until    time.Time // for which a token is set aside
+	wake     func()    // called when a token is set aside. Nil if the owner comes by itself when it is awake
+	until    time.Time // how long a token is set aside
 	allotted bool      // a token is set aside for it
 	left     bool
 }
 
-// due is the time by which places of a class are ordered.
+// due returns the time by which places of a class are ordered.
 func (p *place) due() time.Time {
-	if p.job != nil {
-		return p.job.due()
+	if p.look != nil {
+		return p.look.Schedule().Due
 	}
 	return p.since
 }
 
-// hold is how long a token is set aside for the place. Those of a login add up until there are enough, as long as its places are kept.
+// hold returns how long a token is set aside for the place. The tokens of a login add up until there are enough, while its
+// places are kept.
 func (p *place) hold() time.Duration {
-	if p.key.class == login {
+	if p.key.class == Login {
 		return placeGrace
 	}
 	return asideTime
@@ -81,16 +82,16 @@ func (p *place) before(other *place) bool {
 	return cmp.Or(p.due().Compare(other.due()), cmp.Compare(p.number, other.number)) < 0
 }
 
-// maxCredit bounds the tokens that a class may take at once because it took fewer than its share before. A look at a
-// parked job uses it up: those jobs get half of the polls' share.
+// maxCredit bounds the tokens that a class may take at once because it took fewer than its share before. An overdue look uses
+// all of it, so overdue looks get half of the polls' share.
 const maxCredit = 2
 
-// queue orders places: a lane per class, within a lane the tenants take turns.
+// queue orders places in a lane per class.
 type queue struct {
 	places map[placeKey]*place
 	lanes  map[Class]*lane
-	aside  []*place          // those that have a token set aside, in the order in which they got it
-	credit map[Class]float64 // tokens of a class's guaranteed share that it has not used
+	aside  []*place          // places that have a token set aside, in the order in which they got it
+	credit map[Class]float64 // tokens of a class's guaranteed share that the class has not used
 	number int
 	swept  time.Time
 }
@@ -99,12 +100,12 @@ func newQueue() queue {
 	return queue{
 		places: map[placeKey]*place{},
 		credit: map[Class]float64{},
-		lanes:  map[Class]*lane{login: newLane(), Mutation: newLane(), Creation: newLane(), Read: newLane(), Poll: newLane()},
+		lanes:  map[Class]*lane{Login: newLane(), Mutation: newLane(), Creation: newLane(), Read: newLane(), Poll: newLane()},
 	}
 }
 
-// place finds the flow's place, or makes one.
-func (q *queue) place(key placeKey, job *job, now time.Time) *place {
+// place returns the flow's place, or makes one.
+func (q *queue) place(key placeKey, look Look, now time.Time) *place {
 	if _, known := q.lanes[key.class]; !known {
 		key.class = Read
 	}
@@ -115,7 +116,7 @@ func (q *queue) place(key placeKey, job *job, now time.Time) *place {
 		q.places[key] = p
 		q.lanes[key.class].push(p)
 	}
-	p.job = job
+	p.look = look
 	return p
 }
 
@@ -126,7 +127,7 @@ func (q *queue) ownPlace(flow string, class Class, wake func(), now time.Time) *
 	return p
 }
 
-// keepFor holds the place until a time; one that was given up starts again at the end.
+// keepFor keeps the place until a time. A place that was given up starts again at the end of its lane.
 func (q *queue) keepFor(p *place, until time.Time) {
 	if p.left {
 		p.left = false
@@ -150,13 +151,13 @@ func (q *queue) unallot(p *place) {
 	q.aside = slices.DeleteFunc(q.aside, func(other *place) bool { return other == p })
 }
 
-// revoke frees the place's token, and puts it where it was.
+// revoke frees the place's token, and puts the place back where it was.
 func (q *queue) revoke(p *place) {
 	q.unallot(p)
 	q.lanes[p.key.class].putBack(p)
 }
 
-// leave takes the place out of the queue; a token that was set aside is free again.
+// leave takes the place out of the queue. A token that was set aside for it is free again.
 func (q *queue) leave(p *place) {
 	if p.left {
 		return
@@ -170,8 +171,8 @@ func (q *queue) leave(p *place) {
 	}
 }
 
-// sweep gives up the places whose flows did not come back. A token is kept for a moment only: its place is served as
-// soon as its owner asks again.
+// sweep gives up the places whose flows did not come back. A token is set aside for a short time only. After that the place gets
+// a token as soon as its owner asks again.
 func (q *queue) sweep(now time.Time) {
 	for _, p := range slices.Clone(q.aside) {
 		if now.After(p.until) && p.key.serial == 0 {
@@ -190,22 +191,22 @@ func (q *queue) sweep(now time.Time) {
 	}
 }
 
-// next picks the place for one token: logins, then changes, creations, reads, and jobs that are likely done; but reads
-// and polls get their share of the tokens. A token that the bucket cannot hold goes to any job.
+// next picks the place for one token: logins, then mutations, creations, reads, and looks that are likely useful. Reads and polls
+// get their guaranteed share before that. A token that the bucket cannot hold goes to any look.
 func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
-	awake := func(p *place) bool { return p.awake.Before(now.Add(asideTime)) } // or in a moment
-	likely := func(p *place) bool { return awake(p) && p.job.likely(now) }
-	parked := func(p *place) bool { return awake(p) && p.job.parked(now) }
-	lookable := func(p *place) bool { return awake(p) && p.job.lookable(now) }
+	awake := func(p *place) bool { return p.awake.Before(now.Add(asideTime)) } // or soon
+	likely := func(p *place) bool { return awake(p) && p.likely(now) }
+	overdue := func(p *place) bool { return awake(p) && p.overdue(now) }
+	lookable := func(p *place) bool { return awake(p) && p.lookable(now) }
 	for _, rule := range []struct {
 		applies bool
 		class   Class
 		ready   func(*place) bool
 		cost    float64 // of the class's credit
 	}{
-		{true, login, awake, 0},
+		{true, Login, awake, 0},
 		{q.credit[Poll] >= 1, Poll, likely, 1},
-		{q.credit[Poll] >= maxCredit, Poll, parked, maxCredit},
+		{q.credit[Poll] >= maxCredit, Poll, overdue, maxCredit},
 		{q.credit[Read] >= 1, Read, awake, 1},
 		{mayOpen, Mutation, awake, 0},
 		{mayOpen, Creation, awake, 0},
@@ -224,7 +225,7 @@ func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
 	return nil
 }
 
-// refilled adds to the guaranteed shares what they have of new tokens.
+// refilled adds the guaranteed shares of new tokens to the credit.
 func (q *queue) refilled(tokens float64) {
 	for class, share := range guaranteed {
 		q.credit[class] = min(q.credit[class]+tokens*share, maxCredit)
@@ -251,7 +252,7 @@ func (q *queue) wakeable() bool {
 	return false
 }
 
-// opened counts the tokens set aside for calls that a crash may leave in doubt.
+// opened returns the number of tokens set aside for calls that a crash may leave in doubt.
 func (q *queue) opened() (count int) {
 	for _, p := range q.aside {
 		if p.key.class.opens() {
@@ -266,7 +267,7 @@ func (q *queue) ahead(p *place) float64 {
 	rank := float64(q.lanes[p.key.class].rank(p))
 	before := 0.0
 	switch p.key.class {
-	case login:
+	case Login:
 		return rank
 	case Mutation, Creation:
 		if p.key.class == Creation {

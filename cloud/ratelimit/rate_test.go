@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cloud
+package ratelimit
 
 import (
 	"math"
@@ -17,33 +17,33 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 // 10,000 requests a minute; and not without need, nor for a time in which nobody looked.
 func TestExploration(t *testing.T) {
 	for name, test := range map[string]struct {
-		options GovernorOptions
+		options Options
 		waits   bool
 		every   time.Duration
 		seconds int
 		want    float64
 	}{
-		"while a request waits":      {GovernorOptions{Burst: 1}, true, 100 * time.Millisecond, 1, exploration},
-		"for two seconds":            {GovernorOptions{Burst: 1}, true, 100 * time.Millisecond, 2, exploration * exploration},
-		"not for a pause":            {GovernorOptions{Burst: 1}, true, 4 * time.Second, 4, exploration},
-		"to the most":                {GovernorOptions{Burst: 1}, true, 100 * time.Millisecond, 100, maxExplored / standardLimit},
-		"nobody waits":               {GovernorOptions{Burst: 1}, false, 100 * time.Millisecond, 10, 1},
-		"not beyond a limit given":   {GovernorOptions{Burst: 1, Limit: 300}, true, 100 * time.Millisecond, 10, 1},
-		"nor one that is very large": {GovernorOptions{Burst: 1, Limit: 60_000}, true, 100 * time.Millisecond, 1, 1},
+		"while a request waits":      {Options{Burst: 1}, true, 100 * time.Millisecond, 1, exploration},
+		"for two seconds":            {Options{Burst: 1}, true, 100 * time.Millisecond, 2, exploration * exploration},
+		"not for a pause":            {Options{Burst: 1}, true, 4 * time.Second, 4, exploration},
+		"to the most":                {Options{Burst: 1}, true, 100 * time.Millisecond, 100, maxExplored / standardLimit},
+		"nobody waits":               {Options{Burst: 1}, false, 100 * time.Millisecond, 10, 1},
+		"not beyond a limit given":   {Options{Burst: 1, Limit: 300}, true, 100 * time.Millisecond, 10, 1},
+		"nor one that is very large": {Options{Burst: 1, Limit: 60_000}, true, 100 * time.Millisecond, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGovernor(test.options)
-				granted(t, g, "held", Read) // so that no token is free
+				l := NewLimiter(test.options)
+				granted(t, l, "held", Read) // so that no token is free
 				for end := time.Now().Add(time.Duration(test.seconds) * time.Second); ; time.Sleep(test.every) {
 					if test.waits {
-						_, _ = g.Reserve("waits", Read)
+						_, _ = l.Reserve("waits", Read)
 					}
 					if !time.Now().Before(end) {
 						break
 					}
 				}
-				if got := g.Stats().Share; !near(got, test.want) {
+				if got := l.Stats().Share; !near(got, test.want) {
 					t.Errorf("the share of the limit is %v, want %v", got, test.want)
 				}
 			})
@@ -56,44 +56,44 @@ func TestExploration(t *testing.T) {
 // the gate closed, costs nothing.
 func TestShareOfTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Limit: 300})
+		l := NewLimiter(Options{Limit: 300})
 		want := 1.0
 		for range 12 {
 			since := time.Now()
-			ticket := granted(t, g, "a", Read)
-			send(t, g, ticket, 429, "Retry-After", "1")
+			r := granted(t, l, "a", Read)
+			send(t, l, r, 429, "Retry-After", "1")
 			want = max(min(want+time.Since(since).Seconds()*shareGrowth, 1)*shareCut, minShare)
-			closed := g.Stats().ClosedTo
-			if got := g.Stats(); math.Abs(got.Share-want) > 0.001 || got.Tokens != 1 {
+			closed := l.Stats().ClosedTo
+			if got := l.Stats(); math.Abs(got.Share-want) > 0.001 || got.Tokens != 1 {
 				t.Fatalf("after a 429 the share is %v with %v tokens, want %v and one", got.Share, got.Tokens, want)
 			}
 			time.Sleep(time.Until(closed))
-			if got := g.Stats(); math.Abs(got.Share-want) > 0.001 || got.Tokens != 1 {
+			if got := l.Stats(); math.Abs(got.Share-want) > 0.001 || got.Tokens != 1 {
 				t.Fatalf("while the gate is closed the share grows to %v, and the tokens to %v", got.Share, got.Tokens)
 			}
 		}
 		if want != minShare {
 			t.Errorf("after twelve refusals the share is %v", want)
 		}
-		before := g.Stats()
+		before := l.Stats()
 		time.Sleep(100 * time.Second)
-		if got := g.Stats(); !near(got.Share, before.Share+100*shareGrowth) || got.Tokens < 20 {
+		if got := l.Stats(); !near(got.Share, before.Share+100*shareGrowth) || got.Tokens < 20 {
 			t.Errorf("after 100 s the share is %v with %v tokens, it was %v", got.Share, got.Tokens, before.Share)
 		}
 		time.Sleep(time.Hour)
-		if got := g.Stats(); got.Share != 1 || got.Tokens != 45 {
+		if got := l.Stats(); got.Share != 1 || got.Tokens != 45 {
 			t.Errorf("after an hour the share is %v with %v tokens", got.Share, got.Tokens)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Burst: 1})
-		held := granted(t, g, "held", Read)
+		l := NewLimiter(Options{Burst: 1})
+		held := granted(t, l, "held", Read)
 		for range 20 {
-			refusedUntil(t, g, "waits", Read)
+			refusedUntil(t, l, "waits", Read)
 			time.Sleep(100 * time.Millisecond)
 		}
-		send(t, g, held, 429, "Retry-After", "1")
-		if got := g.Stats(); got.Share != 1 || !got.LimitTold {
+		send(t, l, held, 429, "Retry-After", "1")
+		if got := l.Stats(); got.Share != 1 || !got.LimitKnown {
 			t.Errorf("a refusal that ends an exploration leaves a share of %v", got.Share)
 		}
 	})
@@ -102,12 +102,12 @@ func TestShareOfTheLimit(t *testing.T) {
 // TestRefill checks that tokens come back at the rate of the limit, up to nine tenths of the burst.
 func TestRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Limit: 120, Burst: 20}) // two a second
+		l := NewLimiter(Options{Limit: 120, Burst: 20}) // two a second
 		for range 18 {
-			send(t, g, granted(t, g, "a", Read), 200) // takes a millisecond
+			send(t, l, granted(t, l, "a", Read), 200) // takes a millisecond
 		}
 		for second, want := range []float64{0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 18, 18} {
-			if got := g.Stats().Tokens; got < want || got > min(want+0.04, 18) {
+			if got := l.Stats().Tokens; got < want || got > min(want+0.04, 18) {
 				t.Errorf("after %d s there are %v tokens, want %v", second, got, want)
 			}
 			time.Sleep(time.Second)
@@ -127,29 +127,29 @@ func TestRemainingIsOfTheAccount(t *testing.T) {
 		{"0", 40, -45}, {"-1", 0, 44}, {"", 0, 44},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGovernor(GovernorOptions{Limit: 60, Burst: 50})
+			l := NewLimiter(Options{Limit: 60, Burst: 50})
 			for i := range test.onTheWay {
-				if ok, err := g.spend(granted(t, g, strconv.Itoa(i), Read).t); !ok {
+				if ok, err := l.Spend(granted(t, l, strconv.Itoa(i), Read)); !ok {
 					t.Fatal(err)
 				}
 			}
-			send(t, g, granted(t, g, "a", Read), 200, "X-RateLimit-Remaining", test.remaining)
+			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Remaining", test.remaining)
 			want := min(test.want, 44-float64(test.onTheWay)+0.001)
-			if got := g.Stats().Tokens; math.Abs(got-want) > 0.01 {
+			if got := l.Stats().Tokens; math.Abs(got-want) > 0.01 {
 				t.Errorf("remaining %q with %d requests on the way: %v tokens, want %v", test.remaining, test.onTheWay, got, want)
 			}
 		})
 	}
 	synctest.Test(t, func(t *testing.T) { // a small burst bounds what is taken
-		g := NewGovernor(GovernorOptions{Limit: 60, Burst: 2})
+		l := NewLimiter(Options{Limit: 60, Burst: 2})
 		for range 5 {
-			if ok, err := g.spend(granted(t, g, "a", Read).t); !ok {
+			if ok, err := l.Spend(granted(t, l, "a", Read)); !ok {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
 		}
-		send(t, g, granted(t, g, "a", Read), 200, "X-RateLimit-Remaining", "0")
-		if got := g.Stats().Tokens; got != -2 {
+		send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Remaining", "0")
+		if got := l.Stats().Tokens; got != -2 {
 			t.Errorf("%v tokens, want no fewer than -2", got)
 		}
 	})
@@ -159,15 +159,15 @@ func TestRemainingIsOfTheAccount(t *testing.T) {
 func TestLimitIsBelieved(t *testing.T) {
 	for limit, want := range map[string]int{"1": 1, "1000000": 1_000_000, "1000001": 300, "0": 300} {
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGovernor(GovernorOptions{Burst: 1})
-			held := granted(t, g, "held", Read)
+			l := NewLimiter(Options{Burst: 1})
+			held := granted(t, l, "held", Read)
 			for range 20 {
-				refusedUntil(t, g, "waits", Read)
+				refusedUntil(t, l, "waits", Read)
 				time.Sleep(100 * time.Millisecond)
 			}
-			send(t, g, held, 200, "X-RateLimit-Limit", limit)
-			got := g.Stats()
-			if got.Limit != want || got.LimitTold != (want != 300) || got.LimitTold != (got.Share == 1) {
+			send(t, l, held, 200, "X-RateLimit-Limit", limit)
+			got := l.Stats()
+			if got.Limit != want || got.LimitKnown != (want != 300) || got.LimitKnown != (got.Share == 1) {
 				t.Errorf("limit %s: %+v", limit, got)
 			}
 		})
@@ -179,9 +179,9 @@ func TestJitter(t *testing.T) {
 	least, most := 1.0, 0.0
 	for seed := range uint64(50) {
 		synctest.Test(t, func(t *testing.T) {
-			g := NewGovernor(GovernorOptions{Rand: seeded(seed)})
-			send(t, g, granted(t, g, "a", Read), 429, "Retry-After", "100")
-			added := time.Until(g.Stats().ClosedTo).Seconds()/100 - 1
+			l := NewLimiter(Options{Rand: seeded(seed)})
+			send(t, l, granted(t, l, "a", Read), 429, "Retry-After", "100")
+			added := time.Until(l.Stats().ClosedTo).Seconds()/100 - 1
 			least, most = min(least, added), max(most, added)
 		})
 	}
@@ -194,22 +194,58 @@ func TestJitter(t *testing.T) {
 // and is no further strike.
 func TestLateRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Limit: 300, Rand: seeded(1)})
-		first, second := granted(t, g, "a", Read), granted(t, g, "b", Read)
-		if ok, err := g.spend(second.t); !ok {
+		l := NewLimiter(Options{Limit: 300, Rand: seeded(1)})
+		first, second := granted(t, l, "a", Read), granted(t, l, "b", Read)
+		if ok, err := l.Spend(second); !ok {
 			t.Fatal(err)
 		}
-		send(t, g, first, 429, "Retry-After", "5")
-		share := g.Stats().Share
-		g.settle(second.t, true, &answer{status: 429, header: map[string][]string{"Retry-After": {"20"}}, at: time.Now()})
-		got := g.Stats()
+		send(t, l, first, 429, "Retry-After", "5")
+		share := l.Stats().Share
+		second.Settle(true, &Response{Limited: true, Header: map[string][]string{"Retry-After": {"20"}}, At: time.Now()})
+		got := l.Stats()
 		if wait := time.Until(got.ClosedTo); wait != 20*time.Second || got.Share != share || got.Limited != 2 {
 			t.Errorf("closed for %v, the share fell from %v to %v after %d refusals", wait, share, got.Share, got.Limited)
 		}
 		time.Sleep(20 * time.Second)
-		send(t, g, granted(t, g, "a", Read), 429)
-		if wait := time.Until(g.Stats().ClosedTo); wait < 2*time.Second || wait > 2400*time.Millisecond {
+		send(t, l, granted(t, l, "a", Read), 429)
+		if wait := time.Until(l.Stats().ClosedTo); wait < 2*time.Second || wait > 2400*time.Millisecond {
 			t.Errorf("the second strike closes for %v", wait)
 		}
 	})
+}
+
+// TestRequestsOnTheWayAreSubtracted: what remains will be used by requests that have been sent already.
+func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
+	b := newBucket(300, standardBurst, 1, time.Now())
+	b.follow(20, 4)
+	if want := 20 - 4 - b.margin(); b.level != want {
+		t.Errorf("%v tokens, want %v", b.level, want)
+	}
+	b.follow(49, 0)
+	if want := 20 - 4 - b.margin(); b.level != want {
+		t.Errorf("an answer gives tokens: %v, want %v", b.level, want)
+	}
+	b.follow(0, 1000)
+	if b.level != -b.burst {
+		t.Errorf("%v tokens, want %v", b.level, -b.burst)
+	}
+}
+
+// TestGateCountsStrikes: 429s in a row double the pause, those that answer requests sent before do not, and after a
+// success it begins anew.
+func TestGateCountsStrikes(t *testing.T) {
+	now := time.Now()
+	g := gate{rand: seeded(1)}
+	for strike, least := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		if news := g.shut(now, now, 0); !news || g.strikes != strike+1 {
+			t.Errorf("strike %d: news %t, %d strikes", strike, news, g.strikes)
+		}
+		if closed := g.until.Sub(now); closed < least || closed > least+least/4 {
+			t.Errorf("strike %d closes for %v", strike, closed)
+		}
+		if news := g.shut(now.Add(-time.Second), now, 0); news || g.strikes != strike+1 {
+			t.Errorf("strike %d: an old request is news", strike)
+		}
+		now = g.until.Add(time.Second)
+	}
 }

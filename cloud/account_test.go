@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // office is a portal with users who have a password of their own, and a rate limit that says how it stands only to those who are
@@ -45,7 +47,7 @@ func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestWrongPasswordSharesNoGovernor checks that whoever writes somebody else's e-mail address, or account, with a wrong password
-// gets a governor of its own, with a small budget. What the portal answers to it says nothing about the other's account.
+// gets a limiter of its own, with a small budget. What the portal answers to it says nothing about the other's account.
 func TestWrongPasswordSharesNoGovernor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -62,14 +64,14 @@ func TestWrongPasswordSharesNoGovernor(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		if attacker.Governor() == victim.Governor() {
-			t.Error("the governor is shared")
+		if attacker.Limiter() == victim.Limiter() {
+			t.Error("the limiter is shared")
 		}
-		stats := victim.Governor().Stats()
-		if stats.Limited != 0 || stats.Limit != standardLimit || stats.ClosedTo.After(time.Now()) {
-			t.Errorf("the victim's governor learned from the attacker: %+v", stats)
+		stats := victim.Limiter().Stats()
+		if stats.Limited != 0 || stats.Limit != 300 || stats.ClosedTo.After(time.Now()) {
+			t.Errorf("the victim's limiter learned from the attacker: %+v", stats)
 		}
-		if _, err := victim.Reserve("cluster", Mutation); err != nil {
+		if _, err := victim.Reserve("cluster", ratelimit.Mutation); err != nil {
 			t.Errorf("the victim waits: %v", err)
 		}
 	})
@@ -81,12 +83,12 @@ func TestUnprovedBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
 		c := pooled(t, &pool, testConfig(&office{}))
-		if limit := c.Governor().Stats().Limit; limit != unprovedLimit {
+		if limit := c.Limiter().Stats().Limit; limit != unprovedLimit {
 			t.Errorf("%d requests a minute", limit)
 		}
 		refused := 0
 		for i := range 300 {
-			_, err := c.Reserve(strconv.Itoa(i), Poll)
+			_, err := c.Reserve(strconv.Itoa(i), ratelimit.Poll)
 			if err == nil {
 				continue
 			}
@@ -97,16 +99,16 @@ func TestUnprovedBudget(t *testing.T) {
 			}
 		}
 		if granted := 300 - refused; granted != unprovedBurst-unprovedBurst/10-factorLogin {
-			t.Errorf("%d tickets", granted)
+			t.Errorf("%d reservations", granted)
 		}
 		if err := look(t, c); err != nil { // logs in: what that takes is left
 			t.Fatal(err)
 		}
-		if _, err := c.Reserve("299", Poll); err != nil || c.Governor().Stats().Limit != standardLimit {
-			t.Errorf("with %+v after the login: %v", c.Governor().Stats(), err)
+		if _, err := c.Reserve("299", ratelimit.Poll); err != nil || c.Limiter().Stats().Limit != 300 {
+			t.Errorf("with %+v after the login: %v", c.Limiter().Stats(), err)
 		}
 		for i := range 300 {
-			if _, err := c.Reserve(strconv.Itoa(i), Poll); err != nil {
+			if _, err := c.Reserve(strconv.Itoa(i), ratelimit.Poll); err != nil {
 				if at, _ := RetryAt(err); i == 299 && time.Until(at) < 10*time.Second {
 					t.Errorf("the last of 300 flows of a proved account is told to come back in %v", time.Until(at))
 				}
@@ -115,34 +117,35 @@ func TestUnprovedBudget(t *testing.T) {
 	})
 }
 
-// TestTicketOfAnUnprovedClient checks that a ticket which was taken before the login pays for nothing after it: the call takes one
+// TestTicketOfAnUnprovedClient checks that a reservation which was taken before the login pays for nothing after it: the call takes one
 // of the account's.
 func TestTicketOfAnUnprovedClient(t *testing.T) {
 	var pool Pool
 	c := pooled(t, &pool, testConfig(&office{}))
-	own := c.Governor()
-	ticket, err := c.Reserve("cluster", Read)
+	own := c.Limiter()
+	reservation, err := c.Reserve("cluster", ratelimit.Read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.KubernetesVersions(WithTicket(t.Context(), ticket)); err != nil {
+	if _, err := c.KubernetesVersions(WithReservation(t.Context(), reservation)); err != nil {
 		t.Fatal(err)
 	}
-	if before, after := own.Stats().Sent, c.Governor().Stats().Sent; before != 1 || after != 1 {
+	if before, after := own.Stats().Sent, c.Limiter().Stats().Sent; before != 1 || after != 1 {
 		t.Errorf("%d requests before and %d after the login was accepted, want 1 each", before, after)
 	}
-	ticket.Release()
-	if tokens := c.Governor().Stats().Tokens; tokens > 43.1 || tokens < 43 {
+	reservation.Cancel()
+	if tokens := c.Limiter().Stats().Tokens; tokens > 43.1 || tokens < 43 {
 		t.Errorf("%v tokens are left, want 45 less the login's and the call's", tokens)
 	}
 }
 
 // TestChargeOfALogin checks how many requests the account pays for: the login is the portal's request like any other, and is
-// charged when another client proves the same account too, but not again for a login under the account's own governor.
+// charged when another client proves the same account too, but not again for a login under the account's own limiter.
 func TestChargeOfALogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{Limit: 60})
-		s := newStanding(Config{prove: func(Login) *Governor { return g }})
+		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
+		a := newAccount(g)
+		s := newMembership(Config{prove: func(Login) *account { return a }})
 		for range 3 {
 			s.prove(Login{}, factorLogin)
 		}
@@ -150,35 +153,35 @@ func TestChargeOfALogin(t *testing.T) {
 			t.Errorf("%v tokens of 45 are left after a login of 3 requests", tokens)
 		}
 		time.Sleep(time.Second)
-		g.charge(1)
+		g.Charge(1)
 		if tokens := g.Stats().Tokens; tokens != 42 {
 			t.Errorf("%v tokens, want those of a second ago, one more for the time, and one less for the charge", tokens)
 		}
-		fixed := newStanding(Config{Governor: g})
+		fixed := newMembership(Config{Limiter: g})
 		fixed.prove(Login{}, factorLogin)
-		if fixed.now() != g || g.Stats().Tokens != 42 {
-			t.Error("a governor that the caller chose is changed or charged")
+		if fixed.now().limiter != g || g.Stats().Tokens != 42 {
+			t.Error("a limiter that the caller chose is changed or charged")
 		}
 	})
 }
 
-// TestAccountOfALogin checks who shares a governor after the login: one user, whatever the identity says of itself, and users whose
+// TestAccountOfALogin checks who shares a limiter after the login: one user, whatever the identity says of itself, and users whose
 // identities name the same account. Neither counts for users of another portal.
 func TestAccountOfALogin(t *testing.T) {
 	var pool Pool
 	o := &office{}
-	at := func(base, email, account string) *Governor {
+	at := func(base, email, account string) *ratelimit.Limiter {
 		config := testConfig(o)
 		config.BaseURL, config.Email, config.Account = base, email, account
-		return proved(t, &pool, config).Governor()
+		return proved(t, &pool, config).Limiter()
 	}
 	const here, there = "https://portal.test", "https://other.test"
 	one := at(here, "a@portal.test", "")
 	if at(here, "A@portal.test", "") != one {
-		t.Error("the same user has another governor under another spelling of the e-mail")
+		t.Error("the same user has another limiter under another spelling of the e-mail")
 	}
 	acme := at(here, "a@portal.test", "team-a/acme")
-	for name, g := range map[string]*Governor{
+	for name, g := range map[string]*ratelimit.Limiter{
 		"another user":          at(here, "b@portal.test", ""),
 		"another portal":        at(there, "a@portal.test", ""),
 		"the user by its name":  at(here, "b@portal.test", "user a@portal.test"),
@@ -187,11 +190,11 @@ func TestAccountOfALogin(t *testing.T) {
 		"the user with account": acme,
 	} {
 		if g == one || name != "the user with account" && g == acme {
-			t.Errorf("%s shares the governor", name)
+			t.Errorf("%s shares the limiter", name)
 		}
 	}
 	if at(here, "b@portal.test", "team-a/acme") != acme {
-		t.Error("users of one account do not share its governor")
+		t.Error("users of one account do not share its limiter")
 	}
 }
 
@@ -202,32 +205,32 @@ func TestLoginWithoutAUser(t *testing.T) {
 	a, b := testConfig(o), testConfig(o)
 	b.Email = "other@example.test"
 	first := proved(t, &pool, a)
-	if proved(t, &pool, b).Governor() == first.Governor() {
-		t.Error("two users whom nobody can tell apart share a governor")
+	if proved(t, &pool, b).Limiter() == first.Limiter() {
+		t.Error("two users whom nobody can tell apart share a limiter")
 	}
-	if limit := first.Governor().Stats().Limit; limit != standardLimit {
+	if limit := first.Limiter().Stats().Limit; limit != 300 {
 		t.Errorf("%d requests a minute", limit)
 	}
 }
 
-// TestLoginAsAnother checks that the governor follows the user: an e-mail address may become another user's.
+// TestLoginAsAnother checks that the limiter follows the user: an e-mail address may become another user's.
 func TestLoginAsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
 		o := &office{answers: []string{`{"token":"t","user":{"id":"1"}}`, `{"token":"t","user":{"id":"2"}}`}}
 		c := proved(t, &pool, testConfig(o))
-		first := c.Governor()
+		first := c.Limiter()
 		time.Sleep(9 * time.Hour)
 		if err := look(t, c); err != nil {
 			t.Fatal(err)
 		}
-		if c.Governor() == first {
-			t.Error("another user has the governor of the one before")
+		if c.Limiter() == first {
+			t.Error("another user has the limiter of the one before")
 		}
 	})
 }
 
-// TestReserveWhileTheLoginFails checks that no ticket is granted for a call that cannot be made, so that nothing is written down
+// TestReserveWhileTheLoginFails checks that no reservation is granted for a call that cannot be made, so that nothing is written down
 // for it either. The caller learns why, and when the portal is asked again.
 func TestReserveWhileTheLoginFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -235,12 +238,12 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 		c := newClient(t, testConfig(d))
 		reserve := func(is func(error) bool, within time.Duration) {
 			t.Helper()
-			ticket, err := c.Reserve("cluster", Mutation)
+			reservation, err := c.Reserve("cluster", ratelimit.Mutation)
 			at, ok := RetryAt(err)
 			if !is(err) || !ok || time.Until(at) <= 0 || time.Until(at) > within {
-				t.Errorf("%v, %v, to come back in %v", ticket, err, time.Until(at))
+				t.Errorf("%v, %v, to come back in %v", reservation, err, time.Until(at))
 			}
-			ticket.Release()
+			reservation.Cancel()
 		}
 		d.password = "changed"
 		_ = look(t, c)
@@ -257,10 +260,10 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 		d.down = true
 		time.Sleep(8*time.Hour - time.Second) // the refresh fails, and the token is good for a second
 		_ = look(t, c)
-		if ticket, err := c.Reserve("cluster", Mutation); err != nil {
+		if reservation, err := c.Reserve("cluster", ratelimit.Mutation); err != nil {
 			t.Errorf("with a token that is still good: %v", err)
 		} else {
-			ticket.Release()
+			reservation.Cancel()
 		}
 		time.Sleep(time.Second)
 		reserve(IsUnavailable, maxOutageBackoff)
@@ -272,7 +275,7 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 func TestConfiguredLimit(t *testing.T) {
 	var pool Pool
 	config := testConfig(answersWith(200, `{"versions":[]}`))
-	for limit, valid := range map[int]bool{-1: false, 0: true, 1: true, 600: true, maxLimit: true, maxLimit + 1: false} {
+	for limit, valid := range map[int]bool{-1: false, 0: true, 1: true, 600: true, ratelimit.MaxLimit: true, ratelimit.MaxLimit + 1: false} {
 		config.RequestsPerMinute = limit
 		c, err := pool.Client(config)
 		if valid != (err == nil) || err != nil && (!IsInvalid(err) || !strings.Contains(err.Error(), "requestsPerMinute: must be a number from 1 to 1000000")) {
@@ -284,17 +287,17 @@ func TestConfiguredLimit(t *testing.T) {
 		if err := look(t, c); err != nil {
 			t.Fatal(err)
 		}
-		stats := c.Governor().Stats()
-		if want := map[bool]int{true: limit, false: standardLimit}[limit > 0]; stats.Limit != want || stats.LimitTold != (limit > 0) {
+		stats := c.Limiter().Stats()
+		if want := map[bool]int{true: limit, false: 300}[limit > 0]; stats.Limit != want || stats.LimitKnown != (limit > 0) {
 			t.Errorf("%d requests per minute: %+v", limit, stats)
 		}
 	}
-	if n := len(pool.Governors()); n != 4 {
-		t.Errorf("%d governors for 4 limits", n)
+	if n := len(pool.accounts); n != 4 {
+		t.Errorf("%d limiters for 4 limits", n)
 	}
 	config.RequestsPerMinute = 0
-	larger := Pool{Options: GovernorOptions{Limit: 1200}}
-	if limit := proved(t, &larger, config).Governor().Stats().Limit; limit != 1200 {
+	larger := Pool{Options: ratelimit.Options{Limit: 1200}}
+	if limit := proved(t, &larger, config).Limiter().Stats().Limit; limit != 1200 {
 		t.Errorf("%d requests per minute, the pool's options say 1200", limit)
 	}
 	config.RequestsPerMinute = 900
@@ -304,7 +307,7 @@ func TestConfiguredLimit(t *testing.T) {
 		return a, err
 	})
 	c := proved(t, &pool, config)
-	if limit := c.Governor().Stats().Limit; limit != 300 {
+	if limit := c.Limiter().Stats().Limit; limit != 300 {
 		t.Errorf("%d requests per minute, the portal says 300", limit)
 	}
 }
