@@ -146,3 +146,9 @@ func (c *Client) UpgradeCluster(ctx context.Context, clusterID, kubernetesVersio
 func (c *Client) DeleteCluster(ctx context.Context, clusterID string) (Job, error) {
 	return c.start(ctx, routeDeleteCluster, clusterID, nil)
 }
+
+// DeleteVolume deletes a volume; a cluster's volumes outlive it. The specification does not show whether that is
+// synchronous: if it is, the Job has succeeded already and has no ID.
+func (c *Client) DeleteVolume(ctx context.Context, volumeID string) (Job, error) {
+	return c.finish(ctx, routeDeleteVolume, volumeID)
+}

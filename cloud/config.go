@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -14,8 +15,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/pquerna/otp/totp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // Config says which portal, as whom, and how. It prints as base URL and e-mail only, whatever the verb or encoder.
@@ -143,3 +145,15 @@ func safeURL(raw string) string {
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
+
+// Address returns one spelling of a portal's base URL, or "" if it is none. Ids of one portal mean nothing at another.
+func Address(baseURL string) string {
+	base, err := url.Parse(strings.TrimSpace(baseURL))
+	if err != nil || base.Hostname() == "" {
+		return ""
+	}
+	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
+}
+
+// Address is the client's portal.
+func (c *Client) Address() string { return c.address }

@@ -62,3 +62,17 @@ func printable(r rune) rune {
 	}
 	return -1
 }
+
+// secret holds a password, token or seed. It is a function because fmt, log libraries and encoders that walk a
+// struct by reflection then find an address and not the text, also where they cannot call a method of ours.
+type secret func() string
+
+func conceal(text string) secret { return func() string { return text } }
+
+// reveal gives the text; "" when there is none.
+func (s secret) reveal() string {
+	if s == nil {
+		return ""
+	}
+	return s()
+}
