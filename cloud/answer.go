@@ -53,7 +53,7 @@ func decodeList[T any](c *call, a *answer, key string, read func(json.RawMessage
 	if shape == "" {
 		return nil, unreadable(c, a, "no list of "+key)
 	}
-	c.note(SilenceList, shape)
+	c.note(silenceList, shape)
 	list := make([]T, 0, len(raws))
 	for _, raw := range raws {
 		v, ok := read(raw)

@@ -231,7 +231,7 @@ func TestCreatedIDByKind(t *testing.T) {
 func TestTokenAtTheTop(t *testing.T) {
 	for _, body := range []string{`{"a":{"token":"deep"},"token":"top"}`, `{"token":"top","z":{"token":"deep"}}`, `{"a":[{"token":"deep"}],"token":"top"}`} {
 		for range 20 { // the order of keys is random
-			if token, shape := tokenIn([]byte(body), ""); token != "top" || shape != TokenUsualName {
+			if token, shape := tokenIn([]byte(body), ""); token != "top" || shape != tokenUsualName {
 				t.Fatalf("%s: %q, %s", body, token, shape)
 			}
 		}

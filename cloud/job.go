@@ -125,12 +125,12 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 // noteShape reports the shapes of a job that has ended. What it created is not known here, so any kind will do.
 func (j Job) noteShape(c *call, body []byte) {
 	if j.Failed() {
-		c.note(SilenceJobError, jobErrorShape(body))
+		c.note(silenceJobError, jobErrorShape(body))
 		return
 	}
 	for _, kind := range kinds {
 		if _, shape := createdID(j.Result, kind, ""); shape != "" {
-			c.note(SilenceCreatedID, shape)
+			c.note(silenceCreatedID, shape)
 			return
 		}
 	}
@@ -152,11 +152,11 @@ func jobErrorShape(body []byte) string {
 	_, whole := parseError(b.Error, nil)
 	switch {
 	case whole:
-		return JobErrorWhole
+		return jobErrorWhole
 	case isObject(b.Error):
-		return JobErrorObject
+		return jobErrorObject
 	}
-	return JobErrorString
+	return jobErrorString
 }
 
 func jobError(raw json.RawMessage, secrets []string) *Error {

@@ -83,7 +83,7 @@ func (f *secondFactor) pass(ctx context.Context, reservations loginReservations,
 	if token == "" {
 		return "", withoutToken(verify, a)
 	}
-	verify.note(SilenceOTPToken, shape)
+	verify.note(silenceOTPToken, shape)
 	return token, f.count(nil)
 }
 

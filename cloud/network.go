@@ -84,7 +84,7 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	}
 	job, _ := parseJob(a.body, request.secrets())
 	if job.ID != "" {
-		request.note(SilenceNetwork, NetworkByJob)
+		request.note(silenceNetwork, networkByJob)
 		if job.Status == "" {
 			job.Status = JobPending
 		}
@@ -94,6 +94,6 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	if id == "" {
 		return Created{}, unreadable(request, a, "neither id nor jobId")
 	}
-	request.note(SilenceNetwork, NetworkAtOnce)
+	request.note(silenceNetwork, networkAtOnce)
 	return Created{ID: id}, nil
 }

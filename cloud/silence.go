@@ -47,11 +47,11 @@ const (
 
 // Names of silences that the client reports the shape of.
 const (
-	SilenceList        = "list"
-	SilenceCreatedID   = "created id"
-	SilenceOTPToken    = "verify-otp token"
-	SilenceNetwork     = "network creation"
-	SilenceJobError    = "job error"
+	silenceList        = "list"
+	silenceCreatedID   = "created id"
+	silenceOTPToken    = "verify-otp token"
+	silenceNetwork     = "network creation"
+	silenceJobError    = "job error"
 	SilenceFind        = "lookup of clusters by name"
 	SilenceLimitHeader = "rate limit headers"
 	SilenceTokenLife   = "token lifetime"
@@ -60,25 +60,25 @@ const (
 
 // Names of shapes that the client reports.
 const (
-	ListKeyed    = "under its key"
-	ListBare     = "bare"
-	ListOtherKey = "under another key"
+	listKeyed    = "under its key"
+	listBare     = "bare"
+	listOtherKey = "under another key"
 
-	CreatedNested = "in one nested object"
-	CreatedOnTop  = "at the top"
-	CreatedBeside = "beside other records"
-	CreatedDeeper = "one level deeper"
+	createdNested = "in one nested object"
+	createdOnTop  = "at the top"
+	createdBeside = "beside other records"
+	createdDeeper = "one level deeper"
 
-	TokenUsualName = "under a usual name"
-	TokenOtherName = "under another name"
-	TokenNested    = "in a nested object"
+	tokenUsualName = "under a usual name"
+	tokenOtherName = "under another name"
+	tokenNested    = "in a nested object"
 
-	NetworkAtOnce = "at once"
-	NetworkByJob  = "by a job"
+	networkAtOnce = "at once"
+	networkByJob  = "by a job"
 
-	JobErrorObject = "object"
-	JobErrorWhole  = "whole error body"
-	JobErrorString = "string"
+	jobErrorObject = "object"
+	jobErrorWhole  = "whole error body"
+	jobErrorString = "string"
 
 	FindListed   = "answered"
 	FindUnknown  = "not answered"
@@ -99,13 +99,13 @@ func Silences() []Silence {
 
 func accessSilences() []Silence {
 	return []Silence{
-		{Name: SilenceOTPToken, Where: "Authentication endpoints: name of the field that carries the token of verify-otp", Shapes: []Shape{
-			{TokenUsualName, `{"token": JWT}, accessToken, access_token, jwt`, "cloud: TestSecondFactor"},
-			{TokenOtherName, `{"authToken": JWT}: the only JWT of the answer`, "cloud: TestTokenUnderAnyName"},
-			{TokenNested, `{"data": {"session": JWT}}`, "cloud: TestTokenUnderAnyName"},
+		{Name: silenceOTPToken, Where: "Authentication endpoints: name of the field that carries the token of verify-otp", Shapes: []Shape{
+			{tokenUsualName, `{"token": JWT}, accessToken, access_token, jwt`, "cloud: TestSecondFactor"},
+			{tokenOtherName, `{"authToken": JWT}: the only JWT of the answer`, "cloud: TestTokenUnderAnyName"},
+			{tokenNested, `{"data": {"session": JWT}}`, "cloud: TestTokenUnderAnyName"},
 		}, Otherwise: "With several JWTs under unusual names the client cannot log in a user with MFA.", Effect: Fails},
 		{Name: "answer of send-otp", Where: "Authentication endpoints: response body of send-otp", Shapes: []Shape{
-			{"any success", "200, 202 or 204, with any body or none", "cloud/matrix: TestLifeInEachShape"},
+			{"any success", "200, 202 or 204, with any body or none", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A refusal is one of the login.", Effect: Fails},
 		{Name: "refusal of a login", Where: "Errors: code and status that answer wrong credentials", Shapes: []Shape{
 			{"401 of any body", "401", "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
@@ -113,11 +113,11 @@ func accessSilences() []Silence {
 		}, Otherwise: "Anything else is taken for a server that is not the portal: the condition names baseURL instead of the password.", Effect: NeedsPerson},
 		{Name: SilenceTokenLife, Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
 			{LifeInToken, "claims exp and iat", "cloud: TestRefresh"},
-			{LifeUntold, "no exp: 8 hours, as documented", "cloud/matrix: TestLifeInEachShape"},
+			{LifeUntold, "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A 401 replaces the token, whatever it says.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
 			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud: TestListedCodeWithServerError"},
-			{"an unlisted code", "its status decides", "cloud/matrix: TestMatrix"},
+			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
 			"a creation is then held for a person.", Effect: NeedsPerson},
 		{Name: SilenceLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
@@ -126,32 +126,32 @@ func accessSilences() []Silence {
 		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
 		{Name: "Retry-After", Where: "Limits 1: seconds are documented; HTTP also allows a date", Shapes: []Shape{
 			{"seconds", "Retry-After: 5", "cloud: TestRetryAfterOfARefusal"},
-			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud/matrix: TestLifeInEachShape"},
+			{"date", "Retry-After: Sat, 01 Jan 2000 00:00:05 GMT", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "X-RateLimit-Reset if the rate limit refused, else the provider's own backoff.", Effect: Works},
 	}
 }
 
 func resourceSilences() []Silence {
 	return []Silence{
-		{Name: SilenceList, Where: "Jobs and other endpoints: form of the list of instances; others have their key", Shapes: []Shape{
-			{ListKeyed, `{"instances": [...]}`, "cloud: TestObservedShapes"},
-			{ListBare, `[...]`, "cloud: TestObservedShapes"},
-			{ListOtherKey, `{"items": [...]}: the only list of the answer`, "cloud: TestObservedShapes"},
+		{Name: silenceList, Where: "Jobs and other endpoints: form of the list of instances; others have their key", Shapes: []Shape{
+			{listKeyed, `{"instances": [...]}`, "cloud: TestObservedShapes"},
+			{listBare, `[...]`, "cloud: TestObservedShapes"},
+			{listOtherKey, `{"items": [...]}: the only list of the answer`, "cloud: TestObservedShapes"},
 		}, Otherwise: "An answer without a list is an error, never an empty list.", Effect: Fails},
-		{Name: SilenceCreatedID, Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
-			{CreatedNested, `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
-			{CreatedOnTop, `{"id": ...}`, "cloud: TestCreatedIDBesideOthers"},
-			{CreatedBeside, `{"kubernetesCluster": {"id": ..., "name": ...}, "network": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
-			{CreatedDeeper, `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedIDBesideOthers"},
+		{Name: silenceCreatedID, Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
+			{createdNested, `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
+			{createdOnTop, `{"id": ...}`, "cloud: TestCreatedIDBesideOthers"},
+			{createdBeside, `{"kubernetesCluster": {"id": ..., "name": ...}, "network": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
+			{createdDeeper, `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedIDBesideOthers"},
 		}, Otherwise: "A result without a clear id is an unknown outcome: a person enters the id.", Effect: NeedsPerson},
-		{Name: SilenceNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
-			{NetworkAtOnce, "200 or 201 with the record", "cloud/matrix: TestLifeInEachShape"},
-			{NetworkByJob, "202 with a job", "cloud/matrix: TestLifeInEachShape"},
+		{Name: silenceNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
+			{networkAtOnce, "200 or 201 with the record", "cloud/faulttest: TestLifeInEachShape"},
+			{networkByJob, "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A success without id or job is an unknown outcome: a person enters network.id.", Effect: NeedsPerson},
-		{Name: SilenceJobError, Where: "Job: form of error", Shapes: []Shape{
-			{JobErrorObject, `{"code": ..., "message": ...}`, "cloud/matrix: TestJobs"},
-			{JobErrorWhole, `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
-			{JobErrorString, `"CODE: message"`, "cloud/matrix: TestJobs"},
+		{Name: silenceJobError, Where: "Job: form of error", Shapes: []Shape{
+			{jobErrorObject, `{"code": ..., "message": ...}`, "cloud/faulttest: TestJobs"},
+			{jobErrorWhole, `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
+			{jobErrorString, `"CODE: message"`, "cloud/faulttest: TestJobs"},
 		}, Otherwise: "The operation has failed for a reason that is not known.", Effect: Works},
 		{Name: SilenceFind, Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
 			{FindListed, `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestUndocumentedQuestionWithAnExpiredToken"},
@@ -159,11 +159,11 @@ func resourceSilences() []Silence {
 		}, Otherwise: "After a lost answer to a creation a person looks for the cluster.", Effect: Works},
 		{Name: "deletion of a volume", Where: "Jobs and other endpoints: whether DELETE /volumes/{volume_id} is synchronous", Shapes: []Shape{
 			{"at once", "200 or 204", "cloud: TestSuccessWithoutABody"},
-			{"by a job", "202 with a job", "cloud/matrix: TestLifeInEachShape"},
+			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "The provider deletes no volumes; portalctl does.", Effect: Works},
 		{Name: SilenceVersion, Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
-			{VersionWithV, "v1.36.3", "cloud/matrix: TestLifeInEachShape"},
-			{VersionWithoutV, "1.36.3+portal.1", "cloud/matrix: TestLifeInEachShape"},
+			{VersionWithV, "v1.36.3", "cloud/faulttest: TestLifeInEachShape"},
+			{VersionWithoutV, "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
 		{Name: "version state", Where: "Kubernetes version: values of state", Shapes: []Shape{
 			{"any word", "Enabled, DISABLED, deprecated: the portal decides what it accepts", "test/portals: TestRandomPortals"},
@@ -181,7 +181,7 @@ const maxNesting = 4
 // returns the shape, or "" if there is no list. "Absent" is not an empty list: a lookup without an answer must not
 // read as "does not exist".
 func items(body []byte, key string) ([]json.RawMessage, string) {
-	raw, shape := json.RawMessage(body), ListBare
+	raw, shape := json.RawMessage(body), listBare
 	if isObject(body) {
 		var fields map[string]json.RawMessage
 		if json.Unmarshal(body, &fields) != nil {
@@ -199,9 +199,9 @@ func items(body []byte, key string) ([]json.RawMessage, string) {
 func listField(fields map[string]json.RawMessage, key string) (json.RawMessage, string) {
 	if raw, ok := fields[key]; ok {
 		if string(bytes.TrimSpace(raw)) == "null" {
-			return json.RawMessage("[]"), ListKeyed
+			return json.RawMessage("[]"), listKeyed
 		}
-		return raw, ListKeyed
+		return raw, listKeyed
 	}
 	var found json.RawMessage
 	for _, raw := range fields {
@@ -213,7 +213,7 @@ func listField(fields map[string]json.RawMessage, key string) (json.RawMessage, 
 		}
 		found = raw
 	}
-	return found, ListOtherKey
+	return found, listOtherKey
 }
 
 // Kind is a sort of resource that the portal creates.
@@ -267,13 +267,13 @@ func createdID(raw []byte, kind Kind, name string) (id, shape string) {
 func createdShape(all []record, found record) string {
 	switch {
 	case found.depth == 0:
-		return CreatedOnTop
+		return createdOnTop
 	case found.depth > 1:
-		return CreatedDeeper
+		return createdDeeper
 	case slices.ContainsFunc(all, func(r record) bool { return r.depth <= 1 && r.id != found.id }):
-		return CreatedBeside
+		return createdBeside
 	}
-	return CreatedNested
+	return createdNested
 }
 
 func selectRecords(all []record, is func(record) bool) []record {
@@ -344,11 +344,11 @@ func tokenIn(body []byte, preMFA string) (token, shape string) {
 		for _, name := range usualNames {
 			named := slices.DeleteFunc(slices.Clone(among), func(f field) bool { return f.name != name })
 			if f, ok := only(named); ok {
-				return f.value, f.shape(TokenUsualName)
+				return f.value, f.shape(tokenUsualName)
 			}
 		}
 		if f, ok := only(jwts); ok {
-			return f.value, f.shape(TokenOtherName)
+			return f.value, f.shape(tokenOtherName)
 		}
 	}
 	return "", ""
@@ -362,7 +362,7 @@ type field struct {
 
 func (f field) shape(onTop string) string {
 	if f.depth > 1 {
-		return TokenNested
+		return tokenNested
 	}
 	return onTop
 }

@@ -46,7 +46,7 @@
 //
 // # Chosen where the specification is silent
 //
-// Errors. The status of each code is [DefaultStatus]; a rule that is broken by a well-formed request is 422, also
+// Errors. The status of each code is [defaultStatus]; a rule that is broken by a well-formed request is 422, also
 // where its code is INVALID_PARAMETER. Codes beyond the common ones: INVALID_CREDENTIALS (401, login), FORBIDDEN (403,
 // role), INTERNAL_ERROR (500), SERVICE_UNAVAILABLE (503). An unknown path is 404 RESOURCE_NOT_FOUND, a known path with
 // another method 405 OPERATION_NOT_ALLOWED. Unknown, repeated, misspelled or mistyped JSON members, unknown query

@@ -28,9 +28,9 @@ const (
 	CodeUnavailable        = "SERVICE_UNAVAILABLE" // 503
 )
 
-// DefaultStatus is the HTTP status that goes with a code unless a rule or Shapes.CodeStatus says otherwise. The
+// defaultStatus is the HTTP status that goes with a code unless a rule or Shapes.CodeStatus says otherwise. The
 // specification leaves the pairing open. Unknown codes are server errors.
-func DefaultStatus(code string) int {
+func defaultStatus(code string) int {
 	switch code {
 	case CodeInvalidParameter:
 		return http.StatusBadRequest
@@ -129,7 +129,7 @@ func (r *refusal) answer(shapes *Shapes, requestID string) answer {
 		status = paired
 	}
 	if status == 0 {
-		status = DefaultStatus(r.code)
+		status = defaultStatus(r.code)
 	}
 	var body wireError
 	body.Error.Code = r.code

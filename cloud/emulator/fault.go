@@ -353,7 +353,7 @@ func (f *Fault) refusal() *refusal {
 		r.code = defaultCode(f.Status)
 	}
 	if r.message == "" {
-		r.message = http.StatusText(DefaultStatus(r.code))
+		r.message = http.StatusText(defaultStatus(r.code))
 	}
 	return r
 }

@@ -32,7 +32,7 @@ type Shapes struct {
 	BareLists bool `json:"bareLists,omitempty"`
 	// InstancesKey is the key of the list of instances, whose form is not shown; "-" is a bare list. Default: instances.
 	InstancesKey string `json:"instancesKey,omitempty"`
-	// CodeStatus pairs error codes with other HTTP statuses than DefaultStatus does.
+	// CodeStatus pairs error codes with other HTTP statuses than defaultStatus does.
 	CodeStatus map[string]int `json:"codeStatus,omitempty"`
 	// LookupStatus answers GET /kubernetes-clusters, which the specification does not know: 200, with something that is
 	// no list, or a refusal. Default: 405, as for any unknown method.

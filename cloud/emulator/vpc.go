@@ -11,7 +11,7 @@ import (
 // VPC is a virtual private cloud. Only Name is required.
 type VPC struct {
 	ID      string // default: made up
-	Account string // default: DefaultAccount
+	Account string // default: defaultAccount
 	Name    string
 	CIDR    string // default: none, any network may be in it
 }
@@ -31,7 +31,7 @@ func (p *Portal) addVPCs(vpcs []VPC) {
 	if vpcs == nil {
 		seen := map[string]bool{}
 		for _, u := range p.opts.Users {
-			orElse(&u.Account, DefaultAccount)
+			orElse(&u.Account, defaultAccount)
 			if !seen[u.Account] {
 				vpcs = append(vpcs, VPC{Account: u.Account, Name: "default"})
 			}
@@ -42,7 +42,7 @@ func (p *Portal) addVPCs(vpcs []VPC) {
 		if v.ID == "" {
 			v.ID = p.newID("vpc")
 		}
-		orElse(&v.Account, DefaultAccount)
+		orElse(&v.Account, defaultAccount)
 		p.vpcs = append(p.vpcs, &v)
 	}
 }

@@ -18,8 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 // controllers are those a user of a cluster without storage and networks can notice.
@@ -59,7 +58,7 @@ var kubeletStage []byte
 type cluster struct {
 	id        string
 	parent    *Clusters
-	plane     *plane.Plane
+	plane     *kubeserver.Plane
 	client    *kubernetes.Clientset
 	turn      chan struct{}
 	reachable atomic.Bool // the API server has answered once
@@ -73,7 +72,7 @@ type cluster struct {
 }
 
 func (c *Clusters) prepare(id string) (*cluster, error) {
-	controlPlane, err := plane.New(plane.Options{
+	controlPlane, err := kubeserver.New(kubeserver.Options{
 		Name:        id,
 		Dir:         c.clusterDir(id),
 		Etcd:        c.etcd,
@@ -185,7 +184,7 @@ func (c *cluster) startKubelets(ctx context.Context) error {
 	if err := os.WriteFile(kubelet, kubeletStage, 0o600); err != nil {
 		return err
 	}
-	return c.plane.Run(ctx, process.Spec{
+	return c.plane.Run(ctx, kubeserver.Spec{
 		Name: kubelets,
 		Path: c.parent.binary("kwok"),
 		Args: []string{

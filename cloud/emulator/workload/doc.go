@@ -2,7 +2,7 @@
 
 // Package workload runs the Kubernetes clusters that the emulated portal sells, with real Kubernetes servers.
 //
-// A cluster is a kube-apiserver, a kube-controller-manager and a kube-scheduler (package plane) over an etcd that all
+// A cluster is a kube-apiserver, a kube-controller-manager and a kube-scheduler (package kubeserver) over an etcd that all
 // clusters share, and kwok in place of the kubelets: it keeps the Nodes Ready and runs and deletes their Pods, without
 // containers. So evictions meet PodDisruptionBudgets, Deployments replace Pods, and kubectl works, but nothing is
 // executed.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
-// ErrClosed is returned by what is running or called when Clusters is closed.
-var ErrClosed = errors.New("the workload clusters are closed")
+// errClosed is returned by what is running or called when Clusters is closed.
+var errClosed = errors.New("the workload clusters are closed")
 
 // Options say where clusters run.
 type Options struct {
@@ -42,7 +42,7 @@ const UserAgent = "portal-emulator"
 type Clusters struct {
 	options Options
 	scratch string // removed by Close
-	etcd    *plane.Etcd
+	etcd    *kubeserver.Etcd
 	// boots limits how many control planes start at one instant: they would only slow each other down.
 	boots chan struct{}
 	life  context.Context // ends with Close
@@ -65,7 +65,7 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 		return nil, err
 	}
 	if options.Bind != "" {
-		if err := plane.CheckBind(options.Bind); err != nil {
+		if err := kubeserver.CheckBind(options.Bind); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 		}
 		c.options.WorkDir, c.scratch = dir, dir
 	}
-	etcd, err := plane.StartEtcd(ctx, c.binary("etcd"), c.options.WorkDir)
+	etcd, err := kubeserver.StartEtcd(ctx, c.binary("etcd"), c.options.WorkDir)
 	if err != nil {
 		return nil, errors.Join(err, c.removeScratch())
 	}
@@ -140,7 +140,7 @@ func (c *Clusters) Delete(ctx context.Context, id string) error {
 	})
 }
 
-// Close ends everything; what is under way is broken off with ErrClosed.
+// Close ends everything; what is under way is broken off with errClosed.
 func (c *Clusters) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -150,7 +150,7 @@ func (c *Clusters) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 
-	c.end(ErrClosed)
+	c.end(errClosed)
 	c.calls.Wait()
 	var stops sync.WaitGroup
 	for _, cluster := range c.clusters {
@@ -182,7 +182,7 @@ func (c *Clusters) with(ctx context.Context, id string, create bool, call func(c
 	defer c.calls.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 	select {
 	case cluster.turn <- struct{}{}:
 		defer func() { <-cluster.turn }()
@@ -199,7 +199,7 @@ func (c *Clusters) begin(id string, create bool) (*cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	found := c.clusters[id]
 	if found == nil && create {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plane
+package kubeserver
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 )
 
 // serverGrace is how long an API server may finish requests. Most take milliseconds; it would wait for watches for
@@ -20,7 +18,7 @@ const serverGrace = time.Second
 // controllers that meet no server wait longer and longer, started again they are there at once.
 func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	p.Stop()
-	server, err := process.Start(ctx, process.Spec{
+	server, err := Start(ctx, Spec{
 		Name: "kube-apiserver",
 		Path: binary,
 		Args: append([]string{
@@ -72,11 +70,11 @@ func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
 
 // StartControllerManager runs the kube-controller-manager binary with further flags.
 func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags ...string) error {
-	port, err := process.FreePort(loopback)
+	port, err := FreePort(loopback)
 	if err != nil {
 		return err
 	}
-	return p.Run(ctx, process.Spec{
+	return p.Run(ctx, Spec{
 		Name: "kube-controller-manager",
 		Path: binary,
 		Args: slices.Concat(p.serving(port), []string{
@@ -89,11 +87,11 @@ func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags
 
 // StartScheduler runs the kube-scheduler binary.
 func (p *Plane) StartScheduler(ctx context.Context, binary string) error {
-	port, err := process.FreePort(loopback)
+	port, err := FreePort(loopback)
 	if err != nil {
 		return err
 	}
-	return p.Run(ctx, process.Spec{
+	return p.Run(ctx, Spec{
 		Name:  "kube-scheduler",
 		Path:  binary,
 		Args:  p.serving(port),

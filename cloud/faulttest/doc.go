@@ -11,4 +11,4 @@
 //	whole_test.go   no method, endpoint or shape is left out
 //
 // Package cloud's own tests go deeper into single rules; these go over all of them.
-package matrix
+package faulttest

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plane
+package kubeserver
 
 import (
 	"bytes"
@@ -10,29 +10,27 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 )
 
 // Etcd is a running etcd. Planes share it, each with a prefix of its own.
 type Etcd struct {
 	URL     string
-	process *process.Process
+	process *Process
 }
 
 // StartEtcd runs the binary with its data and its log in the directory. Data is not made durable: it does not have to
 // survive a crash of the machine.
 func StartEtcd(ctx context.Context, binary, dir string) (*Etcd, error) {
-	client, err := process.FreePort(loopback)
+	client, err := FreePort(loopback)
 	if err != nil {
 		return nil, err
 	}
-	peer, err := process.FreePort(loopback)
+	peer, err := FreePort(loopback)
 	if err != nil {
 		return nil, err
 	}
-	clientURL, peerURL := "http://"+hostPort(loopback, client), "http://"+hostPort(loopback, peer)
-	p, err := process.Start(ctx, process.Spec{
+	clientURL, peerURL := "http://"+HostPort(loopback, client), "http://"+HostPort(loopback, peer)
+	p, err := Start(ctx, Spec{
 		Name: "etcd",
 		Path: binary,
 		Args: []string{
@@ -46,7 +44,7 @@ func StartEtcd(ctx context.Context, binary, dir string) (*Etcd, error) {
 			"--log-level=warn",
 		},
 		Log:   filepath.Join(dir, "etcd.log"),
-		Ready: func(ctx context.Context) error { return probe(ctx, http.DefaultClient, clientURL+"/readyz") },
+		Ready: Probe(clientURL + "/readyz"),
 	})
 	if err != nil {
 		return nil, err
@@ -80,23 +78,6 @@ func (e *Etcd) Remove(ctx context.Context, prefix string) error {
 	defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("etcd: remove %s: %s", prefix, response.Status)
-	}
-	return nil
-}
-
-// probe returns nil if the URL answers 200.
-func probe(ctx context.Context, client *http.Client, url string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, response.Status)
 	}
 	return nil
 }

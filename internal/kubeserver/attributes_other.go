@@ -2,7 +2,7 @@
 
 //go:build unix && !linux
 
-package process
+package kubeserver
 
 import "syscall"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plane
+package kubeserver
 
 import (
 	"crypto/tls"
@@ -85,11 +85,11 @@ func TestKubeconfigsNameTheHostThatTheirReadersReach(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := "https://" + hostPort(host, p.access.Load().port); config.Host != want {
+			if want := "https://" + HostPort(host, p.access.Load().port); config.Host != want {
 				t.Errorf("bound to %q: host %s, want %s", bind, config.Host, want)
 			}
 		}
-		if want := "https://" + hostPort(local, p.access.Load().port); p.Config().Host != want {
+		if want := "https://" + HostPort(local, p.access.Load().port); p.Config().Host != want {
 			t.Errorf("bound to %q: an administrator uses %s, want %s", bind, p.Config().Host, want)
 		}
 	}

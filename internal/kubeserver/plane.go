@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package plane
+package kubeserver
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +20,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 )
 
 const loopback = "127.0.0.1"
@@ -49,10 +46,10 @@ type Options struct {
 type Plane struct {
 	options   Options
 	access    atomic.Pointer[access]
-	apiserver *process.Process
+	apiserver *Process
 
 	mu     sync.Mutex
-	others map[string]*process.Process // by name
+	others map[string]*Process // by name
 }
 
 // access is how the API server is reached. Rotate replaces it.
@@ -74,7 +71,7 @@ func New(options Options) (*Plane, error) {
 	if options.Host == "" {
 		options.Host = localTo(options.Bind)
 	}
-	p := &Plane{options: options, others: map[string]*process.Process{}}
+	p := &Plane{options: options, others: map[string]*Process{}}
 	p.access.Store(&access{})
 	if err := os.MkdirAll(options.Dir, 0o700); err != nil {
 		return nil, err
@@ -114,7 +111,7 @@ func localTo(bind string) string {
 func (p *Plane) Config() *rest.Config {
 	now := p.access.Load()
 	return &rest.Config{
-		Host: "https://" + hostPort(p.local(), now.port),
+		Host: "https://" + HostPort(p.local(), now.port),
 		// Tests and emulators make calls in bursts, and the server is theirs alone.
 		QPS: 200, Burst: 400,
 		TLSClientConfig: rest.TLSClientConfig{CAData: now.ca.PEM(), CertData: now.admin.Cert, KeyData: now.admin.Key},
@@ -183,12 +180,12 @@ func (p *Plane) PIDs() []int {
 
 // Run starts a further server of this control plane, which Stop ends with it. While one of that name runs it does
 // nothing.
-func (p *Plane) Run(ctx context.Context, spec process.Spec) error {
+func (p *Plane) Run(ctx context.Context, spec Spec) error {
 	if p.Running(spec.Name) {
 		return nil
 	}
 	spec.Log = p.Log(spec.Name)
-	server, err := process.Start(ctx, spec)
+	server, err := Start(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -232,7 +229,7 @@ func (p *Plane) Rotate(credentials, port, authority bool) error {
 		}
 	}
 	if port {
-		if next.port, err = process.FreePort(p.options.Bind); err != nil {
+		if next.port, err = FreePort(p.options.Bind); err != nil {
 			return err
 		}
 	}
@@ -280,7 +277,7 @@ func (p *Plane) kubeconfig(host, user string, pair Pair) ([]byte, error) {
 	name, now := p.options.Name, p.access.Load()
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{
-			name: {Server: "https://" + hostPort(host, now.port), CertificateAuthorityData: now.ca.PEM()},
+			name: {Server: "https://" + HostPort(host, now.port), CertificateAuthorityData: now.ca.PEM()},
 		},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{
 			user: {ClientCertificateData: pair.Cert, ClientKeyData: pair.Key},
@@ -299,10 +296,8 @@ func (p *Plane) ready(host string, port int, path string) func(context.Context) 
 			return err
 		}
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: tlsConfig, DisableKeepAlives: true}}
-		return probe(ctx, client, "https://"+hostPort(host, port)+path)
+		return probe(ctx, client, "https://"+HostPort(host, port)+path)
 	}
 }
 
 func (p *Plane) file(name string) string { return filepath.Join(p.options.Dir, name) }
-
-func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
