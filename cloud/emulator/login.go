@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// DefaultEmail and defaultAccount are of the user that a portal has when its options name none.
+// DefaultEmail and DefaultAccount are of the user that a portal has when its options name none.
 const (
 	DefaultEmail   = "admin@portal.example"
-	defaultAccount = "main"
+	DefaultAccount = "main"
 )
 
 // Role of a user. The specification names Administrator; RoleUser stands for any other.
@@ -32,7 +32,7 @@ type User struct {
 	Email    string
 	Password string // default: generated, see Portal.Credentials
 	Role     Role   // default: Administrator
-	Account  string // default: defaultAccount; its users share resources and the rate limit
+	Account  string // default: DefaultAccount; its users share resources and the rate limit
 	TOTPSeed string // base32; with one the user has MFA
 	IDP      string // identity provider of the MFA; default: DefaultIDP
 }
@@ -68,7 +68,7 @@ func (p *Portal) addUser(u User) error {
 	}
 	orElse(&u.ID, p.newID("user"))
 	orElse(&u.Role, RoleAdministrator)
-	orElse(&u.Account, defaultAccount)
+	orElse(&u.Account, DefaultAccount)
 	orElse(&u.IDP, DefaultIDP)
 	if u.Password == "" {
 		u.Password = secret(24)

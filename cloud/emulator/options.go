@@ -12,7 +12,7 @@ import (
 // Options describe one portal. The zero value works: one Administrator with a generated password, three Kubernetes
 // versions, one VPC called "default", the documented limits, durations that suit a demonstration, and no faults.
 type Options struct {
-	// Users may log in. Default: one Administrator, DefaultEmail, in defaultAccount.
+	// Users may log in. Default: one Administrator, DefaultEmail, in DefaultAccount.
 	Users []User
 	// Versions of Kubernetes on offer, any order. Default: DefaultVersions.
 	Versions []Version

@@ -15,7 +15,7 @@ const JobDeleteVolume JobKind = "delete volume"
 // Volume is a disk. It outlives the cluster that it is attached to.
 type Volume struct {
 	ID        string `json:"id"`        // default: made up
-	Account   string `json:"account"`   // default: defaultAccount
+	Account   string `json:"account"`   // default: DefaultAccount
 	ClusterID string `json:"clusterId"` // that uses it; empty: none does
 }
 
@@ -30,7 +30,7 @@ func (p *Portal) addVolume(v Volume) string {
 	if v.ID == "" {
 		v.ID = p.newID("volume")
 	}
-	orElse(&v.Account, defaultAccount)
+	orElse(&v.Account, DefaultAccount)
 	p.volumes = append(p.volumes, &v)
 	p.record(Entry{Object: "volume", ID: v.ID, Account: v.Account, To: "created", Detail: v.ClusterID})
 	return v.ID

@@ -11,7 +11,7 @@ import (
 // VPC is a virtual private cloud. Only Name is required.
 type VPC struct {
 	ID      string // default: made up
-	Account string // default: defaultAccount
+	Account string // default: DefaultAccount
 	Name    string
 	CIDR    string // default: none, any network may be in it
 }
@@ -31,7 +31,7 @@ func (p *Portal) addVPCs(vpcs []VPC) {
 	if vpcs == nil {
 		seen := map[string]bool{}
 		for _, u := range p.opts.Users {
-			orElse(&u.Account, defaultAccount)
+			orElse(&u.Account, DefaultAccount)
 			if !seen[u.Account] {
 				vpcs = append(vpcs, VPC{Account: u.Account, Name: "default"})
 			}
@@ -42,7 +42,7 @@ func (p *Portal) addVPCs(vpcs []VPC) {
 		if v.ID == "" {
 			v.ID = p.newID("vpc")
 		}
-		orElse(&v.Account, defaultAccount)
+		orElse(&v.Account, DefaultAccount)
 		p.vpcs = append(p.vpcs, &v)
 	}
 }
