@@ -17,7 +17,7 @@ const (
 	unprovedBurst = 10
 	// unprovedRetry is when a flow comes back that finds the rest of the budget reserved for the login. The login is seconds away,
 	// and after it another limiter decides. All flows come back in the same instant, without jitter: a refusal takes a microsecond.
-	// If the login has failed by then, they are told how long to stay away (session.barred).
+	// If the login has failed by then, its error says how long to stay away (session.barred).
 	unprovedRetry = 2 * time.Second
 )
 
@@ -36,7 +36,7 @@ func (a *account) reserveLook(flow string, running RunningJob) (*ratelimit.Reser
 }
 
 // membership holds the account that a client's requests count against. Credentials that the portal has not accepted prove nothing,
-// so a client starts with an account of its own: a wrong password for another user's e-mail address slows nobody else down. Each
+// so a client starts with an account of its own: a wrong password for another user's e-mail address does not slow that user down. Each
 // login that works proves which account it is, and the pool returns it.
 type membership struct {
 	ask func(Login) *account // nil: the account stays the same

@@ -15,10 +15,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// office is a portal with users who have a password of their own, and a rate limit that says how it stands only to those who are
+// office is a portal with users who have a password of their own, and a rate limit whose headers are sent only to those who are
 // refused.
 type office struct {
-	limit   string   // told to a login that is refused
+	limit   string   // sent with a login that is refused
 	closed  bool     // 429 for wrong passwords
 	logins  int      // that were sent
 	answers []string // bodies of the login, by turns; empty: the user's id is the e-mail
@@ -46,9 +46,9 @@ func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(200, fmt.Sprintf(`{"token":"t","user":{"id":%q}}`, strings.ToLower(body.Email))), nil
 }
 
-// TestWrongPasswordSharesNoGovernor checks that whoever writes somebody else's e-mail address, or account, with a wrong password
+// TestWrongPasswordSharesNoLimiter checks that a client with another user's e-mail address or account and a wrong password
 // gets a limiter of its own, with a small budget. What the portal answers to it says nothing about the other's account.
-func TestWrongPasswordSharesNoGovernor(t *testing.T) {
+func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
 		o := &office{limit: "1", closed: true}
@@ -117,9 +117,9 @@ func TestUnprovedBudget(t *testing.T) {
 	})
 }
 
-// TestTicketOfAnUnprovedClient checks that a reservation which was taken before the login pays for nothing after it: the call takes one
+// TestReservationOfAnUnprovedClient checks that a reservation which was taken before the login pays for nothing after it: the call takes one
 // of the account's.
-func TestTicketOfAnUnprovedClient(t *testing.T) {
+func TestReservationOfAnUnprovedClient(t *testing.T) {
 	var pool Pool
 	c := pooled(t, &pool, testConfig(&office{}))
 	own := c.Limiter()

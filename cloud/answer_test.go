@@ -64,7 +64,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Raw keeps the record for whoever wants to see what the specification does not show.
+// Raw keeps the record with fields that the specification does not show.
 func TestRawRecords(t *testing.T) {
 	c := newClient(t, testConfig(answersWith(200, `{"instances":[{"id":"1","ip":"10.0.0.7"}]}`)))
 	list, err := c.Instances(t.Context())

@@ -34,8 +34,8 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	return a, err
 }
 
-// replaying sends a call once more when its token was refused: that request was not executed, and auth has dropped
-// the token. When a fresh token is refused as well the session remembers it, so that nobody logs in in a loop.
+// replaying sends a call once more if its token was refused: that request was not executed, and authorized has dropped the token.
+// If a fresh token is refused as well, the session remembers the refusal, so that there is no loop of logins.
 type replaying struct {
 	session *session
 	next    handler

@@ -32,7 +32,7 @@ func TestBodyOfTheLargestSize(t *testing.T) {
 	}
 }
 
-// TestWaitingClientGivesUp: a portal that refuses for ever is asked five times more.
+// TestWaitingClientGivesUp checks that a client sends a request five more times to a portal that always refuses.
 func TestWaitingClientGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-versions": always(429, ``)})
@@ -253,7 +253,7 @@ func TestTokenIsNotSoughtForEver(t *testing.T) {
 	}
 }
 
-// TestTextOfTheLargestLength is shown as it is, and a token that lives no time at all counts as one that does not tell.
+// TestTextOfTheLargestLength is shown as it is, and a token without a lifetime counts as one without an expiry.
 func TestTextOfTheLargestLength(t *testing.T) {
 	for length, want := range map[int]string{127: strings.Repeat("x", 127), 128: strings.Repeat("x", 128), 129: strings.Repeat("x", 127) + "…"} {
 		if got := clean(strings.Repeat("x", length), 128, nil); got != want {

@@ -168,7 +168,7 @@ func (c *Client) mutate(ctx context.Context, r route, segment string, body any) 
 	return request, a, err
 }
 
-// String tells which portal and user, nothing else.
+// String returns the portal's address and the user, and nothing else.
 func (c *Client) String() string { return c.name }
 
 // GoString implements fmt.GoStringer.

@@ -20,7 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// Config says which portal, as whom, and how. It prints as base URL and e-mail only, whatever the verb or encoder.
+// Config names the portal, the user, and how to connect. It prints as base URL and e-mail only, for every verb and encoder.
 type Config struct {
 	// BaseURL of the portal's API; https only (specification, "Authentication", rule 9).
 	BaseURL string
@@ -56,12 +56,12 @@ type Config struct {
 	prove func(Login) *account
 	// UserAgent is sent with every request.
 	UserAgent string
-	// Observe is told of every request when it is over. It must not block.
+	// Observe is called after every request. It must not block.
 	Observe func(Call)
-	// ObserveShape is told how the portal fills a silence of the specification (see Silences), for reports. It must not
+	// ObserveShape is called with the portal's answer to a silence of the specification (see Silences), for reports. It must not
 	// block.
 	ObserveShape func(silence, shape string)
-	// ObserveLogin is told how every login ended, second factor included; nil is a success. It must not block.
+	// ObserveLogin is called with the result of every login, second factor included. Nil is a success. It must not block.
 	ObserveLogin func(error)
 }
 
@@ -122,7 +122,7 @@ func (c Config) seed() (secret, error) {
 	return conceal(text), nil
 }
 
-// String tells which portal and user, nothing else.
+// String returns the portal's address and the user, and nothing else.
 func (c Config) String() string { return "portal " + safeURL(c.BaseURL) + " as " + c.Email }
 
 // GoString implements fmt.GoStringer.

@@ -73,7 +73,7 @@ func TestNewAcceptsWhatPeoplePaste(t *testing.T) {
 
 const canary = "c4n4ry"
 
-// Neither a Config nor a Client gives its secrets away, whoever prints it: fmt with any verb, alone or inside another
+// Neither a Config nor a Client gives its secrets away, no matter how it is printed: fmt with any verb, alone or inside another
 // struct, JSON and slog.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	config := testConfig(noTransport{t})

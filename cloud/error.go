@@ -44,7 +44,7 @@ type Error struct {
 	Field string
 	// RequestID is what the portal's support asks for. It is no part of Error(), which stays equal for equal causes.
 	RequestID string
-	// RetryAt is when to try again; zero when nobody said.
+	// RetryAt is when to try again. Zero if it is not known.
 	RetryAt time.Time
 
 	kind    kind  // zero: derived from Code and Status
@@ -144,8 +144,8 @@ func classify(code Code, status int) kind {
 	return kindNone
 }
 
-// hasKind reports whether err is a portal error that asks for k. An unknown outcome asks for nothing else: whoever
-// would retry "unavailable" must not retry a create that may have been executed.
+// hasKind reports whether err is a portal error that asks for k. It returns false for an unknown outcome, because callers
+// that retry "unavailable" must not retry a create that may have been executed.
 func hasKind(err error, k kind) bool {
 	e := asError(err)
 	if e == nil || e.unknown {

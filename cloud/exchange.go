@@ -116,7 +116,7 @@ func firstCause(ctx context.Context, err error) error {
 type watch struct {
 	read    time.Duration
 	timer   *time.Timer
-	reports bool        // the transport tells its steps
+	reports bool        // the transport reports its steps
 	written atomic.Bool // headers complete: the portal may act on it
 }
 

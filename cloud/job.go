@@ -39,8 +39,8 @@ func (j Job) Failed() bool { return j.Status == JobFailed }
 // created asks CreatedID.
 func (j Job) ResultID() (string, bool) { return j.CreatedID("", "") }
 
-// CreatedID is the id of the created resource of that kind and, if it was created with one, that name. Other resources
-// may stand beside it in the result: the record with the name is the one that was created, or else the one under a
+// CreatedID is the id of the created resource of that kind and, if it was created with one, that name. The result may contain
+// other resources, too: the record with the name is the one that was created, or else the one under a
 // key of its kind.
 func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 	id, _ := createdID(j.Result, kind, name)
@@ -64,7 +64,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 }
 
 // start makes a call that the portal answers with 202 and a job. An answer without a job id leaves the outcome
-// unknown: something was started that nobody can look at.
+// unknown: a job was started that cannot be looked at.
 func (c *Client) start(ctx context.Context, r route, segment string, body any) (Job, error) {
 	request, a, err := c.mutate(ctx, r, segment, body)
 	if err != nil {

@@ -160,7 +160,7 @@ func TestObserverPanics(t *testing.T) {
 	})
 }
 
-// A password that is a word of the message is not told by what is missing from it.
+// A password that is a word of the message is not revealed by a gap in the message.
 func TestPasswordIsAWordOfTheMessage(t *testing.T) {
 	config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/login": always(401, `{"error":{"code":"INVALID_CREDENTIALS","message":"e-mail or password is wrong","requestId":"r"}}`)}))
@@ -205,7 +205,7 @@ func mustURL(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// The created id is that of the object with the name that was asked for, however much stands beside it.
+// The created id is that of the object with the name that was asked for, no matter what else the result contains.
 func TestCreatedIDBesideOthers(t *testing.T) {
 	for _, body := range []string{
 		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`,

@@ -19,7 +19,7 @@ import (
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
 
-// 100 callers who all want everything at once get it without a single 429, at the account's full rate.
+// TestHundredCallersOnAQuietAccount checks that 100 callers at once get the account's full rate without a single 429.
 func TestHundredCallersOnAQuietAccount(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
@@ -71,7 +71,7 @@ func untilDone(t *testing.T, call func() error) {
 	}
 }
 
-// A neighbour takes half of the account. Whether or not the portal tells what remains, fewer than 1 in 100 of our
+// TestNeighbourOnTheAccount: another user takes half of the account. With or without headers of the portal, fewer than 1 in 100 of our
 // requests are refused, and most of what the neighbour leaves is used.
 func TestNeighbourOnTheAccount(t *testing.T) {
 	for _, headers := range []bool{true, false} {

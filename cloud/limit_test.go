@@ -39,9 +39,9 @@ func send(t *testing.T, l *ratelimit.Limiter, r *ratelimit.Reservation, status i
 	r.Settle(true, a.response())
 }
 
-// TestGateClosesOverATicket checks what becomes of a call whose reservation was granted before a 429 closed the gate. A client
+// TestGateClosesOverAReservation checks what becomes of a call whose reservation was granted before a 429 closed the gate. A client
 // that may wait sends it when the gate is open again. Any other returns when to come back, and leaves no place in the queue.
-func TestGateClosesOverATicket(t *testing.T) {
+func TestGateClosesOverAReservation(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			config := testConfig(answersWith(200, `{"versions":[]}`))
@@ -72,8 +72,9 @@ func TestGateClosesOverATicket(t *testing.T) {
 	}
 }
 
-// A reservation in the context pays for the call, also when a login has to come first; without one the call takes its own.
-func TestTicketPaysForTheCall(t *testing.T) {
+// TestReservationOfTheContext checks that a call spends the reservation of its context, also if a login has to come first. Without
+// one the call makes its own.
+func TestReservationOfTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(answersWith(202, `{"jobId":"j","status":"pending"}`))
 		config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Burst: 3, Limit: 1})
@@ -103,7 +104,7 @@ func TestTicketPaysForTheCall(t *testing.T) {
 	})
 }
 
-// A waiting client sends a rate-limited request again by itself, also a create: it was not executed.
+// TestWaitingClientRepeats429 checks that a client that may wait sends a rate-limited request again, even a create.
 func TestWaitingClientRepeats429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
@@ -129,7 +130,7 @@ func TestWaitingClientRepeats429(t *testing.T) {
 }
 
 // TestFlowOfTheContext checks that a call without a reservation takes its place under the flow that the context names, and that
-// this flow is woken; under its address nobody is.
+// this flow is woken. A call under its address wakes no flow.
 func TestFlowOfTheContext(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,10 +14,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// TestLoginTakesItsTicketsTogether checks that a login with a second factor gets through on an account whose every token is wanted:
-// two hundred flows of another user wait, and one caller comes every few seconds, or when it is told. Taken one by one, the reservations of
-// the three requests never come together: the code is made, the last request has to wait, and then the code's time is over.
-func TestLoginTakesItsTicketsTogether(t *testing.T) {
+// TestLoginReservesTogether checks that a login with a second factor gets through on an account whose every token is wanted:
+// two hundred flows of another user wait, and one caller comes every few seconds, or at RetryAt. If they were made one by one, the reservations of
+// the three requests would never come together: the code would expire while the last request waits.
+func TestLoginReservesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)
 		config := testConfig(portal)
@@ -75,8 +75,8 @@ func TestLoginOnATinyAccount(t *testing.T) {
 	})
 }
 
-// TestUnusedTicketsAreReturned checks that a login which ends early gives back the reservations of its other requests.
-func TestUnusedTicketsAreReturned(t *testing.T) {
+// TestUnusedReservationsAreCanceled checks that a login which ends early gives back the reservations of its other requests.
+func TestUnusedReservationsAreCanceled(t *testing.T) {
 	for _, status := range []int{200, 401, 503} {
 		config := testConfig(answersWith(status, ""))
 		config.Limiter, config.TOTPSeed = ratelimit.NewLimiter(ratelimit.Options{}), testSeed

@@ -37,8 +37,8 @@ func refused(c *call, a *answer) *Error {
 	return e
 }
 
-// unreadable makes the error of a success whose body does not say what it must. Of a mutating call the portal has
-// done, or will do, something; nobody knows under which id.
+// unreadable makes the error of a success whose body lacks what it must say. If the call is mutating, the portal has executed it or
+// will, under an id that is not known.
 func unreadable(c *call, a *answer, what string) *Error {
 	return &Error{
 		Endpoint: c.route.String(),
@@ -105,7 +105,7 @@ func parseError(body []byte, secrets []string) (*Error, bool) {
 	return e, e.Code != "" && isObject(outer.Error)
 }
 
-// parseReason reads what stands under an error key: the documented object, or a string.
+// parseReason reads the value of an error key: the documented object, or a string.
 func parseReason(raw json.RawMessage, secrets []string) *Error {
 	var b errorBody
 	if isObject(raw) {

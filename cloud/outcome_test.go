@@ -309,7 +309,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What went wrong on the way is said in the same words each time, and told from what may have reached the portal.
+// TestReason checks that a failed connection is described in the same words each time, and whether the request may have been written.
 func TestReasons(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	read := func(err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} }

@@ -19,7 +19,7 @@ const (
 	// A kind's early end is the age at which one in 25 of its last 50 jobs had ended. So two exceptions do not count.
 	remembered = 50
 	exceptions = 25
-	unknown    = 24 * time.Hour // the early end of a kind of which no job has ended yet
+	unknown    = 24 * time.Hour // the early end of a kind without a job that has ended
 )
 
 // RunningJob is a job that a caller follows. Jobs of one Kind, such as "create", are expected to take about as long.
@@ -104,7 +104,7 @@ func (j *job) Granted(now time.Time) {
 	j.asked = now
 }
 
-// due returns the time since which the job may have ended unseen, or else since which nobody looked at it.
+// due returns the time since which the job may have ended unseen, or else the time of the last look.
 func (j *job) due() time.Time {
 	if j.kind.early == unknown {
 		return j.asked

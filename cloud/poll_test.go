@@ -13,7 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// moment is the shortest time that a flow is told to wait.
+// moment is the shortest wait of a refused flow.
 const moment = 100 * time.Millisecond
 
 // seconds of a table.

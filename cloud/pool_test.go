@@ -286,9 +286,9 @@ func TestOwnersDoNotEvictEachOther(t *testing.T) {
 	})
 }
 
-// TestGovernorsAreBounded checks that identities which come and go leave no more limiters behind than there may be clients, and
+// TestAccountsAreBounded checks that identities which come and go leave no more limiters behind than there may be clients, and
 // that the ones in use stay.
-func TestGovernorsAreBounded(t *testing.T) {
+func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
 		config := testConfig(users())

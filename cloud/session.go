@@ -165,7 +165,7 @@ func (s *session) entered() (Login, error) {
 	return s.last, s.refusal.again(s.until)
 }
 
-// drop forgets a token that the portal refused, unless it has been replaced meanwhile.
+// drop forgets a token that the portal refused, unless it has been replaced.
 func (s *session) drop(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,8 +187,8 @@ func (s *session) accepted() {
 	s.refusals = 0
 }
 
-// lastLogin is the last login, or the refusal if that was refused: also while an older token serves on, so that
-// whoever asks learns of credentials that are no longer good before they are needed.
+// lastLogin returns the last login, or the refusal if it was refused. It returns the refusal even while an older token is in use, so
+// that callers notice bad credentials before a new token is needed.
 func (s *session) lastLogin(ctx context.Context) (Login, error) {
 	login, refused := s.entered()
 	if login.UserID != "" && refused == nil {

@@ -231,7 +231,7 @@ var kinds = []Kind{KindCluster, KindNetwork, KindVPC}
 // record is an object of an answer that has an id.
 type record struct {
 	id, name string
-	kind     Kind // of the key that it stands under; "" if the key names none
+	kind     Kind // named by its key, or ""
 	depth    int
 }
 
@@ -288,7 +288,7 @@ func shallowest(all []record) []record {
 	return selectRecords(all, func(r record) bool { return r.depth == least })
 }
 
-// records are the objects with an id in a JSON value; key is the one that the value stands under.
+// records returns the objects with an id in a JSON value. key is the key of the value.
 func records(raw json.RawMessage, key string, depth int) (found []record) {
 	if depth > maxNesting {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestSilences: every silence says what it means, every shape has an example and a test that is there, and every name
+// TestSilences checks that every silence is explained, that every shape has an example and a test that exists, and that every name
 // that the client reports is in the table.
 func TestSilences(t *testing.T) {
 	seen := map[string]bool{}

@@ -158,7 +158,7 @@ func (p *probe) strikes(f emulator.Fault, is func(error) bool) {
 	}
 }
 
-// tryAgain after a 500 or 503 of a read; and 503 of anything, since the documented shape says that nothing was done. After a 500 nobody knows
+// tryAgain after a 500 or 503 of a read; and 503 of anything, since the documented shape says that nothing was done. After a 500 it is not known
 // whether a create was carried out.
 func tryAgain(p *probe) {
 	p.strikes(emulator.Fault{Status: 503}, cloud.IsUnavailable)

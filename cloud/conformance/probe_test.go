@@ -237,7 +237,7 @@ func (a *answer) records(key string) []any {
 	return list
 }
 
-// createdID is the id of a created record of a kind, such as cluster. Where it stands is not shown but for a VPC: in the
+// createdID is the id of a created record of a kind, such as cluster. The specification shows its place for a VPC only: in the
 // record with the name that was asked for, under a key of the kind, on top, or in the only record there is.
 func (a *answer) createdID(value any, kind, name string) string {
 	a.Helper()
@@ -276,7 +276,7 @@ func candidates(value any, kind, name string) []string {
 	return nil
 }
 
-// walk visits the objects in a value, with the key that each stands under.
+// walk visits the objects in a value, with the key of each.
 func walk(value any, key string, depth int, visit func(record map[string]any, key string, depth int)) {
 	switch value := value.(type) {
 	case []any:

@@ -76,7 +76,7 @@ func TestPortal(t *testing.T) {
 	})
 }
 
-// place runs one check somewhere, and tells how it ended.
+// place runs one check at a portal, and returns its result.
 type place func(t *testing.T, c check, e *ended)
 
 // ended is how a check ended.
@@ -124,7 +124,7 @@ func atEmulatorsLike(change func(*emulator.Options)) place {
 	}
 }
 
-// told passes on failures, and keeps their words for the report. FailNow ends the goroutine of the check only.
+// reported passes on failures, and keeps their words for the report. FailNow ends the goroutine of the check only.
 type told struct {
 	testing.TB
 	to *ended

@@ -29,7 +29,7 @@ func (p *Portal) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ca", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-pem-file")
-		_, _ = w.Write(p.CAPEM()) // a reader who has gone cannot be told
+		_, _ = w.Write(p.CAPEM()) // the reader may have gone
 	})
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Faults()) })
 	mux.HandleFunc("POST /faults", p.adminInject)
@@ -49,7 +49,7 @@ func (p *Portal) AdminHandler() http.Handler {
 	mux.HandleFunc("GET /journal", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") == "text" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_ = p.WriteJournal(w) // a reader who has gone cannot be told
+			_ = p.WriteJournal(w) // the reader may have gone
 			return
 		}
 		writeAdmin(w, p.Journal())
@@ -118,7 +118,7 @@ func writeAdmin(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(body) // a reader who has gone cannot be told
+	_ = encoder.Encode(body) // the reader may have gone
 }
 
 // localOnly refuses requests for another host, so that no web page can steer the emulator through a name that

@@ -182,7 +182,7 @@ type scaleBody struct {
 	Size int `json:"size" portal:"required"`
 }
 
-// scaleCluster answers POST /kubernetes-clusters/{cluster_id}/scale. A size that is there already is a job with nothing to do.
+// scaleCluster answers POST /kubernetes-clusters/{cluster_id}/scale. A scale to the present size is a job with nothing to do.
 func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 	var body scaleBody
 	if err := c.decode(&body); err != nil {

@@ -11,7 +11,7 @@
 //	client := &http.Client{Transport: p.Transport()} // in-process: works in testing/synctest bubbles
 //	err = p.Listen("127.0.0.1:0")                    // or over TLS: p.URL(), p.CAPEM()
 //
-// What happened stands in [Portal.Journal]; what there is, in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
+// [Portal.Journal] lists what happened. The present state is in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
 // [Portal.Networks], [Portal.VPCs] and [Portal.Volumes]. [Portal.Violations] are the requests that a correct client
 // would not have sent: tests of a client assert that there are none. All waiting is package time's, and all
 // randomness but secrets comes from [Options.Seed].
@@ -26,7 +26,7 @@
 // A job is pending, running, then succeeded or failed. Nothing interrupts it: there is no endpoint that could. A
 // stuck job (a fault) stays running until the fault is removed. [Portal.Close] leaves jobs where they are.
 //
-//	cluster    from          by                       what may be called meanwhile
+//	cluster    from          by                       what may be called then
 //	Creating   -             POST /kubernetes-clusters  nothing: RESOURCE_BUSY, config OPERATION_NOT_ALLOWED
 //	Running    any below     job ended                everything
 //	Scaling    Running       scale                    config; all else RESOURCE_BUSY
@@ -71,7 +71,7 @@
 //
 // Clusters. All create parameters but networkId are required and not empty, vpcId and description included, since the
 // specification calls them the minimum set. Names are DNS labels, and not unique. Sizes from [Options.MinWorkers] (0) to
-// [Options.MaxWorkers] (50), beyond which it is QUOTA_EXCEEDED. The kubeconfig is there from the first Running until the
+// [Options.MaxWorkers] (50), beyond which it is QUOTA_EXCEEDED. The kubeconfig exists from the first Running until the
 // deletion. A size or version that the cluster has already is a job with nothing to do; a lower version is refused; minors
 // may be skipped. The API server changes its version with the first control node. New workers have the cluster's
 // version. Job results carry the record with its id, a deletion's an empty object.

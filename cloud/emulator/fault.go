@@ -23,7 +23,7 @@ type Fault struct {
 	ID string `json:"id,omitempty"`
 
 	// Method, Path and Account select calls; empty selects all. Path is an endpoint's template, as in
-	// /jobs/{job_id}, or a path without the base path, where * stands for one segment.
+	// /jobs/{job_id}, or a path without the base path, where * matches one segment.
 	Method  string `json:"method,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Account string `json:"account,omitempty"`
@@ -76,7 +76,7 @@ type Fault struct {
 	// ClockSkew is added to the portal's clock for the call: tokens checked and issued by it, its headers.
 	ClockSkew time.Duration `json:"-"`
 	// OthersPerMinute is how many requests other users make on the accounts that Account selects, evenly, while the
-	// fault is there. It strikes no calls.
+	// fault exists. It strikes no calls.
 	OthersPerMinute int `json:"othersPerMinute,omitempty"`
 }
 
@@ -122,7 +122,7 @@ type armed struct {
 	gone  chan struct{} // closed when the fault is removed
 }
 
-// FaultState is a fault as it stands.
+// FaultState is the present state of a fault.
 type FaultState struct {
 	Fault Fault `json:"fault"`
 	Calls int   `json:"calls"` // that it selected

@@ -39,7 +39,7 @@ type Entry struct {
 	Removal *Removal `json:"removal,omitempty"`
 }
 
-// IsRequest tells requests from changes of state.
+// IsRequest reports whether the entry is a request, not a change of state.
 func (e Entry) IsRequest() bool { return e.Method != "" }
 
 // String is the entry without its time, on one line.

@@ -17,7 +17,7 @@ const (
 	DefaultAccount = "main"
 )
 
-// Role of a user. The specification names Administrator; RoleUser stands for any other.
+// Role of a user. The specification names Administrator; RoleUser is any other.
 type Role string
 
 // The roles of the emulated portal.
@@ -125,7 +125,7 @@ func (p *Portal) openAccount(c *call) string {
 	var body struct {
 		Email string `json:"email"`
 	}
-	_ = json.Unmarshal(c.body, &body) // a body that cannot be read names nobody
+	_ = json.Unmarshal(c.body, &body) // a body that cannot be read names no user
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.resets[c.params["token"]]; r != nil {

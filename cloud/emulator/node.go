@@ -40,7 +40,7 @@ type node struct {
 	Node
 	up      bool
 	leaving bool
-	removal *Removal // how its machine was removed; nil: it was not, or nobody knows
+	removal *Removal // how its machine was removed. Nil: it was not removed, or it is not known how
 }
 
 // controls are a cluster's control nodes, oldest first.

@@ -36,7 +36,7 @@ type Options struct {
 	VictimOrder VictimOrder
 	// UpgradeStyle decides what an upgrade does to a node. Default: UpgradeInPlace.
 	UpgradeStyle UpgradeStyle
-	// ControlMarks is how control nodes can be told from workers. Default: MarkedBoth.
+	// ControlMarks is how control nodes are distinguished from workers. Default: MarkedBoth.
 	ControlMarks ControlMarks
 	// KubeconfigLifetime is how long the credentials in a kubeconfig are valid. Each request for it gets new ones then. Those handed out
 	// before stay valid until they expire. Default: a year, and always the same.
@@ -71,7 +71,7 @@ type Options struct {
 	// Faults that are armed from the start.
 	Faults []Fault
 
-	// Seed of all randomness but secrets. Default: one that Portal.Seed tells.
+	// Seed of all randomness but secrets. Default: random. Portal.Seed returns it.
 	Seed int64
 	// JournalTo receives the journal as text, line by line as it is written.
 	JournalTo io.Writer

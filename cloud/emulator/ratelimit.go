@@ -19,7 +19,7 @@ type limiter struct {
 	seenAt   time.Time // until when the use by others is accounted for
 }
 
-// limits is what the headers of one answer tell.
+// limits holds the rate-limit headers of one answer.
 type limits struct {
 	perMinute int
 	remaining int
@@ -53,7 +53,7 @@ func (p *Portal) limiterOf(account string) *limiter {
 	return l
 }
 
-// take admits a request, or tells when to come back.
+// take admits a request, or returns when to come back.
 func (l *limiter) take(now time.Time) limits {
 	if l.fullAt.Before(now) {
 		l.fullAt = now

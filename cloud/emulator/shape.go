@@ -45,7 +45,7 @@ type Shapes struct {
 	BareVersions bool `json:"bareVersions,omitempty"`
 	// VersionBuild is appended to listed versions as build metadata: "portal.1" makes v1.36.3+portal.1.
 	VersionBuild string `json:"versionBuild,omitempty"`
-	// TokensWithoutExp issues tokens that do not tell when they end.
+	// TokensWithoutExp issues tokens without an expiry time.
 	TokensWithoutExp bool `json:"tokensWithoutExp,omitempty"`
 	// RetryAfterDate writes Retry-After as an HTTP date instead of seconds.
 	RetryAfterDate bool `json:"retryAfterDate,omitempty"`

@@ -35,7 +35,7 @@ type authority struct {
 // headerTimeout is how long a client may take to say what it wants.
 const headerTimeout = 10 * time.Second
 
-// inProcessTLS tells requests that came through Transport from plain HTTP.
+// inProcessTLS marks requests that came through Transport, to distinguish them from plain HTTP.
 var inProcessTLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
 
 func (a *authority) make() error {

@@ -62,7 +62,7 @@ func TestCanary(t *testing.T) {
 	})
 }
 
-// things that somebody might print.
+// things that a program might print.
 func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[string]any {
 	t.Helper()
 	config := cloud.Config{BaseURL: p.URL(), Email: mfaEmail, Password: password, TOTPSeed: seed, Transport: wire}

@@ -13,7 +13,7 @@ import (
 )
 
 // refusals is what the client makes of a refusal with a code that the specification lists, by group of methods. The
-// code decides, whatever the status: "refusal" stands for 400 401 403 404 409 422 429 500 502 and 503.
+// code decides, for any status: "refusal" means 400 401 403 404 409 422 429 500 502 and 503.
 //
 //	read    VPCs, KubernetesVersions, FindClusters, Kubeconfig, Job, Instances, Instance
 //	change  CreateVPC, CreateNetwork, CreateCluster, ScaleCluster, UpgradeCluster, DeleteCluster
@@ -176,7 +176,7 @@ func allRows(t *testing.T) []row {
 	)
 }
 
-// refusal with a listed code, for each of the statuses that a row stands for.
+// refusal with a listed code, for each of the statuses of a row.
 func refusal(name string) (faults []emulator.Fault) {
 	code, with, _ := strings.Cut(name, " ")
 	paired := map[string][]int{"refusal": {400, 401, 403, 404, 409, 422, 429, 500, 502, 503}, "429": {429}}[with]

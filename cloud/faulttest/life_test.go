@@ -141,7 +141,7 @@ func TestLifeWithEachOption(t *testing.T) {
 func liveWith(t *testing.T, name string, o emulator.Options) {
 	t.Helper()
 	liveAs(t, name, o, func(*cloud.Config) {})
-	if o.ClockSkew == 0 { // one-time codes are made by the clock: with another one nobody gets in
+	if o.ClockSkew == 0 { // one-time codes depend on the clock: with a wrong one the login fails
 		liveAs(t, name+", with MFA", o, careful)
 	}
 }
@@ -285,7 +285,7 @@ func (l *life) look() {
 	}
 }
 
-// change scales and upgrades; meanwhile the cluster is busy.
+// change scales and upgrades. The cluster is busy until the job ends.
 func (l *life) change() {
 	job, err := l.client.ScaleCluster(l.Context(), l.cluster, 4)
 	_, busy := l.client.UpgradeCluster(l.Context(), l.cluster, l.version)

@@ -107,7 +107,7 @@ func userID(ctx context.Context, s *scene) error {
 	return err
 }
 
-// entering tells the methods that are part of a login.
+// entering reports whether the method is part of a login.
 func (m method) entering() bool {
 	return m.group == "login" || m.group == "send" || m.group == "verify"
 }

@@ -69,7 +69,7 @@ func newScene(t *testing.T, path string, options emulator.Options, changes ...fu
 	s := &scene{T: t, portal: p, tap: newTap(p.Transport()), version: p.Versions()[0].ID}
 	s.client = newClient(t, p, append(changes, func(c *cloud.Config) { c.Transport = s.tap })...)
 	other := newClient(t, p)
-	if _, err := other.VPCs(t.Context(), ""); err != nil { // somebody uses the account already
+	if _, err := other.VPCs(t.Context(), ""); err != nil { // the account is in use already
 		t.Fatal(err)
 	}
 	s.volume = p.AddVolume(emulator.Volume{})

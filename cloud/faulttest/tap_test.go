@@ -98,7 +98,7 @@ func (t *tap) note(what, secret string) {
 	}
 }
 
-// leaked names the secrets that stand in a text, plain or encoded.
+// leaked returns the names of secrets that a text contains, plain or encoded.
 func (t *tap) leaked(text string) (found []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,7 +157,7 @@ func (t *tap) keepsJournal(test testing.TB, what string, p *emulator.Portal) {
 	}
 }
 
-// keepsAdmin checks what the admin listener shows; the mailbox is there to tell a secret.
+// keepsAdmin checks what the admin listener shows; the mailbox may show secrets.
 func (t *tap) keepsAdmin(test testing.TB, p *emulator.Portal) {
 	test.Helper()
 	for _, path := range []string{"/journal", "/journal?format=text", "/faults", "/clusters", "/jobs", "/volumes"} {

@@ -30,7 +30,7 @@ type options struct {
 	takes    time.Duration
 	spread   float64       // of takes
 	slow     time.Duration // by which creations are answered later
-	asleep   bool          // nothing wakes objects: they come back when they are told
+	asleep   bool          // nothing wakes objects: they come back at RetryAt
 	managers int           // that divide the clusters; 0: one
 	share    float64       // of the account that each manager uses; 0: all of it
 	quiet    bool          // the portal sends its headers with a 429 only, and no option names the limit
@@ -96,7 +96,7 @@ func newFleet(t *testing.T, options options) *fleet {
 func (f *fleet) wake(flow string) {
 	select {
 	case f.wakes[flow] <- struct{}{}:
-	default: // it is there already
+	default: // it is already queued
 	}
 }
 

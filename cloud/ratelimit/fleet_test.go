@@ -15,7 +15,7 @@ import (
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
 
-// While 200 polls queue, a mutation does not.
+// TestMutationsGoBeforePolls checks that a mutation does not wait while 200 polls do.
 func TestMutationsGoBeforePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -58,7 +58,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// tryCall reserves once and spends, or sleeps until the time it is told.
+// tryCall reserves once and spends, or sleeps until RetryAt.
 func (l *Limiter) tryCall(flow string, class Class) bool {
 	r, err := l.Reserve(flow, class)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Limiter) tryCall(flow string, class Class) bool {
 	return false
 }
 
-// While mutations, or reads, queue without end, polls still get their fifth.
+// TestPollsAreNotStarved checks that polls get a fifth of the tokens while mutations, or reads, wait all the time.
 func TestPollsAreNotStarved(t *testing.T) {
 	for _, class := range []Class{Mutation, Read} {
 		t.Run(class.String(), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestPollsAreNotStarved(t *testing.T) {
 	}
 }
 
-// While mutations and polls queue without end, reads still get their tenth.
+// TestReadsAreNotStarved checks that reads get a tenth of the tokens while mutations and polls wait all the time.
 func TestReadsAreNotStarved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
@@ -128,7 +128,7 @@ func compete(l *Limiter, duration time.Duration, classes ...Class) map[Class]flo
 	return served
 }
 
-// A cluster with a hundred calls to make does not hold up one with a single call.
+// TestFlowsTakeTurns checks that a flow with a hundred calls does not delay a flow with one call.
 func TestFlowsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})

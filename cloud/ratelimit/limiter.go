@@ -26,9 +26,9 @@ const DefaultMaxOpen = 20
 const (
 	fewestOpen      = 4                // mutations and creations may be open, even if the portal answers fast
 	marginShare     = 0.1              // of the burst is left to jitter on the way and to other users
-	placeGrace      = 15 * time.Second // how long a place is kept after the time its caller was told to come back
+	placeGrace      = 15 * time.Second // how long a place is kept after the time at which its caller should come back
 	asideTime       = 2 * time.Second  // how long a token is set aside for a place whose turn has come
-	wakeSlack       = 5 * time.Second  // how much later than its expected turn a flow that gets woken is told to come
+	wakeSlack       = 5 * time.Second  // how much later than its expected turn a flow that gets woken should come back
 	reservationLife = time.Minute      // of a reservation that is neither spent nor canceled
 	minWait         = 100 * time.Millisecond
 	lookAhead       = 5 * time.Second // a look that becomes likely within this time waits for a free token only

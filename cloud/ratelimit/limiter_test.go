@@ -68,7 +68,7 @@ func drain(t *testing.T, l *Limiter) {
 	}
 }
 
-// A refused flow that comes back when it was told gets its reservation, in the order of arrival.
+// TestReserveKeepsTheOrder checks that refused flows which come back at RetryAt get reservations in the order of arrival.
 func TestReserveKeepsTheOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -92,7 +92,7 @@ func TestReserveKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// A flow that asks again and again gets no more than its place.
+// TestReserveIsIdempotent checks that a flow that asks again and again gets no more than its place.
 func TestReserveIsIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -106,7 +106,7 @@ func TestReserveIsIdempotent(t *testing.T) {
 	})
 }
 
-// A place whose flow does not come back is given up, and its token goes to others.
+// TestPlacesAreGivenUp checks that the place of a flow that does not come back is given up, and its token goes to others.
 func TestPlacesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -119,11 +119,11 @@ func TestPlacesAreGivenUp(t *testing.T) {
 		if got := l.Stats(); got.Waiting[Read] != 0 || len(l.queue.aside) != 0 {
 			t.Errorf("%d places and %d tokens are held for nobody", got.Waiting[Read], len(l.queue.aside))
 		}
-		drain(t, l) // all tokens are there for whoever asks
+		drain(t, l) // any flow may take all tokens
 	})
 }
 
-// A flow that comes back too late starts anew, behind those who did not.
+// TestLatePlacesGoToTheEnd checks that a flow that comes back too late starts again at the end.
 func TestLatePlacesGoToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 1}) // a token a minute
@@ -139,7 +139,7 @@ func TestLatePlacesGoToTheEnd(t *testing.T) {
 	})
 }
 
-func TestTicketsEnd(t *testing.T) {
+func TestReservationsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Burst: 10})
 		free := func() float64 { l.mu.Lock(); defer l.mu.Unlock(); return l.free() }
@@ -175,7 +175,7 @@ func TestTicketsEnd(t *testing.T) {
 	})
 }
 
-// At most four mutations are between reservation and answer, and they do not hold up reads.
+// TestOpenMutations checks that at most four mutations are between reservation and response, and that they do not delay reads.
 func TestOpenMutations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -196,7 +196,7 @@ func TestOpenMutations(t *testing.T) {
 	})
 }
 
-// A 429 closes the gate for everybody, for as long as the portal says and a little more.
+// TestRateLimitedClosesTheGate checks that a 429 stops all flows for as long as the portal asks, and a little longer.
 func TestRateLimitedClosesTheGate(t *testing.T) {
 	for name, test := range map[string]struct {
 		headers []string
@@ -237,7 +237,8 @@ func TestRateLimitedClosesTheGate(t *testing.T) {
 	}
 }
 
-// 429s in a row back off exponentially; several answers to requests sent at the same time count as one.
+// TestBackoffGrows checks that 429s in a row back off exponentially. Several 429s for requests that were sent at the same time
+// count as one.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Rand: seeded(1)})
@@ -275,7 +276,7 @@ func TestBackoffGrows(t *testing.T) {
 	})
 }
 
-// X-RateLimit-Remaining is believed, so that people on the same account find the rest of it.
+// TestRemainingIsFollowed checks that the limiter believes X-RateLimit-Remaining, so that people on the same account find room.
 func TestRemainingIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -291,7 +292,7 @@ func TestRemainingIsFollowed(t *testing.T) {
 	})
 }
 
-// A higher tier is learned from X-RateLimit-Limit, nonsense is not.
+// TestLimitIsLearned checks that a higher limit is learned from X-RateLimit-Limit, and that nonsense is ignored.
 func TestLimitIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -323,7 +324,7 @@ func TestWaitEndsWithTheContext(t *testing.T) {
 	})
 }
 
-// What never reached the portal does not count against the limit.
+// TestUnsentRequestsAreFree checks that a request that never reached the portal does not count against the limit.
 func TestUnsentRequestsAreFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})

@@ -51,7 +51,7 @@ func TestClaimLogin(t *testing.T) {
 	})
 }
 
-// TestPlacesOfALoginAreKept checks that the places stay until some time after the caller was told to come back, as any.
+// TestPlacesOfALoginAreKept checks that the places stay until some time after RetryAt, like any place.
 func TestPlacesOfALoginAreKept(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{placeGrace - 2*time.Second: true, placeGrace + 2*time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {

@@ -26,8 +26,8 @@ func (p *plan) Schedule() Schedule {
 
 func (p *plan) Granted(now time.Time) { p.granted = now }
 
-// TestLooks checks which looks get a reservation, by their schedule and by the tokens that are left of 45. A refused look is told
-// to come back at its earliest time, and in 30 s at most.
+// TestLooks checks which looks get a reservation, by their schedule and by the tokens that are left of 45. RetryAt of a refused look is
+// its earliest time, or 30 s later at most.
 func TestLooks(t *testing.T) {
 	for name, test := range map[string]struct {
 		plan plan

@@ -14,7 +14,7 @@ import (
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
 // TestExploration checks that the rate grows by a twentieth each second while requests wait and no limit is known, up to
-// 10,000 requests a minute; and not without need, nor for a time in which nobody looked.
+// 10,000 requests a minute. It does not grow while no request waits, or for a time in which no call was made.
 func TestExploration(t *testing.T) {
 	for name, test := range map[string]struct {
 		options Options
@@ -232,7 +232,7 @@ func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 }
 
 // TestGateCountsStrikes: 429s in a row double the pause, those that answer requests sent before do not, and after a
-// success it begins anew.
+// success the count begins again.
 func TestGateCountsStrikes(t *testing.T) {
 	now := time.Now()
 	g := gate{rand: seeded(1)}

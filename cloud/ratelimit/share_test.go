@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestAccountShare checks that a limiter with a share of the account uses that part of the rate and of the burst, whoever names the
+// TestAccountShare checks that a limiter with a share of the account uses that part of the rate and of the burst, no matter what names the
 // limit: its options, or the portal. What the portal says is left is the whole account's, so a limiter that has used
 // little less than its share may go on until the account's margin is reached.
 func TestAccountShare(t *testing.T) {

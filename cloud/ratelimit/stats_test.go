@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What was never written is no request, and a 429 counts as both a request and a refusal.
+// TestStatsCount checks that a request that was not written does not count, and that a 429 counts as request and as refusal.
 func TestStatsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})

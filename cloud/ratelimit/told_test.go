@@ -19,10 +19,10 @@ func spent(t *testing.T) *Limiter {
 
 var classOf = map[rune]Class{'m': Mutation, 'c': Creation, 'r': Read, 'p': Poll, 'l': Login}
 
-// TestToldWhen checks when a flow is told to come back, with one token a second and others in the queue: m, c, r, p and l
+// TestRetryAt checks when a refused flow should come back, with one token a second and others in the queue: m, c, r, p and l
 // are mutations, creations, reads, polls and logins. A mutation lets a tenth of the tokens pass to reads and a fifth to polls. A read or a
 // poll waits for all that go before it, or for its share.
-func TestToldWhen(t *testing.T) {
+func TestRetryAt(t *testing.T) {
 	for _, test := range []struct {
 		queue   string
 		class   rune
@@ -54,9 +54,9 @@ func TestToldWhen(t *testing.T) {
 	}
 }
 
-// TestToldNoSoonerThan checks the shortest times: a tenth of a second, and half a second for a flow whose token is set aside
-// while as many mutations are open as may be. While the gate is closed no flow is told a time before it opens.
-func TestToldNoSoonerThan(t *testing.T) {
+// TestEarliestRetryAt checks the shortest times: a tenth of a second, and half a second for a flow whose token is set aside
+// while as many mutations are open as may be. No RetryAt is before the gate opens.
+func TestEarliestRetryAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spent(t)
 		time.Sleep(950 * time.Millisecond)
@@ -101,7 +101,7 @@ func TestPlaceIsKept(t *testing.T) {
 	}
 }
 
-// TestWaitIsWoken checks that a caller of Wait gets its reservation at the time it was told, or within a second of another
+// TestWaitIsWoken checks that a caller of Wait gets its reservation when its token is due, or within a second of another
 // caller giving one back.
 func TestWaitIsWoken(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -77,8 +77,8 @@ func TestTokenIsKeptForAMoment(t *testing.T) {
 	}
 }
 
-// TestFlowsAreToldLaterThanTheyAreWoken checks that a flow which is woken is told to come back 5 s after its turn.
-func TestFlowsAreToldLaterThanTheyAreWoken(t *testing.T) {
+// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that gets woken is 5 s after its turn.
+func TestRetryAtIsLaterThanWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(string) {}})
 		send(t, l, granted(t, l, "drain", Read), 200)

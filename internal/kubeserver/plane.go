@@ -26,7 +26,7 @@ const loopback = "127.0.0.1"
 
 // Options describe a control plane.
 type Options struct {
-	// Name stands in kubeconfigs, and in errors.
+	// Name is the cluster's name in kubeconfigs and errors.
 	Name string
 	// Dir receives keys, certificates, kubeconfigs and logs. It is created, and left to the caller to remove.
 	Dir string
@@ -82,7 +82,7 @@ func New(options Options) (*Plane, error) {
 	return p, p.Rotate(true, true, true)
 }
 
-// CheckBind tells whether API servers can listen on the address.
+// CheckBind returns an error if API servers cannot listen on the address.
 func CheckBind(address string) error {
 	if net.ParseIP(address) == nil {
 		return fmt.Errorf("%q is not an IP address to listen on", address)
@@ -208,7 +208,7 @@ func (p *Plane) Stop() {
 	p.apiserver = nil
 }
 
-// Running tells whether the server that Run started under that name has not ended.
+// Running reports whether the server that Run started under that name runs.
 func (p *Plane) Running(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 
 // Ports come from below the range from which systems take the local ports of outgoing connections (32768 and up on
 // Linux, 49152 elsewhere): a server that restarts must find its port free, and a connection of anybody's could have
-// taken one from that range meanwhile.
+// taken one from that range.
 const (
 	firstPort = 20000
 	lastPort  = 32000

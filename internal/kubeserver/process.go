@@ -22,7 +22,7 @@ const probeInterval = 50 * time.Millisecond
 
 // Spec describes a server to run.
 type Spec struct {
-	// Name stands in errors, and names the log file when Log is empty.
+	// Name is used in errors, and for the log file if Log is empty.
 	Name string
 	// Path of the binary.
 	Path string
@@ -85,7 +85,7 @@ func (p *Process) Log() string { return p.spec.Log }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Running tells whether the process has not ended yet; a nil one does not run.
+// Running reports whether the process runs. A nil process does not.
 func (p *Process) Running() bool {
 	if p == nil {
 		return false
@@ -98,7 +98,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Err tells how the process ended; nil while it runs and after exit code 0.
+// Err returns how the process ended. It is nil while the process runs and after exit code 0.
 func (p *Process) Err() error {
 	if p.Running() {
 		return nil

@@ -87,7 +87,7 @@ func TestFreePortsDiffer(t *testing.T) {
 	}
 }
 
-// script is a shell script as a server: it knows the directory as $0, and is ready when the file "ready" is there.
+// script is a shell script as a server: the directory is $0, and it is ready when the file "ready" exists.
 func script(dir, text string) Spec {
 	return Spec{
 		Name: "script", Path: "/bin/sh", Args: []string{"-c", text, dir}, Log: filepath.Join(dir, "log"),
@@ -105,7 +105,7 @@ func start(t *testing.T, dir, text string) *Process {
 	return p
 }
 
-// alive tells whether a process runs; one that only waits for its parent to take note of its end does not.
+// alive reports whether a process runs. A zombie does not run.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 const serverGrace = time.Second
 
 // StartAPIServer runs the kube-apiserver binary and returns when it is ready. All that runs already is stopped before:
-// controllers that meet no server wait longer and longer, started again they are there at once.
+// controllers that reach no server wait longer and longer. Restarted controllers work at once.
 func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	p.Stop()
 	server, err := Start(ctx, Spec{
@@ -65,7 +65,7 @@ func (p *Plane) writeAuditPolicy() error {
 
 func (p *Plane) auditPolicyFile() string { return p.file("audit-policy.yaml") }
 
-// APIServerRunning tells whether the API server has been started and has not ended.
+// APIServerRunning reports whether the API server runs.
 func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
 
 // StartControllerManager runs the kube-controller-manager binary with further flags.

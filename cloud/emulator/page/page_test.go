@@ -307,7 +307,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestFilesAreShort: somebody who opens a file of the page can read it in one go, and no file has code in its HTML.
+// TestFilesAreShort checks that each file of the page can be read in one go, and that the HTML holds no code.
 func TestFilesAreShort(t *testing.T) {
 	files, err := os.ReadDir("static")
 	if err != nil {

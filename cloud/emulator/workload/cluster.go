@@ -41,7 +41,7 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
-// stagesFile, beside the binaries, tells kwok how Nodes send heartbeats and how Pods come and go. It is kwok's own.
+// stagesFile, beside the binaries, configures how kwok sends heartbeats of Nodes and starts and ends Pods. It is kwok's own.
 const stagesFile = "kwok-stages.yaml"
 
 // kubelets is the name of the server that plays them.

@@ -8,7 +8,7 @@
 // executed.
 //
 // Clusters implements emulator.Workloads: it makes true what the emulator says exists. Three rules of real machines
-// are kept, because what stands on them would break unnoticed otherwise:
+// are kept, because tests depend on them:
 //
 //   - A machine that goes takes its Pods with it, however they are protected; unless it is a machine whose Node object
 //     stays behind (emulator.Node.Gone): then heartbeats end, and Kubernetes finds out for itself.

@@ -28,7 +28,7 @@ type Options struct {
 	WorkDir string
 	// Bind is the address on which API servers listen, 127.0.0.1 when empty.
 	Bind string
-	// Host stands in the kubeconfigs handed out; when empty, Bind, or 127.0.0.1 where that is no single address.
+	// Host is the server's host in kubeconfigs. Empty: Bind, or 127.0.0.1 if Bind is not a single address.
 	Host string
 	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has every API server write an audit log by it. Empty: there is none.
 	AuditPolicy []byte
@@ -59,7 +59,7 @@ var (
 	_ emulator.Rotator   = (*Clusters)(nil)
 )
 
-// New starts the etcd of the clusters. The caller closes them. A missing binary is an error that tells how to build it.
+// New starts the etcd of the clusters. The caller closes them. If a binary is missing, the error says how to build it.
 func New(ctx context.Context, options Options) (*Clusters, error) {
 	if err := checkBinaries(options.BinDir); err != nil {
 		return nil, err
