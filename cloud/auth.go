@@ -55,7 +55,7 @@ func (h *replaying) do(ctx context.Context, c *call) (*answer, error) {
 
 // tokenRefused reports whether the portal wants another token: 401, or the codes that say so on any other refusal.
 // MFA_REQUIRED on a full-access token means that the account got a second factor since. A mutating call whose
-// outcome is in doubt is never sent again, whatever its code.
+// outcome is in doubt is never sent again, even with such a code.
 func tokenRefused(c *call, a *answer) bool {
 	if a.ok() || c.route.undocumented() {
 		return false

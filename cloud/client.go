@@ -19,19 +19,19 @@ type Client struct {
 	session    *session
 	membership *membership
 	hidden     func() []string             // secrets of the configuration
-	shapes     func(silence, shape string) // of Config.ObserveShape; may be nil
+	shapes     func(silence, shape string) // Config.ObserveShape, or nil
 	close      func()
 	address    string
 }
 
-// handler is one link of the request chain; doc.go explains their order.
+// handler is one link of the request chain. doc.go explains the order.
 type handler interface {
 	do(ctx context.Context, c *call) (*answer, error)
 }
 
 const defaultUserAgent = "cluster-api-provider-portal"
 
-// New checks the configuration and makes a client. Nothing is sent before the first call. Its errors are IsInvalid
+// New checks the configuration and returns a client. It sends nothing. Its errors are IsInvalid
 // and name the field: baseURL, email, password, caBundle or totpSeed.
 func New(config Config) (*Client, error) {
 	base, err := config.endpoint()
@@ -82,15 +82,15 @@ func New(config Config) (*Client, error) {
 	}, nil
 }
 
-// UserID is the user.id of the login; it logs in if need be. A 404 of the portal means something only together with
-// the user who asks (specification, "HTTP status codes"). When the last login was refused that refusal is the error,
-// even while an older token is still good.
+// UserID returns the user.id of the login, and logs in if necessary. A 404 of the portal depends on the user who asks
+// (specification, "HTTP status codes"). If the last login was refused, that refusal is the error, even while an older token is
+// still valid.
 func (c *Client) UserID(ctx context.Context) (string, error) {
 	login, err := c.session.lastLogin(ctx)
 	return login.UserID, err
 }
 
-// Login is what the portal said when it let the user in; it logs in if need be. Its errors are UserID's.
+// Login returns the result of the last login, and logs in if necessary. Its errors are those of UserID.
 func (c *Client) Login(ctx context.Context) (Login, error) { return c.session.lastLogin(ctx) }
 
 // Limiter returns the rate limiter of the client's account. Until a login has worked, the client has one of its own.
@@ -143,7 +143,7 @@ func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 // note reports the shape that the portal gives to something that the specification does not show.
 func (c *Client) note(silence, shape string) { (&call{shapes: c.shapes}).note(silence, shape) }
 
-// get reads one endpoint; segment fills the route's {id}.
+// get reads one endpoint. segment fills the route's {id}.
 func (c *Client) get(ctx context.Context, r route, segment string) (*call, *answer, error) {
 	request, err := newCall(r, segment)
 	if err != nil {
@@ -180,5 +180,5 @@ func (c *Client) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.name)) }
 // LogValue implements slog.LogValuer.
 func (c *Client) LogValue() slog.Value { return slog.StringValue(c.name) }
 
-// MarshalJSON implements json.Marshaler; log encoders use it.
+// MarshalJSON implements json.Marshaler, for log encoders.
 func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.name) }

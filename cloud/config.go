@@ -22,20 +22,20 @@ import (
 
 // Config names the portal, the user, and how to connect. It prints as base URL and e-mail only, for every verb and encoder.
 type Config struct {
-	// BaseURL of the portal's API; https only (specification, "Authentication", rule 9).
+	// BaseURL of the portal's API, https only (specification, "Authentication", rule 9).
 	BaseURL string
 	// Email and Password of the portal user.
 	Email, Password string
-	// CABundle is PEM; when given, only its certificates are trusted. Empty: those of the system.
+	// CABundle is PEM. If it is given, only its certificates are trusted. Empty: those of the system.
 	CABundle []byte
 	// TOTPSeed (base32) makes the second factor for an account with MFA. Empty: the account has none, or OTP asks.
 	TOTPSeed string
 	// OTP asks a person for the one-time code that the portal has just sent. Used when there is no seed.
 	OTP func(context.Context) (string, error)
 
-	// Owner is for whom a Pool keeps the client, such as a namespace. A Pool bounds the clients of one owner. Empty: no owner.
+	// Owner is the user of a Pool's client, such as a namespace. A Pool bounds the clients of one owner. Empty: no owner.
 	Owner string
-	// Account names what shares a rate limit, for several users of one portal account. Only Pool reads it, and only after a
+	// Account names the portal account, which shares one rate limit between its users. Only Pool reads it, and only after a
 	// login has worked (see doc.go). If tenants can set it, begin it with something that one tenant cannot take from another.
 	// Empty: the portal user.
 	Account string
@@ -90,7 +90,7 @@ func (c Config) endpoint() (*url.URL, error) {
 	return base, c.Hosts.checkPortal(base)
 }
 
-// roots reads the CA bundle; nil means the system's.
+// roots reads the CA bundle. Nil means the system's.
 func (c Config) roots() (*x509.CertPool, error) {
 	if len(strings.TrimSpace(string(c.CABundle))) == 0 {
 		return nil, nil // crypto/tls takes a nil pool for the system's
@@ -134,7 +134,7 @@ func (c Config) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.String()))
 // LogValue implements slog.LogValuer.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalJSON implements json.Marshaler; log encoders use it.
+// MarshalJSON implements json.Marshaler, for log encoders.
 func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // safeURL drops what a URL may carry besides scheme, host and path.

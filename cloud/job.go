@@ -23,9 +23,9 @@ const (
 type Job struct {
 	ID     string
 	Status JobStatus
-	// Result is present when the job has succeeded; it contains the created resource.
+	// Result contains the created resource. It is present if the job has succeeded.
 	Result json.RawMessage
-	// Error is the reason of a failed job, and not nil for one. The predicates (IsQuota, ...) work on it.
+	// Error is the reason of a failed job, never nil for one. The predicates (IsQuota, ...) work on it.
 	Error *Error
 }
 
@@ -35,8 +35,8 @@ func (j Job) Done() bool { return j.Status == JobSucceeded || j.Status == JobFai
 // Failed reports whether the job has ended without doing its work.
 func (j Job) Failed() bool { return j.Status == JobFailed }
 
-// ResultID is the id of the created resource if the result has only one candidate for it. Whoever knows what was
-// created asks CreatedID.
+// ResultID returns the id of the created resource if the result has only one candidate for it. If the kind is known, use
+// CreatedID.
 func (j Job) ResultID() (string, bool) { return j.CreatedID("", "") }
 
 // CreatedID is the id of the created resource of that kind and, if it was created with one, that name. The result may contain
@@ -80,7 +80,7 @@ func (c *Client) start(ctx context.Context, r route, segment string, body any) (
 	return job, nil
 }
 
-// finish is start for an operation that the portal may also do at once: success without a job is a job already done.
+// finish is start for an operation that the portal may also do at once. A success without a job becomes a job that is done.
 func (c *Client) finish(ctx context.Context, r route, segment string) (Job, error) {
 	request, a, err := c.mutate(ctx, r, segment, nil)
 	if err != nil {
@@ -105,7 +105,7 @@ type jobBody struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// parseJob reads a job record. The error may be an object or a string; the specification does not show which.
+// parseJob reads a job record. The error may be an object or a string, since the specification does not show which.
 func parseJob(body []byte, secrets []string) (Job, bool) {
 	var b jobBody
 	if !isObject(body) || json.Unmarshal(body, &b) != nil {

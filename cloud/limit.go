@@ -50,7 +50,7 @@ func (a *answer) response() *ratelimit.Response {
 	return &ratelimit.Response{Header: a.header, At: a.at, Limited: isRateLimited(a)}
 }
 
-// isRateLimited reports whether the rate limit refused the request: by the status, or by the code, whatever the status of the refusal.
+// isRateLimited reports whether the rate limit refused the request: by the status, or by the code of a refusal with any status.
 func isRateLimited(a *answer) bool {
 	if a.ok() {
 		return false

@@ -21,7 +21,7 @@ type entrance struct {
 	next       handler
 	membership *membership
 	wait       bool        // of Config.Wait
-	observe    func(error) // of Config.ObserveLogin; may be nil
+	observe    func(error) // Config.ObserveLogin, or nil
 }
 
 type loginRequest struct {
@@ -39,7 +39,7 @@ type loginResult struct {
 	MFARequired bool `json:"mfaRequired"`
 }
 
-// Login is what the portal said when it let the user in (specification, "Login result"), but for the token.
+// Login is the result of a login (specification, "Login result") without the token.
 type Login struct {
 	UserID, Email, Role string
 	MFARequired         bool
@@ -141,7 +141,7 @@ func (e *entrance) login(ctx context.Context) (*loginResult, error) {
 	return &result, nil
 }
 
-// withoutToken makes the error of a login that succeeded without a token: what answers is not the portal.
+// withoutToken makes the error of a login that succeeded without a token: the server is not the portal.
 func withoutToken(c *call, a *answer) *Error {
 	e := unreadable(c, a, "no token")
 	e.kind = kindNotPortal

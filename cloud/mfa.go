@@ -22,7 +22,7 @@ const (
 )
 
 // secondFactor turns a pre-MFA token into a full one (specification, "Authentication", rule 3). The pre-MFA token
-// goes to the two MFA endpoints and nowhere else.
+// goes to the two MFA endpoints only.
 type secondFactor struct {
 	seed secret
 	hide secret // the password: no error repeats it
@@ -30,10 +30,10 @@ type secondFactor struct {
 	wait bool
 	next handler
 
-	shapes func(silence, shape string) // of Config.ObserveShape; may be nil
+	shapes func(silence, shape string) // Config.ObserveShape, or nil
 
 	mu       sync.Mutex
-	used     int64 // TOTP step of the last code; a portal may take each code only once
+	used     int64 // TOTP step of the last code. A portal may take each code only once
 	refusals int
 }
 
@@ -41,8 +41,8 @@ type otpRequest struct {
 	OTP string `json:"otp"`
 }
 
-// ready says when the next code is due, if the present one has been used; before the login, to spare the portal one
-// that leads nowhere.
+// ready returns an error with the time of the next code if the present one has been used. It is called before the login, to spare the
+// portal a login that cannot be completed.
 func (f *secondFactor) ready(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

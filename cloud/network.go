@@ -8,7 +8,7 @@ import (
 	"net/url"
 )
 
-// VPC is a virtual private cloud. The specification shows no field but id; the others are filled when they come.
+// VPC is a virtual private cloud. The specification shows no field but id. The others are filled if the portal sends them.
 type VPC struct {
 	ID   string
 	Name string
@@ -52,13 +52,13 @@ func readVPC(raw json.RawMessage) (VPC, bool) {
 	return VPC{ID: string(v.ID), Name: string(v.Name), CIDR: string(v.CIDR), Raw: raw}, err == nil && v.ID != ""
 }
 
-// CreateVPCRequest holds what a VPC is made of. The specification does not show the body; an empty CIDR is not sent.
+// CreateVPCRequest holds the parameters of a VPC. The specification does not show the body. An empty CIDR is not sent.
 type CreateVPCRequest struct {
 	Name string `json:"name"`
 	CIDR string `json:"cidr,omitempty"`
 }
 
-// CreateVPC starts the creation of a VPC; Job.CreatedID is its id in the end.
+// CreateVPC starts the creation of a VPC. Job.CreatedID returns its id when the job is done.
 func (c *Client) CreateVPC(ctx context.Context, r CreateVPCRequest) (Job, error) {
 	return c.start(ctx, routeCreateVPC, "", r)
 }

@@ -16,14 +16,14 @@ type Call struct {
 	Endpoint string
 	// Class of the reservation that was spent.
 	Class ratelimit.Class
-	// Status of the answer; 0 when there was none.
+	// Status of the answer. 0 if there was none.
 	Status int
-	// Code of the answer, if it was an error with one that the specification lists; other codes are not passed on,
-	// since the portal must not decide how many time series there are.
+	// Code of the answer, if it was an error with one that the specification lists. Other codes are dropped,
+	// because the portal must not decide the number of time series.
 	Code Code
 	// Duration from the start of the request to the end of its answer.
 	Duration time.Duration
-	// Date is the portal's clock, of the answer's header; zero if there was none.
+	// Date is the portal's clock, from the answer's header. Zero if it had none.
 	Date time.Time
 	// Waited is the time in the limiter's queue before the reservation was granted.
 	Waited time.Duration

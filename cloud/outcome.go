@@ -66,9 +66,12 @@ func unanswered(c *call, cause error) *Error {
 
 // unknownOutcome decides whether a mutating request may have been executed although no answer says so. There are no
 // idempotency keys (specification, "Limits", rule 4), so a wrong "no" here creates a second cluster.
-// Definite refusals are: nothing was written; 401, 407 and 429, which come before any work; a listed code in the
-// documented body, whatever the status, since the specification does not show which goes with which; and any other 4xx
-// or 503 with the documented body, which a proxy in between would not produce.
+// These are definite refusals:
+//
+//   - nothing was written,
+//   - 401, 407 and 429, which are sent before any work,
+//   - a listed code in the documented body with any status, because the specification does not show which status goes with it,
+//   - any other 4xx or 503 with the documented body, which a proxy would not produce.
 func unknownOutcome(mutating, sent bool, status int, code Code, documented bool) bool {
 	_, listed := kindOfCode[code]
 	switch {
@@ -84,7 +87,7 @@ func unknownOutcome(mutating, sent bool, status int, code Code, documented bool)
 	return true
 }
 
-// errorBody is the documented error shape, {"error": {...}}; where a portal sends a plain string it is the message.
+// errorBody is the documented error shape, {"error": {...}}. If a portal sends a plain string, it is the message.
 type errorBody struct {
 	Code      text `json:"code"`
 	Message   text `json:"message"`
@@ -171,8 +174,8 @@ func isCertificate(err error) bool {
 	return errors.As(err, &failed) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid)
 }
 
-// reason says why there was no answer, in words that stay equal while the cause does: net's own text carries ports
-// of this machine and alternates between the portal's addresses.
+// reason returns why there was no answer. The text is the same for the same cause: net's own text contains ports of this machine and
+// alternates between the portal's addresses.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -15,7 +15,7 @@ import (
 
 // Bounds of a Pool.
 const (
-	poolIdle  = time.Hour // after which an unused client is dropped; longer than any remembered refusal
+	poolIdle  = time.Hour // after which an unused client is dropped. Longer than any remembered refusal
 	poolSize  = 1000      // clients, and accounts. The longest unused go first
 	ownerSize = 20        // clients that one owner holds. A team has a few portal users, and new ones must not push out those of others
 )
@@ -53,7 +53,7 @@ type pooledAccount struct {
 	used time.Time
 }
 
-// Client gives the identity's client, making it if there is none. Transport, Observe, Wait, OTP, Hosts and UserAgent are no
+// Client returns the identity's client, and makes it if there is none. Transport, Observe, Wait, OTP, Hosts and UserAgent are no
 // part of the identity: those of the first call count. A Limiter in the Config is used instead of the pool's.
 func (p *Pool) Client(config Config) (*Client, error) {
 	if _, err := config.endpoint(); err != nil {

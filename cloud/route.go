@@ -56,7 +56,7 @@ var (
 	routeDeleteVolume = route{"DELETE", "/volumes/{volume_id}", ratelimit.Mutation, true, withToken}
 )
 
-// String is the name of the route in errors and metrics; it never holds an id.
+// String returns the name of the route in errors and metrics. It never contains an id.
 func (r route) String() string { return r.method + " " + r.template }
 
 // undocumented reports whether the specification does not know the route. Its answers prove nothing about the token.
@@ -67,11 +67,11 @@ type call struct {
 	route  route
 	path   string // below the base URL, escaped
 	query  url.Values
-	body   []byte   // JSON; nil for none
+	body   []byte   // JSON, or nil
 	hidden []string // secrets in path and body
 
 	token  secret                      // the bearer token, once auth has found one
-	shapes func(silence, shape string) // of Config.ObserveShape; may be nil
+	shapes func(silence, shape string) // Config.ObserveShape, or nil
 	waited time.Duration               // in the limiter's queue
 	sent   bool                        // the last attempt may have reached the portal
 }

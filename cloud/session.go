@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Times between logins. After a refusal there are at most two in any minute, whatever calls for them.
+// Times between logins. After a refusal there are at most two in any minute.
 const (
 	refusalBackoff    = 30 * time.Second
 	maxRefusalBackoff = 10 * time.Minute
@@ -42,7 +42,7 @@ type session struct {
 
 func newSession(e *entrance) *session { return &session{entrance: e} }
 
-// barred is why a call under a token cannot be made now: there is no token, and the last login failed a short time ago.
+// barred returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just failed.
 func (s *session) barred(now time.Time) error {
 	if g, err := s.known(now); g == nil || !now.Before(g.expiresAt) {
 		return err
@@ -50,7 +50,7 @@ func (s *session) barred(now time.Time) error {
 	return nil
 }
 
-// grant gives a usable token. Many callers share one login.
+// grant returns a usable token. Many callers share one login.
 func (s *session) grant(ctx context.Context) (*grant, error) {
 	now := time.Now()
 	g, err := s.known(now)
@@ -64,12 +64,12 @@ func (s *session) grant(ctx context.Context) (*grant, error) {
 		}
 	}
 	if g != nil && now.Before(g.expiresAt) {
-		return g, nil // the refresh failed; the old token is still good
+		return g, nil // the refresh failed, but the old token is still valid
 	}
 	return nil, err
 }
 
-// known is the present token if there is one, and the remembered refusal or outage while it holds.
+// known returns the present token, if any, and the remembered refusal or outage while it lasts.
 func (s *session) known(now time.Time) (*grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,8 @@ func (s *session) known(now time.Time) (*grant, error) {
 	return s.current, nil
 }
 
-// again is the error as a copy, since errors are handed to many callers, with the time at which the portal is asked again.
+// again returns a copy of the error with the time at which the portal is asked again. It is a copy because many callers share an
+// error.
 func (e *Error) again(at time.Time) *Error {
 	repeated := *e
 	repeated.RetryAt = at
@@ -155,7 +156,7 @@ func (s *session) remember(err error) error {
 	return e.again(s.until)
 }
 
-// entered is the last login that worked, and the refusal if the portal has refused one since.
+// entered returns the last login that worked, and the refusal if the portal has refused one since.
 func (s *session) entered() (Login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -281,4 +282,9 @@ func usableToken(t string) bool {
 		}
 	}
 	return t != ""
+}
+
+func isJWT(token string) bool {
+	_, _, err := jwt.NewParser().ParseUnverified(token, jwt.MapClaims{})
+	return err == nil
 }

@@ -8,14 +8,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/golang-jwt/jwt/v5"
 )
 
 // Silence is something that the specification leaves open ("not shown"), with the shapes that the client accepts.
 // Silences lists them all: it is the one place that knows where the specification is silent.
 type Silence struct {
-	// Name is stable; Config.ObserveShape and reports use it.
+	// Name is stable, for Config.ObserveShape and reports.
 	Name string
 	// Where the specification is silent.
 	Where string
@@ -334,7 +332,7 @@ func kindOfKey(key string) Kind {
 var usualNames = []string{"token", "accessToken", "access_token", "jwt"}
 
 // tokenIn finds the full-access token in the answer of verify-otp, and its shape. The specification says that the answer
-// contains a JWT, and does not show where. A usual name decides among several JWTs; under another name it must be the
+// contains a JWT, and does not show where. A usual name decides among several JWTs. Under another name it must be the
 // only one. A token that is no JWT is taken under a usual name only. The pre-MFA token is never the answer.
 func tokenIn(body []byte, preMFA string) (token, shape string) {
 	found := texts(body, "", 0)
@@ -396,9 +394,4 @@ func texts(raw json.RawMessage, name string, depth int) (found []field) {
 		}
 	}
 	return found
-}
-
-func isJWT(token string) bool {
-	_, _, err := jwt.NewParser().ParseUnverified(token, jwt.MapClaims{})
-	return err == nil
 }

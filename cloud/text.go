@@ -69,7 +69,7 @@ type secret func() string
 
 func conceal(text string) secret { return func() string { return text } }
 
-// reveal gives the text; "" when there is none.
+// reveal returns the text, or "" for no secret.
 func (s secret) reveal() string {
 	if s == nil {
 		return ""

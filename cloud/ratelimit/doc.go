@@ -26,7 +26,7 @@
 // bucket cannot hold in any case, and a token of the polls' share if it is overdue. Its owner decides when a look is useful.
 //
 // Mutations and creations are open from reservation to response. A crash leaves open calls in doubt, so their number is bounded: as
-// many as the rate needs at the portal's response time, at least 4 (an answer takes a fraction of a second) and at most
+// many as the rate needs at the portal's response time, at least 4 and at most
 // Options.MaxOpen. At 5 requests a second and 3 s for a response, 15 are open.
 //
 // # What the portal says

@@ -87,7 +87,7 @@ func (l *Limiter) Spend(r *Reservation) (bool, error) {
 }
 
 // Settle ends a spent reservation when its request is over. A request that was not sent gets its token back. The response
-// corrects the limiter's picture of the account; it is nil if none came.
+// corrects the limiter. It is nil if none came.
 func (r *Reservation) Settle(sent bool, response *Response) {
 	l := r.limiter
 	l.mu.Lock()

@@ -21,9 +21,10 @@
 //
 // # Why this is not envtest
 //
-// controller-runtime's envtest starts one etcd and one API server for one test binary. This package needs four things that envtest
-// does not have: dozens of control planes over one etcd, because an etcd for each would take most of the memory; the API server
-// of another version on the same address with the same data, for upgrades; rotation of certificates, port and authority while
-// clients run; and controller manager and scheduler, so that nodes, Pods and evictions behave as in a cluster. Packages that need a
-// plain API server use envtest.
+// controller-runtime's envtest starts one etcd and one API server for one test binary. It lacks four things:
+//
+//   - dozens of control planes over one etcd, because an etcd for each of them would take most of the memory,
+//   - an API server of another version on the same address with the same data, for upgrades,
+//   - rotation of certificates, port and authority while clients run,
+//   - controller manager and scheduler, so that Nodes, Pods and evictions behave as in a cluster.
 package kubeserver

@@ -52,7 +52,7 @@ func StartEtcd(ctx context.Context, binary, dir string) (*Etcd, error) {
 	return &Etcd{URL: clientURL, process: p}, nil
 }
 
-// Stop ends it; the planes over it must have been stopped before.
+// Stop ends the etcd. Stop its planes first.
 func (e *Etcd) Stop() { e.process.Stop() }
 
 // PID is its process id.

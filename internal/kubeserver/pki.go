@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Lifetimes of what a CA issues are those usual in Kubernetes; both outlast any run of the emulator.
+// Lifetimes of certificates are those usual in Kubernetes. Both are longer than any run of the emulator.
 const (
 	caLifetime   = 10 * 365 * 24 * time.Hour
 	leafLifetime = 365 * 24 * time.Hour
@@ -79,7 +79,7 @@ func (ca *CA) Serve(name string, hosts ...string) (Pair, error) {
 	return ca.issue(template)
 }
 
-// Client issues the certificate of a user; Kubernetes takes the organizations for its groups.
+// Client issues the certificate of a user. Kubernetes reads the organizations as groups.
 func (ca *CA) Client(user string, groups ...string) (Pair, error) {
 	return ca.ClientFor(leafLifetime, user, groups...)
 }

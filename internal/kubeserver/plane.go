@@ -36,13 +36,13 @@ type Options struct {
 	// Bind is the IP address on which the API server listens, 127.0.0.1 when empty. Programs of this machine reach it there, or,
 	// where Bind is 0.0.0.0 or ::, at 127.0.0.1.
 	Bind string
-	// Host is the name or address by which users reach the API server; when empty, that of this machine's programs.
+	// Host is the name or address by which users reach the API server. Empty: the one that programs of this machine use.
 	Host string
 	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has the API server write an audit log by it. Empty: there is none.
 	AuditPolicy []byte
 }
 
-// Plane is a control plane. StartAPIServer and Stop must not be called concurrently with others; the rest may.
+// Plane is a control plane. StartAPIServer and Stop must not be called concurrently with other methods. All others may.
 type Plane struct {
 	options   Options
 	access    atomic.Pointer[access]

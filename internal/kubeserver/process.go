@@ -29,9 +29,9 @@ type Spec struct {
 	Args []string
 	// Env is added to this process's environment, as "KEY=value".
 	Env []string
-	// Log is the file that receives what the process prints; it is appended to.
+	// Log is the file to which the output of the process is appended.
 	Log string
-	// Ready returns nil when the server can serve. It is asked again and again until then; nil means ready at once.
+	// Ready returns nil when the server can serve. It is called repeatedly until then. Nil means ready at once.
 	Ready func(context.Context) error
 	// Grace is the time between SIGTERM and SIGKILL, ten seconds when zero.
 	Grace time.Duration

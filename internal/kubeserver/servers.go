@@ -24,7 +24,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 		Args: append([]string{
 			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
 			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.access.Load().port),
-			// The Service "kubernetes" would need an address that is not loopback; nothing here runs behind it.
+			// The Service "kubernetes" would need an address that is not loopback, and no client uses it.
 			"--advertise-address=" + loopback, "--endpoint-reconciler-type=none",
 			"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
 			"--client-ca-file=" + p.file("clients.crt"),
