@@ -73,7 +73,7 @@ func (e *Error) Error() string {
 		parts = append(parts, e.Message)
 	}
 	if e.unknown {
-		parts = append(parts, "it is unknown whether the portal carried it out")
+		parts = append(parts, "whether the portal carried it out is not known")
 	}
 	return strings.Join(parts, ": ")
 }

@@ -124,7 +124,7 @@ func atEmulatorsLike(change func(*emulator.Options)) place {
 	}
 }
 
-// reported passes on failures, and keeps their words for the report. FailNow ends the goroutine of the check only.
+// told passes on failures, and keeps their words for the report. FailNow ends the goroutine of the check only.
 type told struct {
 	testing.TB
 	to *ended

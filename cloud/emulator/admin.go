@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// AdminHandler is what people and tests steer a running emulator with. It is not part of the portal:
+// AdminHandler serves the API by which people and tests control a running emulator. It is not part of the portal:
 //
 //	GET    /ca               the certificate that clients of the portal have to trust, PEM
 //	GET    /faults           the faults there are, with what they did
@@ -19,12 +19,12 @@ import (
 //	DELETE /faults/{id}      removes one
 //	GET    /victim-order     the order in which scale-downs remove workers
 //	PUT    /victim-order     changes that order
-//	GET    /journal          the journal as JSON; as text with ?format=text
+//	GET    /journal          the journal as JSON, or as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
 //	GET    /jobs             the jobs of all accounts
 //	GET    /volumes          the volumes of all accounts
-//	GET    /mailbox/{email}  what the portal sent to an address; holds reset tokens
+//	GET    /mailbox/{email}  the mails to an address, with reset tokens
 func (p *Portal) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ca", func(w http.ResponseWriter, _ *http.Request) {

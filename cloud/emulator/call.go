@@ -32,7 +32,7 @@ type call struct {
 	starts  []func() // what begins once it is journaled
 }
 
-// answer is what a call gets.
+// answer is the answer to a call.
 type answer struct {
 	status    int
 	body      any // JSON

@@ -19,7 +19,7 @@
 // A request goes, in this order, through: the endpoint table (route.go), TLS and body (call.go), whose budget it
 // uses (token.go), the rate limit (ratelimit.go), faults that come before the work (strike.go), the token
 // (token.go), and its endpoint; then through faults that come after the work, and the journal. A handler changes the
-// books under one lock and never waits; what takes time is a job.
+// state under one lock and never waits. Work that takes time is a job.
 //
 // # States
 //

@@ -20,7 +20,7 @@ const (
 	CodeOperationNotAllowed  = "OPERATION_NOT_ALLOWED"
 )
 
-// Codes of our own choice, where no common code fits. A client falls back to their status.
+// Codes of our own choice, for refusals that no common code fits. A client falls back to their status.
 const (
 	CodeInvalidCredentials = "INVALID_CREDENTIALS" // 401: login with a wrong e-mail or password
 	CodeForbidden          = "FORBIDDEN"           // 403: the user's role does not suffice
@@ -107,7 +107,7 @@ func notFound(kind, id string) *refusal {
 	return refuse(CodeResourceNotFound, "there is no %s %q in this account", kind, id)
 }
 
-// as gives a refusal another status than its code's default, where the specification's status table asks for it.
+// as sets another status than the code's default, if the specification's status table asks for it.
 func (r *refusal) as(status int) *refusal {
 	r.status = status
 	return r

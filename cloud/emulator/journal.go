@@ -84,7 +84,7 @@ type journal struct {
 	to      io.Writer
 }
 
-// record appends entries; those without a time happen now. It may be called with or without mu.
+// record appends entries. An entry without a time gets the present time. It may be called with or without mu.
 func (p *Portal) record(entries ...Entry) {
 	p.journal.mu.Lock()
 	defer p.journal.mu.Unlock()

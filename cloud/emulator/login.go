@@ -43,7 +43,7 @@ func (u User) String() string { return fmt.Sprintf("%s (%s, %s)", u.Email, u.Rol
 // Format implements fmt.Formatter for every verb, so that none walks the fields.
 func (u User) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, u.String()) }
 
-// MarshalJSON implements json.Marshaler; log encoders use it.
+// MarshalJSON implements json.Marshaler, for log encoders.
 func (u User) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // user is a User and what the portal remembers of them.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// resetLifetime of the token in a reset link; the specification does not show it.
+// resetLifetime of the token in a reset link. The specification does not show it.
 const resetLifetime = time.Hour
 
 // reset is a password reset that was asked for and not completed.
@@ -69,7 +69,7 @@ type newPasswordBody struct {
 	Password string `json:"password" portal:"required"`
 }
 
-// completeReset answers POST /reset-password/{token}. A link works once; the user's tokens end.
+// completeReset answers POST /reset-password/{token}. A link works once, and ends the user's tokens.
 func (p *Portal) completeReset(c *call) (answer, *refusal) {
 	var body newPasswordBody
 	if err := c.decode(&body); err != nil {

@@ -136,7 +136,7 @@ func (p *Portal) Close() {
 	p.deleteWorkloads()
 }
 
-// enter registers something that Close waits for; false means that the portal is closed.
+// enter registers work that Close waits for. It returns false if the portal is closed.
 func (p *Portal) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// secret returns n random bytes as text; secrets never come from the seed.
+// secret returns n random characters. Secrets never come from the seed.
 func secret(n int) string {
 	const alphabet = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 	out := make([]byte, n)

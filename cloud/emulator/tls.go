@@ -122,7 +122,7 @@ func (p *Portal) Listen(addr string) error {
 	return nil
 }
 
-// Serve is Listen until the context ends; Close is still due.
+// Serve is Listen until the context ends. The caller still calls Close.
 func (p *Portal) Serve(ctx context.Context, addr string) error {
 	if err := p.Listen(addr); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (p *Portal) Serve(ctx context.Context, addr string) error {
 	return nil
 }
 
-// URL is the base URL of the API; before Listen it is one that only Transport can reach.
+// URL returns the base URL of the API. Before Listen, only Transport can reach it.
 func (p *Portal) URL() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

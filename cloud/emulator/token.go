@@ -10,7 +10,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// preMFALifetime of a pre-MFA token; the specification does not show it (Authentication 12).
+// preMFALifetime of a pre-MFA token. The specification does not show it (Authentication 12).
 const preMFALifetime = 10 * time.Minute
 
 // session is the session of a token: pending until the one-time code is verified, then a new session in its own

@@ -58,7 +58,7 @@ func (p *Portal) VPCs() []VPC {
 	return out
 }
 
-// listVPCs answers GET /vpcs; names are not unique.
+// listVPCs answers GET /vpcs. Names are not unique.
 func (p *Portal) listVPCs(c *call) (answer, *refusal) {
 	query := c.request.URL.Query()
 	p.mu.Lock()

@@ -47,7 +47,7 @@ const stagesFile = "kwok-stages.yaml"
 // kubelets is the name of the server that plays them.
 const kubelets = "kwok"
 
-// heartbeats is how long a Node stays Ready without one; kwok sends four in that time. Kubernetes' own 50 s would
+// heartbeats is how long a Node stays Ready without a heartbeat. kwok sends four in that time. Kubernetes' own 50 s would
 // make people wait who want to see what happens to a machine that is gone.
 const heartbeats = 20 * time.Second
 

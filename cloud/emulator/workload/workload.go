@@ -23,7 +23,7 @@ var errClosed = errors.New("the workload clusters are closed")
 type Options struct {
 	// BinDir holds the binaries that make kube builds.
 	BinDir string
-	// WorkDir receives certificates, logs and etcd's data; a directory of its own for each cluster is removed with it.
+	// WorkDir receives certificates, logs and etcd's data. Each cluster has a directory in it, which is removed with the cluster.
 	// When empty, a temporary directory is used and removed by Close.
 	WorkDir string
 	// Bind is the address on which API servers listen, 127.0.0.1 when empty.
@@ -34,10 +34,10 @@ type Options struct {
 	AuditPolicy []byte
 }
 
-// UserAgent is what API servers know the portal's own doings by.
+// UserAgent identifies the portal's own requests to API servers.
 const UserAgent = "portal-emulator"
 
-// Clusters are the workload clusters of one emulated portal. It implements emulator.Workloads; all methods may be
+// Clusters are the workload clusters of one emulated portal. It implements emulator.Workloads. All methods may be
 // called concurrently, and different clusters do not wait for each other.
 type Clusters struct {
 	options Options
@@ -140,7 +140,7 @@ func (c *Clusters) Delete(ctx context.Context, id string) error {
 	})
 }
 
-// Close ends everything; what is under way is broken off with errClosed.
+// Close ends all clusters. Calls that are running return errClosed.
 func (c *Clusters) Close() error {
 	c.mu.Lock()
 	if c.closed {
