@@ -165,7 +165,7 @@ func TestChargeOfALogin(t *testing.T) {
 	})
 }
 
-// TestAccountOfALogin checks who shares a limiter after the login: one user, whatever the identity says of itself, and users whose
+// TestAccountOfALogin checks who shares a limiter after the login: one user, no matter what the identity says of itself, and users whose
 // identities name the same account. Neither counts for users of another portal.
 func TestAccountOfALogin(t *testing.T) {
 	var pool Pool

@@ -227,7 +227,7 @@ func TestCreatedIDByKind(t *testing.T) {
 	}
 }
 
-// TestTokenAtTheTop goes before one that is nested, whatever their order.
+// TestTokenAtTheTop checks that a token at the top is preferred to a nested one, in any order.
 func TestTokenAtTheTop(t *testing.T) {
 	for _, body := range []string{`{"a":{"token":"deep"},"token":"top"}`, `{"token":"top","z":{"token":"deep"}}`, `{"a":[{"token":"deep"}],"token":"top"}`} {
 		for range 20 { // the order of keys is random

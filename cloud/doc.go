@@ -39,7 +39,7 @@
 // A request is not sent, answered or unknown.
 //
 //   - Not sent: bad input, no reservation, no token, no connection. It may be repeated.
-//   - Answered: a success, or a refusal that names its reason. A listed code decides, whatever the status.
+//   - Answered: a success, or a refusal that names its reason. A listed code decides, with any status.
 //   - Unknown (outcome.go): a mutating request was written, and the connection ended, the time was up, or the answer does not say
 //     whether the request was executed. IsUnknownOutcome reports true, and all other predicates report false.
 //

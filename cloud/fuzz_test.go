@@ -34,7 +34,7 @@ func checkError(t *testing.T, e *Error) {
 	which(t, e)
 }
 
-// FuzzJob reads anything as a job: whatever it is, its parts agree with each other.
+// FuzzJob reads anything as a job, and checks that its parts agree with each other.
 func FuzzJob(f *testing.F) {
 	for _, test := range endpoints {
 		for _, body := range test.bodies {

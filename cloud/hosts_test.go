@@ -215,7 +215,7 @@ func TestClientRefusesHosts(t *testing.T) {
 	}
 }
 
-// TestRefusedAddress checks what a caller learns of an address that is refused: nothing was sent, whatever the call, and for a
+// TestRefusedAddress checks what a caller learns of an address that is refused: nothing was sent for any call, and for a
 // while nothing is tried.
 func TestRefusedAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestAnyServersAnswer(t *testing.T) {
 	}
 }
 
-// TestServersByAddress checks which addresses the API server of a workload cluster may have, whatever its name is.
+// TestServersByAddress checks which addresses the API server of a workload cluster may have under any name.
 func TestServersByAddress(t *testing.T) {
 	for _, test := range []struct {
 		list    string

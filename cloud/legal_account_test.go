@@ -45,7 +45,7 @@ func TestResetIsOfTheRateLimit(t *testing.T) {
 	})
 }
 
-// A listed code in the documented shape decides, whatever its status: nothing was done.
+// A listed code in the documented shape decides, with any status: nothing was done.
 func TestListedCodeWithServerError(t *testing.T) {
 	for code := range kindOfCode {
 		for _, status := range []int{302, 400, 500, 502, 504} {

@@ -86,7 +86,7 @@ func (p *Pool) Client(config Config) (*Client, error) {
 }
 
 // hold notes that the owner uses the client. An owner that holds too many gives up the one that it has not used for longest, and
-// a client that nobody holds is dropped.
+// a client without an owner is dropped.
 func (p *Pool) hold(client *pooledClient, owner string, now time.Time) {
 	if owner == "" {
 		return

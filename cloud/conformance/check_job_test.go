@@ -99,7 +99,7 @@ func failedJob(p *probe) {
 	}
 }
 
-// inProgress looks often, so as to see every status that the job has; none comes back.
+// inProgress looks often, to see every status of the job. No status may come back.
 func inProgress(p *probe) {
 	p.hidden("needs time in which nothing is missed")
 	p.poll = 100 * time.Millisecond

@@ -26,7 +26,7 @@ func (e *entry) String() string {
 	return what
 }
 
-// making notes what an accepted request makes, so that it is tidied up whatever becomes of the check.
+// making notes what an accepted request makes, so that it is tidied up even if the check fails.
 func (p *probe) making(kind, name string, a *answer) *answer {
 	if a.status < 300 {
 		p.ledger = append(p.ledger, &entry{kind: kind, name: name, accepted: a})

@@ -25,7 +25,7 @@ type call struct {
 	route   *route        // nil: there is no such endpoint
 	params  map[string]string
 	body    []byte
-	account string // whose budget it uses; "" for callers unknown
+	account string // whose budget it uses, or "" for an unknown caller
 	session *session
 	strike  strike   // faults that hit it
 	notes   []Entry  // state changes it made, journaled after the request

@@ -222,7 +222,7 @@ func (p *Portal) Inject(f Fault) error {
 // ClearFaults removes all faults. Jobs that were stuck go on.
 func (p *Portal) ClearFaults() { p.removeFaults(func(*armed) bool { return true }) }
 
-// RemoveFault removes one fault and reports whether it was there.
+// RemoveFault removes one fault and reports whether it existed.
 func (p *Portal) RemoveFault(id string) bool {
 	return p.removeFaults(func(a *armed) bool { return a.ID == id }) > 0
 }

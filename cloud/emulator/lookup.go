@@ -18,7 +18,7 @@ func (p *Portal) lookupRoute() (route, bool) {
 	return r, p.opts.ListClusters || p.opts.Shapes.LookupStatus != 0
 }
 
-// answerLookup answers with whatever Shapes.LookupStatus says, but never with a list.
+// answerLookup answers with Shapes.LookupStatus, never with a list.
 func (p *Portal) answerLookup(c *call) (answer, *refusal) {
 	status := p.opts.Shapes.LookupStatus
 	if status == http.StatusOK {

@@ -53,7 +53,7 @@ func (cl *cluster) workers() []*node {
 	return slices.DeleteFunc(slices.Clone(cl.nodes), func(n *node) bool { return n.ControlPlane || n.leaving || n.Gone })
 }
 
-// present are the nodes that are to be there, oldest first, with what is left of others.
+// present returns the nodes that should exist, oldest first, with what is left of others.
 func (cl *cluster) present() []Node {
 	out := []Node{}
 	for _, n := range cl.nodes {

@@ -78,7 +78,7 @@ type vpcBody struct {
 	CIDR string `json:"cidr"`
 }
 
-// createVPC answers POST /vpcs with a job whose result carries the VPC under vpc, whatever the shapes: that much is
+// createVPC answers POST /vpcs with a job whose result carries the VPC under vpc in all shapes: that much is
 // documented (Network endpoints).
 func (p *Portal) createVPC(c *call) (answer, *refusal) {
 	var body vpcBody

@@ -91,7 +91,7 @@ func (m method) follow(t *testing.T, shape emulator.JobErrorShape, f emulator.Fa
 	return "running"
 }
 
-// reason is the class of a failed job's error; an unknown code has none, since a job has no status to fall back
+// reason is the class of a failed job's error. An unknown code has none, since a job has no status to fall back
 // to.
 func (s *scene) reason(job cloud.Job) string {
 	s.Helper()

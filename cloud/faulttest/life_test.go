@@ -67,7 +67,7 @@ var alternatives = []shape{
 	{"all codes with 503", everyCode(http.StatusServiceUnavailable)},
 }
 
-// everyCode of the specification comes with the same status. Not with 429, which is the rate limit's whatever the code.
+// everyCode of the specification comes with the same status. Not with 429, which is the rate limit's with any code.
 func everyCode(status int) func(*emulator.Shapes) {
 	return func(s *emulator.Shapes) {
 		s.CodeStatus = map[string]int{}

@@ -65,7 +65,7 @@ func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 		t.Errorf("%s: error or journal has %v", what, found)
 	}
 	s.portal.ClearFaults()
-	time.Sleep(2 * time.Minute) // whatever the client might still send
+	time.Sleep(2 * time.Minute) // time for anything that the client might still send
 	m.checkJournal(t, what, s.portal.Journal()[before:])
 	if broken := s.portal.Violations(); len(broken) > 0 {
 		t.Errorf("%s: %v", what, broken)
@@ -79,7 +79,7 @@ func (m method) want(r row, f emulator.Fault) string {
 		return m.absent
 	}
 	if m.ahead != "" && f.ClockSkew > 0 {
-		return m.ahead // the link has expired, whatever the token
+		return m.ahead // the link has expired, with any token
 	}
 	return want
 }

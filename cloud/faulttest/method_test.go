@@ -93,7 +93,7 @@ var methods = []method{
 	{name: "UserID: verify-otp", group: "verify", verb: "POST", path: "/mfa/verify-otp", call: userID},
 }
 
-// started makes a method of one that starts a job; the scene remembers the job.
+// started adapts a method that starts a job. The scene remembers the job.
 func started(start func(context.Context, *scene) (cloud.Job, error)) func(context.Context, *scene) error {
 	return func(ctx context.Context, s *scene) error {
 		job, err := start(ctx, s)
@@ -119,7 +119,7 @@ func (m method) user(config *cloud.Config) {
 	}
 }
 
-// class is what an error asks to do; every error has exactly one.
+// class names what to do about an error. Every error has exactly one.
 func class(err error) []string {
 	if err == nil {
 		return []string{"ok"}

@@ -62,7 +62,7 @@ func newClient(t *testing.T, p *emulator.Portal, changes ...func(*cloud.Config))
 // careful is the user with MFA.
 func careful(c *cloud.Config) { c.Email, c.TOTPSeed = mfaEmail, seed }
 
-// newScene has what a method with that path looks at or changes; its client has not asked anything yet.
+// newScene has what a method with that path looks at or changes. Its client has not sent anything yet.
 func newScene(t *testing.T, path string, options emulator.Options, changes ...func(*cloud.Config)) *scene {
 	t.Helper()
 	p := newPortal(t, options)

@@ -157,7 +157,7 @@ func (t *tap) keepsJournal(test testing.TB, what string, p *emulator.Portal) {
 	}
 }
 
-// keepsAdmin checks what the admin listener shows; the mailbox may show secrets.
+// keepsAdmin checks what the admin listener shows. The mailbox may show secrets.
 func (t *tap) keepsAdmin(test testing.TB, p *emulator.Portal) {
 	test.Helper()
 	for _, path := range []string{"/journal", "/journal?format=text", "/faults", "/clusters", "/jobs", "/volumes"} {

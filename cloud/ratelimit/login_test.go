@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestClaimLogin checks when the reservations of a login are granted: all at once, before whatever else waits, and each client in its
+// TestClaimLogin checks when the reservations of a login are granted: all at once, before all other calls that wait, and each client in its
 // own place.
 func TestClaimLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -234,7 +234,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestStrangers: other hosts, other origins and plain forms are refused, whatever they ask for.
+// TestStrangers checks that all requests of other hosts, other origins and plain forms are refused.
 func TestStrangers(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	handler := page.Handler(page.Options{Portal: p})
