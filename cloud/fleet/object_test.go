@@ -11,7 +11,7 @@ import (
 )
 
 // object is one operation on a cluster, as a controller carries it out: run is the object's place in the work queue,
-// pass one reconcile. At the governor it keeps nothing but its flow's name and its job's id.
+// pass one reconcile. At the limiter it keeps nothing but its flow's name and its job's id.
 type object struct {
 	*fleet
 	client *cloud.Client // of the object's manager
@@ -33,7 +33,7 @@ func (f *fleet) creation(flow string) *object {
 	return o
 }
 
-// run makes passes until the operation has ended: at once, at the time that the last pass named, and when the governor
+// run makes passes until the operation has ended: at once, at the time that the last pass named, and when the limiter
 // wakes the flow.
 func (o *object) run() {
 	for o.ready.IsZero() {
@@ -98,7 +98,7 @@ func (o *object) look() time.Duration {
 	}
 }
 
-// again is what a refusal of the governor means to a controller: come back at that time. Nothing else may be refused.
+// again is what a refusal of the limiter means to a controller: come back at that time. Nothing else may be refused.
 func (o *object) again(err error) time.Duration {
 	at, ok := cloud.RetryAt(err)
 	if !ok || !cloud.IsRateLimited(err) {

@@ -43,7 +43,7 @@ func TestSecondTenant(t *testing.T) {
 
 func neighbour(i int) string { return fmt.Sprintf("tenant-b/cluster-%d", i) }
 
-// neighbours creates the second tenant's clusters, before anything is measured and by another governor.
+// neighbours creates the second tenant's clusters, before anything is measured and by another limiter.
 func (f *fleet) neighbours() (ids []string) {
 	client := f.client
 	f.client = f.newClient()
@@ -75,7 +75,7 @@ func (f *fleet) scale(id string, i int) (waited time.Duration) {
 }
 
 // TestNoticed checks how late the ends of jobs are noticed while so many run all the time, each followed by the next one,
-// once the governor knows how long they take.
+// once the limiter knows how long they take.
 func TestNoticed(t *testing.T) {
 	for _, test := range []struct {
 		jobs   int

@@ -21,7 +21,7 @@ const (
 type bucket struct {
 	limit float64 // requests per minute
 	burst float64
-	part  float64 // of limit and burst that the options give to this governor
+	part  float64 // of limit and burst that the options give to this limiter
 	share float64 // of that part that is in use: less after a 429, then slowly more. Above 1 while it explores
 	known bool    // the portal has named its limit, or refused a request because of it
 	level float64 // tokens, with those that reservations and allotted places will spend. May be negative

@@ -29,3 +29,14 @@ func TestWaitSeconds(t *testing.T) {
 		}
 	}
 }
+
+// TestResetIsForTheRateLimit checks that X-RateLimit-Reset counts only for refusals by the rate limit.
+func TestResetIsForTheRateLimit(t *testing.T) {
+	now := time.Unix(1000, 0)
+	for limited, want := range map[bool]time.Duration{true: 5 * time.Second, false: 0} {
+		wait, says := RetryAfter(http.Header{"X-Ratelimit-Reset": {"1005"}}, now, limited)
+		if wait != want || says != limited {
+			t.Errorf("refused by the rate limit %t: %v, %t", limited, wait, says)
+		}
+	}
+}
