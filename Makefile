@@ -307,15 +307,15 @@ FUZZTIME := 5s
 
 .PHONY: fuzz
 fuzz: ## Fuzz what the portal and tenants write: make fuzz FUZZTIME=5m
-	@for package in ./cloud ./controllers/kubeconfig; do \
+	@for package in ./cloud ./cloud/ratelimit ./controllers/kubeconfig; do \
 		for target in $$(go test $$package -list '^Fuzz' | grep '^Fuzz'); do \
 			echo "$$target for $(FUZZTIME)"; \
 			go test $$package -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) || exit 1; \
 		done; \
 	done
 
-# Packages to mutate: cloud, controllers/claims, or both. How many mutants to try at a time. Part of their names, to try only those.
-MUTATE := cloud controllers/claims
+# Packages to mutate: cloud, cloud/ratelimit, controllers/claims, or some of them. How many mutants to try at a time. Part of their names, to try only those.
+MUTATE := cloud cloud/ratelimit controllers/claims
 MUTANTS := 2
 ONLY :=
 

@@ -36,6 +36,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
@@ -106,7 +107,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, every host may be named whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
 	fs.Float64Var(&o.controllers.AccountShare, "account-share", 1,
 		"Part of each portal account's rate limit that this manager uses at most, more than 0 and at most 1. If several managers use one account, give each a share. The shares should add up to 1 at most.")
-	fs.IntVar(&o.controllers.MaxOpenMutations, "max-open-mutations", cloud.DefaultMaxOpen,
+	fs.IntVar(&o.controllers.MaxOpenMutations, "max-open-mutations", ratelimit.DefaultMaxOpen,
 		"How many requests that change something at the portal may be unanswered at the same time, per account. A crash of the manager leaves at most so many in doubt. If the portal takes 3 s to answer, N of them are N/3 changes a second.")
 	fs.IntVar(&o.controllers.ClusterConcurrency, "portalcluster-concurrency", 10, "Number of PortalClusters to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")

@@ -30,8 +30,8 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
@@ -219,18 +219,18 @@ func (h *house) actAsManager() {
 }
 
 // start runs a manager, and returns where its metrics are.
-func (h *house) start(name string, flags ...string) (*process.Process, string) {
+func (h *house) start(name string, flags ...string) (*kubeserver.Process, string) {
 	h.Helper()
 	binary, err := os.Executable()
 	h.Expect(err).NotTo(HaveOccurred())
 	address := func() string {
-		port, err := process.FreePort("127.0.0.1")
+		port, err := kubeserver.FreePort("127.0.0.1")
 		h.Expect(err).NotTo(HaveOccurred())
 		return fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	health, metrics := address(), address()
 	log := filepath.Join(h.Dir, name+".log")
-	manager, err := process.Start(h.Context(), process.Spec{
+	manager, err := kubeserver.Start(h.Context(), kubeserver.Spec{
 		Name: name, Path: binary, Log: log, Grace: gracePeriod + 10*time.Second,
 		Args: append([]string{
 			"--leader-elect", "--leader-elect-namespace=" + provider, "--health-addr=" + health,

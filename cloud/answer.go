@@ -19,8 +19,8 @@ type answer struct {
 
 func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// text is a JSON string; a portal that sends a number or boolean instead (ids!) is understood as well, and anything
-// else counts as absent rather than spoiling the rest of the answer.
+// text is a JSON string. A number or boolean, such as a numeric id, is read as its text. Any other value counts as absent, so that the
+// rest of the answer can still be read.
 type text string
 
 // UnmarshalJSON implements json.Unmarshaler. It never fails.
@@ -53,7 +53,7 @@ func decodeList[T any](c *call, a *answer, key string, read func(json.RawMessage
 	if shape == "" {
 		return nil, unreadable(c, a, "no list of "+key)
 	}
-	c.note(SilenceList, shape)
+	c.note(silenceList, shape)
 	list := make([]T, 0, len(raws))
 	for _, raw := range raws {
 		v, ok := read(raw)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // Answers to reads that do not say what they must are errors, never empty results: an empty list would read as "it
@@ -53,16 +55,16 @@ func TestObserve(t *testing.T) {
 		calls[i].Duration, calls[i].Waited = 0, 0
 	}
 	want := []Call{
-		{Endpoint: "POST /login", Class: login, Status: 200},
-		{Endpoint: "POST /kubernetes-clusters/{cluster_id}/scale", Class: Mutation, Status: 409, Code: CodeResourceBusy},
-		{Endpoint: "GET /jobs/{job_id}", Class: Poll, Status: 409, Code: CodeResourceBusy},
+		{Endpoint: "POST /login", Class: ratelimit.Login, Status: 200},
+		{Endpoint: "POST /kubernetes-clusters/{cluster_id}/scale", Class: ratelimit.Mutation, Status: 409, Code: CodeResourceBusy},
+		{Endpoint: "GET /jobs/{job_id}", Class: ratelimit.Poll, Status: 409, Code: CodeResourceBusy},
 	}
 	if diff := cmp.Diff(want, calls); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// Raw keeps the record for whoever wants to see what the specification does not show.
+// Raw keeps the record with fields that the specification does not show.
 func TestRawRecords(t *testing.T) {
 	c := newClient(t, testConfig(answersWith(200, `{"instances":[{"id":"1","ip":"10.0.0.7"}]}`)))
 	list, err := c.Instances(t.Context())

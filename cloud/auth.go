@@ -34,8 +34,8 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	return a, err
 }
 
-// replaying sends a call once more when its token was refused: that request was not executed, and auth has dropped
-// the token. When a fresh token is refused as well the session remembers it, so that nobody logs in in a loop.
+// replaying sends a call once more if its token was refused: that request was not executed, and authorized has dropped the token.
+// If a fresh token is refused as well, the session remembers the refusal, so that there is no loop of logins.
 type replaying struct {
 	session *session
 	next    handler
@@ -55,7 +55,7 @@ func (h *replaying) do(ctx context.Context, c *call) (*answer, error) {
 
 // tokenRefused reports whether the portal wants another token: 401, or the codes that say so on any other refusal.
 // MFA_REQUIRED on a full-access token means that the account got a second factor since. A mutating call whose
-// outcome is in doubt is never sent again, whatever its code.
+// outcome is in doubt is never sent again, even with such a code.
 func tokenRefused(c *call, a *answer) bool {
 	if a.ok() || c.route.undocumented() {
 		return false

@@ -6,34 +6,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-)
 
-// TestWaitSeconds: past times mean now, nonsense means nothing, and an hour is the most.
-func TestWaitSeconds(t *testing.T) {
-	for _, test := range []struct {
-		seconds float64
-		want    time.Duration
-		says    bool
-	}{
-		{-1, 0, true}, {0, 0, true}, {1.5, 1500 * time.Millisecond, true}, {3599, 3599 * time.Second, true},
-		{3600, time.Hour, true}, {3601, time.Hour, true}, {math.NaN(), 0, false}, {math.Inf(1), time.Hour, true},
-	} {
-		if wait, says := waitSeconds(test.seconds); wait != test.want || says != test.says {
-			t.Errorf("%v s: %v, %v", test.seconds, wait, says)
-		}
-	}
-	for value, want := range map[string]bool{"0": true, "1": true, "-1": false, "": false, "many": false} {
-		if _, ok := headerNumber(http.Header{"X-Test": {value}}, "X-Test"); ok != want {
-			t.Errorf("%q is a number: %v", value, ok)
-		}
-	}
-}
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+)
 
 // TestBodyOfTheLargestSize is read; one byte more is too large.
 func TestBodyOfTheLargestSize(t *testing.T) {
@@ -52,7 +32,7 @@ func TestBodyOfTheLargestSize(t *testing.T) {
 	}
 }
 
-// TestWaitingClientGivesUp: a portal that refuses for ever is asked five times more.
+// TestWaitingClientGivesUp checks that a client sends a request five more times to a portal that always refuses.
 func TestWaitingClientGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-versions": always(429, ``)})
@@ -67,7 +47,7 @@ func TestWaitingClientGivesUp(t *testing.T) {
 // TestErrorsBeforeTheWireNameTheCall as well.
 func TestErrorsBeforeTheWireNameTheCall(t *testing.T) {
 	config := testConfig(newByPath(nil))
-	config.Governor = NewGovernor(GovernorOptions{Limit: 1, Burst: 1})
+	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 1, Burst: 1})
 	c := newClient(t, config)
 	_ = look(t, c)
 	if err := look(t, c); !IsRateLimited(err) || !strings.HasPrefix(err.Error(), "GET /kubernetes-versions: ") {
@@ -247,11 +227,11 @@ func TestCreatedIDByKind(t *testing.T) {
 	}
 }
 
-// TestTokenAtTheTop goes before one that is nested, whatever their order.
+// TestTokenAtTheTop checks that a token at the top is preferred to a nested one, in any order.
 func TestTokenAtTheTop(t *testing.T) {
 	for _, body := range []string{`{"a":{"token":"deep"},"token":"top"}`, `{"token":"top","z":{"token":"deep"}}`, `{"a":[{"token":"deep"}],"token":"top"}`} {
 		for range 20 { // the order of keys is random
-			if token, shape := tokenIn([]byte(body), ""); token != "top" || shape != TokenUsualName {
+			if token, shape := tokenIn([]byte(body), ""); token != "top" || shape != tokenUsualName {
 				t.Fatalf("%s: %q, %s", body, token, shape)
 			}
 		}
@@ -273,7 +253,7 @@ func TestTokenIsNotSoughtForEver(t *testing.T) {
 	}
 }
 
-// TestTextOfTheLargestLength is shown as it is, and a token that lives no time at all counts as one that does not tell.
+// TestTextOfTheLargestLength is shown as it is, and a token without a lifetime counts as one without an expiry.
 func TestTextOfTheLargestLength(t *testing.T) {
 	for length, want := range map[int]string{127: strings.Repeat("x", 127), 128: strings.Repeat("x", 128), 129: strings.Repeat("x", 127) + "…"} {
 		if got := clean(strings.Repeat("x", length), 128, nil); got != want {

@@ -8,28 +8,30 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // Client talks to one portal as one user. It is safe for concurrent use. Methods return *Error.
 type Client struct {
-	name     string // what it prints as
-	chain    handler
-	session  *session
-	standing *standing
-	hidden   func() []string             // secrets of the configuration
-	shapes   func(silence, shape string) // of Config.ObserveShape; may be nil
-	close    func()
-	address  string
+	name       string // what it prints as
+	chain      handler
+	session    *session
+	membership *membership
+	hidden     func() []string             // secrets of the configuration
+	shapes     func(silence, shape string) // Config.ObserveShape, or nil
+	close      func()
+	address    string
 }
 
-// handler is one link of the request chain; doc.go explains their order.
+// handler is one link of the request chain. doc.go explains the order.
 type handler interface {
 	do(ctx context.Context, c *call) (*answer, error)
 }
 
 const defaultUserAgent = "cluster-api-provider-portal"
 
-// New checks the configuration and makes a client. Nothing is sent before the first call. Its errors are IsInvalid
+// New checks the configuration and returns a client. It sends nothing. Its errors are IsInvalid
 // and name the field: baseURL, email, password, caBundle or totpSeed.
 func New(config Config) (*Client, error) {
 	base, err := config.endpoint()
@@ -44,7 +46,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	standing := newStanding(config)
+	membership := newMembership(config)
 	if config.UserAgent == "" {
 		config.UserAgent = defaultUserAgent
 	}
@@ -53,63 +55,72 @@ func New(config Config) (*Client, error) {
 		dial := newDial(config.Hosts, base)
 		wire.mutations, wire.others = newTransport(roots, dial, true), newTransport(roots, dial, false)
 	}
-	below := &governed{
-		standing: standing,
-		wait:     config.Wait,
-		next:     &observed{observe: config.Observe, next: wire},
+	below := &limited{
+		membership: membership,
+		wait:       config.Wait,
+		next:       &observed{observe: config.Observe, next: wire},
 	}
 	password := conceal(config.Password)
 	s := newSession(&entrance{
-		email:    config.Email,
-		password: password,
-		next:     below,
-		standing: standing,
-		wait:     config.Wait,
-		observe:  config.ObserveLogin,
-		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
+		email:      config.Email,
+		password:   password,
+		next:       below,
+		membership: membership,
+		wait:       config.Wait,
+		observe:    config.ObserveLogin,
+		factor:     &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
 	})
 	return &Client{
-		name:     config.String(),
-		address:  Address(config.BaseURL),
-		chain:    &replaying{session: s, next: &authorized{session: s, next: below}},
-		session:  s,
-		standing: standing,
-		shapes:   config.ObserveShape,
-		hidden:   func() []string { return []string{password.reveal(), seed.reveal()} },
-		close:    wire.close,
+		name:       config.String(),
+		address:    Address(config.BaseURL),
+		chain:      &replaying{session: s, next: &authorized{session: s, next: below}},
+		session:    s,
+		membership: membership,
+		shapes:     config.ObserveShape,
+		hidden:     func() []string { return []string{password.reveal(), seed.reveal()} },
+		close:      wire.close,
 	}, nil
 }
 
-// UserID is the user.id of the login; it logs in if need be. A 404 of the portal means something only together with
-// the user who asks (specification, "HTTP status codes"). When the last login was refused that refusal is the error,
-// even while an older token is still good.
+// UserID returns the user.id of the login, and logs in if necessary. A 404 of the portal depends on the user who asks
+// (specification, "HTTP status codes"). If the last login was refused, that refusal is the error, even while an older token is
+// still valid.
 func (c *Client) UserID(ctx context.Context) (string, error) {
 	login, err := c.session.lastLogin(ctx)
 	return login.UserID, err
 }
 
-// Login is what the portal said when it let the user in; it logs in if need be. Its errors are UserID's.
+// Login returns the result of the last login, and logs in if necessary. Its errors are those of UserID.
 func (c *Client) Login(ctx context.Context) (Login, error) { return c.session.lastLogin(ctx) }
 
-// Governor is the rate limiter of the client's account. Until a login has worked it is one of the client's own.
-func (c *Client) Governor() *Governor { return c.standing.now() }
+// Limiter returns the rate limiter of the client's account. Until a login has worked, the client has one of its own.
+func (c *Client) Limiter() *ratelimit.Limiter { return c.membership.now().limiter }
 
-// Reserve takes a ticket for one call of the given flow (a cluster, say) and class, or says with RetryAt when to come
-// back; it never waits. See Governor.Reserve. While no token can be had, its error is that of the last login.
-func (c *Client) Reserve(flow string, class Class) (Ticket, error) {
-	return c.reserve(func(g *Governor) (Ticket, error) { return g.Reserve(flow, class) })
+// Reserve grants a reservation for one call of a flow (such as a cluster) and class. If it is not the flow's turn, the error is
+// IsRateLimited, and RetryAt says when to come back. If no token can be had, the error is that of the last login. Reserve never
+// waits. See ratelimit.Limiter.
+func (c *Client) Reserve(flow string, class ratelimit.Class) (*ratelimit.Reservation, error) {
+	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.limiter.Reserve(flow, class) })
 }
 
-// ReserveLook takes a ticket for a look at a job, as Reserve does. See Governor.ReserveLook.
-func (c *Client) ReserveLook(flow string, job RunningJob) (Ticket, error) {
-	return c.reserve(func(g *Governor) (Ticket, error) { return g.ReserveLook(flow, job) })
+// ReserveLook grants a reservation for a look at a job, as Reserve does. It refuses within 5 s of the job's start and of the last
+// look. After that, tokens that no other call needs go to the jobs that are likely done. Call it again as soon as a look has
+// shown that the job still runs: the refusal keeps the flow's place.
+func (c *Client) ReserveLook(flow string, job RunningJob) (*ratelimit.Reservation, error) {
+	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.reserveLook(flow, job) })
 }
 
-func (c *Client) reserve(from func(*Governor) (Ticket, error)) (Ticket, error) {
+// Wait is Reserve for callers that may block. It returns with a reservation, or when the context ends.
+func (c *Client) Wait(ctx context.Context, flow string, class ratelimit.Class) (*ratelimit.Reservation, error) {
+	r, err := c.Limiter().Wait(ctx, flow, class)
+	return r, limitError(err)
+}
+
+func (c *Client) reserve(from func(*account) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
 	if err := c.session.barred(time.Now()); err != nil {
-		return Ticket{}, err
+		return nil, err
 	}
-	return c.standing.reserve(from)
+	return c.membership.reserve(from)
 }
 
 // Close drops idle connections. The client stays usable.
@@ -132,7 +143,7 @@ func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 // note reports the shape that the portal gives to something that the specification does not show.
 func (c *Client) note(silence, shape string) { (&call{shapes: c.shapes}).note(silence, shape) }
 
-// get reads one endpoint; segment fills the route's {id}.
+// get reads one endpoint. segment fills the route's {id}.
 func (c *Client) get(ctx context.Context, r route, segment string) (*call, *answer, error) {
 	request, err := newCall(r, segment)
 	if err != nil {
@@ -157,7 +168,7 @@ func (c *Client) mutate(ctx context.Context, r route, segment string, body any) 
 	return request, a, err
 }
 
-// String tells which portal and user, nothing else.
+// String returns the portal's address and the user, and nothing else.
 func (c *Client) String() string { return c.name }
 
 // GoString implements fmt.GoStringer.
@@ -169,5 +180,5 @@ func (c *Client) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.name)) }
 // LogValue implements slog.LogValuer.
 func (c *Client) LogValue() slog.Value { return slog.StringValue(c.name) }
 
-// MarshalJSON implements json.Marshaler; log encoders use it.
+// MarshalJSON implements json.Marshaler, for log encoders.
 func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.name) }

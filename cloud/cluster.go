@@ -128,7 +128,7 @@ type scaleRequest struct {
 	Size int `json:"size"`
 }
 
-// ScaleCluster asks for a number of worker nodes; an absolute target, so it may be repeated.
+// ScaleCluster asks for a number of worker nodes. The number is absolute, so the call may be repeated.
 func (c *Client) ScaleCluster(ctx context.Context, clusterID string, size int) (Job, error) {
 	return c.start(ctx, routeScaleCluster, clusterID, scaleRequest{Size: size})
 }
@@ -142,7 +142,13 @@ func (c *Client) UpgradeCluster(ctx context.Context, clusterID, kubernetesVersio
 	return c.start(ctx, routeUpgradeCluster, clusterID, upgradeRequest{KubernetesVersionID: kubernetesVersionID})
 }
 
-// DeleteCluster removes all nodes, the control plane and the record. Volumes stay; see DeleteVolume.
+// DeleteCluster removes all nodes, the control plane and the record. Volumes stay. See DeleteVolume.
 func (c *Client) DeleteCluster(ctx context.Context, clusterID string) (Job, error) {
 	return c.start(ctx, routeDeleteCluster, clusterID, nil)
+}
+
+// DeleteVolume deletes a volume. A cluster's volumes outlive the cluster. The specification does not show whether the deletion is
+// synchronous. If it is, the Job has succeeded and has no ID.
+func (c *Client) DeleteVolume(ctx context.Context, volumeID string) (Job, error) {
+	return c.finish(ctx, routeDeleteVolume, volumeID)
 }

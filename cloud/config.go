@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -15,50 +16,52 @@ import (
 	"time"
 
 	"github.com/pquerna/otp/totp"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// Config says which portal, as whom, and how. It prints as base URL and e-mail only, whatever the verb or encoder.
+// Config names the portal, the user, and how to connect. It prints as base URL and e-mail only, for every verb and encoder.
 type Config struct {
-	// BaseURL of the portal's API; https only (specification, "Authentication", rule 9).
+	// BaseURL of the portal's API, https only (specification, "Authentication", rule 9).
 	BaseURL string
 	// Email and Password of the portal user.
 	Email, Password string
-	// CABundle is PEM; when given, only its certificates are trusted. Empty: those of the system.
+	// CABundle is PEM. If it is given, only its certificates are trusted. Empty: those of the system.
 	CABundle []byte
 	// TOTPSeed (base32) makes the second factor for an account with MFA. Empty: the account has none, or OTP asks.
 	TOTPSeed string
 	// OTP asks a person for the one-time code that the portal has just sent. Used when there is no seed.
 	OTP func(context.Context) (string, error)
 
-	// Owner is for whom a Pool keeps the client, such as a namespace. A Pool bounds the clients of one owner. Empty: no owner.
+	// Owner is the user of a Pool's client, such as a namespace. A Pool bounds the clients of one owner. Empty: no owner.
 	Owner string
-	// Account names what shares a rate limit, for several users of one portal account. Only Pool reads it, and only after a
+	// Account names the portal account, which shares one rate limit between its users. Only Pool reads it, and only after a
 	// login has worked (see doc.go). If tenants can set it, begin it with something that one tenant cannot take from another.
 	// Empty: the portal user.
 	Account string
 	// RequestsPerMinute is the account's limit, for a portal that does not name it in every answer. 0: the standard tier, until
 	// the portal names another. The portal's answers correct it in any case. Only Pool reads it.
 	RequestsPerMinute int
-	// Governor of the account's rate limit, shared by all clients of the account. Nil: one of its own.
-	Governor *Governor
+	// Limiter of the account's rate limit, shared by all clients of the account. Nil: one of its own.
+	Limiter *ratelimit.Limiter
 	// Hosts decides which hosts may be connected to. Nil: all. A Transport of one's own is only checked for the name.
 	Hosts *Hosts
-	// Wait makes calls wait for the governor, as a command-line tool wants. Otherwise they return an error for which
+	// Wait makes calls wait for the rate limit, as a command-line tool wants. Otherwise they return an error for which
 	// RetryAt says when to come back.
 	Wait bool
 
 	// Transport carries the requests. Nil: HTTPS with the timeouts of the specification.
 	Transport http.RoundTripper
-	// prove is called with each login that worked, and returns the governor of the account. Set by a Pool.
-	prove func(Login) *Governor
+	// prove is called with each login that worked, and returns its account. Set by a Pool.
+	prove func(Login) *account
 	// UserAgent is sent with every request.
 	UserAgent string
-	// Observe is told of every request when it is over. It must not block.
+	// Observe is called after every request. It must not block.
 	Observe func(Call)
-	// ObserveShape is told how the portal fills a silence of the specification (see Silences), for reports. It must not
+	// ObserveShape is called with the portal's answer to a silence of the specification (see Silences), for reports. It must not
 	// block.
 	ObserveShape func(silence, shape string)
-	// ObserveLogin is told how every login ended, second factor included; nil is a success. It must not block.
+	// ObserveLogin is called with the result of every login, second factor included. Nil is a success. It must not block.
 	ObserveLogin func(error)
 }
 
@@ -81,13 +84,13 @@ func (c Config) endpoint() (*url.URL, error) {
 		return nil, invalidInput("email", "is missing")
 	case c.Password == "":
 		return nil, invalidInput("password", "is missing")
-	case c.RequestsPerMinute < 0 || c.RequestsPerMinute > maxLimit:
-		return nil, invalidInput("requestsPerMinute", fmt.Sprintf("must be a number from 1 to %d", maxLimit))
+	case c.RequestsPerMinute < 0 || c.RequestsPerMinute > ratelimit.MaxLimit:
+		return nil, invalidInput("requestsPerMinute", fmt.Sprintf("must be a number from 1 to %d", ratelimit.MaxLimit))
 	}
 	return base, c.Hosts.checkPortal(base)
 }
 
-// roots reads the CA bundle; nil means the system's.
+// roots reads the CA bundle. Nil means the system's.
 func (c Config) roots() (*x509.CertPool, error) {
 	if len(strings.TrimSpace(string(c.CABundle))) == 0 {
 		return nil, nil // crypto/tls takes a nil pool for the system's
@@ -119,7 +122,7 @@ func (c Config) seed() (secret, error) {
 	return conceal(text), nil
 }
 
-// String tells which portal and user, nothing else.
+// String returns the portal's address and the user, and nothing else.
 func (c Config) String() string { return "portal " + safeURL(c.BaseURL) + " as " + c.Email }
 
 // GoString implements fmt.GoStringer.
@@ -131,7 +134,7 @@ func (c Config) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.String()))
 // LogValue implements slog.LogValuer.
 func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
-// MarshalJSON implements json.Marshaler; log encoders use it.
+// MarshalJSON implements json.Marshaler, for log encoders.
 func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
 
 // safeURL drops what a URL may carry besides scheme, host and path.
@@ -142,3 +145,15 @@ func safeURL(raw string) string {
 	}
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
+
+// Address returns one spelling of a portal's base URL, or "" if it is none. Ids of one portal mean nothing at another.
+func Address(baseURL string) string {
+	base, err := url.Parse(strings.TrimSpace(baseURL))
+	if err != nil || base.Hostname() == "" {
+		return ""
+	}
+	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
+}
+
+// Address is the client's portal.
+func (c *Client) Address() string { return c.address }

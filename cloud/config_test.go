@@ -73,7 +73,7 @@ func TestNewAcceptsWhatPeoplePaste(t *testing.T) {
 
 const canary = "c4n4ry"
 
-// Neither a Config nor a Client gives its secrets away, whoever prints it: fmt with any verb, alone or inside another
+// Neither a Config nor a Client gives its secrets away, no matter how it is printed: fmt with any verb, alone or inside another
 // struct, JSON and slog.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	config := testConfig(noTransport{t})
@@ -176,5 +176,24 @@ func answersWith(status int, body string) roundTrip {
 			return respond(200, `{"token":"token-1","user":{"id":"user-1"},"mfaRequired":false}`), nil
 		}
 		return respond(status, body), nil
+	}
+}
+
+// TestAddress: spellings that lead to one portal are one address, and text that leads nowhere is none.
+func TestAddress(t *testing.T) {
+	for baseURL, want := range map[string]string{
+		"https://portal.test":            "portal.test:443",
+		" https://Portal.Test:443/\n":    "portal.test:443",
+		"https://portal.test:8443/api//": "portal.test:8443/api",
+		"https://portal.test/API":        "portal.test:443/API",
+		"":                               "",
+		"portal.test":                    "",
+		"https:///api":                   "",
+		"https://portal.test:port":       "",
+		"https://portal.test/%":          "",
+	} {
+		if got := Address(baseURL); got != want {
+			t.Errorf("%q is %q, want %q", baseURL, got, want)
+		}
 	}
 }

@@ -29,22 +29,22 @@ const (
 )
 
 // Error is the only error type of this package: a refusal by the portal, a failed job's reason, a connection that
-// did not work, a wait imposed by the governor, or bad input that was never sent. Ask the predicates (IsBusy,
-// IsUnknownOutcome, ...) what to do about it. Its fields are cleaned of control characters and bounded in length.
+// did not work, a wait for the rate limit, or bad input that was never sent. The predicates say what to do about it (IsBusy,
+// IsUnknownOutcome, ...). Its fields are cleaned of control characters and bounded in length.
 type Error struct {
-	// Endpoint is the route that was called, such as "POST /kubernetes-clusters"; empty for bad input and jobs.
+	// Endpoint is the route that was called, such as "POST /kubernetes-clusters". Empty for bad input and jobs.
 	Endpoint string
-	// Status is the HTTP status; 0 when there was no answer.
+	// Status is the HTTP status. 0 if there was no answer.
 	Status int
-	// Code is the portal's; empty when the answer had none.
+	// Code is the portal's error code. Empty if the answer had none.
 	Code Code
 	// Message is for people and may change between versions of the portal.
 	Message string
 	// Field names what is invalid: a field of the request, or of Config.
 	Field string
-	// RequestID is what the portal's support asks for. It is no part of Error(), which stays equal for equal causes.
+	// RequestID identifies the request for the portal's support. Error does not include it, so that equal causes give equal text.
 	RequestID string
-	// RetryAt is when to try again; zero when nobody said.
+	// RetryAt is when to try again. Zero if it is not known.
 	RetryAt time.Time
 
 	kind    kind  // zero: derived from Code and Status
@@ -78,7 +78,7 @@ func (e *Error) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Unwrap gives the cause below the portal's protocol, such as context.Canceled.
+// Unwrap returns the cause below the portal's protocol, such as context.Canceled.
 func (e *Error) Unwrap() error { return e.cause }
 
 // kind is what an error asks its reader to do. Every error has exactly one.
@@ -126,8 +126,8 @@ var kindOfStatus = map[int]kind{
 	501: kindUnsupported,
 }
 
-// classify finds the kind: a listed code decides whatever the status, since the specification does not show which
-// code comes with which status; anything else falls back to the status.
+// classify returns the kind. A listed code decides for any status, because the specification does not show which code comes with
+// which status. Without a listed code, the status decides.
 func classify(code Code, status int) kind {
 	if k, ok := kindOfCode[code]; ok {
 		return k
@@ -139,13 +139,13 @@ func classify(code Code, status int) kind {
 	case status >= 500:
 		return kindUnavailable
 	case status >= 300:
-		return kindInvalid // 400 and 422 by the specification; a redirect, never followed, means a wrong base URL
+		return kindInvalid // 400 and 422 by the specification. A redirect is never followed and means a wrong base URL
 	}
 	return kindNone
 }
 
-// hasKind reports whether err is a portal error that asks for k. An unknown outcome asks for nothing else: whoever
-// would retry "unavailable" must not retry a create that may have been executed.
+// hasKind reports whether err is a portal error that asks for k. It returns false for an unknown outcome, because callers
+// that retry "unavailable" must not retry a create that may have been executed.
 func hasKind(err error, k kind) bool {
 	e := asError(err)
 	if e == nil || e.unknown {
@@ -161,7 +161,7 @@ func (e *Error) kindOf() kind {
 	return classify(e.Code, e.Status)
 }
 
-// asError finds the *Error in a chain; nil when there is none.
+// asError returns the *Error in a chain, or nil.
 func asError(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -170,29 +170,29 @@ func asError(err error) *Error {
 	return nil
 }
 
-// IsBusy: the resource is locked by another operation; try again shortly.
+// IsBusy reports whether another operation locks the resource. Try again shortly.
 func IsBusy(err error) bool { return hasKind(err, kindBusy) }
 
-// IsNotAllowed: the resource's state forbids the action; look at the state first.
+// IsNotAllowed reports whether the resource's state forbids the action. Look at the state first.
 func IsNotAllowed(err error) bool { return hasKind(err, kindNotAllowed) }
 
-// IsQuota: the account's quota would be exceeded; ask for less, or for a larger quota.
+// IsQuota reports whether the request would exceed the account's quota. Ask for less, or for a larger quota.
 func IsQuota(err error) bool { return hasKind(err, kindQuota) }
 
-// IsCapacity: the platform has no room now; try again later, or in another zone.
+// IsCapacity reports whether the platform has no room at present. Try again later, or in another zone.
 func IsCapacity(err error) bool { return hasKind(err, kindCapacity) }
 
-// IsInvalid: the request, or the Config, must be changed; Error.Field names the place when it is known.
+// IsInvalid reports whether the request, or the Config, must be changed. Error.Field names the place if it is known.
 func IsInvalid(err error) bool { return hasKind(err, kindInvalid) }
 
-// IsNotFound: the id does not exist, or belongs to another account.
+// IsNotFound reports whether the id does not exist, or belongs to another account.
 func IsNotFound(err error) bool { return hasKind(err, kindNotFound) }
 
-// IsMFARequired: the account asks for a second factor and there is no seed to make one with.
+// IsMFARequired reports whether the account needs a second factor and the Config has no seed for it.
 func IsMFARequired(err error) bool { return hasKind(err, kindMFARequired) }
 
-// IsUnauthorized: the login was refused, or a fresh token was; the credentials must be changed. RetryAt says when the
-// client will ask again.
+// IsUnauthorized reports whether the portal refused the login, or a fresh token. The credentials must be changed. RetryAt returns
+// when the client asks the portal again.
 func IsUnauthorized(err error) bool { return hasKind(err, kindUnauthorized) }
 
 // IsCodeRefused reports whether the one-time code was refused. Such an error also is IsUnauthorized.
@@ -207,21 +207,21 @@ func IsTokenRefused(err error) bool {
 	return IsUnauthorized(err) && !slices.Contains([]string{"", routeLogin.String(), routeSendOTP.String(), routeVerifyOTP.String()}, e.Endpoint)
 }
 
-// IsForbidden: this user may not do that.
+// IsForbidden reports whether the user lacks the permission.
 func IsForbidden(err error) bool { return hasKind(err, kindForbidden) }
 
-// IsRateLimited: not now; come back at RetryAt. Nothing was executed.
+// IsRateLimited reports whether the call has to wait for the rate limit until RetryAt. Nothing was executed.
 func IsRateLimited(err error) bool { return hasKind(err, kindRateLimited) }
 
-// IsUnavailable: the portal, or the way to it, is down, or its answer to a read cannot be understood; try again with
-// backoff. For a mutating call it also means that nothing was executed.
+// IsUnavailable reports whether the portal cannot be reached, or its answer to a read cannot be understood. Try again with backoff.
+// A mutating call was not executed.
 func IsUnavailable(err error) bool { return hasKind(err, kindUnavailable) }
 
-// IsUnsupported: this portal does not have the endpoint.
+// IsUnsupported reports whether this portal lacks the endpoint.
 func IsUnsupported(err error) bool { return hasKind(err, kindUnsupported) }
 
-// IsNotPortal: what answers the login is not the portal's API as the specification describes it. Most likely the base
-// URL lacks a path, or leads to something else; the credentials have not been judged.
+// IsNotPortal reports whether the server that answered the login does not speak the portal's API. Most likely the base URL lacks a
+// path, or is the address of another server. The credentials have not been checked.
 func IsNotPortal(err error) bool { return hasKind(err, kindNotPortal) }
 
 // IsAnyServers reports whether a login was refused in a way in which any web server may refuse it: without a code of the
@@ -232,7 +232,7 @@ func IsAnyServers(err error) bool {
 		(IsUnauthorized(err) || IsRateLimited(err))
 }
 
-// IsHostRefused: Config.Hosts does not allow the address that the base URL leads to. Nothing was sent.
+// IsHostRefused reports whether Config.Hosts does not allow the address of the base URL. Nothing was sent.
 func IsHostRefused(err error) bool { return hasKind(err, kindHostRefused) }
 
 // IsUntrusted reports whether the portal's certificate could not be verified. Such an error also is IsUnavailable.
@@ -247,14 +247,14 @@ func IsProxyCredentials(err error) bool {
 	return e != nil && (e.Status == http.StatusProxyAuthRequired || errors.Is(e.cause, errProxyCredentials))
 }
 
-// IsUnknownOutcome: a mutating request was written and no answer says whether it was executed. No other predicate
-// holds for such an error.
+// IsUnknownOutcome reports whether a mutating request was written and no answer says whether it was executed. All other predicates
+// are false for such an error.
 func IsUnknownOutcome(err error) bool {
 	e := asError(err)
 	return e != nil && e.unknown
 }
 
-// RetryAt is the time at which to try again, if the portal or the governor named one.
+// RetryAt returns the time at which to try again, if the portal or the rate limiter named one.
 func RetryAt(err error) (time.Time, bool) {
 	e := asError(err)
 	if e == nil || e.RetryAt.IsZero() {
@@ -263,7 +263,7 @@ func RetryAt(err error) (time.Time, bool) {
 	return e.RetryAt, true
 }
 
-// invalidInput refuses what the caller gave, before anything is sent.
+// invalidInput is the error of bad input. Nothing was sent.
 func invalidInput(field, message string) *Error {
 	return &Error{Field: field, Message: message, kind: kindInvalid}
 }

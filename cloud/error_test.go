@@ -81,7 +81,7 @@ func TestNoErrorIsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefused checks that a refused code, a refused token and refused credentials are told apart.
+// TestWhatWasRefused checks that a refused code, a refused token and refused credentials are distinguished.
 func TestWhatWasRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		err         error
@@ -105,7 +105,7 @@ func TestWhatWasRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnTheWay checks that a certificate that is not trusted and a proxy that asks for credentials are told apart from
+// TestWhatIsOnTheWay checks that a certificate that is not trusted and a proxy that asks for credentials are distinguished from
 // other failures, and from none.
 func TestWhatIsOnTheWay(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -13,6 +13,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // maxBody bounds an answer, in bytes. The largest known is the list of all instances of an account.
@@ -114,14 +116,14 @@ func firstCause(ctx context.Context, err error) error {
 type watch struct {
 	read    time.Duration
 	timer   *time.Timer
-	reports bool        // the transport tells its steps
+	reports bool        // the transport reports its steps
 	written atomic.Bool // headers complete: the portal may act on it
 }
 
 func newWatch(c *call, transport http.RoundTripper, cancel context.CancelCauseFunc) *watch {
 	_, reports := transport.(*http.Transport)
 	w := &watch{read: readTimeout, reports: reports}
-	if c.route.class == Poll {
+	if c.route.class == ratelimit.Poll {
 		w.read = pollTimeout
 	}
 	w.timer = time.AfterFunc(w.read, func() { cancel(errReadTimeout) })

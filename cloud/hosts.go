@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Hosts decides which hosts a Client may connect to. Whoever runs the client for others needs it: a base URL that a tenant
+// Hosts decides which hosts a Client may connect to. A program that runs clients for tenants needs it: a base URL that a tenant
 // chooses must not lead to the metadata service of the platform, or to a port that only listens on loopback. Nil allows all.
 //
-// Hosts looks twice. Before a client is made it looks at the name (checkPortal). When a connection is made it looks at the
-// address that the name resolved to (checkAddress), so that neither a DNS name for a metadata service nor an answer that
-// changes between two lookups helps. Private networks such as 10.0.0.0/8 are allowed: a portal inside a company is normal.
+// Hosts checks twice: the name before a client is made (checkPortal), and the address that the name resolved to when a connection is
+// made (checkAddress). So neither a DNS name for a metadata service nor an answer that changes between two lookups gets
+// through. Private networks such as 10.0.0.0/8 are allowed: a portal inside a company is normal.
 type Hosts struct {
 	listed []listedHost // none: every public host
 }
 
 // listedHost is one entry of the list: a host, or all hosts below a domain, on one port or on all.
 type listedHost struct {
-	name string // lower case, or an address in its usual form; of a wildcard what follows the asterisk: ".example.com"
+	name string // lower case, or an address in its usual form. For a wildcard, the part after the asterisk: ".example.com"
 	port string // empty: every port
 }
 
@@ -65,7 +65,7 @@ func parseHost(entry string) (listedHost, error) {
 	name := hostName(base.Hostname())
 	_, isAddress := parseAddress(name)
 	if strings.Contains(name, "*") || wildcard && isAddress {
-		return listedHost{}, fmt.Errorf("has an asterisk where none is read: only *.example.com is, for all hosts below example.com")
+		return listedHost{}, fmt.Errorf("has an asterisk in the wrong place: only *.example.com is possible, for all hosts below example.com")
 	}
 	if wildcard {
 		name = "." + name
@@ -116,7 +116,7 @@ func (h *Hosts) CheckServer(baseURL, host string) error {
 }
 
 // DialServer returns the function that connects to the API server of a workload cluster, or to a proxy before it. It refuses the addresses
-// that CheckServer refuses, whatever name resolved to them. Addresses on loopback are left to a manager whose list names a host there.
+// that CheckServer refuses, for any name that resolved to them. Addresses on loopback are left to a manager whose list names a host there.
 func (h *Hosts) DialServer(server *url.URL) func(ctx context.Context, network, target string) (net.Conn, error) {
 	return dialChecked(server, h.checkServerAddress)
 }
@@ -179,7 +179,7 @@ func portOf(base *url.URL) string {
 	return "443"
 }
 
-// metadata are the addresses of metadata services, and of what else platforms offer to their own machines, outside of the
+// metadata holds the addresses of metadata services, and of other services of platforms for their own machines, outside of the
 // link-local range.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),      // Amazon
@@ -191,7 +191,7 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("240.0.0.0/4"),        // reserved, and broadcast
 }
 
-// special reports whether no portal is to be expected at the address. An IPv4 address inside of an IPv6 one counts as itself.
+// special reports whether a portal cannot be expected at the address. An IPv4 address inside of an IPv6 one counts as itself.
 func special(address netip.Addr) bool {
 	address = embedded(address.Unmap().WithZone(""))
 	return address.IsLoopback() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
@@ -202,7 +202,7 @@ func special(address netip.Addr) bool {
 var translated = map[netip.Prefix]int{
 	netip.MustParsePrefix("64:ff9b::/96"): 12, // NAT64
 	netip.MustParsePrefix("2002::/16"):    2,  // 6to4
-	netip.MustParsePrefix("::/96"):        12, // IPv4-compatible, deprecated; ::1 and :: become addresses of 0.0.0.0/8
+	netip.MustParsePrefix("::/96"):        12, // IPv4-compatible, deprecated. ::1 and :: become addresses of 0.0.0.0/8
 }
 
 func embedded(address netip.Addr) netip.Addr {

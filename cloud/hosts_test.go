@@ -90,7 +90,7 @@ func TestHostsAreRead(t *testing.T) {
 }
 
 // TestHostsByAddress checks what an address means that a host resolved to. Only a host that is listed by its own name may be at a
-// special address: names below a wildcard may be somebody else's.
+// special address: names below a wildcard may belong to other people.
 func TestHostsByAddress(t *testing.T) {
 	for _, test := range []struct {
 		list, base, address string
@@ -215,7 +215,7 @@ func TestClientRefusesHosts(t *testing.T) {
 	}
 }
 
-// TestRefusedAddress checks what a caller learns of an address that is refused: nothing was sent, whatever the call, and for a
+// TestRefusedAddress checks what a caller learns of an address that is refused: nothing was sent for any call, and for a
 // while nothing is tried.
 func TestRefusedAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestRefusedAddress(t *testing.T) {
 	})
 }
 
-// TestAnyServersAnswer tells refusals that any web server may give from those of a portal.
+// TestAnyServersAnswer checks which refusals of a login may come from any web server.
 func TestAnyServersAnswer(t *testing.T) {
 	documented := `{"error":{"code":"INVALID_TOKEN","message":"m","requestId":"r"}}`
 	for _, test := range []struct {
@@ -278,7 +278,7 @@ func TestAnyServersAnswer(t *testing.T) {
 	}
 }
 
-// TestServersByAddress checks which addresses the API server of a workload cluster may have, whatever its name is.
+// TestServersByAddress checks which addresses the API server of a workload cluster may have under any name.
 func TestServersByAddress(t *testing.T) {
 	for _, test := range []struct {
 		list    string

@@ -8,7 +8,7 @@ import (
 )
 
 // Instance is a virtual machine of the account. The specification shows no field but id and names the states Running
-// and Stopped; the others are filled when they come.
+// and Stopped. The others are filled if the portal sends them.
 type Instance struct {
 	ID    string
 	Name  string

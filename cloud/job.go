@@ -23,9 +23,9 @@ const (
 type Job struct {
 	ID     string
 	Status JobStatus
-	// Result is present when the job has succeeded; it contains the created resource.
+	// Result contains the created resource. It is present if the job has succeeded.
 	Result json.RawMessage
-	// Error is the reason of a failed job, and not nil for one. The predicates (IsQuota, ...) work on it.
+	// Error is the reason of a failed job, never nil for one. The predicates (IsQuota, ...) work on it.
 	Error *Error
 }
 
@@ -35,19 +35,19 @@ func (j Job) Done() bool { return j.Status == JobSucceeded || j.Status == JobFai
 // Failed reports whether the job has ended without doing its work.
 func (j Job) Failed() bool { return j.Status == JobFailed }
 
-// ResultID is the id of the created resource if the result has only one candidate for it. Whoever knows what was
-// created asks CreatedID.
+// ResultID returns the id of the created resource if the result has only one candidate for it. If the kind is known, use
+// CreatedID.
 func (j Job) ResultID() (string, bool) { return j.CreatedID("", "") }
 
-// CreatedID is the id of the created resource of that kind and, if it was created with one, that name. Other resources
-// may stand beside it in the result: the record with the name is the one that was created, or else the one under a
+// CreatedID is the id of the created resource of that kind and, if it was created with one, that name. The result may contain
+// other resources, too: the record with the name is the one that was created, or else the one under a
 // key of its kind.
 func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 	id, _ := createdID(j.Result, kind, name)
 	return id, id != ""
 }
 
-// Job looks at a job once. Governor.ReserveLook says when.
+// Job looks at a job once. Client.ReserveLook says when.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	request, a, err := c.get(ctx, routeJob, jobID)
 	if err != nil {
@@ -58,13 +58,13 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, unreadable(request, a, "no job with a status")
 	}
 	job.ID = jobID
-	c.Governor().saw(jobID, job.Done())
+	c.membership.now().jobs.saw(jobID, job.Done())
 	job.noteShape(request, a.body)
 	return job, nil
 }
 
 // start makes a call that the portal answers with 202 and a job. An answer without a job id leaves the outcome
-// unknown: something was started that nobody can look at.
+// unknown: a job was started that cannot be looked at.
 func (c *Client) start(ctx context.Context, r route, segment string, body any) (Job, error) {
 	request, a, err := c.mutate(ctx, r, segment, body)
 	if err != nil {
@@ -80,7 +80,7 @@ func (c *Client) start(ctx context.Context, r route, segment string, body any) (
 	return job, nil
 }
 
-// finish is start for an operation that the portal may also do at once: success without a job is a job already done.
+// finish is start for an operation that the portal may also do at once. A success without a job becomes a job that is done.
 func (c *Client) finish(ctx context.Context, r route, segment string) (Job, error) {
 	request, a, err := c.mutate(ctx, r, segment, nil)
 	if err != nil {
@@ -105,7 +105,7 @@ type jobBody struct {
 	Error  json.RawMessage `json:"error"`
 }
 
-// parseJob reads a job record. The error may be an object or a string; the specification does not show which.
+// parseJob reads a job record. The error may be an object or a string, since the specification does not show which.
 func parseJob(body []byte, secrets []string) (Job, bool) {
 	var b jobBody
 	if !isObject(body) || json.Unmarshal(body, &b) != nil {
@@ -125,12 +125,12 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 // noteShape reports the shapes of a job that has ended. What it created is not known here, so any kind will do.
 func (j Job) noteShape(c *call, body []byte) {
 	if j.Failed() {
-		c.note(SilenceJobError, jobErrorShape(body))
+		c.note(silenceJobError, jobErrorShape(body))
 		return
 	}
 	for _, kind := range kinds {
 		if _, shape := createdID(j.Result, kind, ""); shape != "" {
-			c.note(SilenceCreatedID, shape)
+			c.note(silenceCreatedID, shape)
 			return
 		}
 	}
@@ -152,11 +152,11 @@ func jobErrorShape(body []byte) string {
 	_, whole := parseError(b.Error, nil)
 	switch {
 	case whole:
-		return JobErrorWhole
+		return jobErrorWhole
 	case isObject(b.Error):
-		return JobErrorObject
+		return jobErrorObject
 	}
-	return JobErrorString
+	return jobErrorString
 }
 
 func jobError(raw json.RawMessage, secrets []string) *Error {

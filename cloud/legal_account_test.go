@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // X-RateLimit-Reset says when the rate limit's window ends, which is nothing to a resource that is busy.
@@ -43,7 +45,7 @@ func TestResetIsOfTheRateLimit(t *testing.T) {
 	})
 }
 
-// A listed code in the documented shape decides, whatever its status: nothing was done.
+// A listed code in the documented shape decides, with any status: nothing was done.
 func TestListedCodeWithServerError(t *testing.T) {
 	for code := range kindOfCode {
 		for _, status := range []int{302, 400, 500, 502, 504} {
@@ -65,14 +67,14 @@ func TestListedCodeWithServerError(t *testing.T) {
 	}
 }
 
-// limited is an account with a tier of its own, that sends the documented headers with a 429 only.
-type limited struct {
+// tiered is an account with a tier of its own, that sends the documented headers with a 429 only.
+type tiered struct {
 	perMinute, burst, tokens float64
 	at                       time.Time
 	requests, refused        int
 }
 
-func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+func (l *tiered) RoundTrip(r *http.Request) (*http.Response, error) {
 	now := time.Now()
 	l.tokens = min(l.burst, l.tokens+now.Sub(l.at).Minutes()*l.perMinute)
 	l.at = now
@@ -101,7 +103,7 @@ func TestTierLearnedFromRefusalsOnly(t *testing.T) {
 		within    time.Duration // in which 3,000 requests are done
 	}{{300, 10*time.Minute + 5*time.Second}, {600, 6 * time.Minute}, {3000, 2*time.Minute + 30*time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			portal := &limited{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
+			portal := &tiered{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
 			config := testConfig(portal)
 			config.Wait = true
 			c := newClient(t, config)
@@ -136,7 +138,7 @@ func TestObserverPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(newByPath(nil))
 		config.Observe = func(c Call) {
-			if c.Class == Mutation {
+			if c.Class == ratelimit.Mutation {
 				panic("observer")
 			}
 		}
@@ -144,21 +146,21 @@ func TestObserverPanics(t *testing.T) {
 		for range 10 {
 			func() {
 				defer func() { _ = recover() }()
-				ticket, err := c.Reserve("flow", Mutation)
+				reservation, err := c.Reserve("flow", ratelimit.Mutation)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				_, _ = c.ScaleCluster(WithTicket(t.Context(), ticket), "c", 3)
+				_, _ = c.ScaleCluster(WithReservation(t.Context(), reservation), "c", 3)
 			}()
 		}
-		if s := c.Governor().Stats(); s.Open != 0 || s.InFlight != 0 {
+		if s := c.Limiter().Stats(); s.Open != 0 || s.InFlight != 0 {
 			t.Errorf("%d mutations are open, %d requests in flight", s.Open, s.InFlight)
 		}
 	})
 }
 
-// A password that is a word of the message is not told by what is missing from it.
+// A password that is a word of the message is not revealed by a gap in the message.
 func TestPasswordIsAWordOfTheMessage(t *testing.T) {
 	config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/login": always(401, `{"error":{"code":"INVALID_CREDENTIALS","message":"e-mail or password is wrong","requestId":"r"}}`)}))
@@ -203,7 +205,7 @@ func mustURL(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// The created id is that of the object with the name that was asked for, however much stands beside it.
+// The created id is that of the object with the name that was asked for, no matter what else the result contains.
 func TestCreatedIDBesideOthers(t *testing.T) {
 	for _, body := range []string{
 		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`,

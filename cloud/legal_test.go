@@ -49,7 +49,7 @@ func always(status int, body string) func(*http.Request) *http.Response {
 	return func(*http.Request) *http.Response { return respond(status, body) }
 }
 
-// A question that the specification does not know does no harm: whatever the portal answers but a list of clusters means
+// A question that the specification does not know does no harm: any answer but a list of clusters means
 // that it does not answer the question.
 func TestUndocumentedQuestion(t *testing.T) {
 	for _, test := range []struct {
@@ -112,7 +112,7 @@ func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
 	})
 }
 
-// The rate limit is the account's, whatever the question; and without any answer nothing is known about the question.
+// A refusal by the rate limit is one for any question. Without an answer, nothing is known about the question.
 func TestUndocumentedQuestionUnanswered(t *testing.T) {
 	limited := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/kubernetes-clusters": always(429, `{"error":{"code":"RATE_LIMITED"}}`)})))
@@ -130,7 +130,7 @@ func TestUndocumentedQuestionUnanswered(t *testing.T) {
 	}
 }
 
-// The token of verify-otp is the one JWT of the answer, whatever its field is called.
+// The token of verify-otp is the one JWT of the answer, in a field of any name.
 func TestTokenUnderAnyName(t *testing.T) {
 	full, other := testJWT(t, "full"), testJWT(t, "other")
 	for _, answer := range []string{

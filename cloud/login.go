@@ -5,20 +5,23 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // entrance performs the login (specification, "Authentication", rules 1 and 3): credentials, then a second factor
 // if the account has one.
 type entrance struct {
-	email    string
-	password secret
-	factor   *secondFactor
-	next     handler
-	standing *standing
-	wait     bool        // of Config.Wait
-	observe  func(error) // of Config.ObserveLogin; may be nil
+	email      string
+	password   secret
+	factor     *secondFactor
+	next       handler
+	membership *membership
+	wait       bool        // of Config.Wait
+	observe    func(error) // Config.ObserveLogin, or nil
 }
 
 type loginRequest struct {
@@ -36,7 +39,7 @@ type loginResult struct {
 	MFARequired bool `json:"mfaRequired"`
 }
 
-// Login is what the portal said when it let the user in (specification, "Login result"), but for the token.
+// Login is the result of a login (specification, "Login result") without the token.
 type Login struct {
 	UserID, Email, Role string
 	MFARequired         bool
@@ -48,12 +51,12 @@ func (e *entrance) enter(ctx context.Context) (*grant, error) {
 	if err := e.factor.ready(time.Now()); err != nil {
 		return nil, err
 	}
-	tickets, err := e.reserve(ctx)
+	reservations, err := e.reserve(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer tickets.release()
-	g, err := e.attempt(ctx, tickets)
+	defer reservations.cancel()
+	g, err := e.attempt(ctx, reservations)
 	if e.observe != nil {
 		e.observe(err)
 	}
@@ -66,34 +69,41 @@ const (
 	factorLogin = 3
 )
 
-// reserve takes the tickets of the whole login together. Taken one by one, those of the second factor come after whatever else
-// waits, so that on a busy account one login after the other begins and none is finished.
-func (e *entrance) reserve(ctx context.Context) (loginTickets, error) {
+// reserve reserves all requests of the login together. If they were reserved one by one, those of the second factor would come after
+// all that waits, so that on a busy account many logins would begin and none would finish.
+func (e *entrance) reserve(ctx context.Context) (loginReservations, error) {
 	requests := plainLogin
 	if e.factor.seed != nil || e.factor.ask != nil {
 		requests = factorLogin
 	}
-	tickets, err := e.standing.now().reserveLogin(ctx, e, requests, e.wait)
-	if wait := asError(err); wait != nil {
-		wait.Endpoint = routeLogin.String()
+	limiter, flow := e.membership.now().limiter, fmt.Sprintf("login %p", e)
+	var reservations []*ratelimit.Reservation
+	var err error
+	if e.wait {
+		reservations, err = limiter.WaitLogin(ctx, flow, requests)
+	} else {
+		reservations, err = limiter.ReserveLogin(flow, requests)
 	}
-	return tickets, err
+	if err != nil {
+		return loginReservations{}, (&call{route: routeLogin}).notSent(limitError(err))
+	}
+	return loginReservations{&reservations}, nil
 }
 
-func (e *entrance) attempt(ctx context.Context, tickets loginTickets) (*grant, error) {
-	result, err := e.login(tickets.next(ctx))
+func (e *entrance) attempt(ctx context.Context, reservations loginReservations) (*grant, error) {
+	result, err := e.login(reservations.next(ctx))
 	if err != nil {
 		return nil, err
 	}
 	token, requests := result.Token, plainLogin
 	if result.MFARequired {
-		if token, err = e.factor.pass(ctx, tickets, token); err != nil {
+		if token, err = e.factor.pass(ctx, reservations, token); err != nil {
 			return nil, err
 		}
 		requests = factorLogin
 	}
 	login := e.describe(result)
-	e.standing.prove(login, requests)
+	e.membership.prove(login, requests)
 	return schedule(token, login, time.Now()), nil
 }
 
@@ -131,7 +141,7 @@ func (e *entrance) login(ctx context.Context) (*loginResult, error) {
 	return &result, nil
 }
 
-// withoutToken makes the error of a login that succeeded without a token: what answers is not the portal.
+// withoutToken makes the error of a login that succeeded without a token: the server is not the portal.
 func withoutToken(c *call, a *answer) *Error {
 	e := unreadable(c, a, "no token")
 	e.kind = kindNotPortal

@@ -22,7 +22,7 @@ const (
 )
 
 // secondFactor turns a pre-MFA token into a full one (specification, "Authentication", rule 3). The pre-MFA token
-// goes to the two MFA endpoints and nowhere else.
+// goes to the two MFA endpoints only.
 type secondFactor struct {
 	seed secret
 	hide secret // the password: no error repeats it
@@ -30,10 +30,10 @@ type secondFactor struct {
 	wait bool
 	next handler
 
-	shapes func(silence, shape string) // of Config.ObserveShape; may be nil
+	shapes func(silence, shape string) // Config.ObserveShape, or nil
 
 	mu       sync.Mutex
-	used     int64 // TOTP step of the last code; a portal may take each code only once
+	used     int64 // TOTP step of the last code. A portal may take each code only once
 	refusals int
 }
 
@@ -41,8 +41,8 @@ type otpRequest struct {
 	OTP string `json:"otp"`
 }
 
-// ready says when the next code is due, if the present one has been used; before the login, to spare the portal one
-// that leads nowhere.
+// ready returns an error with the time of the next code if the present one has been used. It is called before the login, to spare the
+// portal a login that cannot be completed.
 func (f *secondFactor) ready(now time.Time) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -63,18 +63,18 @@ func (f *secondFactor) spent(now time.Time) bool { return f.used != 0 && step(no
 
 func step(t time.Time) int64 { return t.Unix() / int64(otpStep/time.Second) }
 
-func (f *secondFactor) pass(ctx context.Context, tickets loginTickets, preMFA string) (string, error) {
+func (f *secondFactor) pass(ctx context.Context, reservations loginReservations, preMFA string) (string, error) {
 	if f.seed == nil && f.ask == nil {
 		return "", &Error{Endpoint: routeLogin.String(), Message: otpWithout, kind: kindMFARequired}
 	}
-	if _, err := f.call(tickets.next(ctx), routeSendOTP, preMFA, ""); err != nil {
+	if _, err := f.call(reservations.next(ctx), routeSendOTP, preMFA, ""); err != nil {
 		return "", err
 	}
 	code, err := f.code(ctx)
 	if err != nil {
 		return "", err
 	}
-	a, err := f.call(tickets.next(ctx), routeVerifyOTP, preMFA, code)
+	a, err := f.call(reservations.next(ctx), routeVerifyOTP, preMFA, code)
 	if err != nil {
 		return "", f.count(err)
 	}
@@ -83,7 +83,7 @@ func (f *secondFactor) pass(ctx context.Context, tickets loginTickets, preMFA st
 	if token == "" {
 		return "", withoutToken(verify, a)
 	}
-	verify.note(SilenceOTPToken, shape)
+	verify.note(silenceOTPToken, shape)
 	return token, f.count(nil)
 }
 
@@ -162,4 +162,16 @@ func (f *secondFactor) count(err error) error {
 		e.RetryAt = time.Now().Add(pause)
 	}
 	return e
+}
+
+// sleep waits until a time. It returns early with an error when the context ends.
+func sleep(ctx context.Context, until time.Time) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return limitError(ctx.Err())
+	}
 }

@@ -2,7 +2,66 @@
 
 package cloud
 
-import "context"
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+)
+
+// VPC is a virtual private cloud. The specification shows no field but id. The others are filled if the portal sends them.
+type VPC struct {
+	ID   string
+	Name string
+	CIDR string
+	Raw  json.RawMessage // the record as the portal sent it
+}
+
+// VPCs lists the VPCs of that name, or all for an empty name.
+func (c *Client) VPCs(ctx context.Context, name string) ([]VPC, error) {
+	request, err := newCall(routeVPCs, "")
+	if err != nil {
+		return nil, err
+	}
+	if name != "" {
+		request.query = url.Values{"name": {name}}
+	}
+	a, err := c.send(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	all, err := decodeList(request, a, "vpcs", readVPC)
+	if err != nil {
+		return nil, err
+	}
+	var found []VPC
+	for _, vpc := range all {
+		if name == "" || vpc.Name == "" || vpc.Name == name { // a filter by part of the name is no match
+			found = append(found, vpc)
+		}
+	}
+	return found, nil
+}
+
+func readVPC(raw json.RawMessage) (VPC, bool) {
+	var v struct {
+		ID   text `json:"id"`
+		Name text `json:"name"`
+		CIDR text `json:"cidr"`
+	}
+	err := json.Unmarshal(raw, &v)
+	return VPC{ID: string(v.ID), Name: string(v.Name), CIDR: string(v.CIDR), Raw: raw}, err == nil && v.ID != ""
+}
+
+// CreateVPCRequest holds the parameters of a VPC. The specification does not show the body. An empty CIDR is not sent.
+type CreateVPCRequest struct {
+	Name string `json:"name"`
+	CIDR string `json:"cidr,omitempty"`
+}
+
+// CreateVPC starts the creation of a VPC. Job.CreatedID returns its id when the job is done.
+func (c *Client) CreateVPC(ctx context.Context, r CreateVPCRequest) (Job, error) {
+	return c.start(ctx, routeCreateVPC, "", r)
+}
 
 // CreateNetworkRequest holds the one documented field of a network.
 type CreateNetworkRequest struct {
@@ -25,7 +84,7 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	}
 	job, _ := parseJob(a.body, request.secrets())
 	if job.ID != "" {
-		request.note(SilenceNetwork, NetworkByJob)
+		request.note(silenceNetwork, networkByJob)
 		if job.Status == "" {
 			job.Status = JobPending
 		}
@@ -35,6 +94,6 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	if id == "" {
 		return Created{}, unreadable(request, a, "neither id nor jobId")
 	}
-	request.note(SilenceNetwork, NetworkAtOnce)
+	request.note(silenceNetwork, networkAtOnce)
 	return Created{ID: id}, nil
 }

@@ -6,29 +6,30 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // Call is one request that is over, for metrics. It carries no id, no secret and no text of the portal but the code.
 type Call struct {
 	// Endpoint is the route, such as "POST /kubernetes-clusters/{cluster_id}/scale".
 	Endpoint string
-	// Class of the ticket that was spent.
-	Class Class
-	// Status of the answer; 0 when there was none.
+	// Class of the reservation that was spent.
+	Class ratelimit.Class
+	// Status of the answer. 0 if there was none.
 	Status int
-	// Code of the answer, if it was an error with one that the specification lists; other codes are not passed on,
-	// since the portal must not decide how many time series there are.
+	// Code of the answer, if it was an error with one that the specification lists. Other codes are dropped,
+	// because the portal must not decide the number of time series.
 	Code Code
 	// Duration from the start of the request to the end of its answer.
 	Duration time.Duration
-	// Date is the portal's clock, of the answer's header; zero if there was none.
+	// Date is the portal's clock, from the answer's header. Zero if it had none.
 	Date time.Time
-	// Waited in the governor's queue before the ticket was granted.
+	// Waited is the time in the limiter's queue before the reservation was granted.
 	Waited time.Duration
 }
 
-// observed tells Config.Observe of each request. It stands below the governor, so replays and logins count as what
-// they are: requests of their own.
+// observed calls Config.Observe for each request. It comes after limited, so replays and logins count as requests of their own.
 type observed struct {
 	observe func(Call)
 	next    handler

@@ -10,7 +10,7 @@ import (
 )
 
 // TestLoginDown checks that a login which fails for another reason than the credentials is tried ever more slowly, once for all who
-// wait: three hundred callers who come whenever they are told make a few logins, and all get through soon after the login is back.
+// wait: three hundred callers who come back at RetryAt make a few logins, and all get through soon after the login is back.
 func TestLoginDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -28,7 +28,7 @@ func TestLoginDown(t *testing.T) {
 				if through[i] || time.Now().Before(next[i]) {
 					continue
 				}
-				err := readWithTicket(t, c, strconv.Itoa(i))
+				err := readWithReservation(t, c, strconv.Itoa(i))
 				if err == nil {
 					through[i] = true
 					continue

@@ -3,11 +3,19 @@
 package cloud
 
 import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"io"
+	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // refused makes the error of an answer that is not a success.
@@ -23,14 +31,14 @@ func refused(c *call, a *answer) *Error {
 		e.Message = http.StatusText(a.status)
 	}
 	e.unknown = unknownOutcome(c.route.mutating, c.sent, a.status, e.Code, documented)
-	if wait, ok := retryAfter(a.header, a.at, isRateLimited(a)); ok {
+	if wait, ok := ratelimit.RetryAfter(a.header, a.at, isRateLimited(a)); ok {
 		e.RetryAt = a.at.Add(wait)
 	}
 	return e
 }
 
-// unreadable makes the error of a success whose body does not say what it must. Of a mutating call the portal has
-// done, or will do, something; nobody knows under which id.
+// unreadable makes the error of a success whose body lacks what it must say. If the call is mutating, the portal has executed it or
+// will, under an id that is not known.
 func unreadable(c *call, a *answer, what string) *Error {
 	return &Error{
 		Endpoint: c.route.String(),
@@ -58,9 +66,12 @@ func unanswered(c *call, cause error) *Error {
 
 // unknownOutcome decides whether a mutating request may have been executed although no answer says so. There are no
 // idempotency keys (specification, "Limits", rule 4), so a wrong "no" here creates a second cluster.
-// Definite refusals are: nothing was written; 401, 407 and 429, which come before any work; a listed code in the
-// documented body, whatever the status, since the specification does not show which goes with which; and any other 4xx
-// or 503 with the documented body, which a proxy in between would not produce.
+// These are definite refusals:
+//
+//   - nothing was written,
+//   - 401, 407 and 429, which are sent before any work,
+//   - a listed code in the documented body with any status, because the specification does not show which status goes with it,
+//   - any other 4xx or 503 with the documented body, which a proxy would not produce.
 func unknownOutcome(mutating, sent bool, status int, code Code, documented bool) bool {
 	_, listed := kindOfCode[code]
 	switch {
@@ -76,7 +87,7 @@ func unknownOutcome(mutating, sent bool, status int, code Code, documented bool)
 	return true
 }
 
-// errorBody is the documented error shape, {"error": {...}}; where a portal sends a plain string it is the message.
+// errorBody is the documented error shape, {"error": {...}}. If a portal sends a plain string, it is the message.
 type errorBody struct {
 	Code      text `json:"code"`
 	Message   text `json:"message"`
@@ -97,7 +108,7 @@ func parseError(body []byte, secrets []string) (*Error, bool) {
 	return e, e.Code != "" && isObject(outer.Error)
 }
 
-// parseReason reads what stands under an error key: the documented object, or a string.
+// parseReason reads the value of an error key: the documented object, or a string.
 func parseReason(raw json.RawMessage, secrets []string) *Error {
 	var b errorBody
 	if isObject(raw) {
@@ -128,11 +139,89 @@ func splitCode(message string) (code, rest text) {
 	return "", text(message)
 }
 
-// waitError is the governor's "not now": nothing was sent.
+// waitError is the error of a call that must wait for the rate limit. Nothing was sent.
 func waitError(until time.Time) *Error {
 	return &Error{
 		Message: "waiting for the rate limit of the portal account",
 		RetryAt: until,
 		kind:    kindRateLimited,
 	}
+}
+
+const (
+	proxyReason   = "the proxy asks for credentials"
+	hostRefused   = "names a host that may not be connected to: a loopback, link-local or metadata address"
+	hostNotListed = "names a host that is not one of the portals allowed here"
+)
+
+// errHostRefused is the answer of Hosts to an address. Nothing has been sent.
+var errHostRefused = errors.New(hostRefused)
+
+// errProxyCredentials is a proxy's 407. Nothing has reached the portal.
+var errProxyCredentials = errors.New(proxyReason)
+
+// beforeWriting reports whether a failure belongs to making the connection.
+func beforeWriting(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" || isCertificate(err)
+}
+
+func isCertificate(err error) bool {
+	var failed *tls.CertificateVerificationError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	return errors.As(err, &failed) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid)
+}
+
+// reason returns why there was no answer. The text is the same for the same cause: net's own text contains ports of this machine and
+// alternates between the portal's addresses.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "the call was cancelled"
+	case errors.Is(err, errReadTimeout), errors.Is(err, context.DeadlineExceeded):
+		return "the portal did not answer in time"
+	case errors.Is(err, errProxyCredentials):
+		return proxyReason
+	case errors.Is(err, errHostRefused):
+		return "the base URL " + hostRefused
+	case errors.Is(err, errTooLarge):
+		return "the portal's answer is too large"
+	case isCertificate(err):
+		return certificateReason(err)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the portal refused the connection"
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection was lost before the answer was complete"
+	}
+	return networkReason(err)
+}
+
+func certificateReason(err error) string {
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &host):
+		return "the portal's certificate is for another host name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the portal's certificate has expired or is not yet valid"
+	}
+	return "the portal's certificate is not signed by a trusted authority"
+}
+
+func networkReason(err error) string {
+	var dns *net.DNSError
+	var record tls.RecordHeaderError
+	var network net.Error
+	switch {
+	case errors.As(err, &dns):
+		return "the portal's host name cannot be resolved"
+	case errors.As(err, &record):
+		return "the server does not speak TLS"
+	case errors.As(err, &network) && network.Timeout():
+		return "the portal did not answer in time"
+	}
+	return "the portal cannot be reached"
 }

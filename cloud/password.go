@@ -31,7 +31,7 @@ func (c *Client) ResetPassword(ctx context.Context, resetToken, password string)
 	return err
 }
 
-// DisableMFA manages MFA for the setup of an identity provider; idp names its variant. It takes an Administrator.
+// DisableMFA manages MFA for the setup of an identity provider. idp names its variant. The user must be an Administrator.
 func (c *Client) DisableMFA(ctx context.Context, idp string) error {
 	_, _, err := c.mutate(ctx, routeDisableMFA, idp, nil)
 	return err

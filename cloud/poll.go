@@ -5,38 +5,43 @@ package cloud
 import (
 	"maps"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // Rules for looking at jobs.
 const (
 	pollInterval = 5 * time.Second  // specification, "Jobs and other endpoints": about every 5 seconds
-	maxParked    = 30 * time.Second // after which a look takes a token of the polls' share, however unlikely the job's end
-	jobForgotten = 2 * time.Hour    // after its owner was heard of last
-	// A kind's early end is the age at which one in 25 of its last 50 jobs had ended, so that two exceptions do not count.
+	maxParked    = 30 * time.Second // after which a look takes a token of the polls' share, even if the job is unlikely to have ended
+	jobForgotten = 2 * time.Hour    // after the last look was asked for
+	// A kind's early end is the age at which one in 25 of its last 50 jobs had ended. So two exceptions do not count.
 	remembered = 50
 	exceptions = 25
-	unknown    = 24 * time.Hour // the early end of a kind of which no job has ended yet
+	unknown    = 24 * time.Hour // the early end of a kind without a job that has ended
 )
 
-// RunningJob is a job that its owner follows. Jobs of a Kind, such as "create", take about as long.
+// RunningJob is a job that a caller follows. Jobs of one Kind, such as "create", are expected to take about as long.
 type RunningJob struct {
 	Kind, ID string
 	Started  time.Time
 }
 
-// ReserveLook is Reserve for a look at a job. It refuses within 5 s of the start and of the last look. Then the tokens
-// that nothing else needs go to the jobs that are likely done, and what the bucket cannot hold to any job. The owner
-// calls it again as soon as it has seen the job run: the refusal keeps its place.
-func (g *Governor) ReserveLook(flow string, running RunningJob) (Ticket, error) {
-	return g.reserve(placeKey{flow: flow, class: Poll}, &running, g.options.Wake)
+// jobBook records which jobs of an account run, and how long their kinds take. It is safe for concurrent use.
+type jobBook struct {
+	mu      sync.Mutex
+	running map[string]*job
+	kinds   map[string]*jobKind
 }
 
-// saw is told by the client what a look at a job showed.
-func (g *Governor) saw(jobID string, done bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	j := g.jobs.running[jobID]
+func newJobBook() *jobBook { return &jobBook{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
+
+// saw records what a look at a job showed.
+func (b *jobBook) saw(jobID string, done bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	j := b.running[jobID]
 	if j == nil {
 		return
 	}
@@ -46,19 +51,13 @@ func (g *Governor) saw(jobID string, done bool) {
 		return
 	}
 	j.kind.learn(j.seenAt, age)
-	delete(g.jobs.running, jobID)
+	delete(b.running, jobID)
 }
 
-// jobBook knows which jobs run and how long their kinds take.
-type jobBook struct {
-	running map[string]*job
-	kinds   map[string]*jobKind
-}
-
-func newJobBook() jobBook { return jobBook{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
-
-// follow finds the job, or notes that it runs.
+// follow returns the job. It records a job that is new.
 func (b *jobBook) follow(running RunningJob, now time.Time) *job {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	j := b.running[running.ID]
 	if j == nil {
 		maps.DeleteFunc(b.running, func(_ string, other *job) bool { return now.Sub(other.heard) > jobForgotten })
@@ -67,23 +66,45 @@ func (b *jobBook) follow(running RunningJob, now time.Time) *job {
 			kind = &jobKind{early: unknown}
 			b.kinds[running.Kind] = kind
 		}
-		j = &job{kind: kind, started: running.Started, asked: running.Started}
+		j = &job{book: b, kind: kind, started: running.Started, asked: running.Started}
 		b.running[running.ID] = j
 	}
 	j.heard = now
 	return j
 }
 
-// job is a job that runs, as far as is known. The nil job is one of which nothing is known: it is due.
+// job is a job that runs. Its book's lock guards it.
 type job struct {
+	book    *jobBook
 	kind    *jobKind
 	started time.Time
-	asked   time.Time     // when a ticket for a look at it was last granted, or it was started
-	heard   time.Time     // from its owner
+	asked   time.Time     // when a look at it was last granted, or else its start
+	heard   time.Time     // when a look at it was last asked for
 	seenAt  time.Duration // its age when it was last seen running
 }
 
-// due is since when the job may have ended unseen, or else since when nobody asked for it.
+var _ ratelimit.Look = (*job)(nil)
+
+// Schedule implements ratelimit.Look. A look is useful from the early end of the job's kind on.
+func (j *job) Schedule() ratelimit.Schedule {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	return ratelimit.Schedule{
+		Earliest: j.asked.Add(pollInterval),
+		Likely:   j.started.Add(j.kind.early),
+		Overdue:  j.asked.Add(maxParked),
+		Due:      j.due(),
+	}
+}
+
+// Granted implements ratelimit.Look.
+func (j *job) Granted(now time.Time) {
+	j.book.mu.Lock()
+	defer j.book.mu.Unlock()
+	j.asked = now
+}
+
+// due returns the time since which the job may have ended unseen, or else the time of the last look.
 func (j *job) due() time.Time {
 	if j.kind.early == unknown {
 		return j.asked
@@ -91,27 +112,15 @@ func (j *job) due() time.Time {
 	return j.started.Add(max(j.kind.early, j.seenAt))
 }
 
-// lookable reports whether it is time for another look.
-func (j *job) lookable(now time.Time) bool { return j == nil || now.Sub(j.asked) >= pollInterval }
-
-// likely reports whether a look may well find that the job has ended.
-func (j *job) likely(now time.Time) bool {
-	return j == nil || j.lookable(now) && now.Sub(j.started) >= j.kind.early
-}
-
-// parked reports whether the job was left alone for long.
-func (j *job) parked(now time.Time) bool { return j == nil || now.Sub(j.asked) >= maxParked }
-
-// jobKind is what is known of a kind of job.
+// jobKind holds what is known about jobs of one kind.
 type jobKind struct {
-	took  []time.Duration // the last ones
-	early time.Duration   // the age from which jobs are likely done
+	took  []time.Duration // by the last jobs
+	early time.Duration   // the age from which a job is likely done
 }
 
-// learn takes over the duration of a job that was last seen running at one age and seen done at another. In between, it
-// took what was expected: a look that comes late must not make the next ones late. If the first look
-// soon after that age found it done, the job counts as a hundredth shorter, or it would not show that jobs have become
-// faster.
+// learn records the duration of a job that was last seen running at one age and seen done at a later one. If the expected duration
+// is in between, that is recorded, so that a late look does not make the next looks late, too. If the first look soon after the
+// expected duration found the job done, a hundredth less is recorded. Otherwise it would never show that jobs have become faster.
 func (k *jobKind) learn(running, done time.Duration) {
 	took := min(max(k.early, running), done)
 	if len(k.took) == remembered && running < k.early && k.early <= done && done < k.early+maxParked {

@@ -9,24 +9,30 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
+
+// moment is the shortest wait of a refused flow.
+const moment = 100 * time.Millisecond
 
 // seconds of a table.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // lookAt reserves a look at a job of kind "create" that was started at a time. Flow and id are the job's name.
-func lookAt(g *Governor, name string, started time.Time) (Ticket, error) {
-	return g.ReserveLook(name, RunningJob{Kind: "create", ID: name, Started: started})
+func lookAt(a *account, name string, started time.Time) (*ratelimit.Reservation, error) {
+	return a.reserveLook(name, RunningJob{Kind: "create", ID: name, Started: started})
 }
 
 // lookIn returns after which time the job may be looked at; 0: now.
-func lookIn(t *testing.T, g *Governor, name string, started time.Time) time.Duration {
+func lookIn(t *testing.T, a *account, name string, started time.Time) time.Duration {
 	t.Helper()
-	ticket, err := lookAt(g, name, started)
+	reservation, err := lookAt(a, name, started)
 	if err == nil {
-		send(t, g, ticket, 200)
+		send(t, a.limiter, reservation, 200)
 		return 0
 	}
+	err = limitError(err)
 	at, ok := RetryAt(err)
 	if !IsRateLimited(err) || !ok {
 		t.Fatal(err)
@@ -47,7 +53,7 @@ func TestPollsOfAQuietAccount(t *testing.T) {
 			if took > takes+pollInterval {
 				t.Errorf("a job of %v was seen done after %v", takes, took)
 			}
-			if n := c.Governor().Stats().Jobs; n != 0 {
+			if n := len(c.membership.now().jobs.running); n != 0 {
 				t.Errorf("%d jobs still run", n)
 			}
 		})
@@ -62,7 +68,7 @@ func followJob(t *testing.T, c *Client, kind string) time.Duration {
 	last := started
 	for !j.Done() {
 		untilDone(t, func() error {
-			ticket, err := c.ReserveLook(id, RunningJob{Kind: kind, ID: id, Started: started})
+			reservation, err := c.ReserveLook(id, RunningJob{Kind: kind, ID: id, Started: started})
 			if err != nil {
 				return err
 			}
@@ -70,7 +76,7 @@ func followJob(t *testing.T, c *Client, kind string) time.Duration {
 				t.Errorf("looked again after %v", since)
 			}
 			last = time.Now()
-			j, err = c.Job(WithTicket(t.Context(), ticket), id)
+			j, err = c.Job(WithReservation(t.Context(), reservation), id)
 			return err
 		})
 	}
@@ -81,18 +87,18 @@ func followJob(t *testing.T, c *Client, kind string) time.Duration {
 // if that was not answered.
 func TestLooksAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{})
+		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{}))
 		started := time.Now().Add(-2 * time.Second)
 		for _, want := range []time.Duration{3 * time.Second, pollInterval} {
-			if got := lookIn(t, g, "job", started).Round(10 * time.Millisecond); got != want {
+			if got := lookIn(t, a, "job", started).Round(10 * time.Millisecond); got != want {
 				t.Errorf("looked at again after %v, want %v", got, want)
 			}
-			time.Sleep(want - minWait)
-			if got := lookIn(t, g, "job", started); got == 0 || got > minWait {
+			time.Sleep(want - moment)
+			if got := lookIn(t, a, "job", started); got == 0 || got > moment {
 				t.Errorf("told to wait another %v", got)
 			}
-			time.Sleep(minWait)
-			if got := lookIn(t, g, "job", started); got != 0 {
+			time.Sleep(moment)
+			if got := lookIn(t, a, "job", started); got != 0 {
 				t.Errorf("not looked at again after %v, but told to wait another %v", want, got)
 			}
 			started = time.Now()
@@ -100,15 +106,15 @@ func TestLooksAreSpaced(t *testing.T) {
 	})
 }
 
-// finish has the governor see a job of kind "create" run at one age, if that is not 0, and done at another.
-func finish(g *Governor, running, done float64) {
-	g.jobs.follow(RunningJob{Kind: "create", ID: "before", Started: time.Now()}, time.Now())
+// finish has the limiter see a job of kind "create" run at one age, if that is not 0, and done at another.
+func finish(jobs *jobBook, running, done float64) {
+	jobs.follow(RunningJob{Kind: "create", ID: "before", Started: time.Now()}, time.Now())
 	if running > 0 {
 		time.Sleep(seconds(running))
-		g.saw("before", false)
+		jobs.saw("before", false)
 	}
 	time.Sleep(seconds(done - running))
-	g.saw("before", true)
+	jobs.saw("before", true)
 }
 
 // TestEarlyEnd checks the age from which a job is likely done: that at which one in 25 of the last 50 of its kind had ended.
@@ -146,14 +152,14 @@ func TestEarlyEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGovernor(GovernorOptions{})
+				a := newAccount(ratelimit.NewLimiter(ratelimit.Options{}))
 				for _, s := range test.seen {
 					for range s.times {
-						finish(g, s.running, s.done)
+						finish(a.jobs, s.running, s.done)
 					}
 				}
-				_, _ = lookAt(g, "job", time.Now())
-				if got := g.jobs.kinds["create"].early; got != test.want {
+				_, _ = lookAt(a, "job", time.Now())
+				if got := a.jobs.kinds["create"].early; got != test.want {
 					t.Errorf("likely done from %v on, want %v", got, test.want)
 				}
 			})
@@ -179,13 +185,13 @@ func TestTokensOfLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGovernor(GovernorOptions{Limit: 1})
-				finish(g, 0, 100)
-				g.queue.credit[Poll] = 0
+				jobs := newJobBook()
+				finish(jobs, 0, 100)
+				a := &account{limiter: ratelimit.NewLimiter(ratelimit.Options{Limit: 1}), jobs: jobs} // new, so polls have no credit yet
 				for i := range 45 - test.left {
-					granted(t, g, strconv.Itoa(i), Read)
+					granted(t, a.limiter, strconv.Itoa(i), ratelimit.Read)
 				}
-				_, err := lookAt(g, "job", time.Now().Add(-seconds(test.age)))
+				_, err := lookAt(a, "job", time.Now().Add(-seconds(test.age)))
 				if got := err == nil; got != test.want {
 					t.Errorf("a token: %v", err)
 				}
@@ -199,17 +205,18 @@ func TestTokensOfLooks(t *testing.T) {
 func TestLikelyJobsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		g := NewGovernor(GovernorOptions{Limit: 60, Burst: 1, Wake: func(flow string) { order = append(order, flow) }})
-		finish(g, 0, 100)
-		g.queue.credit[Poll] = 0
-		send(t, g, granted(t, g, "drain", Read), 200)
+		jobs := newJobBook()
+		finish(jobs, 0, 100)
+		limiter := ratelimit.NewLimiter(ratelimit.Options{Limit: 60, Burst: 1, Wake: func(flow string) { order = append(order, flow) }})
+		a := &account{limiter: limiter, jobs: jobs}
+		send(t, limiter, granted(t, limiter, "drain", ratelimit.Read), 200)
 		now := time.Now()
 		for name, age := range map[string]float64{"a/due": 110, "a/seen": 150, "a/long due": 120, "a/young": 50, "a/older": 80} {
-			j := g.jobs.follow(RunningJob{Kind: "create", ID: name, Started: now.Add(-seconds(age))}, now)
+			j := a.jobs.follow(RunningJob{Kind: "create", ID: name, Started: now.Add(-seconds(age))}, now)
 			if name == "a/seen" {
 				j.seenAt = seconds(145) // 5 s ago
 			}
-			_, _ = lookAt(g, name, j.started)
+			_, _ = lookAt(a, name, j.started)
 		}
 		for i := range 5 {
 			time.Sleep(1010 * time.Millisecond) // a look takes a millisecond, and a timer another one
@@ -217,7 +224,7 @@ func TestLikelyJobsFirst(t *testing.T) {
 			if len(order) != i+1 {
 				t.Fatalf("after %d s, these were woken: %v", i+1, order)
 			}
-			if got := lookIn(t, g, order[i], g.jobs.running[order[i]].started); got != 0 {
+			if got := lookIn(t, a, order[i], a.jobs.running[order[i]].started); got != 0 {
 				t.Errorf("%s was woken, and told to come back in %v", order[i], got)
 			}
 		}
@@ -230,17 +237,50 @@ func TestLikelyJobsFirst(t *testing.T) {
 // TestForgottenJobs checks that a job counts no longer two hours after its owner was heard of last.
 func TestForgottenJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGovernor(GovernorOptions{})
+		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{}))
 		started := time.Now()
-		_, _ = lookAt(g, "job", started)
+		_, _ = lookAt(a, "job", started)
 		for _, want := range []int{2, 1} { // a new one each time
 			time.Sleep(2 * time.Hour)
-			_, _ = lookAt(g, "other "+strconv.Itoa(want), time.Now())
-			if n := g.Stats().Jobs; n != want {
+			_, _ = lookAt(a, "other "+strconv.Itoa(want), time.Now())
+			if n := len(a.jobs.running); n != want {
 				t.Errorf("%d jobs count, want %d", n, want)
 			}
 			time.Sleep(time.Second)
 		}
-		g.saw("nobody's", true)
+		a.jobs.saw("nobody's", true)
+	})
+}
+
+// TestParkedJobsHaveAShare checks that jobs which are not likely done are looked at while changes take all other tokens, but
+// only those that were left alone for 30 s, and with half of the polls' share.
+func TestParkedJobsHaveAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{Limit: 300, Wake: func(string) {}}))
+		finish(a.jobs, 0, 100)
+		for i := range 44 {
+			send(t, a.limiter, granted(t, a.limiter, strconv.Itoa(i), ratelimit.Read), 200)
+		}
+		start, looks := time.Now(), 0
+		for time.Since(start) < time.Minute {
+			for i := range 20 {
+				if reservation, err := a.limiter.Reserve("m"+strconv.Itoa(i), ratelimit.Mutation); err == nil {
+					send(t, a.limiter, reservation, 202)
+				}
+			}
+			for i := range 60 {
+				if reservation, err := lookAt(a, "tenant/"+strconv.Itoa(i), start); err == nil {
+					if time.Since(start) < maxParked {
+						t.Errorf("job %d is looked at after %v", i, time.Since(start))
+					}
+					looks++
+					send(t, a.limiter, reservation, 200)
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if looks < 13 || looks > 17 { // every tenth token of 30 s
+			t.Errorf("%d looks at parked jobs", looks)
+		}
 	})
 }

@@ -9,32 +9,34 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // Bounds of a Pool.
 const (
-	poolIdle  = time.Hour // after which an unused client is dropped; longer than any remembered refusal
-	poolSize  = 1000      // clients, and governors; the longest unused go first
+	poolIdle  = time.Hour // after which an unused client is dropped. Longer than any remembered refusal
+	poolSize  = 1000      // clients, and accounts. The longest unused go first
 	ownerSize = 20        // clients that one owner holds. A team has a few portal users, and new ones must not push out those of others
 )
 
-// Pool keeps one Client per identity and one Governor per account, so that tokens, refusals and the rate limit
-// outlive the moment they were needed in. An identity is base URL, e-mail, password, CA bundle, TOTP seed, and what it says
-// about its account: a changed password is a new Client, which asks the portal anew, and has the same Governor once the portal
-// has let it in. The zero Pool is ready to use.
+// Pool keeps one Client per identity and one rate limiter per account, so that tokens, refusals and the rate limit outlive the
+// reconcile that needed them. An identity is base URL, e-mail, password, CA bundle, TOTP seed, and what it says about its account.
+// A changed password is a new Client, which logs in again. It gets the same limiter when the login has worked. The zero Pool is
+// ready to use.
 type Pool struct {
-	// Options of the governors that the pool makes. Set before the first use.
-	Options GovernorOptions
+	// Options of the limiters that the pool makes. Set them before the first use.
+	Options ratelimit.Options
 
-	mu        sync.Mutex
-	clients   map[identity]*pooledClient
-	governors map[account]*pooledGovernor
+	mu       sync.Mutex
+	clients  map[identity]*pooledClient
+	accounts map[accountKey]*pooledAccount
 }
 
 type identity [sha256.Size]byte
 
-// account is what shares a rate limit.
-type account struct {
+// accountKey identifies an account, which shares a rate limit.
+type accountKey struct {
 	baseURL string
 	name    string
 	limit   int // that its identities name: two that disagree do not share, so that none of them sets the other's limit
@@ -46,13 +48,13 @@ type pooledClient struct {
 	owners map[string]time.Time // when each of them last used it
 }
 
-type pooledGovernor struct {
-	governor *Governor
-	used     time.Time
+type pooledAccount struct {
+	*account
+	used time.Time
 }
 
-// Client gives the identity's client, making it if there is none. Transport, Observe, Wait, OTP, Hosts and UserAgent are no
-// part of the identity: those of the first call count. A Governor in the Config is used instead of the pool's.
+// Client returns the identity's client, and makes it if there is none. Transport, Observe, Wait, OTP, Hosts and UserAgent are no
+// part of the identity: those of the first call count. A Limiter in the Config is used instead of the pool's.
 func (p *Pool) Client(config Config) (*Client, error) {
 	if _, err := config.endpoint(); err != nil {
 		return nil, err // Hosts is no part of the identity
@@ -63,7 +65,7 @@ func (p *Pool) Client(config Config) (*Client, error) {
 	p.evict(now)
 	key := identify(config)
 	if p.clients[key] == nil {
-		config.prove = func(login Login) *Governor { return p.proved(config, login) }
+		config.prove = func(login Login) *account { return p.proved(config, login) }
 		client, err := New(config)
 		if err != nil {
 			return nil, err
@@ -78,13 +80,13 @@ func (p *Pool) Client(config Config) (*Client, error) {
 	}
 	known := p.clients[key]
 	known.used = now
-	p.touch(known.client.Governor(), now)
+	p.touch(known.client.membership.now(), now)
 	p.hold(known, config.Owner, now)
 	return known.client, nil
 }
 
 // hold notes that the owner uses the client. An owner that holds too many gives up the one that it has not used for longest, and
-// a client that nobody holds is dropped.
+// a client without an owner is dropped.
 func (p *Pool) hold(client *pooledClient, owner string, now time.Time) {
 	if owner == "" {
 		return
@@ -110,77 +112,66 @@ func (p *Pool) hold(client *pooledClient, owner string, now time.Time) {
 	}
 }
 
-// proved returns the governor of the account that a login has proved: that of the portal user, or that of the account which the
-// identity names.
-func (p *Pool) proved(config Config, login Login) *Governor {
+// proved returns the account that a login has proved: that of the portal user, or the one that the identity names.
+func (p *Pool) proved(config Config, login Login) *account {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.governor(accountOf(config, login), time.Now())
+	return p.account(accountOf(config, login), time.Now())
 }
 
-// Governors lists the accounts' governors, for metrics.
-func (p *Pool) Governors() []*Governor {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	list := make([]*Governor, 0, len(p.governors))
-	for _, g := range p.governors {
-		list = append(list, g.governor)
-	}
-	return list
-}
-
-func (p *Pool) governor(a account, now time.Time) *Governor {
-	if known := p.governors[a]; known != nil {
+func (p *Pool) account(key accountKey, now time.Time) *account {
+	if known := p.accounts[key]; known != nil {
 		known.used = now
-		return known.governor
+		return known.account
 	}
-	if p.governors == nil {
-		p.governors = map[account]*pooledGovernor{}
+	if p.accounts == nil {
+		p.accounts = map[accountKey]*pooledAccount{}
 	}
-	for len(p.governors) >= poolSize {
+	for len(p.accounts) >= poolSize {
 		p.forgetLongestUnused()
 	}
 	options := p.Options
-	if a.limit > 0 {
-		options.Limit = a.limit
+	if key.limit > 0 {
+		options.Limit = key.limit
 	}
-	g := NewGovernor(options)
-	p.governors[a] = &pooledGovernor{governor: g, used: now}
-	return g
+	a := newAccount(ratelimit.NewLimiter(options))
+	p.accounts[key] = &pooledAccount{account: a, used: now}
+	return a
 }
 
-func (p *Pool) touch(governor *Governor, now time.Time) {
-	for _, known := range p.governors {
-		if known.governor == governor {
+// touch notes that an account is used.
+func (p *Pool) touch(a *account, now time.Time) {
+	for _, known := range p.accounts {
+		if known.account == a {
 			known.used = now
 			return
 		}
 	}
 }
 
-// forgetLongestUnused drops a governor. Clients that go by it keep it.
+// forgetLongestUnused drops an account. Clients that use it keep it.
 func (p *Pool) forgetLongestUnused() {
-	var found account
+	var found accountKey
 	var oldest time.Time
-	for key, g := range p.governors {
-		if oldest.IsZero() || g.used.Before(oldest) {
-			found, oldest = key, g.used
+	for key, a := range p.accounts {
+		if oldest.IsZero() || a.used.Before(oldest) {
+			found, oldest = key, a.used
 		}
 	}
-	delete(p.governors, found)
+	delete(p.accounts, found)
 }
 
-// evict drops what has not been used for long. A governor goes only after the clients that share it: they are used
-// no later than it is.
+// evict drops clients and accounts that have not been used for long. An account goes after the clients that share it, since each
+// use of a client is a use of its account.
 func (p *Pool) evict(now time.Time) {
 	for key, c := range p.clients {
 		if now.Sub(c.used) > poolIdle {
 			p.drop(key)
 		}
 	}
-	for key, g := range p.governors {
-		if now.Sub(g.used) > 2*poolIdle {
-			delete(p.governors, key)
+	for key, a := range p.accounts {
+		if now.Sub(a.used) > 2*poolIdle {
+			delete(p.accounts, key)
 		}
 	}
 }
@@ -214,10 +205,10 @@ func identify(c Config) identity {
 	return identity(hash.Sum(nil))
 }
 
-// accountOf names what shares a rate limit. The limit is per account across all users (specification, "Limits"). The login names
-// the user only, so several users of one account share a governor only if their identities name the account. A login without a
+// accountOf returns the key of a login's account. The rate limit is per account across all users (specification, "Limits"). The login names
+// the user only, so several users of one account share an account here only if their identities name the account. A login without a
 // user's id proves no more than itself.
-func accountOf(c Config, login Login) account {
+func accountOf(c Config, login Login) accountKey {
 	name := "user " + login.UserID
 	switch {
 	case c.Account != "":
@@ -226,5 +217,5 @@ func accountOf(c Config, login Login) account {
 		key := identify(c)
 		name = "identity " + string(key[:])
 	}
-	return account{baseURL: strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"), name: name, limit: c.RequestsPerMinute}
+	return accountKey{baseURL: strings.TrimRight(strings.TrimSpace(c.BaseURL), "/"), name: name, limit: c.RequestsPerMinute}
 }

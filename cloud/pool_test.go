@@ -5,11 +5,14 @@ package cloud
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 func pooled(t *testing.T, p *Pool, config Config) *Client {
@@ -62,8 +65,8 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 		if c == first {
 			t.Errorf("another %s got the same client", name)
 		}
-		if c.Governor() != first.Governor() {
-			t.Errorf("another %s got another governor: the account is the same", name)
+		if c.Limiter() != first.Limiter() {
+			t.Errorf("another %s got another limiter: the account is the same", name)
 		}
 	}
 	for name, change := range map[string]func(*Config){
@@ -75,8 +78,8 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 		changed := base
 		change(&changed)
 		c := proved(t, &pool, changed)
-		if c == first || c.Governor() == first.Governor() {
-			t.Errorf("another %s shares the client or the governor", name)
+		if c == first || c.Limiter() == first.Limiter() {
+			t.Errorf("another %s shares the client or the limiter", name)
 		}
 	}
 }
@@ -142,9 +145,9 @@ func TestPoolIsBounded(t *testing.T) {
 }
 
 // TestPoolForgetsInTime checks that a client is dropped when it was unused for more than an hour, with what it had learned
-// of the credentials. The governor of its account stays another hour.
+// of the credentials. The limiter of its account stays another hour.
 func TestPoolForgetsInTime(t *testing.T) {
-	for unused, want := range map[time.Duration]struct{ client, governor bool }{
+	for unused, want := range map[time.Duration]struct{ client, limiter bool }{
 		poolIdle:                   {true, true},
 		poolIdle + time.Second:     {false, true},
 		2 * poolIdle:               {false, true},
@@ -156,15 +159,15 @@ func TestPoolForgetsInTime(t *testing.T) {
 			first := proved(t, &pool, testConfig(users()))
 			time.Sleep(unused)
 			again := proved(t, &pool, testConfig(users()))
-			if (again == first) != want.client || (again.Governor() == first.Governor()) != want.governor {
-				t.Errorf("after %v the client is kept: %t, its governor: %t", unused, again == first, again.Governor() == first.Governor())
+			if (again == first) != want.client || (again.Limiter() == first.Limiter()) != want.limiter {
+				t.Errorf("after %v the client is kept: %t, its limiter: %t", unused, again == first, again.Limiter() == first.Limiter())
 			}
 		})
 	}
 }
 
 // TestPoolDropsTheLongestUnused checks which client goes when there are too many, and that the clients that are in use keep
-// the governor of their account.
+// the limiter of their account.
 func TestPoolDropsTheLongestUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -198,8 +201,8 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 		}
 		other := testConfig(users())
 		other.Password = "another"
-		if proved(t, &pool, other).Governor() != first.Governor() {
-			t.Error("the governor of a client in use was dropped")
+		if proved(t, &pool, other).Limiter() != first.Limiter() {
+			t.Error("the limiter of a client in use was dropped")
 		}
 	})
 }
@@ -213,4 +216,105 @@ func TestPoolTellsIdentitiesApart(t *testing.T) {
 	if pooled(t, &pool, a) == pooled(t, &pool, b) {
 		t.Error("two users share a client")
 	}
+}
+
+// TestShareOfEveryAccount checks that all accounts of a pool are shared alike, and that the requests per minute which an identity
+// names are the whole account's.
+func TestShareOfEveryAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := Pool{Options: ratelimit.Options{AccountShare: 0.5}}
+		o := &office{}
+		for email, limit := range map[string]int{"a@portal.test": 0, "b@portal.test": 600} {
+			config := testConfig(o)
+			config.Email, config.RequestsPerMinute = email, limit
+			g := proved(t, &pool, config).Limiter()
+			before := g.Stats()
+			time.Sleep(100 * time.Millisecond)
+			want := float64(before.Limit) / 60 / 10 / 2
+			if got := g.Stats().Tokens - before.Tokens; !near(before.Share, 0.5) || !near(got, want) || limit > 0 && before.Limit != limit {
+				t.Errorf("with %d a minute, %v tokens come in a tenth of a second, want %v: %+v", limit, got, want, before)
+			}
+		}
+	})
+}
+
+// near compares figures that are computed in steps.
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
+
+// TestOwnersDoNotEvictEachOther checks that one owner's new identities push out only its own clients, the longest unused first, and
+// that a client which two owners use stays while one of them does.
+func TestOwnersDoNotEvictEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		as := func(owner, password string) *Client {
+			config := testConfig(noTransport{t})
+			config.Owner, config.Password = owner, password
+			time.Sleep(time.Millisecond)
+			return pooled(t, &pool, config)
+		}
+		theirs, shared := as("b", "b"), as("b", "shared")
+		if as("a", "shared") != shared {
+			t.Error("two owners of the same identity have two clients")
+		}
+		var own []*Client
+		for i := range ownerSize - 1 {
+			own = append(own, as("a", fmt.Sprint(i)))
+		}
+		if n := len(pool.clients); n != ownerSize+1 {
+			t.Fatalf("%d clients, want as many as one owner may hold, and one", n)
+		}
+		as("a", "0")
+		as("a", "one more") // pushes out the shared one, which the other owner keeps
+		as("a", "and another")
+		if as("b", "shared") != shared {
+			t.Error("a client was dropped that another owner holds")
+		}
+		for i, want := range []bool{true, false, true} {
+			if kept := as("a", fmt.Sprint(i)) == own[i]; kept != want && i != 2 {
+				t.Errorf("client %d is kept: %t", i, kept)
+			}
+		}
+		for i := range 2 * poolSize {
+			as("a", fmt.Sprint("new ", i))
+		}
+		if as("b", "b") != theirs {
+			t.Error("one owner's identities pushed out another's client")
+		}
+		if n := len(pool.clients); n != ownerSize+2 {
+			t.Errorf("%d clients, want %d of one owner and 2 of the other", n, ownerSize)
+		}
+	})
+}
+
+// TestAccountsAreBounded checks that identities which come and go leave no more limiters behind than there may be clients, and
+// that the ones in use stay.
+func TestAccountsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		config := testConfig(users())
+		kept := proved(t, &pool, config).Limiter()
+		var second *ratelimit.Limiter
+		for i := range poolSize + 50 {
+			other := config
+			other.Owner, other.Email = "a", fmt.Sprint(i)
+			g := proved(t, &pool, other).Limiter()
+			if i == 0 {
+				second = g
+			}
+			time.Sleep(time.Millisecond)
+			pooled(t, &pool, config)
+		}
+		if n := len(pool.accounts); n != poolSize {
+			t.Errorf("%d limiters", n)
+		}
+		again := config
+		again.Password = "rotated"
+		if proved(t, &pool, again).Limiter() != kept {
+			t.Error("the limiter of a client in use was dropped")
+		}
+		again.Owner, again.Email = "a", "0"
+		if proved(t, &pool, again).Limiter() == second {
+			t.Error("the limiter that was unused longest was kept")
+		}
+	})
 }

@@ -7,13 +7,15 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // route is one endpoint of the specification, with what the chain must know about it.
 type route struct {
 	method   string
 	template string // with {name} segments, as the specification writes it
-	class    Class
+	class    ratelimit.Class
 	mutating bool // a lost answer leaves the outcome unknown
 	access   access
 }
@@ -29,32 +31,32 @@ const (
 
 // The endpoints, in the order of the specification.
 var (
-	routeLogin         = route{"POST", "/login", login, false, noToken}
-	routeSendOTP       = route{"POST", "/mfa/send-otp", login, false, ownToken}
-	routeVerifyOTP     = route{"POST", "/mfa/verify-otp", login, false, ownToken}
-	routeResetPassword = route{"POST", "/reset-password", Mutation, true, noToken}
-	routeSetPassword   = route{"POST", "/reset-password/{RESET_PASSWORD_TOKEN}", Mutation, true, noToken}
-	routeDisableMFA    = route{"POST", "/admin/mfa/disable/{idp}", Mutation, true, withToken}
+	routeLogin         = route{"POST", "/login", ratelimit.Login, false, noToken}
+	routeSendOTP       = route{"POST", "/mfa/send-otp", ratelimit.Login, false, ownToken}
+	routeVerifyOTP     = route{"POST", "/mfa/verify-otp", ratelimit.Login, false, ownToken}
+	routeResetPassword = route{"POST", "/reset-password", ratelimit.Mutation, true, noToken}
+	routeSetPassword   = route{"POST", "/reset-password/{RESET_PASSWORD_TOKEN}", ratelimit.Mutation, true, noToken}
+	routeDisableMFA    = route{"POST", "/admin/mfa/disable/{idp}", ratelimit.Mutation, true, withToken}
 
-	routeVPCs          = route{"GET", "/vpcs", Read, false, withToken}
-	routeCreateVPC     = route{"POST", "/vpcs", Creation, true, withToken}
-	routeCreateNetwork = route{"POST", "/networks", Creation, true, withToken}
+	routeVPCs          = route{"GET", "/vpcs", ratelimit.Read, false, withToken}
+	routeCreateVPC     = route{"POST", "/vpcs", ratelimit.Creation, true, withToken}
+	routeCreateNetwork = route{"POST", "/networks", ratelimit.Creation, true, withToken}
 
-	routeVersions       = route{"GET", "/kubernetes-versions", Read, false, withToken}
-	routeCreateCluster  = route{"POST", "/kubernetes-clusters", Creation, true, withToken}
-	routeFindClusters   = route{"GET", "/kubernetes-clusters", Read, false, withToken} // not in the specification
-	routeKubeconfig     = route{"GET", "/kubernetes-clusters/{cluster_id}/config", Read, false, withToken}
-	routeScaleCluster   = route{"POST", "/kubernetes-clusters/{cluster_id}/scale", Mutation, true, withToken}
-	routeUpgradeCluster = route{"POST", "/kubernetes-clusters/{cluster_id}/upgrade", Mutation, true, withToken}
-	routeDeleteCluster  = route{"DELETE", "/kubernetes-clusters/{cluster_id}", Mutation, true, withToken}
+	routeVersions       = route{"GET", "/kubernetes-versions", ratelimit.Read, false, withToken}
+	routeCreateCluster  = route{"POST", "/kubernetes-clusters", ratelimit.Creation, true, withToken}
+	routeFindClusters   = route{"GET", "/kubernetes-clusters", ratelimit.Read, false, withToken} // not in the specification
+	routeKubeconfig     = route{"GET", "/kubernetes-clusters/{cluster_id}/config", ratelimit.Read, false, withToken}
+	routeScaleCluster   = route{"POST", "/kubernetes-clusters/{cluster_id}/scale", ratelimit.Mutation, true, withToken}
+	routeUpgradeCluster = route{"POST", "/kubernetes-clusters/{cluster_id}/upgrade", ratelimit.Mutation, true, withToken}
+	routeDeleteCluster  = route{"DELETE", "/kubernetes-clusters/{cluster_id}", ratelimit.Mutation, true, withToken}
 
-	routeJob          = route{"GET", "/jobs/{job_id}", Poll, false, withToken}
-	routeInstances    = route{"GET", "/instances", Read, false, withToken}
-	routeInstance     = route{"GET", "/instances/{instance_id}", Read, false, withToken}
-	routeDeleteVolume = route{"DELETE", "/volumes/{volume_id}", Mutation, true, withToken}
+	routeJob          = route{"GET", "/jobs/{job_id}", ratelimit.Poll, false, withToken}
+	routeInstances    = route{"GET", "/instances", ratelimit.Read, false, withToken}
+	routeInstance     = route{"GET", "/instances/{instance_id}", ratelimit.Read, false, withToken}
+	routeDeleteVolume = route{"DELETE", "/volumes/{volume_id}", ratelimit.Mutation, true, withToken}
 )
 
-// String is the name of the route in errors and metrics; it never holds an id.
+// String returns the name of the route in errors and metrics. It never contains an id.
 func (r route) String() string { return r.method + " " + r.template }
 
 // undocumented reports whether the specification does not know the route. Its answers prove nothing about the token.
@@ -65,12 +67,12 @@ type call struct {
 	route  route
 	path   string // below the base URL, escaped
 	query  url.Values
-	body   []byte   // JSON; nil for none
+	body   []byte   // JSON, or nil
 	hidden []string // secrets in path and body
 
 	token  secret                      // the bearer token, once auth has found one
-	shapes func(silence, shape string) // of Config.ObserveShape; may be nil
-	waited time.Duration               // in the governor's queue
+	shapes func(silence, shape string) // Config.ObserveShape, or nil
+	waited time.Duration               // in the limiter's queue
 	sent   bool                        // the last attempt may have reached the portal
 }
 

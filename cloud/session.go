@@ -7,10 +7,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/sync/singleflight"
 )
 
-// Times between logins. After a refusal there are at most two in any minute, whatever calls for them.
+// Times between logins. After a refusal there are at most two in any minute.
 const (
 	refusalBackoff    = 30 * time.Second
 	maxRefusalBackoff = 10 * time.Minute
@@ -41,7 +42,7 @@ type session struct {
 
 func newSession(e *entrance) *session { return &session{entrance: e} }
 
-// barred is why a call under a token cannot be made now: there is no token, and the last login failed a short time ago.
+// barred returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just failed.
 func (s *session) barred(now time.Time) error {
 	if g, err := s.known(now); g == nil || !now.Before(g.expiresAt) {
 		return err
@@ -49,7 +50,7 @@ func (s *session) barred(now time.Time) error {
 	return nil
 }
 
-// grant gives a usable token. Many callers share one login.
+// grant returns a usable token. Many callers share one login.
 func (s *session) grant(ctx context.Context) (*grant, error) {
 	now := time.Now()
 	g, err := s.known(now)
@@ -63,12 +64,12 @@ func (s *session) grant(ctx context.Context) (*grant, error) {
 		}
 	}
 	if g != nil && now.Before(g.expiresAt) {
-		return g, nil // the refresh failed; the old token is still good
+		return g, nil // the refresh failed, but the old token is still valid
 	}
 	return nil, err
 }
 
-// known is the present token if there is one, and the remembered refusal or outage while it holds.
+// known returns the present token, if any, and the remembered refusal or outage while it lasts.
 func (s *session) known(now time.Time) (*grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,8 @@ func (s *session) known(now time.Time) (*grant, error) {
 	return s.current, nil
 }
 
-// again is the error as a copy, since errors are handed to many callers, with the time at which the portal is asked again.
+// again returns a copy of the error with the time at which the portal is asked again. It is a copy because many callers share an
+// error.
 func (e *Error) again(at time.Time) *Error {
 	repeated := *e
 	repeated.RetryAt = at
@@ -94,7 +96,7 @@ func (s *session) login(ctx context.Context) (*grant, error) {
 		if g, err := s.settled(); g != nil || err != nil {
 			return g, err
 		}
-		g, err := s.entrance.enter(context.WithoutCancel(withoutTicket(ctx)))
+		g, err := s.entrance.enter(context.WithoutCancel(withoutReservation(ctx)))
 		return g, s.keep(g, err)
 	})
 	select {
@@ -132,7 +134,7 @@ func (s *session) keep(g *grant, err error) error {
 	return nil
 }
 
-// remember notes why a login failed, unless that was only the rate limit, which the governor remembers.
+// remember notes why a login failed, unless that was only the rate limit, which the limiter remembers.
 func (s *session) remember(err error) error {
 	e := asError(err)
 	s.mu.Lock()
@@ -154,7 +156,7 @@ func (s *session) remember(err error) error {
 	return e.again(s.until)
 }
 
-// entered is the last login that worked, and the refusal if the portal has refused one since.
+// entered returns the last login that worked, and the refusal if the portal has refused one since.
 func (s *session) entered() (Login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +166,7 @@ func (s *session) entered() (Login, error) {
 	return s.last, s.refusal.again(s.until)
 }
 
-// drop forgets a token that the portal refused, unless it has been replaced meanwhile.
+// drop forgets a token that the portal refused, unless it has been replaced.
 func (s *session) drop(g *grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,8 +188,8 @@ func (s *session) accepted() {
 	s.refusals = 0
 }
 
-// lastLogin is the last login, or the refusal if that was refused: also while an older token serves on, so that
-// whoever asks learns of credentials that are no longer good before they are needed.
+// lastLogin returns the last login, or the refusal if it was refused. It returns the refusal even while an older token is in use, so
+// that callers notice bad credentials before a new token is needed.
 func (s *session) lastLogin(ctx context.Context) (Login, error) {
 	login, refused := s.entered()
 	if login.UserID != "" && refused == nil {
@@ -204,4 +206,85 @@ func (s *session) lastLogin(ctx context.Context) (Login, error) {
 		return Login{}, &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}
 	}
 	return g.login, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Token lifetime (specification, "Authentication", rule 7): 8 hours, to be refreshed after 7.
+const (
+	tokenLifetime = 8 * time.Hour
+	minRefresh    = 30 * time.Second // a portal that issues shorter tokens must not cost more than 2 logins a minute
+)
+
+// grant is what a login gave.
+type grant struct {
+	token     secret
+	login     Login
+	refreshAt time.Time
+	expiresAt time.Time
+}
+
+// schedule sets when a token is refreshed: at 7/8 of its life.
+func schedule(token string, login Login, now time.Time) *grant {
+	login.Issued, login.Expires = claimedTimes(token)
+	life := lifetime(login, now)
+	return &grant{
+		token:     conceal(token),
+		login:     login,
+		refreshAt: now.Add(max(life*7/8, minRefresh)),
+		expiresAt: now.Add(life),
+	}
+}
+
+// claimedTimes reads the claims iat and exp, unverified, since only the portal can verify them. Nothing but a schedule
+// depends on them. They are zero if the token has none.
+func claimedTimes(token string) (issued, expires time.Time) {
+	var claims jwt.RegisteredClaims
+	if _, _, err := jwt.NewParser().ParseUnverified(token, &claims); err != nil {
+		return issued, expires
+	}
+	if claims.IssuedAt != nil {
+		issued = claims.IssuedAt.Time
+	}
+	if claims.ExpiresAt != nil {
+		expires = claims.ExpiresAt.Time
+	}
+	return issued, expires
+}
+
+// lifetime is measured from iat if the token has it, so that this machine's clock may be wrong. Without a usable exp,
+// and at most, it is what the specification says.
+func lifetime(login Login, now time.Time) time.Duration {
+	if login.Expires.IsZero() {
+		return tokenLifetime
+	}
+	from := now
+	if !login.Issued.IsZero() {
+		from = login.Issued
+	}
+	life := login.Expires.Sub(from)
+	if life <= 0 || life > tokenLifetime {
+		return tokenLifetime
+	}
+	return life
+}
+
+// usableToken keeps anything out of the Authorization header that is not a plain word.
+func usableToken(t string) bool {
+	for _, r := range t {
+		if r <= ' ' || r > '~' {
+			return false
+		}
+	}
+	return t != ""
+}
+
+func isJWT(token string) bool {
+	_, _, err := jwt.NewParser().ParseUnverified(token, jwt.MapClaims{})
+	return err == nil
 }

@@ -55,7 +55,7 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 
 		d.password = "changed"
 		d.revokeAll()
-		ask(false) // nobody can know yet
+		ask(false) // it is not known yet
 		if err := look(t, c); !IsUnauthorized(err) {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 	})
 }
 
-// ObserveLogin is told how logins end, and of nothing else.
+// ObserveLogin is called when a login ends, and at no other time.
 func TestObserveLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()

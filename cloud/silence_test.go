@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestSilences: every silence says what it means, every shape has an example and a test that is there, and every name
+// TestSilences checks that every silence is explained, that every shape has an example and a test that exists, and that every name
 // that the client reports is in the table.
 func TestSilences(t *testing.T) {
 	seen := map[string]bool{}
@@ -64,22 +64,22 @@ func hasTest(t *testing.T, folder, name string) bool {
 var observations = []struct {
 	path, body, silence, shape string
 }{
-	{"/instances", `{"instances":[{"id":"1"}]}`, SilenceList, ListKeyed},
-	{"/instances", `{"instances":null}`, SilenceList, ListKeyed},
-	{"/instances", `[{"id":"1"}]`, SilenceList, ListBare},
-	{"/instances", `{"items":[{"id":"1"}],"count":1}`, SilenceList, ListOtherKey},
-	{"/mfa/verify-otp", `{"token":"t"}`, SilenceOTPToken, TokenUsualName},
-	{"/mfa/verify-otp", `{"bearer":"` + sample + `"}`, SilenceOTPToken, TokenOtherName},
-	{"/mfa/verify-otp", `{"data":{"bearer":"` + sample + `"}}`, SilenceOTPToken, TokenNested},
-	{"/jobs/j", `{"status":"succeeded","result":{"id":"c"}}`, SilenceCreatedID, CreatedOnTop},
-	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"}}}`, SilenceCreatedID, CreatedNested},
-	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"},"network":{"id":"n"}}}`, SilenceCreatedID, CreatedBeside},
-	{"/jobs/j", `{"status":"succeeded","result":{"resource":{"cluster":{"id":"c"}}}}`, SilenceCreatedID, CreatedDeeper},
-	{"/jobs/j", `{"status":"failed","error":{"code":"X"}}`, SilenceJobError, JobErrorObject},
-	{"/jobs/j", `{"status":"failed","error":{"error":{"code":"X"}}}`, SilenceJobError, JobErrorWhole},
-	{"/jobs/j", `{"status":"failed","error":"X: y"}`, SilenceJobError, JobErrorString},
-	{"/networks", `{"id":"n"}`, SilenceNetwork, NetworkAtOnce},
-	{"/networks", `{"jobId":"j"}`, SilenceNetwork, NetworkByJob},
+	{"/instances", `{"instances":[{"id":"1"}]}`, silenceList, listKeyed},
+	{"/instances", `{"instances":null}`, silenceList, listKeyed},
+	{"/instances", `[{"id":"1"}]`, silenceList, listBare},
+	{"/instances", `{"items":[{"id":"1"}],"count":1}`, silenceList, listOtherKey},
+	{"/mfa/verify-otp", `{"token":"t"}`, silenceOTPToken, tokenUsualName},
+	{"/mfa/verify-otp", `{"bearer":"` + sample + `"}`, silenceOTPToken, tokenOtherName},
+	{"/mfa/verify-otp", `{"data":{"bearer":"` + sample + `"}}`, silenceOTPToken, tokenNested},
+	{"/jobs/j", `{"status":"succeeded","result":{"id":"c"}}`, silenceCreatedID, createdOnTop},
+	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"}}}`, silenceCreatedID, createdNested},
+	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"},"network":{"id":"n"}}}`, silenceCreatedID, createdBeside},
+	{"/jobs/j", `{"status":"succeeded","result":{"resource":{"cluster":{"id":"c"}}}}`, silenceCreatedID, createdDeeper},
+	{"/jobs/j", `{"status":"failed","error":{"code":"X"}}`, silenceJobError, jobErrorObject},
+	{"/jobs/j", `{"status":"failed","error":{"error":{"code":"X"}}}`, silenceJobError, jobErrorWhole},
+	{"/jobs/j", `{"status":"failed","error":"X: y"}`, silenceJobError, jobErrorString},
+	{"/networks", `{"id":"n"}`, silenceNetwork, networkAtOnce},
+	{"/networks", `{"jobId":"j"}`, silenceNetwork, networkByJob},
 	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, SilenceFind, FindListed},
 	{"/kubernetes-clusters", `{}`, SilenceFind, FindUnknown},
 }
@@ -91,7 +91,7 @@ const sample = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.c2lnbmF0dXJ
 func TestObservedShapes(t *testing.T) {
 	for _, o := range observations {
 		portal := newByPath(map[string]func(*http.Request) *http.Response{o.path: always(200, o.body)})
-		if o.silence == SilenceOTPToken {
+		if o.silence == silenceOTPToken {
 			portal.serve["/login"] = always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`)
 		}
 		var seen []string

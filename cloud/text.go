@@ -14,8 +14,8 @@ const (
 	maxName    = 128
 )
 
-// withheld stands for a message that contains a secret. The rest of the message is not shown either: what is missing
-// from a known sentence would tell a password that is a word of it.
+// withheld replaces a message that contains a secret. The rest of the message is not shown either: if a password were a word of
+// a known sentence, the gap would reveal it.
 const withheld = "the portal's message is not shown because it contains a secret"
 
 // cleanMessage is clean for a message.
@@ -61,4 +61,18 @@ func printable(r rune) rune {
 		return r
 	}
 	return -1
+}
+
+// secret holds a password, token or seed. It is a function because fmt, log libraries and encoders that walk a
+// struct by reflection then find an address and not the text, also where they cannot call a method of ours.
+type secret func() string
+
+func conceal(text string) secret { return func() string { return text } }
+
+// reveal returns the text, or "" for no secret.
+func (s secret) reveal() string {
+	if s == nil {
+		return ""
+	}
+	return s()
 }

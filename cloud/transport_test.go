@@ -84,39 +84,3 @@ func TestLateRefusalOfAnOldToken(t *testing.T) {
 		}
 	})
 }
-
-// TestRequestsOnTheWayAreSubtracted: what remains will be used by requests that have been sent already.
-func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
-	b := newBucket(standardLimit, standardBurst, 1, time.Now())
-	b.follow(20, 4)
-	if want := 20 - 4 - b.margin(); b.level != want {
-		t.Errorf("%v tokens, want %v", b.level, want)
-	}
-	b.follow(49, 0)
-	if want := 20 - 4 - b.margin(); b.level != want {
-		t.Errorf("an answer gives tokens: %v, want %v", b.level, want)
-	}
-	b.follow(0, 1000)
-	if b.level != -b.burst {
-		t.Errorf("%v tokens, want %v", b.level, -b.burst)
-	}
-}
-
-// TestGateCountsStrikes: 429s in a row double the pause, those that answer requests sent before do not, and after a
-// success it begins anew.
-func TestGateCountsStrikes(t *testing.T) {
-	now := time.Now()
-	g := gate{rand: seeded(1)}
-	for strike, least := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		if news := g.shut(now, now, 0); !news || g.strikes != strike+1 {
-			t.Errorf("strike %d: news %t, %d strikes", strike, news, g.strikes)
-		}
-		if closed := g.until.Sub(now); closed < least || closed > least+least/4 {
-			t.Errorf("strike %d closes for %v", strike, closed)
-		}
-		if news := g.shut(now.Add(-time.Second), now, 0); news || g.strikes != strike+1 {
-			t.Errorf("strike %d: an old request is news", strike)
-		}
-		now = g.until.Add(time.Second)
-	}
-}

@@ -11,7 +11,7 @@ import (
 type KubernetesVersion struct {
 	ID              string
 	SemanticVersion string // with or without a leading "v"
-	State           string // its values are not shown; the portal decides what can be used
+	State           string // the specification does not show its values
 }
 
 // KubernetesVersions lists the versions for creation and upgrade.

@@ -14,6 +14,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
 	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
@@ -46,7 +47,7 @@ type Options struct {
 	PortalHosts []string
 	// IdentityNamespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used.
 	IdentityNamespace string
-	// AccountShare and MaxOpenMutations are those of cloud.GovernorOptions, for each account.
+	// AccountShare and MaxOpenMutations are those of ratelimit.Options, for each account.
 	AccountShare     float64
 	MaxOpenMutations int
 	// How many objects are reconciled at the same time.
@@ -59,8 +60,8 @@ func ClientOptions() client.Options {
 }
 
 // governors are the options of the governor of each account.
-func (o Options) governors(wake func(flow string)) cloud.GovernorOptions {
-	return cloud.GovernorOptions{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare}
+func (o Options) governors(wake func(flow string)) ratelimit.Options {
+	return ratelimit.Options{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare}
 }
 
 // SetupWithManager adds all reconcilers to the manager.

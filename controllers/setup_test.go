@@ -6,17 +6,17 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // TestGovernors checks that the account's part and the number of open mutations get from the options to what grants tickets.
 func TestGovernors(t *testing.T) {
-	g := cloud.NewGovernor(Options{AccountShare: 0.25, MaxOpenMutations: 2}.governors(nil))
+	g := ratelimit.NewLimiter(Options{AccountShare: 0.25, MaxOpenMutations: 2}.governors(nil))
 	if stats := g.Stats(); stats.Share != 0.25 || stats.Tokens != 45.0/4 {
 		t.Errorf("with a quarter of the account: %+v", stats)
 	}
 	for i := range 3 {
-		if _, err := g.Reserve(strconv.Itoa(i), cloud.Creation); (err == nil) != (i < 2) {
+		if _, err := g.Reserve(strconv.Itoa(i), ratelimit.Creation); (err == nil) != (i < 2) {
 			t.Errorf("creation %d: %v", i, err)
 		}
 	}

@@ -100,7 +100,7 @@ func (b *broken) run(t *testing.T, c check) []string {
 			b.options(o)
 		}
 	})
-	s.tier = standardTier // whatever the portal's is
+	s.tier = standardTier // not the portal's
 	if b.kit != nil {
 		b.kit(&s.kit)
 	}

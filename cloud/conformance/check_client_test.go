@@ -8,6 +8,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // clientChecks hold package cloud to what the specification says about clients. They run at an emulator only.
@@ -84,7 +85,11 @@ type clientKit struct {
 
 func realKit() clientKit {
 	now := time.Now()
-	_, err := cloud.NewGovernor(cloud.GovernorOptions{}).ReserveLook("cluster", cloud.RunningJob{Kind: "create", ID: "job", Started: now})
+	client, err := cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "user@portal.example", Password: "password"})
+	if err != nil {
+		panic(err)
+	}
+	_, err = client.ReserveLook("cluster", cloud.RunningJob{Kind: "create", ID: "job", Started: now})
 	at, _ := cloud.RetryAt(err)
 	return clientKit{
 		open:      cloud.New,
@@ -153,7 +158,7 @@ func (p *probe) strikes(f emulator.Fault, is func(error) bool) {
 	}
 }
 
-// tryAgain after a 500 or 503 of a read; and 503 of anything, since the documented shape says that nothing was done. After a 500 nobody knows
+// tryAgain after a 500 or 503 of a read; and 503 of anything, since the documented shape says that nothing was done. After a 500 it is not known
 // whether a create was carried out.
 func tryAgain(p *probe) {
 	p.strikes(emulator.Fault{Status: 503}, cloud.IsUnavailable)
@@ -268,7 +273,7 @@ func backsOff(p *probe) {
 // pauses of a new client between its requests while each of them gets 429.
 func (p *probe) pauses(seed uint64, n int) (out []time.Duration) {
 	config := p.config()
-	config.Governor = cloud.NewGovernor(cloud.GovernorOptions{Rand: rand.New(rand.NewPCG(seed, seed))})
+	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Rand: rand.New(rand.NewPCG(seed, seed))})
 	c, err := p.kit.open(config)
 	if err != nil {
 		p.Fatal(err)

@@ -113,7 +113,7 @@ func (p *probe) keyed(body parameters, header http.Header) *answer {
 	return nil
 }
 
-// businessRule: which rules there are is not shown; that a cluster cannot go back to an older version is the emulator's.
+// businessRule breaks a rule of the emulator: a cluster cannot go back to an older version. The specification shows no rules.
 func businessRule(p *probe) {
 	p.hidden("which business rules there are is not shown")
 	older := p.usable()[0]

@@ -82,7 +82,7 @@ func othersIDs(p *probe) {
 	p.eachOf(foreign, c.id, c.accepted.text("jobId"), p.anInstance(), volume)
 }
 
-// refusalChecks provoke refusals that cost something, or that only an emulator can be told to give.
+// refusalChecks provoke refusals that cost something, or that only an emulator can give.
 var refusalChecks = []check{
 	{name: "errors/RESOURCE_BUSY for a locked cluster", run: func(p *probe) {
 		id := p.cluster().id

@@ -78,7 +78,7 @@ func (a *answer) startsJob() {
 	}
 }
 
-// failedJob has an error, whose form is not shown, that tells the reason, and no result.
+// failedJob has no result, and an error with the reason. The specification does not show the error's form.
 func failedJob(p *probe) {
 	p.hidden("needs a job that fails")
 	p.fault(emulator.Fault{Count: 1, Path: "/vpcs", Job: emulator.JobFails, JobCode: "INSUFFICIENT_CAPACITY", JobMessage: "no room"})
@@ -99,7 +99,7 @@ func failedJob(p *probe) {
 	}
 }
 
-// inProgress looks often, so as to see every status that the job has; none comes back.
+// inProgress looks often, to see every status of the job. No status may come back.
 func inProgress(p *probe) {
 	p.hidden("needs time in which nothing is missed")
 	p.poll = 100 * time.Millisecond

@@ -66,7 +66,7 @@ var limitChecks = []check{
 	}},
 }
 
-// rested is the first user, minutes after the last request of the account, so that the burst is there.
+// rested is the first user, minutes after the last request of the account, so that the whole burst is left.
 func (p *probe) rested() *probe {
 	p.Helper()
 	if !p.virtual || p.neighbours {

@@ -38,7 +38,7 @@ var networkChecks = []check{
 	}},
 }
 
-// filterVPCs: what is named so is a part of all; what nothing is named, is nothing.
+// filterVPCs checks that a filter returns a part of all VPCs, and nothing for a name that no VPC has.
 func filterVPCs(p *probe) {
 	if p.wish.vpc == "" {
 		p.skip("needs the name of a VPC, -vpc")

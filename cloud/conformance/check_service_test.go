@@ -68,7 +68,7 @@ func (p *probe) samples() (successes, refusals []*answer) {
 	return successes, refusals
 }
 
-// nobody is an id that nothing has.
+// nobody is an id that no resource has.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
 func everyAnswerIsJSON(p *probe) {
@@ -94,7 +94,7 @@ func plainHTTP(p *probe) {
 		return // no connection, no service
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(response.Body) // what was read of it tells enough
+	body, _ := io.ReadAll(response.Body) // a part of it is enough
 	if response.StatusCode < 300 || strings.Contains(string(body), "INVALID_TOKEN") {
 		p.Errorf("plain HTTP is answered with status %d: %s", response.StatusCode, p.hide(string(body)))
 	}

@@ -127,7 +127,7 @@ var silenceChecks = []check{
 // note keeps the shape that the portal has.
 func (p *probe) note(silence, shape string) { p.shapes[silence] = shape }
 
-// otpToken: a usual name decides; under another name the token has to be the only JWT.
+// otpToken checks the token's field: a usual name decides. Under another name the token must be the only JWT.
 func otpToken(p *probe) {
 	u, pending := p.who(withMFA), p.preMFA()
 	pending.post("/mfa/send-otp", "").want(http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent)

@@ -54,7 +54,7 @@ var tokenChecks = []check{
 	}},
 }
 
-// protected endpoints, with requests that change nothing at a right portal even with a good token: ids that nobody has,
+// protected endpoints, with requests that change nothing at a right portal even with a good token: ids that do not exist,
 // and bodies that are not enough. Those that a wrong portal might make something of take leave to.
 func (p *probe) protected() []endpoint {
 	if p.create {

@@ -184,7 +184,7 @@ func (p *probe) versions() []any {
 	return list
 }
 
-// usable are the versions that are likely to be taken, the oldest first; those whose state sounds like the end come last.
+// usable are the versions that are likely to be taken, the oldest first. Versions whose state sounds like the end come last.
 func (p *probe) usable() []any {
 	p.Helper()
 	list := p.versions()

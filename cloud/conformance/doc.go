@@ -19,7 +19,7 @@
 //
 // Secrets come from the environment, never from a flag: PORTAL_PASSWORD; PORTAL_TOTP_SEED, for a user with MFA; and
 // PORTAL_OTHER_PASSWORD, for -other-email, a user of another account. Only -create lets checks make VPCs, networks
-// and clusters, which may cost money; clusters are deleted again, VPCs and networks stay, since the specification has
+// and clusters, which may cost money. Clusters are deleted again. VPCs and networks stay, since the specification has
 // no endpoint that deletes them. Only -exhaust lets a check use up the account's rate limit, which other users of the
 // account will notice. What a check may not do, or has no user for, it skips, and says so.
 //

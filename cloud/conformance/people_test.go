@@ -14,7 +14,7 @@ import (
 
 const otpPeriod = 30 // seconds, of a TOTP step
 
-// who is the site's user with a role; a check that needs one who is not there ends.
+// who returns the site's user with a role. Without one, the check ends.
 func (p *probe) who(r role) *user {
 	p.Helper()
 	u := p.users[r]
@@ -37,7 +37,7 @@ func (p *probe) as(r role) *probe {
 // me is the probe as the site's first user.
 func (p *probe) me() *probe { p.Helper(); return p.as(anyone) }
 
-// with is the probe with another token; "" for none.
+// with returns the probe with another token, or "" for none.
 func (p *probe) with(token string) *probe {
 	other := *p
 	other.token = token
@@ -95,7 +95,7 @@ func (p *probe) code(u *user) string {
 	return code
 }
 
-// tokenIn is the one JWT in an answer, in whatever field; the name of verify-otp's is not shown.
+// tokenIn returns the one JWT in an answer, in any field. The specification does not show the name of verify-otp's.
 func tokenIn(a *answer) string {
 	a.Helper()
 	found := tokens(a.body)

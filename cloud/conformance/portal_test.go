@@ -80,7 +80,7 @@ func portalSite(t *testing.T, create bool) (*site, *emulator.Portal) {
 	}, p
 }
 
-// TestSecretsDoNotPrint: neither what flags are there, nor how a user prints, gives one away.
+// TestSecretsDoNotPrint checks that neither the flags nor a printed user shows a secret.
 func TestSecretsDoNotPrint(t *testing.T) {
 	flag.VisitAll(func(f *flag.Flag) {
 		if strings.Contains(f.Name, "password") || strings.Contains(f.Name, "seed") {

@@ -47,7 +47,7 @@ func (p *probe) hidden(why string) {
 func (p *probe) get(path string) *answer    { p.Helper(); return p.do("GET", path, "") }
 func (p *probe) delete(path string) *answer { p.Helper(); return p.do("DELETE", path, "") }
 
-// post sends a JSON body; "" for none.
+// post sends a JSON body, or "" for none.
 func (p *probe) post(path, body string) *answer { p.Helper(); return p.do("POST", path, body) }
 
 // do sends a request, and again when the rate limit says so: unless a check is about the limit it is about something
@@ -192,7 +192,7 @@ func (a *answer) shape() error {
 	return errors.Join(problems...)
 }
 
-// at follows keys and indexes into the body; nil where they lead nowhere.
+// at follows keys and indexes into the body. It returns nil if one is missing.
 func (a *answer) at(path ...any) any { return at(a.body, path...) }
 
 func at(value any, path ...any) any {
@@ -212,7 +212,7 @@ func at(value any, path ...any) any {
 	return value
 }
 
-// text is a string that has to be there.
+// text is a required string.
 func (a *answer) text(path ...any) string {
 	a.Helper()
 	text, ok := a.at(path...).(string)
@@ -237,7 +237,7 @@ func (a *answer) records(key string) []any {
 	return list
 }
 
-// createdID is the id of a created record of a kind, such as cluster. Where it stands is not shown but for a VPC: in the
+// createdID is the id of a created record of a kind, such as cluster. The specification shows its place for a VPC only: in the
 // record with the name that was asked for, under a key of the kind, on top, or in the only record there is.
 func (a *answer) createdID(value any, kind, name string) string {
 	a.Helper()
@@ -248,7 +248,7 @@ func (a *answer) createdID(value any, kind, name string) string {
 	return ids[0]
 }
 
-// candidates are the ids that may be those of a created record; a clear answer has one.
+// candidates returns the ids that may be those of a created record. A clear answer has one.
 func candidates(value any, kind, name string) []string {
 	var named, keyed, onTop, all []string
 	walk(value, "", 0, func(record map[string]any, key string, depth int) {
@@ -276,7 +276,7 @@ func candidates(value any, kind, name string) []string {
 	return nil
 }
 
-// walk visits the objects in a value, with the key that each stands under.
+// walk visits the objects in a value, with the key of each.
 func walk(value any, key string, depth int, visit func(record map[string]any, key string, depth int)) {
 	switch value := value.(type) {
 	case []any:

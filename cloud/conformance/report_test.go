@@ -13,7 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// report is what the operator of a portal reads: whether the provider will work, and what to tell its authors if not.
+// report is what the operator of a portal reads: whether the provider will work, and what to report to its authors if not.
 type report struct {
 	Portal   string          `json:"portal"`
 	Verdict  cloud.Effect    `json:"verdict"`

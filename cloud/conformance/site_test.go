@@ -41,7 +41,7 @@ type site struct {
 	version int                                       // of usable(): those before it were refused
 }
 
-// tier is what the account may do; the standard one unless flags say something else.
+// tier holds the limits of the account: the standard tier, unless flags name another.
 type tier struct{ perMinute, burst, workers int }
 
 var standardTier = tier{perMinute: 300, burst: 50, workers: 50}
@@ -82,7 +82,7 @@ func conceal(text string) secret {
 	return func() string { return text }
 }
 
-// reveal gives the text; "" when there is none.
+// reveal returns the text, or "" for no secret.
 func (s secret) reveal() string {
 	if s == nil {
 		return ""

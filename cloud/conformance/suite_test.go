@@ -76,7 +76,7 @@ func TestPortal(t *testing.T) {
 	})
 }
 
-// place runs one check somewhere, and tells how it ended.
+// place runs one check at a portal, and returns its result.
 type place func(t *testing.T, c check, e *ended)
 
 // ended is how a check ended.

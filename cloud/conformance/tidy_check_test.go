@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestTidy: whatever becomes of the checks that make clusters, the clusters are gone in the end, or the report says what a
+// TestTidy checks that the clusters of all checks are gone in the end, passed or failed, or the report says what a
 // person has to delete. A creation that went wrong is not tried again.
 func TestTidy(t *testing.T) {
 	twoIDs := func(x *exchange) {

@@ -26,7 +26,7 @@ func (e *entry) String() string {
 	return what
 }
 
-// making notes what an accepted request makes, so that it is tidied up whatever becomes of the check.
+// making notes what an accepted request makes, so that it is tidied up even if the check fails.
 func (p *probe) making(kind, name string, a *answer) *answer {
 	if a.status < 300 {
 		p.ledger = append(p.ledger, &entry{kind: kind, name: name, accepted: a})
@@ -136,7 +136,7 @@ func (s *site) lookUp(t testing.TB, name string) (ids []string) {
 	return ids
 }
 
-// quietly does something that may fail without failing the test: what cannot be tidied up is told in the report.
+// quietly does something that may fail without failing the test: the report lists what cannot be tidied up.
 func (s *site) quietly(t testing.TB, do func(*probe)) {
 	done := make(chan struct{})
 	r := &recorder{TB: t}
@@ -149,7 +149,7 @@ func (s *site) quietly(t testing.TB, do func(*probe)) {
 	<-done
 }
 
-// recorder is a test that is told of failures and does not fail.
+// recorder is a test that records failures and does not fail.
 type recorder struct {
 	testing.TB
 	failures []string

@@ -10,7 +10,7 @@ import (
 	"net/http"
 )
 
-// AdminHandler is what people and tests steer a running emulator with. It is not part of the portal:
+// AdminHandler serves the API by which people and tests control a running emulator. It is not part of the portal:
 //
 //	GET    /ca               the certificate that clients of the portal have to trust, PEM
 //	GET    /faults           the faults there are, with what they did
@@ -19,17 +19,17 @@ import (
 //	DELETE /faults/{id}      removes one
 //	GET    /victim-order     the order in which scale-downs remove workers
 //	PUT    /victim-order     changes that order
-//	GET    /journal          the journal as JSON; as text with ?format=text
+//	GET    /journal          the journal as JSON, or as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
 //	GET    /jobs             the jobs of all accounts
 //	GET    /volumes          the volumes of all accounts
-//	GET    /mailbox/{email}  what the portal sent to an address; holds reset tokens
+//	GET    /mailbox/{email}  the mails to an address, with reset tokens
 func (p *Portal) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /ca", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/x-pem-file")
-		_, _ = w.Write(p.CAPEM()) // a reader who has gone cannot be told
+		_, _ = w.Write(p.CAPEM()) // the reader may have gone
 	})
 	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Faults()) })
 	mux.HandleFunc("POST /faults", p.adminInject)
@@ -49,7 +49,7 @@ func (p *Portal) AdminHandler() http.Handler {
 	mux.HandleFunc("GET /journal", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") == "text" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_ = p.WriteJournal(w) // a reader who has gone cannot be told
+			_ = p.WriteJournal(w) // the reader may have gone
 			return
 		}
 		writeAdmin(w, p.Journal())
@@ -118,7 +118,7 @@ func writeAdmin(w http.ResponseWriter, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	_ = encoder.Encode(body) // a reader who has gone cannot be told
+	_ = encoder.Encode(body) // the reader may have gone
 }
 
 // localOnly refuses requests for another host, so that no web page can steer the emulator through a name that

@@ -85,7 +85,7 @@ func (p *Portal) checkSize(size int) *refusal {
 	return nil
 }
 
-// oneOf refuses a value that is not in a list; an empty list knows all values.
+// oneOf refuses a value that is not in a list. An empty list allows all values.
 func oneOf(field, value string, known []string) *refusal {
 	if len(known) == 0 || slices.Contains(known, value) {
 		return nil

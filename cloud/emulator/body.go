@@ -14,7 +14,7 @@ import (
 )
 
 // decode reads the call's JSON body into a struct, to the letter: the content type is JSON, every member is one of the
-// struct's, spelled the same, of the same type and given once, and members tagged `portal:"required"` are there and
+// struct's, spelled the same, of the same type and given once, and members tagged `portal:"required"` are present and
 // not empty.
 func (c *call) decode(into any) *refusal {
 	media, _, err := mime.ParseMediaType(c.request.Header.Get("Content-Type"))
@@ -48,7 +48,7 @@ func (c *call) decode(into any) *refusal {
 	return nil
 }
 
-// members splits a JSON object; encoding/json alone would accept other spellings and repeated members.
+// members splits a JSON object. encoding/json alone would accept other spellings and repeated members.
 func members(body []byte) (map[string]json.RawMessage, *refusal) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	malformed := broken("", "the body must be one JSON object")

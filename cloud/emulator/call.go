@@ -25,14 +25,14 @@ type call struct {
 	route   *route        // nil: there is no such endpoint
 	params  map[string]string
 	body    []byte
-	account string // whose budget it uses; "" for callers unknown
+	account string // whose budget it uses, or "" for an unknown caller
 	session *session
 	strike  strike   // faults that hit it
 	notes   []Entry  // state changes it made, journaled after the request
 	starts  []func() // what begins once it is journaled
 }
 
-// answer is what a call gets.
+// answer is the answer to a call.
 type answer struct {
 	status    int
 	body      any // JSON
@@ -94,7 +94,7 @@ func (c *call) decide() answer {
 	return a
 }
 
-// work does what the endpoint is there for, unless something speaks against it already.
+// work runs the endpoint's handler, unless the call was refused before.
 func (c *call) work(problems ...*refusal) answer {
 	var refused *refusal
 	for _, problem := range problems {
@@ -206,7 +206,7 @@ func (c *call) write(w http.ResponseWriter, a answer) {
 
 func (c *call) writeBytes(w http.ResponseWriter, a answer, payload []byte, contentType string) {
 	c.writeHead(w, a, len(payload), contentType)
-	_, _ = w.Write(payload) // a caller who has gone cannot be told
+	_, _ = w.Write(payload) // the caller may have gone
 }
 
 func (c *call) writeHead(w http.ResponseWriter, a answer, length int, contentType string) {

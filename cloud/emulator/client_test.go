@@ -130,7 +130,7 @@ func (r *reply) at(path ...any) any {
 	return value
 }
 
-// text is a string that has to be there.
+// text is a required string.
 func (r *reply) text(path ...any) string {
 	r.t.Helper()
 	s, ok := r.at(path...).(string)

@@ -74,7 +74,7 @@ type createBody struct {
 	SSHKeyPair          string `json:"sshKeyPair" portal:"required"`
 }
 
-// wireCluster is the cluster's record in answers; beyond the create parameters it is our choice.
+// wireCluster is the cluster's record in answers. Fields beyond the create parameters are our choice.
 type wireCluster struct {
 	ID string `json:"id"`
 	createBody
@@ -182,7 +182,7 @@ type scaleBody struct {
 	Size int `json:"size" portal:"required"`
 }
 
-// scaleCluster answers POST /kubernetes-clusters/{cluster_id}/scale. A size that is there already is a job with nothing to do.
+// scaleCluster answers POST /kubernetes-clusters/{cluster_id}/scale. A scale to the present size is a job with nothing to do.
 func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 	var body scaleBody
 	if err := c.decode(&body); err != nil {
@@ -224,7 +224,7 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 	})
 }
 
-// scaleDirection is whether the call asks for more or for fewer workers than its cluster has; empty: neither. Callers hold mu.
+// scaleDirection returns whether the call asks for more or for fewer workers than its cluster has, or "". Callers hold mu.
 func (c *call) scaleDirection() ScaleDirection {
 	var body struct{ Size *int }
 	if c.route == nil || !strings.HasSuffix(c.route.pattern, "/scale") || json.Unmarshal(c.body, &body) != nil || body.Size == nil {

@@ -56,7 +56,7 @@ func TestCreateRefused(t *testing.T) {
 	}
 }
 
-// TestClusterRecord: what was asked for stands in the result and in the portal's books.
+// TestClusterRecord checks that the request's values are in the job's result and in the portal's records.
 func TestClusterRecord(t *testing.T) {
 	bubble(t, emulator.Options{Workloads: &ledger{}}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		request := c.newCluster(3).with("controlNodes", 3)
@@ -131,7 +131,7 @@ func TestCreateTwice(t *testing.T) {
 	})
 }
 
-// TestScaleBounds: 50 workers unless the portal was told otherwise (Limits).
+// TestScaleBounds checks that a cluster has at most 50 workers, unless Options.MaxWorkers says otherwise (Limits).
 func TestScaleBounds(t *testing.T) {
 	bubble(t, emulator.Options{MaxWorkers: 5}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))
@@ -233,7 +233,7 @@ func TestVolumes(t *testing.T) {
 	})
 }
 
-// TestListClusters is there when asked for.
+// TestListClusters checks that clusters are listed if Shapes.ListClusters asks for it.
 func TestListClusters(t *testing.T) {
 	bubble(t, emulator.Options{ListClusters: true}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))

@@ -20,7 +20,7 @@ const (
 	CodeOperationNotAllowed  = "OPERATION_NOT_ALLOWED"
 )
 
-// Codes of our own choice, where no common code fits. A client falls back to their status.
+// Codes of our own choice, for refusals that no common code fits. A client falls back to their status.
 const (
 	CodeInvalidCredentials = "INVALID_CREDENTIALS" // 401: login with a wrong e-mail or password
 	CodeForbidden          = "FORBIDDEN"           // 403: the user's role does not suffice
@@ -28,9 +28,9 @@ const (
 	CodeUnavailable        = "SERVICE_UNAVAILABLE" // 503
 )
 
-// DefaultStatus is the HTTP status that goes with a code unless a rule or Shapes.CodeStatus says otherwise. The
+// defaultStatus is the HTTP status that goes with a code unless a rule or Shapes.CodeStatus says otherwise. The
 // specification leaves the pairing open. Unknown codes are server errors.
-func DefaultStatus(code string) int {
+func defaultStatus(code string) int {
 	switch code {
 	case CodeInvalidParameter:
 		return http.StatusBadRequest
@@ -107,7 +107,7 @@ func notFound(kind, id string) *refusal {
 	return refuse(CodeResourceNotFound, "there is no %s %q in this account", kind, id)
 }
 
-// as gives a refusal another status than its code's default, where the specification's status table asks for it.
+// as sets another status than the code's default, if the specification's status table asks for it.
 func (r *refusal) as(status int) *refusal {
 	r.status = status
 	return r
@@ -129,7 +129,7 @@ func (r *refusal) answer(shapes *Shapes, requestID string) answer {
 		status = paired
 	}
 	if status == 0 {
-		status = DefaultStatus(r.code)
+		status = defaultStatus(r.code)
 	}
 	var body wireError
 	body.Error.Code = r.code

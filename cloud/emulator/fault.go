@@ -16,35 +16,35 @@ import (
 )
 
 // Fault is something that goes wrong, as data: which calls it strikes, and what happens to them. A call may be struck
-// by several faults; where two say the same thing, the one injected first counts. Calls refused by the rate limit are
+// by several faults. If two set the same thing, the one injected first counts. Calls refused by the rate limit are
 // not struck and not counted.
 type Fault struct {
 	// ID names the fault in the journal and for its removal. Default: made up.
 	ID string `json:"id,omitempty"`
 
-	// Method, Path and Account select calls; empty selects all. Path is an endpoint's template, as in
-	// /jobs/{job_id}, or a path without the base path, where * stands for one segment.
+	// Method, Path and Account select calls. Empty selects all. Path is an endpoint's template, as in
+	// /jobs/{job_id}, or a path without the base path, where * matches one segment.
 	Method  string `json:"method,omitempty"`
 	Path    string `json:"path,omitempty"`
 	Account string `json:"account,omitempty"`
 	// Scale selects only calls that scale a cluster in that direction.
 	Scale ScaleDirection `json:"scale,omitempty"`
-	// Nth is the first of the selected calls that is struck, counted from 1; those before it are spared.
+	// Nth is the first of the selected calls that is struck, counted from 1. Calls before it are not struck.
 	Nth int `json:"nth,omitempty"`
-	// Count is how many calls are struck; 0 is all.
+	// Count is how many calls are struck. 0 means all.
 	Count int `json:"count,omitempty"`
-	// For is how long calls are struck, from the first one that is; 0 is until the fault is removed. With Count, what
+	// For is how long calls are struck, from the first one that is. 0 means until the fault is removed. With Count, what
 	// comes first ends it.
 	For time.Duration `json:"-"`
-	// Probability with which each of them is struck, from the portal's seed; 0 is always.
+	// Probability with which each of them is struck, from the portal's seed. 0 means always.
 	Probability float64 `json:"probability,omitempty"`
 
-	// After has Delay, Status, Code, Cut and RevokeToken strike when the work is done; otherwise before it, and
+	// After has Delay, Status, Code, Cut and RevokeToken strike after the work. Otherwise they strike before it, and
 	// Status, Code and Cut in its stead.
 	After bool `json:"after,omitempty"`
 	// Delay of the answer. The work is done even if the caller does not wait for it.
 	Delay time.Duration `json:"-"`
-	// Status and Code refuse the call; each has a default that goes with the other. Message and Field go along.
+	// Status and Code refuse the call. Each has a default that matches the other. Message and Field go along.
 	Status  int    `json:"status,omitempty"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -53,7 +53,7 @@ type Fault struct {
 	RetryAfter time.Duration `json:"-"`
 	// Cut ends the connection without an answer.
 	Cut bool `json:"cut,omitempty"`
-	// Body spoils the answer's body, whatever the answer is.
+	// Body spoils the body of any answer.
 	Body BodyFault `json:"body,omitempty"`
 
 	// Job strikes the job that the call starts.
@@ -76,7 +76,7 @@ type Fault struct {
 	// ClockSkew is added to the portal's clock for the call: tokens checked and issued by it, its headers.
 	ClockSkew time.Duration `json:"-"`
 	// OthersPerMinute is how many requests other users make on the accounts that Account selects, evenly, while the
-	// fault is there. It strikes no calls.
+	// fault exists. It strikes no calls.
 	OthersPerMinute int `json:"othersPerMinute,omitempty"`
 }
 
@@ -122,7 +122,7 @@ type armed struct {
 	gone  chan struct{} // closed when the fault is removed
 }
 
-// FaultState is a fault as it stands.
+// FaultState is the present state of a fault.
 type FaultState struct {
 	Fault Fault `json:"fault"`
 	Calls int   `json:"calls"` // that it selected
@@ -222,7 +222,7 @@ func (p *Portal) Inject(f Fault) error {
 // ClearFaults removes all faults. Jobs that were stuck go on.
 func (p *Portal) ClearFaults() { p.removeFaults(func(*armed) bool { return true }) }
 
-// RemoveFault removes one fault and reports whether it was there.
+// RemoveFault removes one fault and reports whether it existed.
 func (p *Portal) RemoveFault(id string) bool {
 	return p.removeFaults(func(a *armed) bool { return a.ID == id }) > 0
 }
@@ -343,7 +343,7 @@ func (a *armed) spent() bool {
 	return a.Count > 0 && a.hits >= a.Count || a.For > 0 && a.hits > 0 && time.Since(a.since) >= a.For
 }
 
-// refusal is what the fault answers instead of the portal; nil if it does not.
+// refusal returns the fault's answer in place of the portal's, or nil.
 func (f *Fault) refusal() *refusal {
 	if f.Status == 0 && f.Code == "" {
 		return nil
@@ -353,7 +353,7 @@ func (f *Fault) refusal() *refusal {
 		r.code = defaultCode(f.Status)
 	}
 	if r.message == "" {
-		r.message = http.StatusText(DefaultStatus(r.code))
+		r.message = http.StatusText(defaultStatus(r.code))
 	}
 	return r
 }

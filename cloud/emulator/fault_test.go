@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDelay: the answer comes late, the work is done even if nobody waits, and after it where the fault says so.
+// TestDelay checks that the answer comes late, that the work is done even if no caller waits, and that it is done late if the fault says so.
 func TestDelay(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -210,7 +210,7 @@ func TestSpoiledBodies(t *testing.T) {
 	}
 }
 
-// TestJobFaults: how jobs end, and what is there afterwards.
+// TestJobFaults checks how jobs end, and which resources exist afterwards.
 func TestJobFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault          emulator.Fault
@@ -260,7 +260,7 @@ func TestStuckJob(t *testing.T) {
 	})
 }
 
-// TestForgottenJob goes on, and nobody knows it.
+// TestForgottenJob checks that a forgotten job runs on, and that looks at it are answered with 404.
 func TestForgottenJob(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		inject(t, p, emulator.Fault{Job: emulator.JobForgotten, JobDelay: time.Minute, Path: "/kubernetes-clusters"})

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// JobKind is what a job does.
+// JobKind is the operation of a job.
 type JobKind string
 
 // The kinds of jobs.
@@ -75,9 +75,9 @@ type order struct {
 	takes     time.Duration // at least
 	// work does it and returns the job's result.
 	work func(ctx context.Context, takes time.Duration) (any, error)
-	// undo gives back what was reserved when the job fails before its work; nil: nothing was.
+	// undo releases reservations if the job fails before its work. Nil: there are none.
 	undo func()
-	// spoil marks what was made when the job fails after its work; nil: it stays as it is.
+	// spoil marks the results if the job fails after its work. Nil: they stay as they are.
 	spoil func()
 }
 

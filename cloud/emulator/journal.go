@@ -39,7 +39,7 @@ type Entry struct {
 	Removal *Removal `json:"removal,omitempty"`
 }
 
-// IsRequest tells requests from changes of state.
+// IsRequest reports whether the entry is a request, not a change of state.
 func (e Entry) IsRequest() bool { return e.Method != "" }
 
 // String is the entry without its time, on one line.
@@ -84,7 +84,7 @@ type journal struct {
 	to      io.Writer
 }
 
-// record appends entries; those without a time happen now. It may be called with or without mu.
+// record appends entries. An entry without a time gets the present time. It may be called with or without mu.
 func (p *Portal) record(entries ...Entry) {
 	p.journal.mu.Lock()
 	defer p.journal.mu.Unlock()

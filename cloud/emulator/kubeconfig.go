@@ -78,7 +78,7 @@ func (p *Portal) standInToken() string {
 	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"exp":%d}`, time.Now().Add(p.opts.KubeconfigLifetime).Unix())) + "." + part(secret(32))
 }
 
-// Rotation is what a portal changes about how a cluster is reached, while the cluster runs.
+// Rotation selects the parts of a running cluster's access that the portal changes.
 type Rotation struct {
 	// Credentials: kubeconfigs that were handed out before get 401.
 	Credentials bool `json:"credentials,omitempty"`

@@ -17,7 +17,7 @@ const (
 	DefaultAccount = "main"
 )
 
-// Role of a user. The specification names Administrator; RoleUser stands for any other.
+// Role of a user. The specification names Administrator; RoleUser is any other.
 type Role string
 
 // The roles of the emulated portal.
@@ -43,7 +43,7 @@ func (u User) String() string { return fmt.Sprintf("%s (%s, %s)", u.Email, u.Rol
 // Format implements fmt.Formatter for every verb, so that none walks the fields.
 func (u User) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, u.String()) }
 
-// MarshalJSON implements json.Marshaler; log encoders use it.
+// MarshalJSON implements json.Marshaler, for log encoders.
 func (u User) MarshalJSON() ([]byte, error) { return json.Marshal(u.String()) }
 
 // user is a User and what the portal remembers of them.
@@ -125,7 +125,7 @@ func (p *Portal) openAccount(c *call) string {
 	var body struct {
 		Email string `json:"email"`
 	}
-	_ = json.Unmarshal(c.body, &body) // a body that cannot be read names nobody
+	_ = json.Unmarshal(c.body, &body) // a body that cannot be read names no user
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.resets[c.params["token"]]; r != nil {

@@ -18,7 +18,7 @@ func (p *Portal) lookupRoute() (route, bool) {
 	return r, p.opts.ListClusters || p.opts.Shapes.LookupStatus != 0
 }
 
-// answerLookup answers with whatever Shapes.LookupStatus says, but never with a list.
+// answerLookup answers with Shapes.LookupStatus, never with a list.
 func (p *Portal) answerLookup(c *call) (answer, *refusal) {
 	status := p.opts.Shapes.LookupStatus
 	if status == http.StatusOK {
@@ -30,7 +30,7 @@ func (p *Portal) answerLookup(c *call) (answer, *refusal) {
 	return a, nil
 }
 
-// encode writes an answer's body as JSON, with members that nobody asked for if the shapes say so.
+// encode writes an answer's body as JSON, with extra members if the shapes ask for them.
 func (c *call) encode(a answer) ([]byte, error) {
 	payload, err := json.Marshal(a.body)
 	if err != nil || !c.portal.opts.Shapes.ExtraFields {

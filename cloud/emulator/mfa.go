@@ -55,7 +55,7 @@ func (p *Portal) verifyOTP(c *call) (answer, *refusal) {
 	return answer{status: http.StatusOK, body: p.opts.Shapes.verified(p.sign(c.session))}, nil
 }
 
-// accept checks a one-time code; each step's code counts once.
+// accept checks a one-time code. Each step's code counts once.
 func (u *user) accept(code string, now time.Time) bool {
 	current := now.Unix() / totpPeriod
 	for step := current - neighbourStep; step <= current+neighbourStep; step++ {
@@ -79,7 +79,7 @@ func validSeed(seed string) bool {
 }
 
 // disableMFA answers POST /admin/mfa/disable/{idp}: the account's users of that identity provider log in without MFA
-// from now on. What the endpoint changes is not shown; this is our reading of "manages MFA".
+// from now on. The specification does not show its effect. This is our reading of "manages MFA".
 func (p *Portal) disableMFA(c *call) (answer, *refusal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

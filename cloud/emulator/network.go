@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// isolatedCIDR is of the network that a cluster gets when none is given; the specification does not show its value.
+// isolatedCIDR is the CIDR of the network that a cluster gets if none is given. The specification does not show its value.
 const isolatedCIDR = "10.0.0.0/16"
 
 // reservedAddresses of each network are not usable: the specification counts 251 in a /24 and 507 in a /23.
@@ -47,7 +47,7 @@ func (p *Portal) Networks() []Network {
 	return out
 }
 
-// networkBody: only cidr is documented; name and vpcId are our choice.
+// networkBody is the body of POST /networks. Only cidr is documented. name and vpcId are our choice.
 type networkBody struct {
 	CIDR  string `json:"cidr" portal:"required"`
 	Name  string `json:"name"`

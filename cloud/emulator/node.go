@@ -35,12 +35,12 @@ const (
 
 var controlMarks = []ControlMarks{MarkedBoth, MarkedLabel, MarkedTaint, MarkedNone}
 
-// node is a Node and where it is in its life: joining, up, leaving.
+// node is a Node and its phase: joining, up, leaving.
 type node struct {
 	Node
 	up      bool
 	leaving bool
-	removal *Removal // how its machine was removed; nil: it was not, or nobody knows
+	removal *Removal // how its machine was removed. Nil: it was not removed, or it is not known how
 }
 
 // controls are a cluster's control nodes, oldest first.
@@ -53,7 +53,7 @@ func (cl *cluster) workers() []*node {
 	return slices.DeleteFunc(slices.Clone(cl.nodes), func(n *node) bool { return n.ControlPlane || n.leaving || n.Gone })
 }
 
-// present are the nodes that are to be there, oldest first, with what is left of others.
+// present returns the nodes that should exist, oldest first, with what is left of others.
 func (cl *cluster) present() []Node {
 	out := []Node{}
 	for _, n := range cl.nodes {
@@ -64,7 +64,7 @@ func (cl *cluster) present() []Node {
 	return out
 }
 
-// addNode orders a node; reach brings it up. Callers hold mu.
+// addNode orders a node. reach starts it. Callers hold mu.
 func (p *Portal) addNode(cl *cluster, controlPlane bool) {
 	p.addNodeNamed(cl, p.nodeName(cl, controlPlane), controlPlane)
 }
@@ -80,7 +80,7 @@ func (p *Portal) addNodeNamed(cl *cluster, name string, controlPlane bool) *node
 	return n
 }
 
-// nodeName is <cluster>-c-<n> for control nodes and <cluster>-w-<suffix> for workers; a DNS label again.
+// nodeName is <cluster>-c-<n> for control nodes and <cluster>-w-<suffix> for workers. Both are DNS labels.
 func (p *Portal) nodeName(cl *cluster, controlPlane bool) string {
 	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
 	prefix := cl.Name[:min(len(cl.Name), 50)]
@@ -101,7 +101,7 @@ func (p *Portal) nodeName(cl *cluster, controlPlane bool) string {
 	}
 }
 
-// resize orders workers, or picks those that leave; leave lets their Node objects behind. Callers hold mu.
+// resize orders workers, or picks the workers that leave. leave keeps their Node objects. Callers hold mu.
 func (p *Portal) resize(cl *cluster, size int, leave bool) {
 	workers := cl.workers()
 	for range size - len(workers) {

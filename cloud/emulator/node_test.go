@@ -162,7 +162,7 @@ func TestNodeNames(t *testing.T) {
 	}
 }
 
-// TestProviderIDs tell zone and instance, or are empty.
+// TestProviderIDs checks that provider ids name zone and instance, or are empty.
 func TestProviderIDs(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		bubble(t, emulator.Options{ProviderIDs: with}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -207,7 +207,7 @@ func TestNodesLeftBehind(t *testing.T) {
 }
 
 // TestRemovalsAreJournaled with what Kubernetes saw: by a scale-down, by an upgrade that replaces nodes, and of a machine whose
-// Node object stays. What nobody saw is not made up.
+// Node object stays. A removal that was not observed is not reported.
 func TestRemovalsAreJournaled(t *testing.T) {
 	seen := func(n emulator.Node) emulator.Removal {
 		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}

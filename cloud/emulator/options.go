@@ -16,7 +16,7 @@ type Options struct {
 	Users []User
 	// Versions of Kubernetes on offer, any order. Default: DefaultVersions.
 	Versions []Version
-	// VPCs there are from the start. Default: one named "default" in every account; an empty, non-nil list means none.
+	// VPCs that exist from the start. Default: one named "default" in every account. An empty, non-nil list means none.
 	VPCs []VPC
 	// Volumes there are from the start.
 	Volumes []Volume
@@ -27,7 +27,7 @@ type Options struct {
 	// endpoint that lists them. The commands sell DefaultZones and DefaultServiceOfferings.
 	Zones, ServiceOfferings, SSHKeyPairs []string
 
-	// Workloads runs the clusters; nil keeps them in the portal's books only.
+	// Workloads runs the clusters. Nil: they are records of the portal only.
 	Workloads Workloads
 	// Durations of the asynchronous operations.
 	Durations Durations
@@ -36,7 +36,7 @@ type Options struct {
 	VictimOrder VictimOrder
 	// UpgradeStyle decides what an upgrade does to a node. Default: UpgradeInPlace.
 	UpgradeStyle UpgradeStyle
-	// ControlMarks is how control nodes can be told from workers. Default: MarkedBoth.
+	// ControlMarks is how control nodes are distinguished from workers. Default: MarkedBoth.
 	ControlMarks ControlMarks
 	// KubeconfigLifetime is how long the credentials in a kubeconfig are valid. Each request for it gets new ones then. Those handed out
 	// before stay valid until they expire. Default: a year, and always the same.
@@ -49,16 +49,16 @@ type Options struct {
 
 	// MinWorkers and MaxWorkers bound a cluster's size. Default: 0 and 50 (specification, Limits).
 	MinWorkers, MaxWorkers int
-	// MaxClusters per account; 0 is no quota.
+	// MaxClusters per account. 0 is no quota.
 	MaxClusters int
 	// RateLimit of each account. Default: 300 per minute, burst 50 (specification, Limits).
 	RateLimit RateLimit
 	// TokenLifetime of a full-access token. Default: 8 hours (specification, Authentication 7).
 	TokenLifetime time.Duration
-	// ClockSkew is how far the portal's clock is ahead of this machine's; it shows in tokens and in rate limit headers.
+	// ClockSkew is how far the portal's clock is ahead of this machine's. It affects tokens and rate limit headers.
 	ClockSkew time.Duration
 
-	// BasePath precedes every path, as in https://host/api/v1; default none.
+	// BasePath precedes every path, as in https://host/api/v1. Default: none.
 	BasePath string
 	// Hosts are further names and addresses in the listener's certificate.
 	Hosts []string
@@ -66,18 +66,18 @@ type Options struct {
 	HTTP1 bool
 	// ListClusters answers GET /kubernetes-clusters?name=, which the specification does not know. Default: 405.
 	ListClusters bool
-	// Shapes of answers where the specification leaves room.
+	// Shapes of answers that the specification leaves open.
 	Shapes Shapes
 	// Faults that are armed from the start.
 	Faults []Fault
 
-	// Seed of all randomness but secrets. Default: one that Portal.Seed tells.
+	// Seed of all randomness but secrets. Default: random. Portal.Seed returns it.
 	Seed int64
 	// JournalTo receives the journal as text, line by line as it is written.
 	JournalTo io.Writer
 }
 
-// Durations are how long operations take at least; real workload clusters may add to it. Zero means the default, a
+// Durations are the shortest times of operations. Real workload clusters may add to them. Zero means the default, a
 // negative duration none at all.
 type Durations struct {
 	Pending time.Duration // before any job runs; default 1 s
@@ -87,7 +87,7 @@ type Durations struct {
 	Delete  time.Duration // of a cluster; default 5 s
 	VPC     time.Duration // default 3 s
 	Network time.Duration // where networks are created by a job (Shapes.NetworkStatus); default 2 s
-	// Spread is the part of its time by which a job takes more or less, at random from Options.Seed; 0.2 is up to a fifth.
+	// Spread is the part of its time by which a job takes more or less, at random from Options.Seed. 0.2 is up to a fifth.
 	Spread float64
 }
 

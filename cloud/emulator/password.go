@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// resetLifetime of the token in a reset link; the specification does not show it.
+// resetLifetime of the token in a reset link. The specification does not show it.
 const resetLifetime = time.Hour
 
 // reset is a password reset that was asked for and not completed.
@@ -20,7 +20,7 @@ type reset struct {
 	expires time.Time
 }
 
-// Mail is a message that the portal would have sent. It holds a secret: it never stands in the journal.
+// Mail is a message that the portal would have sent. It holds a secret, so it is never in the journal.
 type Mail struct {
 	Time       time.Time `json:"time"`
 	To         string    `json:"to"`
@@ -45,7 +45,7 @@ type resetBody struct {
 	Email string `json:"email" portal:"required"`
 }
 
-// requestReset answers POST /reset-password. It answers alike for addresses that nobody has, so as not to tell who is
+// requestReset answers POST /reset-password. The answer is the same for unknown addresses, so it does not show who is
 // a user.
 func (p *Portal) requestReset(c *call) (answer, *refusal) {
 	var body resetBody
@@ -69,7 +69,7 @@ type newPasswordBody struct {
 	Password string `json:"password" portal:"required"`
 }
 
-// completeReset answers POST /reset-password/{token}. A link works once; the user's tokens end.
+// completeReset answers POST /reset-password/{token}. A link works once, and ends the user's tokens.
 func (p *Portal) completeReset(c *call) (answer, *refusal) {
 	var body newPasswordBody
 	if err := c.decode(&body); err != nil {

@@ -116,7 +116,7 @@ func (p *Portal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "portal 
 func (p *Portal) Seed() int64 { return p.opts.Seed }
 
 // Close ends listeners, jobs and requests under way, waits for them, and deletes the workload clusters. Requests made
-// later get 503. What could not be deleted stands in the journal.
+// later get 503. Deletions that failed are in the journal.
 func (p *Portal) Close() {
 	p.mu.Lock()
 	if p.closed {
@@ -136,7 +136,7 @@ func (p *Portal) Close() {
 	p.deleteWorkloads()
 }
 
-// enter registers something that Close waits for; false means that the portal is closed.
+// enter registers work that Close waits for. It returns false if the portal is closed.
 func (p *Portal) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +155,7 @@ func (p *Portal) newID(kind string) string {
 	return fmt.Sprintf("%s-%012x", kind, p.ids.Uint64()>>16)
 }
 
-// rollFor returns randomness of one record's own, so that its course does not depend on what others do meanwhile.
+// rollFor returns randomness of one record's own, so that its course does not depend on other records.
 func (p *Portal) rollFor(id string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails
@@ -177,7 +177,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// secret returns n random bytes as text; secrets never come from the seed.
+// secret returns n random characters. Secrets never come from the seed.
 func secret(n int) string {
 	const alphabet = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 	out := make([]byte, n)

@@ -19,7 +19,7 @@ type limiter struct {
 	seenAt   time.Time // until when the use by others is accounted for
 }
 
-// limits is what the headers of one answer tell.
+// limits holds the rate-limit headers of one answer.
 type limits struct {
 	perMinute int
 	remaining int
@@ -53,7 +53,7 @@ func (p *Portal) limiterOf(account string) *limiter {
 	return l
 }
 
-// take admits a request, or tells when to come back.
+// take admits a request, or returns when to come back.
 func (l *limiter) take(now time.Time) limits {
 	if l.fullAt.Before(now) {
 		l.fullAt = now
@@ -112,7 +112,7 @@ func (l *limiter) useByOthers(now time.Time, perMinute int) {
 }
 
 // limitHeaders are the documented headers (specification, Limits). X-RateLimit-Reset is when the whole burst is
-// available again; Retry-After is when the next request is.
+// available again. Retry-After is when the next request is.
 func (c *call) limitHeaders(a answer, l limits) http.Header {
 	h := http.Header{}
 	shapes := &c.portal.opts.Shapes
@@ -135,7 +135,7 @@ func (c *call) limitHeaders(a answer, l limits) http.Header {
 	return h
 }
 
-// reset is what X-RateLimit-Reset says.
+// reset returns the value of X-RateLimit-Reset.
 func (s *Shapes) reset(now time.Time, fullIn time.Duration) int64 {
 	if window := int64(s.ResetSeconds); window > 0 {
 		return (now.Unix()/window + 1) * window

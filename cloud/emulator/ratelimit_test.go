@@ -79,7 +79,7 @@ func TestHigherTier(t *testing.T) {
 	})
 }
 
-// TestNeighbour uses a part of the account, evenly, for as long as the fault is there.
+// TestNeighbour uses a part of the account, evenly, for as long as the fault exists.
 func TestNeighbour(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		if err := p.Inject(emulator.Fault{OthersPerMinute: 150}); err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// access is what a caller must show.
+// access is the token that a caller needs.
 type access int
 
 const (

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Shapes chooses among the answers that the specification allows where it says "not shown". The zero value is the
+// Shapes chooses among the answers that the specification allows by "not shown". The zero value is the
 // default of each field. A client has to understand all of them, and all combinations.
 type Shapes struct {
 	// OTPTokenField names the field of verify-otp that carries the token. Default: "token".
@@ -30,9 +30,9 @@ type Shapes struct {
 	JobError JobErrorShape `json:"jobError,omitempty"`
 	// BareLists answers all lists as arrays, also those whose key is documented: no legal portal does that.
 	BareLists bool `json:"bareLists,omitempty"`
-	// InstancesKey is the key of the list of instances, whose form is not shown; "-" is a bare list. Default: instances.
+	// InstancesKey is the key of the list of instances, whose form is not shown. "-" is a bare list. Default: instances.
 	InstancesKey string `json:"instancesKey,omitempty"`
-	// CodeStatus pairs error codes with other HTTP statuses than DefaultStatus does.
+	// CodeStatus pairs error codes with other HTTP statuses than defaultStatus does.
 	CodeStatus map[string]int `json:"codeStatus,omitempty"`
 	// LookupStatus answers GET /kubernetes-clusters, which the specification does not know: 200, with something that is
 	// no list, or a refusal. Default: 405, as for any unknown method.
@@ -45,13 +45,13 @@ type Shapes struct {
 	BareVersions bool `json:"bareVersions,omitempty"`
 	// VersionBuild is appended to listed versions as build metadata: "portal.1" makes v1.36.3+portal.1.
 	VersionBuild string `json:"versionBuild,omitempty"`
-	// TokensWithoutExp issues tokens that do not tell when they end.
+	// TokensWithoutExp issues tokens without an expiry time.
 	TokensWithoutExp bool `json:"tokensWithoutExp,omitempty"`
 	// RetryAfterDate writes Retry-After as an HTTP date instead of seconds.
 	RetryAfterDate bool `json:"retryAfterDate,omitempty"`
-	// QuietLimits sends the X-RateLimit headers with a 429 only, where the specification documents them.
+	// QuietLimits sends the X-RateLimit headers with a 429 only, as the specification documents them.
 	QuietLimits bool `json:"quietLimits,omitempty"`
-	// ResetSeconds has X-RateLimit-Reset name the end of a fixed window of that many seconds, whatever is left in it.
+	// ResetSeconds has X-RateLimit-Reset name the end of a fixed window of that many seconds.
 	// Default: the time at which the whole burst is available again.
 	ResetSeconds int `json:"resetSeconds,omitempty"`
 }
@@ -159,7 +159,7 @@ func (s *Shapes) verified(token string) any {
 	return map[string]any{s.OTPTokenIn: inner}
 }
 
-// jobError gives a failed job's error its form.
+// jobError sets the form of a failed job's error.
 func (s *Shapes) jobError(e *jobError) any {
 	switch s.JobError {
 	case JobErrorString:
@@ -170,7 +170,7 @@ func (s *Shapes) jobError(e *jobError) any {
 	return e
 }
 
-// semanticVersion is a version as the list shows it; v1.36.3 inside.
+// semanticVersion returns a version as the list shows it. The emulator stores v1.36.3.
 func (s *Shapes) semanticVersion(version string) string {
 	if s.BareVersions {
 		version = strings.TrimPrefix(version, "v")

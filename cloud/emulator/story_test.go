@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestClusterLife tells the whole life of a cluster by the journal: what was asked, and what came of it.
+// TestClusterLife checks the journal of a cluster's whole life: the requests and their results.
 func TestClusterLife(t *testing.T) {
 	bubble(t, emulator.Options{Seed: 1, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")

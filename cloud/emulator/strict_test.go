@@ -70,7 +70,7 @@ func TestStrict(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP is refused whatever listens in front of the handler (Authentication 9).
+// TestPlainHTTP checks that plain HTTP is refused behind any listener (Authentication 9).
 func TestPlainHTTP(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	c := login(t, p)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// strike is what faults do to one call, and to the job it starts.
+// strike holds the effects of all faults on one call, and on the job that it starts.
 type strike []*armed
 
 // names of the faults, for the journal.
@@ -148,7 +148,7 @@ func (s strike) failLate() error {
 	return s.failure(JobFailsLate)
 }
 
-// share is how many of so many nodes the job gets to; all, unless it fails half way.
+// share returns how many of the nodes the job processes: all, unless it fails half way.
 func (s strike) share(nodes int) int {
 	failing := s.any(func(a *armed) bool { return a.Job == JobFailsHalfway })
 	switch {
@@ -160,7 +160,7 @@ func (s strike) share(nodes int) int {
 	return min(failing.JobNodes, nodes)
 }
 
-// upgradeStyle is what the upgrade does to each node.
+// upgradeStyle returns how the upgrade treats each node.
 func (s strike) upgradeStyle(otherwise UpgradeStyle) UpgradeStyle {
 	if other := s.any(func(a *armed) bool { return a.UpgradeStyle != "" }); other != nil {
 		return other.UpgradeStyle

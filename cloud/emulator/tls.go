@@ -35,7 +35,7 @@ type authority struct {
 // headerTimeout is how long a client may take to say what it wants.
 const headerTimeout = 10 * time.Second
 
-// inProcessTLS tells requests that came through Transport from plain HTTP.
+// inProcessTLS marks requests that came through Transport, to distinguish them from plain HTTP.
 var inProcessTLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
 
 func (a *authority) make() error {
@@ -122,7 +122,7 @@ func (p *Portal) Listen(addr string) error {
 	return nil
 }
 
-// Serve is Listen until the context ends; Close is still due.
+// Serve is Listen until the context ends. The caller still calls Close.
 func (p *Portal) Serve(ctx context.Context, addr string) error {
 	if err := p.Listen(addr); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (p *Portal) Serve(ctx context.Context, addr string) error {
 	return nil
 }
 
-// URL is the base URL of the API; before Listen it is one that only Transport can reach.
+// URL returns the base URL of the API. Before Listen, only Transport can reach it.
 func (p *Portal) URL() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// preMFALifetime of a pre-MFA token; the specification does not show it (Authentication 12).
+// preMFALifetime of a pre-MFA token. The specification does not show it (Authentication 12).
 const preMFALifetime = 10 * time.Minute
 
-// session is what a token stands for: pending until the one-time code is verified, then a new session in its own
+// session is the session of a token: pending until the one-time code is verified, then a new session in its own
 // right; ended by its expiry, by a password reset, or by a fault.
 type session struct {
 	id        string
@@ -67,7 +67,7 @@ func (p *Portal) sign(s *session) string {
 	return token
 }
 
-// identify finds out whose budget the call uses. It lets nobody in: authenticate does.
+// identify finds the account whose budget the call uses. It does not check the token: authenticate does.
 func (c *call) identify() {
 	if c.route != nil && c.route.access == open {
 		c.account = c.portal.openAccount(c)

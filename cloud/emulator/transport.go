@@ -9,7 +9,7 @@ import (
 	"net/http"
 )
 
-// Handler serves the portal's API; whoever listens must do so with TLS.
+// Handler serves the portal's API. Its server must use TLS.
 func (p *Portal) Handler() http.Handler { return p }
 
 // Transport serves requests in-process: no socket, no TLS handshake, no time but package time's, so that it works in

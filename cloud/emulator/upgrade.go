@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// UpgradeStyle is what an upgrade does to each node.
+// UpgradeStyle is how an upgrade treats each node.
 type UpgradeStyle string
 
 // The upgrade styles.
@@ -26,8 +26,8 @@ type upgradeBody struct {
 	KubernetesVersionID string `json:"kubernetesVersionId" portal:"required"`
 }
 
-// upgradeCluster answers POST /kubernetes-clusters/{cluster_id}/upgrade. Lower versions are refused, which is our choice; the same one
-// is a job with nothing to do; minors may be skipped, as the specification does not forbid it.
+// upgradeCluster answers POST /kubernetes-clusters/{cluster_id}/upgrade. Lower versions are refused, which is our choice. The same one
+// is a job with nothing to do. Minors may be skipped, because the specification does not forbid it.
 func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 	var body upgradeBody
 	if err := c.decode(&body); err != nil {
@@ -63,7 +63,7 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 	})
 }
 
-// upgrade is what a job does to nodes.
+// upgrade is a job's work on nodes.
 type upgrade struct {
 	version string
 	takes   time.Duration // all of them together, or one

@@ -57,7 +57,7 @@ func (p *Portal) listVersions(*call) (answer, *refusal) {
 // Versions on offer, with their ids.
 func (p *Portal) Versions() []Version { return slices.Clone(p.versions) }
 
-// versionByID finds what kubernetesVersionId names. Versions never change once the portal is there.
+// versionByID finds what kubernetesVersionId names. Versions never change while the portal runs.
 func (p *Portal) versionByID(id string) (Version, *refusal) {
 	for _, v := range p.versions {
 		if v.ID == id && v.Refused {

@@ -58,7 +58,7 @@ func (p *Portal) VPCs() []VPC {
 	return out
 }
 
-// listVPCs answers GET /vpcs; names are not unique.
+// listVPCs answers GET /vpcs. Names are not unique.
 func (p *Portal) listVPCs(c *call) (answer, *refusal) {
 	query := c.request.URL.Query()
 	p.mu.Lock()
@@ -78,7 +78,7 @@ type vpcBody struct {
 	CIDR string `json:"cidr"`
 }
 
-// createVPC answers POST /vpcs with a job whose result carries the VPC under vpc, whatever the shapes: that much is
+// createVPC answers POST /vpcs with a job whose result carries the VPC under vpc in all shapes: that much is
 // documented (Network endpoints).
 func (p *Portal) createVPC(c *call) (answer, *refusal) {
 	var body vpcBody

@@ -18,7 +18,7 @@ type Workloads interface {
 	Apply(ctx context.Context, cluster Workload) ([]Removal, error)
 	// Kubeconfig returns an administrator's kubeconfig file of the cluster.
 	Kubeconfig(ctx context.Context, clusterID string) ([]byte, error)
-	// Delete removes the cluster with all it holds; unknown ids are no error.
+	// Delete removes the cluster and its contents. An unknown id is no error.
 	Delete(ctx context.Context, clusterID string) error
 }
 
@@ -36,13 +36,13 @@ type Workload struct {
 	Nodes   []Node // control nodes and workers, oldest first
 
 	ControlMarks       ControlMarks  // of the control nodes among them
-	KubeconfigLifetime time.Duration // of the credentials in each kubeconfig that is handed out; 0 is a year
+	KubeconfigLifetime time.Duration // of the credentials in each kubeconfig. 0 is a year
 }
 
 // Node is a machine that has joined, or is to join, a workload cluster.
 type Node struct {
 	Name         string `json:"name"`                   // of the Node object
-	ID           string `json:"id"`                     // of the portal's instance; a Node that keeps its name but changes its ID is a new Node object
+	ID           string `json:"id"`                     // of the portal's instance. A Node that keeps its name but changes its ID is a new Node object
 	ControlPlane bool   `json:"controlPlane,omitempty"` // marked as Workload.ControlMarks says
 	Version      string `json:"version"`                // of the kubelet, for example "v1.36.3"
 	ProviderID   string `json:"providerID,omitempty"`   // empty: the Node has none

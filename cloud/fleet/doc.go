@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet measures the client and its governor with many clusters on one account of the emulator at its true
+// Package fleet measures the client and its limiter with many clusters on one account of the emulator at its true
 // limit, in virtual time and without Kubernetes. Beside its tests it holds the bound, which hack/fleet uses too:
 //
 //	fleet_test.go   the bars, and the command line of larger runs: make bench-fleet-virtual N=5000

@@ -16,6 +16,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 var size = flag.Int("clusters", 0, "measure so many clusters in TestMeasure")
@@ -29,7 +30,7 @@ type options struct {
 	takes    time.Duration
 	spread   float64       // of takes
 	slow     time.Duration // by which creations are answered later
-	asleep   bool          // nothing wakes objects: they come back when they are told
+	asleep   bool          // nothing wakes objects: they come back at RetryAt
 	managers int           // that divide the clusters; 0: one
 	share    float64       // of the account that each manager uses; 0: all of it
 	quiet    bool          // the portal sends its headers with a 429 only, and no option names the limit
@@ -95,13 +96,13 @@ func newFleet(t *testing.T, options options) *fleet {
 func (f *fleet) wake(flow string) {
 	select {
 	case f.wakes[flow] <- struct{}{}:
-	default: // it is there already
+	default: // it is already queued
 	}
 }
 
 func (f *fleet) newClient() *cloud.Client {
 	email, password := f.portal.Credentials()
-	options := cloud.GovernorOptions{
+	options := ratelimit.Options{
 		Limit: 300, MaxOpen: f.options.maxOpen, AccountShare: f.options.share, Rand: rand.New(rand.NewPCG(1, 1)), Wake: f.wake,
 	}
 	if f.options.asleep {
@@ -111,7 +112,7 @@ func (f *fleet) newClient() *cloud.Client {
 		options.Limit = 0
 	}
 	client, err := cloud.New(cloud.Config{
-		BaseURL: f.portal.URL(), Email: email, Password: password, Transport: distance{f}, Governor: cloud.NewGovernor(options),
+		BaseURL: f.portal.URL(), Email: email, Password: password, Transport: distance{f}, Limiter: ratelimit.NewLimiter(options),
 	})
 	if err != nil {
 		f.t.Fatal(err)

@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // object is one operation on a cluster, as a controller carries it out: run is the object's place in the work queue,
-// pass one reconcile. At the governor it keeps nothing but its flow's name and its job's id.
+// pass one reconcile. At the limiter it keeps nothing but its flow's name and its job's id.
 type object struct {
 	*fleet
 	client *cloud.Client // of the object's manager
 	flow   string
 	kind   string
-	class  cloud.Class
+	class  ratelimit.Class
 	send   func(context.Context) (cloud.Job, error)
 
 	job     cloud.Job
@@ -27,12 +28,12 @@ type object struct {
 
 // creation is the object that creates a cluster.
 func (f *fleet) creation(flow string) *object {
-	o := &object{fleet: f, client: f.client, flow: flow, kind: "create", class: cloud.Creation}
+	o := &object{fleet: f, client: f.client, flow: flow, kind: "create", class: ratelimit.Creation}
 	o.send = func(ctx context.Context) (cloud.Job, error) { return o.client.CreateCluster(ctx, f.request(flow)) }
 	return o
 }
 
-// run makes passes until the operation has ended: at once, at the time that the last pass named, and when the governor
+// run makes passes until the operation has ended: at once, at the time that the last pass named, and when the limiter
 // wakes the flow.
 func (o *object) run() {
 	for o.ready.IsZero() {
@@ -65,12 +66,12 @@ func (o *object) pass() time.Duration {
 }
 
 func (o *object) begin() time.Duration {
-	ticket, err := o.client.Reserve(o.flow, o.class)
+	reservation, err := o.client.Reserve(o.flow, o.class)
 	if err != nil {
 		return o.again(err)
 	}
-	defer ticket.Release()
-	job, err := o.send(cloud.WithTicket(o.t.Context(), ticket))
+	defer reservation.Cancel()
+	job, err := o.send(cloud.WithReservation(o.t.Context(), reservation))
 	if err != nil {
 		return o.again(err)
 	}
@@ -78,15 +79,15 @@ func (o *object) begin() time.Duration {
 	return o.look()
 }
 
-// look asks for a ticket also right after it has seen the job run: the refusal says when to look again.
+// look asks for a reservation also right after it has seen the job run: the refusal says when to look again.
 func (o *object) look() time.Duration {
 	for {
-		ticket, err := o.client.ReserveLook(o.flow, cloud.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
+		reservation, err := o.client.ReserveLook(o.flow, cloud.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
 		if err != nil {
 			return o.again(err)
 		}
-		job, err := o.client.Job(cloud.WithTicket(o.t.Context(), ticket), o.job.ID)
-		ticket.Release()
+		job, err := o.client.Job(cloud.WithReservation(o.t.Context(), reservation), o.job.ID)
+		reservation.Cancel()
 		if err != nil {
 			return o.again(err)
 		}
@@ -97,7 +98,7 @@ func (o *object) look() time.Duration {
 	}
 }
 
-// again is what a refusal of the governor means to a controller: come back at that time. Nothing else may be refused.
+// again is what a refusal of the limiter means to a controller: come back at that time. Nothing else may be refused.
 func (o *object) again(err error) time.Duration {
 	at, ok := cloud.RetryAt(err)
 	if !ok || !cloud.IsRateLimited(err) {

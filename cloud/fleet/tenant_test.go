@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // neighbours is how many clusters the second tenant has. Each is scaled once.
@@ -42,7 +43,7 @@ func TestSecondTenant(t *testing.T) {
 
 func neighbour(i int) string { return fmt.Sprintf("tenant-b/cluster-%d", i) }
 
-// neighbours creates the second tenant's clusters, before anything is measured and by another governor.
+// neighbours creates the second tenant's clusters, before anything is measured and by another limiter.
 func (f *fleet) neighbours() (ids []string) {
 	client := f.client
 	f.client = f.newClient()
@@ -65,7 +66,7 @@ func (f *fleet) neighbours() (ids []string) {
 // scale has one of the second tenant's clusters scaled, and returns how long it took until the request was sent.
 func (f *fleet) scale(id string, i int) (waited time.Duration) {
 	changed := time.Now()
-	o := &object{fleet: f, client: f.client, flow: neighbour(i), kind: "scale", class: cloud.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
+	o := &object{fleet: f, client: f.client, flow: neighbour(i), kind: "scale", class: ratelimit.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
 		waited = time.Since(changed)
 		return f.client.ScaleCluster(ctx, id, 2)
 	}}
@@ -74,7 +75,7 @@ func (f *fleet) scale(id string, i int) (waited time.Duration) {
 }
 
 // TestNoticed checks how late the ends of jobs are noticed while so many run all the time, each followed by the next one,
-// once the governor knows how long they take.
+// once the limiter knows how long they take.
 func TestNoticed(t *testing.T) {
 	for _, test := range []struct {
 		jobs   int

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
@@ -102,7 +103,7 @@ func (a *app) connect(ctx context.Context) (*cloud.Client, error) {
 // open makes the client of a configuration. Where one-time codes are made from a seed it logs in at once, since each
 // code counts once: the command before this one, or the provider, may have used the present one.
 func (a *app) open(ctx context.Context, config cloud.Config) (*cloud.Client, error) {
-	config.Governor = cloud.NewGovernor(cloud.GovernorOptions{})
+	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{})
 	client, err := cloud.New(config)
 	if err != nil || config.TOTPSeed == "" {
 		return client, err

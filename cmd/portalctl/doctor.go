@@ -220,8 +220,8 @@ func (d *diagnosis) lookup(ctx context.Context, client *cloud.Client) {
 
 // account is about tier and speed.
 func (d *diagnosis) account(client *cloud.Client, seen *chart) {
-	stats := client.Governor().Stats()
-	if stats.LimitTold {
+	stats := client.Limiter().Stats()
+	if stats.LimitKnown {
 		d.add("tier", "", "%d requests per minute", stats.Limit)
 		d.Silences[cloud.SilenceLimitHeader] = cloud.HeaderAlways
 	} else {

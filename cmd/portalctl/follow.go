@@ -29,14 +29,14 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 	defer p.end()
 	heard := started
 	for !job.Done() {
-		ticket, err := client.ReserveLook(job.ID, running)
+		reservation, err := client.ReserveLook(job.ID, running)
 		if at, later := cloud.RetryAt(err); later {
 			if p.rest(ctx, at) != nil {
 				return job, interrupted(job.ID)
 			}
 			continue
 		}
-		seen, err := client.Job(cloud.WithTicket(ctx, ticket), job.ID)
+		seen, err := client.Job(cloud.WithReservation(ctx, reservation), job.ID)
 		switch {
 		case err == nil:
 			job, heard = seen, time.Now()

@@ -13,11 +13,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // operation is a call that the portal answers with a job.
 type operation struct {
-	kind string // sort of work, for the governor
+	kind string // sort of work, for the rate limiter
 	what string // for people, such as "create of cluster demo"
 	call func(context.Context) (cloud.Job, error)
 	// lost is the advice when the outcome is not known. The operation may be slow about it: ask the portal, say.
@@ -100,14 +101,14 @@ func commit[T any](ctx context.Context, a *app, client *cloud.Client, what strin
 	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted as well
 		return none, err
 	}
-	ticket, err := client.Governor().Wait(ctx, what, cloud.Mutation)
+	reservation, err := client.Wait(ctx, what, ratelimit.Mutation)
 	if err != nil {
 		return none, err
 	}
-	defer ticket.Release()
+	defer reservation.Cancel()
 	stop := context.AfterFunc(ctx, func() { a.say("Interrupted; waiting for the portal's answer to the %s.", what) })
 	defer stop()
-	return call(cloud.WithTicket(context.WithoutCancel(ctx), ticket))
+	return call(cloud.WithReservation(context.WithoutCancel(ctx), reservation))
 }
 
 // confirm asks before something is destroyed.

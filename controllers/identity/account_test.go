@@ -12,6 +12,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -32,7 +33,7 @@ func at(t *testing.T) *emulator.Portal {
 }
 
 // login puts a Secret into the namespace and returns the governor of its account, which a login has proved.
-func (b *bench) login(portal *emulator.Portal, namespace string, data map[string]string) *cloud.Governor {
+func (b *bench) login(portal *emulator.Portal, namespace string, data map[string]string) *ratelimit.Limiter {
 	b.Helper()
 	s := secret("id", nil)
 	s.Namespace, s.UID = namespace, uuid.NewUUID() // the store gives none
@@ -53,7 +54,7 @@ func (b *bench) login(portal *emulator.Portal, namespace string, data map[string
 	if err := b.store.Delete(b.Context(), s); err != nil {
 		b.Fatal(err)
 	}
-	return id.Portal.Governor()
+	return id.Portal.Limiter()
 }
 
 // TestAccountOfASecret: the name of an account joins the users of one namespace. A tenant who writes the name that another one uses

@@ -105,7 +105,7 @@ func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.Po
 		id.Shared, id.Limits, id.Withdrawn = from.shared.Name, from.shared.Spec.Limits, from.withdrawn()
 		id.Version += fmt.Sprintf("/%s/%d", from.shared.UID, from.shared.Generation)
 	}
-	r.Accounts.Use(accountName(namespace, ref), id.BaseURL, portal.Governor)
+	r.Accounts.Use(accountName(namespace, ref), id.BaseURL, portal.Limiter)
 	return id, outcome.Outcome{}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // accountIdle is how long an identity counts as in use after its last use; as long as its client is kept (cloud.Pool).
@@ -28,21 +28,21 @@ var (
 var ofAccount = []struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(cloud.GovernorStats) float64
+	value func(ratelimit.Stats) float64
 }{
 	{newDesc("account_limit_requests_per_second", "Requests that the portal allows the account, as its answers say.", "account"),
-		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return float64(s.Limit) / time.Minute.Seconds() }},
+		prometheus.GaugeValue, func(s ratelimit.Stats) float64 { return float64(s.Limit) / time.Minute.Seconds() }},
 	{newDesc("account_share_ratio", "Part of the limit that this manager takes at most: --account-share, and less after the portal refused requests, "+
 		"since others use the account too.", "account"),
-		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return s.Share }},
+		prometheus.GaugeValue, func(s ratelimit.Stats) float64 { return s.Share }},
 	{newDesc("account_tokens", "Requests that could be sent at once, now; none or fewer: requests wait.", "account"),
-		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return s.Tokens }},
+		prometheus.GaugeValue, func(s ratelimit.Stats) float64 { return s.Tokens }},
 	{newDesc("account_requests_total", "Requests sent under the account.", "account"),
-		prometheus.CounterValue, func(s cloud.GovernorStats) float64 { return float64(s.Sent) }},
+		prometheus.CounterValue, func(s ratelimit.Stats) float64 { return float64(s.Sent) }},
 	{newDesc("account_rate_limited_total", "Requests that the portal refused because of the account's rate limit.", "account"),
-		prometheus.CounterValue, func(s cloud.GovernorStats) float64 { return float64(s.Limited) }},
+		prometheus.CounterValue, func(s ratelimit.Stats) float64 { return float64(s.Limited) }},
 	{newDesc("account_requests_in_flight", "Requests whose answer has not come yet.", "account"),
-		prometheus.GaugeValue, func(s cloud.GovernorStats) float64 { return float64(s.InFlight) }},
+		prometheus.GaugeValue, func(s ratelimit.Stats) float64 { return float64(s.InFlight) }},
 	{newDesc("account_closed", "1 while nothing is sent because the portal refused a request for the rate limit, else 0.", "account"),
 		prometheus.GaugeValue, closed},
 }
@@ -56,13 +56,13 @@ type Accounts struct {
 // use of an account under an identity.
 type use struct {
 	portal   string
-	governor func() *cloud.Governor
+	governor func() *ratelimit.Limiter
 	at       time.Time
 }
 
 // Use notes that the identity (namespace/name of its Secret) uses an account now. Which governor the account has is asked for each
 // time, since the first login changes it.
-func (a *Accounts) Use(identity, baseURL string, governor func() *cloud.Governor) {
+func (a *Accounts) Use(identity, baseURL string, governor func() *ratelimit.Limiter) {
 	portal := ""
 	if u, err := url.Parse(baseURL); err == nil {
 		portal = u.Host // and no more of it
@@ -102,7 +102,7 @@ func (a *Accounts) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (a *Accounts) Collect(ch chan<- prometheus.Metric) {
 	uses := a.current()
-	governors, names := map[string]*cloud.Governor{}, map[*cloud.Governor]string{}
+	governors, names := map[string]*ratelimit.Limiter{}, map[*ratelimit.Limiter]string{}
 	for identity, use := range uses {
 		governor := use.governor()
 		governors[identity] = governor
@@ -124,7 +124,7 @@ func (a *Accounts) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-func closed(s cloud.GovernorStats) float64 {
+func closed(s ratelimit.Stats) float64 {
 	if time.Now().Before(s.ClosedTo) {
 		return 1
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 const baseURL = "https://somebody:" + password + "@portal.example:8443/api?token=" + password
@@ -20,7 +21,7 @@ const baseURL = "https://somebody:" + password + "@portal.example:8443/api?token
 func TestAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, emulator.Fault{Path: "/kubernetes-versions", Nth: 5, Count: 1, Status: 429, RetryAfter: 10 * time.Second})
-		b.accounts.Use("team-a/portal", baseURL, b.client.Governor)
+		b.accounts.Use("team-a/portal", baseURL, b.client.Limiter)
 		for range 5 {
 			_, _ = b.client.KubernetesVersions(t.Context())
 		}
@@ -54,10 +55,10 @@ func TestAccount(t *testing.T) {
 func TestIdentitiesShareAnAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		governor := cloud.NewGovernor(cloud.GovernorOptions{Limit: 600})
-		other := func() *cloud.Governor { return governor }
-		b.accounts.Use("team-b/portal", baseURL, b.client.Governor)
-		b.accounts.Use("team-a/portal", baseURL, b.client.Governor)
+		governor := ratelimit.NewLimiter(ratelimit.Options{Limit: 600})
+		other := func() *ratelimit.Limiter { return governor }
+		b.accounts.Use("team-b/portal", baseURL, b.client.Limiter)
+		b.accounts.Use("team-a/portal", baseURL, b.client.Limiter)
 		b.accounts.Use("team-c/portal", "https://elsewhere.example", other)
 		b.tells("account_info", `
 			account_info{account="team-a/portal",identity="team-a/portal",portal="portal.example:8443"} 1
@@ -90,7 +91,7 @@ func TestIdentitiesShareAnAccount(t *testing.T) {
 func TestCanary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, emulator.Fault{Path: "/kubernetes-versions", Count: 1, Status: 400, Code: "CODE_" + password, Message: password})
-		b.accounts.Use("team-a/portal", baseURL, b.client.Governor)
+		b.accounts.Use("team-a/portal", baseURL, b.client.Limiter)
 		_, _ = b.client.KubernetesVersions(t.Context())
 		_, _ = b.client.Job(t.Context(), password)
 		_, _ = b.newClient("wrong-" + password).KubernetesVersions(t.Context())

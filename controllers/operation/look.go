@@ -9,6 +9,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -47,8 +48,8 @@ func (m Machine) look(ctx context.Context, op *Operation) (cloud.Job, bool, outc
 	if err != nil {
 		return cloud.Job{}, false, outcome.From(err)
 	}
-	defer ticket.Release()
-	job, err := m.Portal.Job(cloud.WithTicket(ctx, ticket), op.JobID)
+	defer ticket.Cancel()
+	job, err := m.Portal.Job(cloud.WithReservation(ctx, ticket), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
 		return cloud.Job{}, true, m.Memory.Backoff.Remember(m.looks(), unknown, outcome.RetryAfter(troublePoll))
@@ -76,14 +77,14 @@ func (m Machine) running(op *Operation) outcome.Outcome {
 	}
 	ticket, err := m.reserveLook(op)
 	if err == nil { // the answer came late: the next pass looks
-		ticket.Release()
+		ticket.Cancel()
 		return outcome.RetryAfter(firstLook)
 	}
 	return outcome.From(err)
 }
 
 // reserveLook reserves a ticket for a look at the job. A refusal keeps the place, and its time is when to try again.
-func (m Machine) reserveLook(op *Operation) (cloud.Ticket, error) {
+func (m Machine) reserveLook(op *Operation) (*ratelimit.Reservation, error) {
 	return m.Portal.ReserveLook(m.Flow, cloud.RunningJob{Kind: string(op.Type), ID: op.JobID, Started: op.Time.Time})
 }
 

@@ -14,6 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -281,11 +282,11 @@ func TestWaitingForTheRateLimit(t *testing.T) {
 		b := newJobBench(t, time.Hour)
 		time.Sleep(time.Minute)
 		for range 200 { // others use the account up
-			ticket, err := b.client.Reserve("default/other", cloud.Read)
+			ticket, err := b.client.Reserve("default/other", ratelimit.Read)
 			if err != nil {
 				break
 			}
-			defer ticket.Release()
+			defer ticket.Cancel()
 		}
 		_, gone, o := b.look()
 		if gone || o.Kind != outcome.Retry || o.After <= 0 || len(b.polls()) != 0 {

@@ -15,6 +15,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -76,15 +77,15 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 			return m.refuse(op, o)
 		}
 	}
-	class := cloud.Mutation
+	class := ratelimit.Mutation
 	if !op.Type.Repeatable() {
-		class = cloud.Creation
+		class = ratelimit.Creation
 	}
 	ticket, err := m.Portal.Reserve(m.Flow, class)
 	if err != nil {
 		return outcome.From(err)
 	}
-	defer ticket.Release()
+	defer ticket.Cancel()
 	op.Portal = m.Portal.Address()
 	if err := ctx.Err(); err != nil {
 		return outcome.Fail(fmt.Errorf("start the %s: %w", op, err))
@@ -99,10 +100,10 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 }
 
 // send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
-func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticket cloud.Ticket) outcome.Outcome {
+func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticket *ratelimit.Reservation) outcome.Outcome {
 	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
 	log.Info("Sending a request to the portal")
-	created, err := r.Send(cloud.WithTicket(ctx, ticket))
+	created, err := r.Send(cloud.WithReservation(ctx, ticket))
 	if err != nil {
 		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.From(err).Reason, "error", err.Error())
 		return m.notAccepted(ctx, op, last, r, err)

@@ -27,7 +27,7 @@ func New() *Wakeups {
 	return &Wakeups{clusters: make(chan event.GenericEvent, room), controlPlanes: make(chan event.GenericEvent, room)}
 }
 
-// Wake wakes the object of a flow (cloud.GovernorOptions.Wake). It never blocks: if there is no room, the object comes back
+// Wake wakes the object of a flow (ratelimit.Options.Wake). It never blocks: if there is no room, the object comes back
 // at the time that it was told.
 func (w *Wakeups) Wake(flow string) {
 	namespace, name, _ := strings.Cut(flow, "/")

@@ -40,10 +40,13 @@ type target struct {
 
 // slowInCloud are the tests that take most of the time, and of which most mutants need none.
 const slowInCloud = "TestHundredCallers|TestLostAnswers|TestNeighbour|TestRefresh$|" +
-	"TestMutationsGoBefore|TestTierLearned|TestPollsAreNotStarved|TestReadsAreNotStarved|TestPoolIsBounded"
+	"TestTierLearned|TestPoolIsBounded"
+
+const slowInRateLimit = "TestMutationsGoBefore|TestPollsAreNotStarved|TestReadsAreNotStarved"
 
 var targets = []target{
 	{dir: "cloud", rounds: [][]string{{"-test.skip=" + slowInCloud}, {"-test.run=" + slowInCloud}}},
+	{dir: "cloud/ratelimit", rounds: [][]string{{"-test.skip=" + slowInRateLimit}, {"-test.run=" + slowInRateLimit}}},
 	// The random histories are the same for each mutant, and no time is spent on finding a shorter one that fails.
 	{dir: "controllers/claims", rounds: [][]string{{"-rapid.seed=1", "-rapid.shrinktime=0s", "-rapid.nofailfile"}}},
 }

@@ -22,6 +22,7 @@ func TestArrow(t *testing.T) {
 		{"/api/...", "sigs.k8s.io/controller-runtime", nil, "api is types only; who uses the types brings the machinery"},
 		{"/cloud", "k8s.io/", nil, "the portal client knows nothing of Kubernetes"},
 		{"/cloud", module, []string{"/cloud"}, "the portal client knows nothing of who uses it"},
+		{"/cloud/ratelimit", module, []string{"/cloud/ratelimit"}, "the rate limiter knows nothing of the requests that it orders"},
 		{"/cloud/emulator", "k8s.io/", nil, "workload clusters stand behind an interface, in packages of their own"},
 		{"/cloud/emulator", module, []string{"/cloud/emulator"}, "shared wire structs would be wrong on both sides, and every test would pass"},
 		{"/cloud/emulator/page", "k8s.io/", nil, "the page gets Machines as data; whoever runs it reads them"},

@@ -17,8 +17,8 @@ import (
 	"testing"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 const loopback = "127.0.0.1"
@@ -36,7 +36,7 @@ type spy struct {
 // newSpy starts a server with a certificate for its address. Without an answer it answers 404 as an API server does.
 func newSpy(t *testing.T, address string, answer http.HandlerFunc) *spy {
 	t.Helper()
-	ca, err := plane.NewCA("tenant")
+	ca, err := kubeserver.NewCA("tenant")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func (s *servers) Kubeconfig(_ context.Context, id string) ([]byte, error) {
 		}
 	}
 	if s.refused == nil {
-		ca, err := plane.NewCA("nowhere")
+		ca, err := kubeserver.NewCA("nowhere")
 		if err != nil {
 			return nil, err
 		}

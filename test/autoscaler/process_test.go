@@ -17,7 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 const loopback = "127.0.0.1"
@@ -34,12 +34,12 @@ func needAutoscaler(t *testing.T) {
 // fails the test if the autoscaler ended or got stuck by itself. Times are shorter than a user would set them.
 func (w *world) autoscale() (stop func()) {
 	w.Helper()
-	port, err := process.FreePort(loopback)
+	port, err := kubeserver.FreePort(loopback)
 	w.Expect(err).NotTo(HaveOccurred())
 	address := net.JoinHostPort(loopback, strconv.Itoa(port))
 	before, err := w.lastLoop()
 	w.Expect(err).NotTo(HaveOccurred())
-	autoscaler, err := process.Start(w.Context(), process.Spec{
+	autoscaler, err := kubeserver.Start(w.Context(), kubeserver.Spec{
 		Name: "cluster-autoscaler",
 		Path: binary,
 		Args: []string{

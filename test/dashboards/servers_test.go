@@ -3,10 +3,8 @@
 package dashboards
 
 import (
-	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
@@ -54,13 +52,13 @@ func startKubeStateMetrics(t *testing.T, box *sandbox.Sandbox) string {
 		t.Fatal(err)
 	}
 	address, telemetry := freeAddress(t), freeAddress(t)
-	start(t, process.Spec{
+	start(t, kubeserver.Spec{
 		Name: "kube-state-metrics", Path: box.Binary("kube-state-metrics"),
 		Args: []string{
 			"--kubeconfig=" + path, "--host=127.0.0.1", "--port=" + port(address), "--telemetry-host=127.0.0.1", "--telemetry-port=" + port(telemetry),
 			"--custom-resource-state-only", "--custom-resource-state-config-file=" + root + "/config/metrics/kube-state-metrics/config.yaml",
 		},
-		Ready: answers("http://" + address + "/healthz"),
+		Ready: kubeserver.Probe("http://" + address + "/healthz"),
 	})
 	return address
 }
@@ -89,19 +87,19 @@ scrape_configs:
 		t.Fatal(err)
 	}
 	address := freeAddress(t)
-	start(t, process.Spec{
+	start(t, kubeserver.Spec{
 		Name: "prometheus", Path: binary,
 		Args:  []string{"--config.file=" + path, "--storage.tsdb.path=" + t.TempDir(), "--web.listen-address=" + address, "--log.level=warn"},
-		Ready: answers("http://" + address + "/-/ready"),
+		Ready: kubeserver.Probe("http://" + address + "/-/ready"),
 	})
 	return prometheus{url: "http://" + address}
 }
 
 // start runs a server until the test ends. Its log is shown if the test fails.
-func start(t *testing.T, spec process.Spec) {
+func start(t *testing.T, spec kubeserver.Spec) {
 	t.Helper()
 	spec.Log = filepath.Join(t.TempDir(), "log")
-	server, err := process.Start(t.Context(), spec)
+	server, err := kubeserver.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,24 +109,6 @@ func start(t *testing.T, spec process.Spec) {
 			t.Logf("%s said:\n%s", spec.Name, readFile(t, spec.Log))
 		}
 	})
-}
-
-func answers(url string) func(context.Context) error {
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		if response.StatusCode != http.StatusOK {
-			err = fmt.Errorf("%s: %s", url, response.Status)
-		}
-		_ = response.Body.Close()
-		return err
-	}
 }
 
 // freeAddress is a loopback address that nothing listens on.

@@ -18,6 +18,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
@@ -55,9 +56,9 @@ func gathered(t *testing.T) map[string]string {
 	elected := make(chan struct{})
 	close(elected)
 	accounts := &metrics.Accounts{}
-	governor := cloud.NewGovernor(cloud.GovernorOptions{})
-	accounts.Use("default/id", "https://portal.example", func() *cloud.Governor { return governor })
-	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: cloud.Read, Status: 200})
+	governor := ratelimit.NewLimiter(ratelimit.Options{})
+	accounts.Use("default/id", "https://portal.example", func() *ratelimit.Limiter { return governor })
+	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: ratelimit.Read, Status: 200})
 	metrics.ObserveLogin(nil)
 	metrics.JobEnded(operation.Scale, false, time.Minute)
 

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
@@ -77,11 +77,11 @@ func failed(err error) int {
 // startWorkload runs an API server that no controller touches: no kubelet reports, no Pod is scheduled.
 func startWorkload(ctx context.Context, box *sandbox.Sandbox) (stop func(), err error) {
 	dir := filepath.Join(box.Dir, "workload")
-	etcd, err := plane.StartEtcd(ctx, box.Binary("etcd"), dir)
+	etcd, err := kubeserver.StartEtcd(ctx, box.Binary("etcd"), dir)
 	if err != nil {
 		return nil, err
 	}
-	server, err := plane.New(plane.Options{Name: "workload", Dir: dir, Etcd: etcd, EtcdPrefix: "/workload"})
+	server, err := kubeserver.New(kubeserver.Options{Name: "workload", Dir: dir, Etcd: etcd, EtcdPrefix: "/workload"})
 	if err != nil {
 		etcd.Stop()
 		return nil, err
@@ -94,7 +94,7 @@ func startWorkload(ctx context.Context, box *sandbox.Sandbox) (stop func(), err 
 	return stop, nil
 }
 
-func useWorkload(ctx context.Context, box *sandbox.Sandbox, server *plane.Plane) error {
+func useWorkload(ctx context.Context, box *sandbox.Sandbox, server *kubeserver.Plane) error {
 	if err := server.StartAPIServer(ctx, box.Binary("kube-apiserver")); err != nil {
 		return err
 	}

@@ -6,16 +6,13 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 // featureGates are those of a management cluster that can use ClusterClasses.
@@ -35,7 +32,7 @@ func (s *Sandbox) installCore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		port, err := process.FreePort(loopback)
+		port, err := kubeserver.FreePort(loopback)
 		if err != nil {
 			return err
 		}
@@ -71,7 +68,7 @@ func (s *Sandbox) startCore(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.core, err = process.Start(ctx, process.Spec{
+		s.core, err = kubeserver.Start(ctx, kubeserver.Spec{
 			Name: "core",
 			Path: s.Binary("capi-core-manager"),
 			Args: append([]string{
@@ -102,7 +99,7 @@ func (s *Sandbox) issueWebhookCertificate() ([]byte, error) {
 	if err := os.MkdirAll(s.webhookDir(), 0o700); err != nil {
 		return nil, err
 	}
-	ca, err := plane.NewCA("webhooks")
+	ca, err := kubeserver.NewCA("webhooks")
 	if err != nil {
 		return nil, err
 	}
@@ -154,35 +151,21 @@ func replaceService(webhook map[string]any, host string, caBundle []byte) error 
 
 // readyz probes a manager's health address.
 func readyz(port int) func(context.Context) error {
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+hostPort(port)+"/readyz", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close() //nolint:errcheck // Nothing was written to it.
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("readyz: %s", response.Status)
-		}
-		return nil
-	}
+	return kubeserver.Probe("http://" + hostPort(port) + "/readyz")
 }
 
 func freePorts(count int) ([]int, error) {
 	ports := make([]int, count)
 	for i := range ports {
 		var err error
-		if ports[i], err = process.FreePort(loopback); err != nil {
+		if ports[i], err = kubeserver.FreePort(loopback); err != nil {
 			return nil, err
 		}
 	}
 	return ports, nil
 }
 
-func hostPort(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(port)) }
+func hostPort(port int) string { return kubeserver.HostPort(loopback, port) }
 
 // InstallCore installs Cluster API's CRDs and webhooks again, after a test has removed them. StartCore comes next.
 func (s *Sandbox) InstallCore(ctx context.Context) error { return s.installCore(ctx) }

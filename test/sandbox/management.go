@@ -11,7 +11,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 // controllers are those that something in a management cluster without Nodes can notice.
@@ -52,10 +52,10 @@ func (s *Sandbox) startAPIServer(ctx context.Context) error {
 		}
 	}
 	var err error
-	if s.etcd, err = plane.StartEtcd(ctx, s.Binary("etcd"), s.Dir); err != nil {
+	if s.etcd, err = kubeserver.StartEtcd(ctx, s.Binary("etcd"), s.Dir); err != nil {
 		return err
 	}
-	s.plane, err = plane.New(plane.Options{
+	s.plane, err = kubeserver.New(kubeserver.Options{
 		Name: "sandbox", Dir: filepath.Join(s.Dir, "management"), Etcd: s.etcd, EtcdPrefix: "/management",
 		AuditPolicy: s.options.AuditPolicy,
 	})

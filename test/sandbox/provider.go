@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 // managerGrace is a little more than the manager takes at most to end calls that are under way.
@@ -97,7 +97,7 @@ func (s *Sandbox) runManager(ctx context.Context, flags []string) error {
 	if err != nil {
 		return err
 	}
-	started, err := process.Start(ctx, process.Spec{
+	started, err := kubeserver.Start(ctx, kubeserver.Spec{
 		Name: "manager",
 		Path: s.Binary("manager"),
 		Args: slices.Concat([]string{

@@ -23,8 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 const loopback = "127.0.0.1"
@@ -90,11 +89,11 @@ type Sandbox struct {
 	options   Options
 	page      *page.Server
 	scratch   string
-	etcd      *plane.Etcd
-	plane     *plane.Plane
+	etcd      *kubeserver.Etcd
+	plane     *kubeserver.Plane
 	workloads *workload.Clusters
-	core      *process.Process
-	manager   *process.Process
+	core      *kubeserver.Process
+	manager   *kubeserver.Process
 	progress  progress
 
 	coreWebhookPort int
@@ -158,7 +157,7 @@ func (s *Sandbox) Close() error {
 // Wait returns nil when the context ends, or an error when one of the managers does by itself.
 func (s *Sandbox) Wait(ctx context.Context) error {
 	ended := make(chan error, 2)
-	for _, manager := range []*process.Process{s.manager, s.core} {
+	for _, manager := range []*kubeserver.Process{s.manager, s.core} {
 		if manager == nil {
 			continue
 		}
@@ -181,7 +180,7 @@ func (s *Sandbox) Keep() { s.scratch = "" }
 // PIDs are the ids of the processes that run.
 func (s *Sandbox) PIDs() []int {
 	var ids []int
-	for _, server := range []*process.Process{s.manager, s.core} {
+	for _, server := range []*kubeserver.Process{s.manager, s.core} {
 		if server.Running() {
 			ids = append(ids, server.PID())
 		}

@@ -34,7 +34,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
@@ -92,13 +92,13 @@ func newWorld(t *testing.T) *world {
 }
 
 // startManager runs the manager that make build has built, with a token of its ServiceAccount as in a Pod, until it is ready.
-func (w *world) startManager(name string, flags ...string) *process.Process {
+func (w *world) startManager(name string, flags ...string) *kubeserver.Process {
 	w.Helper()
 	kubeconfig := filepath.Join(w.TempDir(), "manager.kubeconfig")
 	w.writeKubeconfig(kubeconfig)
 	health := w.freeAddress()
 	w.address = w.freeAddress()
-	manager, err := process.Start(w.Context(), process.Spec{
+	manager, err := kubeserver.Start(w.Context(), kubeserver.Spec{
 		Name: name, Path: w.Binary("manager"), Log: filepath.Join(w.Dir, name+".log"), Grace: 100 * time.Second,
 		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + w.address, "--allow-unverified-core", "--portal-host=127.0.0.1"}, flags...),
 		Env:  []string{"KUBECONFIG=" + kubeconfig},
@@ -140,7 +140,7 @@ func (w *world) token(account *corev1.ServiceAccount, what string) string {
 
 func (w *world) freeAddress() string {
 	w.Helper()
-	port, err := process.FreePort("127.0.0.1")
+	port, err := kubeserver.FreePort("127.0.0.1")
 	w.Expect(err).NotTo(HaveOccurred())
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }

@@ -17,7 +17,7 @@
 //
 // # Limits
 //
-// An event stream sends at most one state and one part of the log every 250 ms, whatever happens at the portal, and nothing while
+// An event stream sends at most one state and one part of the log every 250 ms, no matter how much happens at the portal, and nothing while
 // nothing changes. All streams share one reading of the state. At most 16 streams are open at a time.
 //
 // # Who may look and click

@@ -22,7 +22,7 @@ import (
 //go:embed static
 var embedded embed.FS
 
-// Options are what the page shows, and what can be done with it.
+// Options say what the page shows, and which actions it offers.
 type Options struct {
 	// Portal is shown.
 	Portal *emulator.Portal
@@ -77,7 +77,7 @@ func (p *page) snapshot(w http.ResponseWriter, r *http.Request) {
 
 // Server is a page that is being served.
 type Server struct {
-	// URL is where a browser finds the page.
+	// URL returns the page's address for a browser.
 	URL string
 
 	server *http.Server

@@ -234,7 +234,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestStrangers: other hosts, other origins and plain forms are refused, whatever they ask for.
+// TestStrangers checks that all requests of other hosts, other origins and plain forms are refused.
 func TestStrangers(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	handler := page.Handler(page.Options{Portal: p})
@@ -307,7 +307,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestFilesAreShort: somebody who opens a file of the page can read it in one go, and no file has code in its HTML.
+// TestFilesAreShort checks that each file of the page can be read in one go, and that the HTML holds no code.
 func TestFilesAreShort(t *testing.T) {
 	files, err := os.ReadDir("static")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Kubernetes is what the management cluster and the workload clusters know.
+// Kubernetes holds the state of the management cluster and the workload clusters.
 type Kubernetes struct {
 	Machines []Machine
 	Nodes    []Node
@@ -27,7 +27,7 @@ type Machine struct {
 	Version   string       `json:"version,omitempty"`
 }
 
-// MachineState is what a Machine is doing.
+// MachineState is the phase of a Machine.
 type MachineState string
 
 // The states of a Machine.
@@ -49,7 +49,7 @@ type Node struct {
 	State     NodeState // NodeCordoned, NodeDraining or NodeDrained
 }
 
-// NodeState is what happens to a node.
+// NodeState is the phase of a node.
 type NodeState string
 
 // The states of a node.
@@ -63,7 +63,7 @@ const (
 	NodeDrained  NodeState = "drained" // it waits for the portal to remove it
 )
 
-// state is what the page shows, beside the log.
+// state holds the contents of the page without the log.
 type state struct {
 	ReadOnly    bool                  `json:"readOnly"`
 	Kubernetes  bool                  `json:"kubernetes"`        // Machines are shown

@@ -18,8 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/process"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
 // controllers are those a user of a cluster without storage and networks can notice.
@@ -42,13 +41,13 @@ var controllers = []string{
 	"ttl-after-finished-controller",
 }
 
-// stagesFile, beside the binaries, tells kwok how Nodes send heartbeats and how Pods come and go. It is kwok's own.
+// stagesFile, beside the binaries, configures how kwok sends heartbeats of Nodes and starts and ends Pods. It is kwok's own.
 const stagesFile = "kwok-stages.yaml"
 
 // kubelets is the name of the server that plays them.
 const kubelets = "kwok"
 
-// heartbeats is how long a Node stays Ready without one; kwok sends four in that time. Kubernetes' own 50 s would
+// heartbeats is how long a Node stays Ready without a heartbeat. kwok sends four in that time. Kubernetes' own 50 s would
 // make people wait who want to see what happens to a machine that is gone.
 const heartbeats = 20 * time.Second
 
@@ -59,7 +58,7 @@ var kubeletStage []byte
 type cluster struct {
 	id        string
 	parent    *Clusters
-	plane     *plane.Plane
+	plane     *kubeserver.Plane
 	client    *kubernetes.Clientset
 	turn      chan struct{}
 	reachable atomic.Bool // the API server has answered once
@@ -73,7 +72,7 @@ type cluster struct {
 }
 
 func (c *Clusters) prepare(id string) (*cluster, error) {
-	controlPlane, err := plane.New(plane.Options{
+	controlPlane, err := kubeserver.New(kubeserver.Options{
 		Name:        id,
 		Dir:         c.clusterDir(id),
 		Etcd:        c.etcd,
@@ -185,7 +184,7 @@ func (c *cluster) startKubelets(ctx context.Context) error {
 	if err := os.WriteFile(kubelet, kubeletStage, 0o600); err != nil {
 		return err
 	}
-	return c.plane.Run(ctx, process.Spec{
+	return c.plane.Run(ctx, kubeserver.Spec{
 		Name: kubelets,
 		Path: c.parent.binary("kwok"),
 		Args: []string{

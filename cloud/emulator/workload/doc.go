@@ -2,13 +2,13 @@
 
 // Package workload runs the Kubernetes clusters that the emulated portal sells, with real Kubernetes servers.
 //
-// A cluster is a kube-apiserver, a kube-controller-manager and a kube-scheduler (package plane) over an etcd that all
+// A cluster is a kube-apiserver, a kube-controller-manager and a kube-scheduler (package kubeserver) over an etcd that all
 // clusters share, and kwok in place of the kubelets: it keeps the Nodes Ready and runs and deletes their Pods, without
 // containers. So evictions meet PodDisruptionBudgets, Deployments replace Pods, and kubectl works, but nothing is
 // executed.
 //
 // Clusters implements emulator.Workloads: it makes true what the emulator says exists. Three rules of real machines
-// are kept, because what stands on them would break unnoticed otherwise:
+// are kept, because tests depend on them:
 //
 //   - A machine that goes takes its Pods with it, however they are protected; unless it is a machine whose Node object
 //     stays behind (emulator.Node.Gone): then heartbeats end, and Kubernetes finds out for itself.

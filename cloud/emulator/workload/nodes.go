@@ -86,7 +86,7 @@ func (c *cluster) applyNode(ctx context.Context, want emulator.Node, existing *c
 	}
 }
 
-// lost tells whether the Node object of a running machine has been deleted by somebody: its kubelet registers again
+// lost reports whether a user has deleted the Node object of a running machine. Its kubelet registers again
 // only when it starts.
 func (c *cluster) lost(want emulator.Node) bool { return c.registered[want.ID] == want.Version }
 

@@ -13,36 +13,36 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload/plane"
+	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
-// ErrClosed is returned by what is running or called when Clusters is closed.
-var ErrClosed = errors.New("the workload clusters are closed")
+// errClosed is returned by what is running or called when Clusters is closed.
+var errClosed = errors.New("the workload clusters are closed")
 
 // Options say where clusters run.
 type Options struct {
 	// BinDir holds the binaries that make kube builds.
 	BinDir string
-	// WorkDir receives certificates, logs and etcd's data; a directory of its own for each cluster is removed with it.
+	// WorkDir receives certificates, logs and etcd's data. Each cluster has a directory in it, which is removed with the cluster.
 	// When empty, a temporary directory is used and removed by Close.
 	WorkDir string
 	// Bind is the address on which API servers listen, 127.0.0.1 when empty.
 	Bind string
-	// Host stands in the kubeconfigs handed out; when empty, Bind, or 127.0.0.1 where that is no single address.
+	// Host is the server's host in kubeconfigs. Empty: Bind, or 127.0.0.1 if Bind is not a single address.
 	Host string
 	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has every API server write an audit log by it. Empty: there is none.
 	AuditPolicy []byte
 }
 
-// UserAgent is what API servers know the portal's own doings by.
+// UserAgent identifies the portal's own requests to API servers.
 const UserAgent = "portal-emulator"
 
-// Clusters are the workload clusters of one emulated portal. It implements emulator.Workloads; all methods may be
+// Clusters are the workload clusters of one emulated portal. It implements emulator.Workloads. All methods may be
 // called concurrently, and different clusters do not wait for each other.
 type Clusters struct {
 	options Options
 	scratch string // removed by Close
-	etcd    *plane.Etcd
+	etcd    *kubeserver.Etcd
 	// boots limits how many control planes start at one instant: they would only slow each other down.
 	boots chan struct{}
 	life  context.Context // ends with Close
@@ -59,13 +59,13 @@ var (
 	_ emulator.Rotator   = (*Clusters)(nil)
 )
 
-// New starts the etcd of the clusters. The caller closes them. A missing binary is an error that tells how to build it.
+// New starts the etcd of the clusters. The caller closes them. If a binary is missing, the error says how to build it.
 func New(ctx context.Context, options Options) (*Clusters, error) {
 	if err := checkBinaries(options.BinDir); err != nil {
 		return nil, err
 	}
 	if options.Bind != "" {
-		if err := plane.CheckBind(options.Bind); err != nil {
+		if err := kubeserver.CheckBind(options.Bind); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func New(ctx context.Context, options Options) (*Clusters, error) {
 		}
 		c.options.WorkDir, c.scratch = dir, dir
 	}
-	etcd, err := plane.StartEtcd(ctx, c.binary("etcd"), c.options.WorkDir)
+	etcd, err := kubeserver.StartEtcd(ctx, c.binary("etcd"), c.options.WorkDir)
 	if err != nil {
 		return nil, errors.Join(err, c.removeScratch())
 	}
@@ -140,7 +140,7 @@ func (c *Clusters) Delete(ctx context.Context, id string) error {
 	})
 }
 
-// Close ends everything; what is under way is broken off with ErrClosed.
+// Close ends all clusters. Calls that are running return errClosed.
 func (c *Clusters) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -150,7 +150,7 @@ func (c *Clusters) Close() error {
 	c.closed = true
 	c.mu.Unlock()
 
-	c.end(ErrClosed)
+	c.end(errClosed)
 	c.calls.Wait()
 	var stops sync.WaitGroup
 	for _, cluster := range c.clusters {
@@ -182,7 +182,7 @@ func (c *Clusters) with(ctx context.Context, id string, create bool, call func(c
 	defer c.calls.Done()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(c.life, func() { cancel(ErrClosed) })()
+	defer context.AfterFunc(c.life, func() { cancel(errClosed) })()
 	select {
 	case cluster.turn <- struct{}{}:
 		defer func() { <-cluster.turn }()
@@ -199,7 +199,7 @@ func (c *Clusters) begin(id string, create bool) (*cluster, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	found := c.clusters[id]
 	if found == nil && create {

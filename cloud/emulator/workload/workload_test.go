@@ -259,11 +259,11 @@ func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
 		return err
 	}).WithTimeout(patience).Should(Succeed())
 	g.Expect(clusters.Close()).To(Succeed())
-	g.Expect(errors.Is(<-result, ErrClosed)).To(BeTrue())
+	g.Expect(errors.Is(<-result, errClosed)).To(BeTrue())
 	g.Expect(errors.Is(syscall.Kill(etcd[0], 0), syscall.ESRCH)).To(BeTrue())
 	g.Expect(clusters.clusters["c-1"].plane.PIDs()).To(BeEmpty())
 	_, err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-2"})
-	g.Expect(err).To(MatchError(ErrClosed))
+	g.Expect(err).To(MatchError(errClosed))
 }
 
 // open starts the etcd of clusters that end with the test. PORTAL_TEST_WITHOUT_KUBE skips what needs binaries.

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+)
+
+// office is a portal with users who have a password of their own, and a rate limit whose headers are sent only to those who are
+// refused.
+type office struct {
+	limit   string   // sent with a login that is refused
+	closed  bool     // 429 for wrong passwords
+	logins  int      // that were sent
+	answers []string // bodies of the login, by turns; empty: the user's id is the e-mail
+}
+
+func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path != "/login" {
+		return respond(200, `{"versions":[]}`), nil
+	}
+	o.logins++
+	var body loginRequest
+	_ = json.NewDecoder(r.Body).Decode(&body)
+	switch {
+	case body.Password != "pw" && o.closed:
+		a := respond(429, `{"error":{"code":"RATE_LIMITED","message":"m"}}`)
+		a.Header.Set("Retry-After", "600")
+		a.Header.Set("X-RateLimit-Limit", o.limit)
+		return a, nil
+	case body.Password != "pw":
+		return respond(401, `{"error":{"code":"INVALID_TOKEN","message":"wrong e-mail or password"}}`), nil
+	}
+	if len(o.answers) > 0 {
+		return respond(200, o.answers[(o.logins-1)%len(o.answers)]), nil
+	}
+	return respond(200, fmt.Sprintf(`{"token":"t","user":{"id":%q}}`, strings.ToLower(body.Email))), nil
+}
+
+// TestWrongPasswordSharesNoLimiter checks that a client with another user's e-mail address or account and a wrong password
+// gets a limiter of its own, with a small budget. What the portal answers to it says nothing about the other's account.
+func TestWrongPasswordSharesNoLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		o := &office{limit: "1", closed: true}
+		right := testConfig(o)
+		right.Account = "team-a/acme"
+		victim := proved(t, &pool, right)
+		wrong := right
+		wrong.Password = "guess"
+		attacker := pooled(t, &pool, wrong)
+		for range 100 {
+			if err := look(t, attacker); err == nil {
+				t.Fatal("a wrong password works")
+			}
+			time.Sleep(time.Second)
+		}
+		if attacker.Limiter() == victim.Limiter() {
+			t.Error("the limiter is shared")
+		}
+		stats := victim.Limiter().Stats()
+		if stats.Limited != 0 || stats.Limit != 300 || stats.ClosedTo.After(time.Now()) {
+			t.Errorf("the victim's limiter learned from the attacker: %+v", stats)
+		}
+		if _, err := victim.Reserve("cluster", ratelimit.Mutation); err != nil {
+			t.Errorf("the victim waits: %v", err)
+		}
+	})
+}
+
+// TestUnprovedBudget checks what a client has before its first login has worked, and how long a flow is sent away that finds it
+// used up.
+func TestUnprovedBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		c := pooled(t, &pool, testConfig(&office{}))
+		if limit := c.Limiter().Stats().Limit; limit != unprovedLimit {
+			t.Errorf("%d requests a minute", limit)
+		}
+		refused := 0
+		for i := range 300 {
+			_, err := c.Reserve(strconv.Itoa(i), ratelimit.Poll)
+			if err == nil {
+				continue
+			}
+			refused++
+			at, ok := RetryAt(err)
+			if wait := time.Until(at); !IsRateLimited(err) || !ok || wait != 2*time.Second {
+				t.Fatalf("flow %d is told to come back in %v: %v", i, wait, err)
+			}
+		}
+		if granted := 300 - refused; granted != unprovedBurst-unprovedBurst/10-factorLogin {
+			t.Errorf("%d reservations", granted)
+		}
+		if err := look(t, c); err != nil { // logs in: what that takes is left
+			t.Fatal(err)
+		}
+		if _, err := c.Reserve("299", ratelimit.Poll); err != nil || c.Limiter().Stats().Limit != 300 {
+			t.Errorf("with %+v after the login: %v", c.Limiter().Stats(), err)
+		}
+		for i := range 300 {
+			if _, err := c.Reserve(strconv.Itoa(i), ratelimit.Poll); err != nil {
+				if at, _ := RetryAt(err); i == 299 && time.Until(at) < 10*time.Second {
+					t.Errorf("the last of 300 flows of a proved account is told to come back in %v", time.Until(at))
+				}
+			}
+		}
+	})
+}
+
+// TestReservationOfAnUnprovedClient checks that a reservation which was taken before the login pays for nothing after it: the call takes one
+// of the account's.
+func TestReservationOfAnUnprovedClient(t *testing.T) {
+	var pool Pool
+	c := pooled(t, &pool, testConfig(&office{}))
+	own := c.Limiter()
+	reservation, err := c.Reserve("cluster", ratelimit.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.KubernetesVersions(WithReservation(t.Context(), reservation)); err != nil {
+		t.Fatal(err)
+	}
+	if before, after := own.Stats().Sent, c.Limiter().Stats().Sent; before != 1 || after != 1 {
+		t.Errorf("%d requests before and %d after the login was accepted, want 1 each", before, after)
+	}
+	reservation.Cancel()
+	if tokens := c.Limiter().Stats().Tokens; tokens > 43.1 || tokens < 43 {
+		t.Errorf("%v tokens are left, want 45 less the login's and the call's", tokens)
+	}
+}
+
+// TestChargeOfALogin checks how many requests the account pays for: the login is the portal's request like any other, and is
+// charged when another client proves the same account too, but not again for a login under the account's own limiter.
+func TestChargeOfALogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
+		a := newAccount(g)
+		s := newMembership(Config{prove: func(Login) *account { return a }})
+		for range 3 {
+			s.prove(Login{}, factorLogin)
+		}
+		if tokens := g.Stats().Tokens; tokens != 42 {
+			t.Errorf("%v tokens of 45 are left after a login of 3 requests", tokens)
+		}
+		time.Sleep(time.Second)
+		g.Charge(1)
+		if tokens := g.Stats().Tokens; tokens != 42 {
+			t.Errorf("%v tokens, want those of a second ago, one more for the time, and one less for the charge", tokens)
+		}
+		fixed := newMembership(Config{Limiter: g})
+		fixed.prove(Login{}, factorLogin)
+		if fixed.now().limiter != g || g.Stats().Tokens != 42 {
+			t.Error("a limiter that the caller chose is changed or charged")
+		}
+	})
+}
+
+// TestAccountOfALogin checks who shares a limiter after the login: one user, no matter what the identity says of itself, and users whose
+// identities name the same account. Neither counts for users of another portal.
+func TestAccountOfALogin(t *testing.T) {
+	var pool Pool
+	o := &office{}
+	at := func(base, email, account string) *ratelimit.Limiter {
+		config := testConfig(o)
+		config.BaseURL, config.Email, config.Account = base, email, account
+		return proved(t, &pool, config).Limiter()
+	}
+	const here, there = "https://portal.test", "https://other.test"
+	one := at(here, "a@portal.test", "")
+	if at(here, "A@portal.test", "") != one {
+		t.Error("the same user has another limiter under another spelling of the e-mail")
+	}
+	acme := at(here, "a@portal.test", "team-a/acme")
+	for name, g := range map[string]*ratelimit.Limiter{
+		"another user":          at(here, "b@portal.test", ""),
+		"another portal":        at(there, "a@portal.test", ""),
+		"the user by its name":  at(here, "b@portal.test", "user a@portal.test"),
+		"another's account":     at(here, "b@portal.test", "team-b/acme"),
+		"account of elsewhere":  at(there, "b@portal.test", "team-a/acme"),
+		"the user with account": acme,
+	} {
+		if g == one || name != "the user with account" && g == acme {
+			t.Errorf("%s shares the limiter", name)
+		}
+	}
+	if at(here, "b@portal.test", "team-a/acme") != acme {
+		t.Error("users of one account do not share its limiter")
+	}
+}
+
+// TestLoginWithoutAUser checks that logins which name no user share nothing: they prove nothing about each other.
+func TestLoginWithoutAUser(t *testing.T) {
+	var pool Pool
+	o := &office{answers: []string{`{"token":"t","user":{}}`}}
+	a, b := testConfig(o), testConfig(o)
+	b.Email = "other@example.test"
+	first := proved(t, &pool, a)
+	if proved(t, &pool, b).Limiter() == first.Limiter() {
+		t.Error("two users whom nobody can tell apart share a limiter")
+	}
+	if limit := first.Limiter().Stats().Limit; limit != 300 {
+		t.Errorf("%d requests a minute", limit)
+	}
+}
+
+// TestLoginAsAnother checks that the limiter follows the user: an e-mail address may become another user's.
+func TestLoginAsAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		o := &office{answers: []string{`{"token":"t","user":{"id":"1"}}`, `{"token":"t","user":{"id":"2"}}`}}
+		c := proved(t, &pool, testConfig(o))
+		first := c.Limiter()
+		time.Sleep(9 * time.Hour)
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		if c.Limiter() == first {
+			t.Error("another user has the limiter of the one before")
+		}
+	})
+}
+
+// TestReserveWhileTheLoginFails checks that no reservation is granted for a call that cannot be made, so that nothing is written down
+// for it either. The caller learns why, and when the portal is asked again.
+func TestReserveWhileTheLoginFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDoorman()
+		c := newClient(t, testConfig(d))
+		reserve := func(is func(error) bool, within time.Duration) {
+			t.Helper()
+			reservation, err := c.Reserve("cluster", ratelimit.Mutation)
+			at, ok := RetryAt(err)
+			if !is(err) || !ok || time.Until(at) <= 0 || time.Until(at) > within {
+				t.Errorf("%v, %v, to come back in %v", reservation, err, time.Until(at))
+			}
+			reservation.Cancel()
+		}
+		d.password = "changed"
+		_ = look(t, c)
+		reserve(IsUnauthorized, refusalBackoff)
+		d.password, d.down = "pw", true
+		time.Sleep(refusalBackoff)
+		_ = look(t, c)
+		reserve(IsUnavailable, outageBackoff)
+		d.down = false
+		time.Sleep(outageBackoff)
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		d.down = true
+		time.Sleep(8*time.Hour - time.Second) // the refresh fails, and the token is good for a second
+		_ = look(t, c)
+		if reservation, err := c.Reserve("cluster", ratelimit.Mutation); err != nil {
+			t.Errorf("with a token that is still good: %v", err)
+		} else {
+			reservation.Cancel()
+		}
+		time.Sleep(time.Second)
+		reserve(IsUnavailable, maxOutageBackoff)
+	})
+}
+
+// TestConfiguredLimit checks that an identity may name its account's limit, what it may be, and that the portal's word goes before
+// it. Nobody changes the limit of others with it.
+func TestConfiguredLimit(t *testing.T) {
+	var pool Pool
+	config := testConfig(answersWith(200, `{"versions":[]}`))
+	for limit, valid := range map[int]bool{-1: false, 0: true, 1: true, 600: true, ratelimit.MaxLimit: true, ratelimit.MaxLimit + 1: false} {
+		config.RequestsPerMinute = limit
+		c, err := pool.Client(config)
+		if valid != (err == nil) || err != nil && (!IsInvalid(err) || !strings.Contains(err.Error(), "requestsPerMinute: must be a number from 1 to 1000000")) {
+			t.Errorf("%d requests per minute: %v", limit, err)
+		}
+		if !valid {
+			continue
+		}
+		if err := look(t, c); err != nil {
+			t.Fatal(err)
+		}
+		stats := c.Limiter().Stats()
+		if want := map[bool]int{true: limit, false: 300}[limit > 0]; stats.Limit != want || stats.LimitKnown != (limit > 0) {
+			t.Errorf("%d requests per minute: %+v", limit, stats)
+		}
+	}
+	if n := len(pool.accounts); n != 4 {
+		t.Errorf("%d limiters for 4 limits", n)
+	}
+	config.RequestsPerMinute = 0
+	larger := Pool{Options: ratelimit.Options{Limit: 1200}}
+	if limit := proved(t, &larger, config).Limiter().Stats().Limit; limit != 1200 {
+		t.Errorf("%d requests per minute, the pool's options say 1200", limit)
+	}
+	config.RequestsPerMinute = 900
+	config.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+		a, err := answersWith(200, `{"versions":[]}`)(r)
+		a.Header.Set("X-RateLimit-Limit", "300")
+		return a, err
+	})
+	c := proved(t, &pool, config)
+	if limit := c.Limiter().Stats().Limit; limit != 300 {
+		t.Errorf("%d requests per minute, the portal says 300", limit)
+	}
+}

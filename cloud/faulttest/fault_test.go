@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// refusals is what the client makes of a refusal with a code that the specification lists, by group of methods. The
+// code decides, for any status: "refusal" means 400 401 403 404 409 422 429 500 502 and 503.
+//
+//	read    VPCs, KubernetesVersions, FindClusters, Kubeconfig, Job, Instances, Instance
+//	change  CreateVPC, CreateNetwork, CreateCluster, ScaleCluster, UpgradeCluster, DeleteCluster
+//	quiet   DeleteVolume, DisableMFA: changes whose success needs no body
+//	open    RequestPasswordReset, ResetPassword: the same, and without a token
+//	login   POST /login, which is struck when another method needs a token
+//	verify  POST /mfa/verify-otp, likewise
+//	send    POST /mfa/send-otp, likewise; its success needs no body
+//
+// FindClusters calls an endpoint that portals need not have: there every answer but a list, and but a refusal by the
+// rate limit, is "unsupported". A code about the token makes the client log in and try once more; these faults strike that as well.
+const refusals = `
+                                 read          change        quiet         open          login         verify        send
+INVALID_PARAMETER refusal        invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
+INVALID_TOKEN refusal            unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
+INVALID_TOKEN 429                rate-limited  rate-limited  rate-limited  unauthorized  unauthorized  unauthorized  unauthorized
+MFA_REQUIRED refusal             unauthorized  unauthorized  unauthorized  mfa-required  mfa-required  mfa-required  mfa-required
+MFA_REQUIRED 429                 rate-limited  rate-limited  rate-limited  mfa-required  mfa-required  mfa-required  mfa-required
+RESOURCE_NOT_FOUND refusal       not-found     not-found     not-found     not-found     not-portal    not-portal    not-portal
+RESOURCE_BUSY refusal            busy          busy          busy          busy          unavailable   unavailable   unavailable
+QUOTA_EXCEEDED refusal           quota         quota         quota         quota         unauthorized  unauthorized  unauthorized
+INSUFFICIENT_CAPACITY refusal    capacity      capacity      capacity      capacity      unavailable   unavailable   unavailable
+RATE_LIMITED refusal             rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
+OPERATION_NOT_ALLOWED refusal    not-allowed   not-allowed   not-allowed   not-allowed   unauthorized  unauthorized  unauthorized
+`
+
+// statuses: with a code that the specification does not list, the status decides.
+const statuses = `
+                                 read          change        quiet         open          login         verify        send
+302                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
+400                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
+401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
+402                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
+403                              forbidden     forbidden     forbidden     forbidden     unauthorized  unauthorized  unauthorized
+404                              not-found     not-found     not-found     not-found     not-portal    not-portal    not-portal
+405                              unsupported   unsupported   unsupported   unsupported   not-portal    not-portal    not-portal
+408                              unavailable   unavailable   unavailable   unavailable   unavailable   unavailable   unavailable
+409                              not-allowed   not-allowed   not-allowed   not-allowed   unauthorized  unauthorized  unauthorized
+418                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
+422                              invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
+429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
+500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+501                              unsupported   unknown       unknown       unknown       not-portal    not-portal    not-portal
+502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+503                              unavailable   unavailable   unavailable   unavailable   unavailable   unavailable   unavailable
+504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+`
+
+// pages: without the documented body (a page, half of the JSON, nothing, or half of it and the connection's end) the
+// status still decides, but only 401 and 429 say that a change was not carried out: a proxy sends the rest as well.
+const pages = `
+                                 read          change        quiet         open          login         verify        send
+400                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
+401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
+403                              forbidden     unknown       unknown       unknown       not-portal    not-portal    not-portal
+404                              not-found     unknown       unknown       unknown       not-portal    not-portal    not-portal
+409                              not-allowed   unknown       unknown       unknown       not-portal    not-portal    not-portal
+422                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
+429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
+500                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+502                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+503                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+`
+
+// accidents: everything else that goes wrong. "once" strikes one call, which a second login may heal.
+const accidents = `
+                                 read          change        quiet         open          login         verify        send
+late                             ok            ok            ok            ok            ok            ok            ok
+too late, before the work        unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+too late, after the work         unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+cut before the work              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+cut after the work               unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+500 after the work               unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+success as a page                unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, truncated               unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, empty                   unavailable   unknown       ok            ok            not-portal    not-portal    ok
+success, interrupted             unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
+token revoked once               ok            ok            ok            ok            ok            unauthorized  unauthorized
+token revoked every time         unauthorized  unauthorized  unauthorized  ok            ok            unauthorized  unauthorized
+token revoked after the work     ok            ok            ok            ok            ok            ok            unauthorized
+clock ahead once                 ok            ok            ok            ok            ok            unauthorized  unauthorized
+clock ahead every time           unauthorized  unauthorized  unauthorized  ok            ok            unauthorized  unauthorized
+clock behind                     ok            ok            ok            ok            ok            unauthorized  ok
+limit used up by others          rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited
+job stuck                        ok            ok            ok            ok            ok            ok            ok
+job forgotten                    ok            ok            ok            ok            ok            ok            ok
+`
+
+// accident is what each row of the table does.
+var accident = map[string]emulator.Fault{
+	"late":                         {Delay: 29 * time.Second},
+	"too late, before the work":    {Delay: 61 * time.Second},
+	"too late, after the work":     {Delay: 61 * time.Second, After: true},
+	"cut before the work":          {Cut: true},
+	"cut after the work":           {Cut: true, After: true},
+	"500 after the work":           {Status: 500, After: true},
+	"success as a page":            {Body: emulator.BodyHTML},
+	"success, truncated":           {Body: emulator.BodyTruncated},
+	"success, empty":               {Body: emulator.BodyEmpty},
+	"success, interrupted":         {Body: emulator.BodyInterrupted},
+	"token revoked once":           {RevokeToken: true, Count: 1},
+	"token revoked every time":     {RevokeToken: true},
+	"token revoked after the work": {RevokeToken: true, After: true},
+	"clock ahead once":             {ClockSkew: 9 * time.Hour, Count: 1},
+	"clock ahead every time":       {ClockSkew: 9 * time.Hour},
+	"clock behind":                 {ClockSkew: -9 * time.Hour},
+	"limit used up by others":      {OthersPerMinute: 1_000_000},
+	"job stuck":                    {Job: emulator.JobStuck},
+	"job forgotten":                {Job: emulator.JobForgotten},
+}
+
+// row of a table: what to do, and what each group of methods answers.
+type row struct {
+	name   string
+	faults []emulator.Fault // one at a time
+	want   map[string]string
+}
+
+// rows of a table, whose names are turned into faults.
+func rows(t *testing.T, table string, faults func(name string) []emulator.Fault) []row {
+	t.Helper()
+	lines := strings.Split(strings.Trim(table, "\n"), "\n")
+	groups := strings.Fields(lines[0])
+	var out []row
+	for _, line := range lines[1:] {
+		name, classes := strings.TrimSpace(line[:33]), strings.Fields(line[33:])
+		r := row{name: name, faults: faults(name), want: map[string]string{}}
+		if len(classes) != len(groups) || len(r.faults) == 0 {
+			t.Fatalf("%s: %d faults, %d of %d classes", name, len(r.faults), len(classes), len(groups))
+		}
+		for i, group := range groups {
+			r.want[group] = classes[i]
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// allRows of all tables.
+func allRows(t *testing.T) []row {
+	t.Helper()
+	return slices.Concat(
+		rows(t, refusals, refusal),
+		rows(t, statuses, func(name string) []emulator.Fault {
+			return []emulator.Fault{{Status: status(t, name), Code: "BRAND_NEW"}}
+		}),
+		rows(t, pages, func(name string) (faults []emulator.Fault) {
+			for _, body := range []emulator.BodyFault{emulator.BodyHTML, emulator.BodyTruncated, emulator.BodyEmpty, emulator.BodyInterrupted} {
+				faults = append(faults, emulator.Fault{Status: status(t, name), Body: body})
+			}
+			return faults
+		}),
+		rows(t, accidents, func(name string) []emulator.Fault {
+			if f, known := accident[name]; known {
+				return []emulator.Fault{f}
+			}
+			return nil
+		}),
+	)
+}
+
+// refusal with a listed code, for each of the statuses of a row.
+func refusal(name string) (faults []emulator.Fault) {
+	code, with, _ := strings.Cut(name, " ")
+	paired := map[string][]int{"refusal": {400, 401, 403, 404, 409, 422, 429, 500, 502, 503}, "429": {429}}[with]
+	for _, status := range paired {
+		if with == "refusal" && status == 429 && (code == emulator.CodeInvalidToken || code == emulator.CodeMFARequired) {
+			continue // has a row of its own: the gate closes before the second try
+		}
+		faults = append(faults, emulator.Fault{Code: code, Status: status})
+	}
+	return faults
+}
+
+func status(t *testing.T, name string) int {
+	t.Helper()
+	var n int
+	if _, err := fmt.Sscan(name, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

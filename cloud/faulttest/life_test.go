@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// shape is one way in which a portal may differ where the specification is silent.
+type shape struct {
+	name string
+	set  func(*emulator.Shapes)
+}
+
+var shapes = []shape{
+	{"otp token in accessToken", func(s *emulator.Shapes) { s.OTPTokenField = "accessToken" }},
+	{"otp token in an object", func(s *emulator.Shapes) { s.OTPTokenIn = "session" }},
+	{"no answer to send-otp", func(s *emulator.Shapes) { s.SendOTPStatus = http.StatusNoContent }},
+	{"INVALID_TOKEN for a wrong password", func(s *emulator.Shapes) { s.CredentialsCode = emulator.CodeInvalidToken }},
+	{"created id beside another", func(s *emulator.Shapes) { s.CreatedID = emulator.IDBeside }},
+	{"volumes deleted by job", func(s *emulator.Shapes) { s.VolumeStatus = http.StatusAccepted }},
+	{"lookup answered by 401", func(s *emulator.Shapes) { s.LookupStatus = http.StatusUnauthorized }},
+	{"lookup answered by a page", func(s *emulator.Shapes) { s.LookupStatus, s.LookupPage = http.StatusOK, true }},
+	{"extra fields", func(s *emulator.Shapes) { s.ExtraFields = true }},
+	{"reset of an hour", func(s *emulator.Shapes) { s.ResetSeconds = 3600 }},
+	{"networks by job", func(s *emulator.Shapes) { s.NetworkStatus = http.StatusAccepted }},
+	{"job error as string", func(s *emulator.Shapes) { s.JobError = emulator.JobErrorString }},
+	{"instances under another key", func(s *emulator.Shapes) { s.InstancesKey = "items" }},
+	{"bare lists", func(s *emulator.Shapes) { s.BareLists = true }},
+	{"all codes with 400", everyCode(http.StatusBadRequest)},
+	{"versions without v", func(s *emulator.Shapes) { s.BareVersions = true }},
+	{"versions with build", func(s *emulator.Shapes) { s.VersionBuild = "portal.1" }},
+	{"tokens without exp", func(s *emulator.Shapes) { s.TokensWithoutExp = true }},
+	{"Retry-After as date", func(s *emulator.Shapes) { s.RetryAfterDate = true }},
+	{"limit headers with 429 only", func(s *emulator.Shapes) { s.QuietLimits = true }},
+}
+
+// alternatives are other values of shapes that have more than two.
+var alternatives = []shape{
+	{"defaults", func(*emulator.Shapes) {}},
+	{"otp token in access_token", func(s *emulator.Shapes) { s.OTPTokenField = "access_token" }},
+	{"otp token in a field of the portal's own", func(s *emulator.Shapes) { s.OTPTokenField = "bearer" }},
+	{"a bare list of instances", func(s *emulator.Shapes) { s.InstancesKey = "-" }},
+	{"send-otp with 202", func(s *emulator.Shapes) { s.SendOTPStatus = http.StatusAccepted }},
+	{"created id on top", func(s *emulator.Shapes) { s.CreatedID = emulator.IDFlat }},
+	{"created id deeper", func(s *emulator.Shapes) { s.CreatedID = emulator.IDDeep }},
+	{"whole error bodies in jobs", func(s *emulator.Shapes) { s.JobError = emulator.JobErrorWhole }},
+	{"volumes deleted with 204", func(s *emulator.Shapes) { s.VolumeStatus = http.StatusNoContent }},
+	{"lookup answered by 403", func(s *emulator.Shapes) { s.LookupStatus = http.StatusForbidden }},
+	{"lookup answered by 500", func(s *emulator.Shapes) { s.LookupStatus = http.StatusInternalServerError }},
+	{"lookup answered by something else", func(s *emulator.Shapes) { s.LookupStatus = http.StatusOK }},
+	{"otp token in jwt", func(s *emulator.Shapes) { s.OTPTokenField = "jwt" }},
+	{"networks with 200", func(s *emulator.Shapes) { s.NetworkStatus = http.StatusOK }},
+	{"all codes with 403", everyCode(http.StatusForbidden)},
+	{"all codes with 404", everyCode(http.StatusNotFound)},
+	{"all codes with 409", everyCode(http.StatusConflict)},
+	{"all codes with 422", everyCode(http.StatusUnprocessableEntity)},
+	{"all codes with 500", everyCode(http.StatusInternalServerError)},
+	{"all codes with 503", everyCode(http.StatusServiceUnavailable)},
+}
+
+// everyCode of the specification comes with the same status. Not with 429, which is the rate limit's with any code.
+func everyCode(status int) func(*emulator.Shapes) {
+	return func(s *emulator.Shapes) {
+		s.CodeStatus = map[string]int{}
+		for _, code := range []string{
+			emulator.CodeInvalidParameter, emulator.CodeInvalidToken, emulator.CodeMFARequired, emulator.CodeResourceNotFound,
+			emulator.CodeResourceBusy, emulator.CodeQuotaExceeded, emulator.CodeInsufficientCapacity, emulator.CodeRateLimited,
+			emulator.CodeOperationNotAllowed,
+		} {
+			s.CodeStatus[code] = status
+		}
+	}
+}
+
+// options are ways in which portals may differ that do not show in the form of an answer.
+var options = map[string]emulator.Options{
+	"upgrade recreates nodes":   {UpgradeStyle: emulator.UpgradeRecreate},
+	"upgrade replaces nodes":    {UpgradeStyle: emulator.UpgradeReplace},
+	"upgrade surges":            {UpgradeStyle: emulator.UpgradeSurge},
+	"oldest workers go first":   {VictimOrder: emulator.VictimsOldest},
+	"any workers go first":      {VictimOrder: emulator.VictimsRandom, Seed: 7},
+	"nodes with providerID":     {ProviderIDs: true},
+	"node names come back":      {ReuseNodeNames: true},
+	"clusters can be listed":    {ListClusters: true},
+	"a base path":               {BasePath: "/api/v1"},
+	"a clock two hours ahead":   {ClockSkew: 2 * time.Hour},
+	"a clock two hours behind":  {ClockSkew: -2 * time.Hour},
+	"tokens for ten minutes":    {TokenLifetime: 10 * time.Minute},
+	"a higher tier":             {RateLimit: emulator.RateLimit{PerMinute: 3000, Burst: 500}},
+	"operations take long":      {Durations: emulator.Durations{Create: 5 * time.Minute, Scale: 5 * time.Minute, Upgrade: 20 * time.Minute, Delete: 5 * time.Minute}},
+	"nothing but one old minor": {Versions: []emulator.Version{{SemanticVersion: "v1.27.0"}, {SemanticVersion: "v1.27.16"}}},
+}
+
+// TestLifeInEachShape: one by one, two by two, and all at once.
+func TestLifeInEachShape(t *testing.T) {
+	for i, one := range shapes {
+		live(t, one.name, one.set)
+		for _, two := range shapes[i+1:] {
+			var o emulator.Options
+			one.set(&o.Shapes)
+			two.set(&o.Shapes)
+			liveAs(t, one.name+" and "+two.name, o, careful)
+		}
+	}
+	for _, one := range alternatives {
+		live(t, one.name, one.set)
+	}
+	all := make([]func(*emulator.Shapes), 0, len(shapes))
+	for _, one := range shapes {
+		all = append(all, one.set)
+	}
+	live(t, "all shapes", all...)
+}
+
+func live(t *testing.T, name string, set ...func(*emulator.Shapes)) {
+	t.Helper()
+	var o emulator.Options
+	for _, set := range set {
+		set(&o.Shapes)
+	}
+	liveWith(t, name, o)
+}
+
+// TestLifeWithEachOption: what the portal does may differ as well.
+func TestLifeWithEachOption(t *testing.T) {
+	for name, o := range options {
+		liveWith(t, name, o)
+	}
+}
+
+// liveWith goes through a life as a user without MFA and as one with.
+func liveWith(t *testing.T, name string, o emulator.Options) {
+	t.Helper()
+	liveAs(t, name, o, func(*cloud.Config) {})
+	if o.ClockSkew == 0 { // one-time codes depend on the clock: with a wrong one the login fails
+		liveAs(t, name+", with MFA", o, careful)
+	}
+}
+
+func liveAs(t *testing.T, name string, o emulator.Options, user func(*cloud.Config)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			p := newPortal(t, o)
+			l := &life{scene: &scene{T: t, portal: p, client: newClient(t, p, user)}, lists: o.ListClusters}
+			l.whole()
+		})
+	})
+}
+
+// life is that of one cluster, from the login to its deletion.
+type life struct {
+	*scene
+	lists bool // the portal lists clusters
+}
+
+func (l *life) whole() {
+	l.login()
+	l.network()
+	l.create()
+	l.look()
+	l.change()
+	l.refused()
+	l.interrupted()
+	l.end()
+	for _, e := range l.portal.Violations() {
+		if e.Method != "GET" || !strings.HasSuffix(e.Path, "/kubernetes-clusters") { // which is tried in case this portal has it
+			l.Errorf("the client broke the specification: %s", e)
+		}
+	}
+}
+
+// must ends the life on an error.
+func must[T any](l *life, value T, err error) T {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+	return value
+}
+
+// wants an error of one class.
+func (l *life) wants(want string, err error) {
+	l.Helper()
+	if got := class(err); len(got) != 1 || got[0] != want {
+		l.Errorf("%v, want %s: %v", got, want, err)
+	}
+}
+
+// done follows a job to its success.
+func (l *life) done(job cloud.Job, err error) cloud.Job {
+	l.Helper()
+	ended := l.ended(job, err)
+	if ended.Failed() {
+		l.Fatalf("job %s: %v", job.ID, ended.Error)
+	}
+	return ended
+}
+
+func (l *life) ended(job cloud.Job, err error) cloud.Job {
+	l.Helper()
+	job = must(l, job, err)
+	for start := time.Now(); !job.Done(); time.Sleep(5 * time.Second) {
+		if time.Since(start) > 2*time.Hour {
+			l.Fatalf("job %s is %s", job.ID, job.Status)
+		}
+		next, err := l.client.Job(l.Context(), job.ID)
+		job = must(l, next, err)
+	}
+	return job
+}
+
+func (l *life) login() {
+	id, err := l.client.UserID(l.Context())
+	if must(l, id, err) == "" {
+		l.Error("the user has no id")
+	}
+	versions, err := l.client.KubernetesVersions(l.Context())
+	offered := l.portal.Versions()
+	for i, v := range must(l, versions, err) {
+		core, _, _ := strings.Cut("v"+strings.TrimPrefix(v.SemanticVersion, "v"), "+")
+		if v.ID != offered[i].ID || core != offered[i].SemanticVersion || v.State == "" {
+			l.Errorf("version %+v, want %+v", v, offered[i])
+		}
+	}
+	l.version = offered[0].ID
+}
+
+// network makes a VPC, finds it by its name, and makes a network.
+func (l *life) network() {
+	job := l.done(l.client.CreateVPC(l.Context(), cloud.CreateVPCRequest{Name: "mine"}))
+	id, _ := job.CreatedID(cloud.KindVPC, "mine")
+	found, err := l.client.VPCs(l.Context(), "mine")
+	if must(l, found, err); len(found) != 1 || found[0].ID != id || id == "" {
+		l.Errorf("VPC %s, found %+v", id, found)
+	}
+	created, err := l.client.CreateNetwork(l.Context(), cloud.CreateNetworkRequest{CIDR: "10.1.0.0/24"})
+	if must(l, created, err).Job.ID != "" {
+		created.ID, _ = l.done(created.Job, nil).CreatedID(cloud.KindNetwork, "")
+	}
+	if networks := l.portal.Networks(); len(networks) != 1 || networks[0].ID != created.ID {
+		l.Errorf("network %s, there are %+v", created.ID, networks)
+	}
+}
+
+func (l *life) create() {
+	r := l.request()
+	r.NetworkID = l.portal.Networks()[0].ID
+	r.VPCID = l.portal.VPCs()[len(l.portal.VPCs())-1].ID
+	l.cluster, _ = l.done(l.client.CreateCluster(l.Context(), r)).CreatedID(cloud.KindCluster, r.Name)
+	if got := l.portal.Clusters(); len(got) != 1 || got[0].ID != l.cluster || got[0].NetworkID != r.NetworkID {
+		l.Fatalf("cluster %s, there are %+v", l.cluster, got)
+	}
+}
+
+func (l *life) look() {
+	kubeconfig, err := l.client.Kubeconfig(l.Context(), l.cluster)
+	if !strings.Contains(string(must(l, kubeconfig, err)), "current-context") {
+		l.Error("it is no kubeconfig")
+	}
+	all, err := l.client.Instances(l.Context())
+	if must(l, all, err); len(all) != 2 {
+		l.Errorf("%d instances, want 2", len(all))
+	}
+	one, err := l.client.Instance(l.Context(), all[0].ID)
+	if must(l, one, err).ID != all[0].ID {
+		l.Errorf("instance %s, want %s", one.ID, all[0].ID)
+	}
+	clusters, err := l.client.FindClusters(l.Context(), "demo")
+	switch {
+	case !l.lists:
+		l.wants("unsupported", err)
+	case len(must(l, clusters, err)) != 1 || clusters[0].ID != l.cluster:
+		l.Errorf("found %+v", clusters)
+	}
+}
+
+// change scales and upgrades. The cluster is busy until the job ends.
+func (l *life) change() {
+	job, err := l.client.ScaleCluster(l.Context(), l.cluster, 4)
+	_, busy := l.client.UpgradeCluster(l.Context(), l.cluster, l.version)
+	l.wants("busy", busy)
+	l.done(job, err)
+	l.size(4)
+	l.done(l.client.ScaleCluster(l.Context(), l.cluster, 2))
+	l.size(2)
+	newest := l.portal.Versions()[len(l.portal.Versions())-1]
+	l.done(l.client.UpgradeCluster(l.Context(), l.cluster, newest.ID))
+	for _, node := range l.portal.Clusters()[0].Nodes {
+		if node.Version != newest.SemanticVersion && !node.Gone {
+			l.Errorf("node %s has version %s", node.Name, node.Version)
+		}
+	}
+}
+
+func (l *life) size(want int) {
+	l.Helper()
+	if got := l.portal.Clusters()[0].Size; got != want {
+		l.Errorf("%d workers, want %d", got, want)
+	}
+}
+
+// refused are calls that must not succeed.
+func (l *life) refused() {
+	_, err := l.client.ScaleCluster(l.Context(), l.cluster, 51)
+	l.wants("quota", err)
+	_, err = l.client.UpgradeCluster(l.Context(), l.cluster, "none")
+	l.wants("invalid", err)
+	_, err = l.client.Kubeconfig(l.Context(), "none")
+	l.wants("not-found", err)
+	_, err = l.client.Job(l.Context(), "none")
+	l.wants("not-found", err)
+	volume := l.portal.AddVolume(emulator.Volume{ClusterID: l.cluster})
+	_, err = l.client.DeleteVolume(l.Context(), volume)
+	l.wants("not-allowed", err)
+}
+
+// interrupted: a job that fails, a token that ends, a limit that is used up.
+func (l *life) interrupted() {
+	l.fault(emulator.Fault{Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity, Path: "/kubernetes-clusters/*/scale", Count: 1})
+	job := l.ended(l.client.ScaleCluster(l.Context(), l.cluster, 3))
+	if !job.Failed() || !cloud.IsCapacity(job.Error) {
+		l.Errorf("the job is %s: %v", job.Status, job.Error)
+	}
+	l.size(2)
+
+	time.Sleep(time.Minute) // another one-time code
+	l.fault(emulator.Fault{RevokeToken: true, Count: 1, Path: "/vpcs"})
+	vpcs, err := l.client.VPCs(l.Context(), "")
+	must(l, vpcs, err)
+
+	l.fault(emulator.Fault{Code: emulator.CodeRateLimited, RetryAfter: 30 * time.Second, Count: 1, Path: "/vpcs"})
+	start := time.Now()
+	_, err = l.client.VPCs(l.Context(), "")
+	l.wants("rate-limited", err)
+	for cloud.IsRateLimited(err) {
+		at, ok := cloud.RetryAt(err)
+		if !ok || time.Since(start) > time.Minute {
+			l.Fatalf("after %s: %v, to come back at %v", time.Since(start), err, at)
+		}
+		time.Sleep(time.Until(at))
+		_, err = l.client.VPCs(l.Context(), "")
+	}
+	if waited := time.Since(start); err != nil || waited < 29*time.Second {
+		l.Errorf("after %s: %v", waited, err)
+	}
+	time.Sleep(time.Minute) // the client is careful for a while
+}
+
+func (l *life) fault(f emulator.Fault) {
+	l.Helper()
+	if err := l.portal.Inject(f); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// end deletes the cluster, then its volume.
+func (l *life) end() {
+	l.done(l.client.DeleteCluster(l.Context(), l.cluster))
+	_, err := l.client.Kubeconfig(l.Context(), l.cluster)
+	l.wants("not-found", err)
+	for _, volume := range l.portal.Volumes() {
+		l.done(l.client.DeleteVolume(l.Context(), volume.ID))
+	}
+	left := fmt.Sprint(len(l.portal.Clusters()), len(l.portal.Instances()), len(l.portal.Volumes()))
+	if left != "0 0 0" {
+		l.Errorf("clusters, instances, volumes that are left: %s", left)
+	}
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// TestMatrix fills every cell: each method against each fault ends in the class that the tables say, no method asks the
+// portal twice for something that may have been done, and the client breaks no rule of the specification.
+func TestMatrix(t *testing.T) {
+	all := allRows(t)
+	cells := 0
+	for _, m := range methods {
+		for _, r := range all {
+			cells += len(r.faults)
+		}
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range all {
+				t.Run(r.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						for _, f := range r.faults {
+							m.cell(t, r, f)
+						}
+					})
+				})
+			}
+		})
+	}
+	t.Logf("%d methods × %d rows: %d cells", len(methods), len(all), cells)
+}
+
+// cell is one method under one fault.
+func (m method) cell(t *testing.T, r row, f emulator.Fault) {
+	s := newScene(t, m.path, emulator.Options{Durations: quick, ListClusters: true}, m.user)
+	what := fmt.Sprintf("%s: %s, status %d", m.name, r.name, f.Status)
+	if !m.entering() {
+		if _, err := s.client.UserID(t.Context()); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	before := len(s.portal.Journal())
+	if f.OthersPerMinute == 0 {
+		f.Method, f.Path = m.verb, m.path
+	}
+	if err := s.portal.Inject(f); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Minute)
+	err := m.call(t.Context(), s)
+	if got := class(err); len(got) != 1 || got[0] != m.want(r, f) {
+		t.Errorf("%s: %v, want %s: %v", what, got, m.want(r, f), err)
+	}
+	m.checkError(t, what, err)
+	if found := s.tap.leaked(fmt.Sprintf("%v %+v %#v %v", err, err, err, s.portal.Journal())); len(found) > 0 {
+		t.Errorf("%s: error or journal has %v", what, found)
+	}
+	s.portal.ClearFaults()
+	time.Sleep(2 * time.Minute) // time for anything that the client might still send
+	m.checkJournal(t, what, s.portal.Journal()[before:])
+	if broken := s.portal.Violations(); len(broken) > 0 {
+		t.Errorf("%s: %v", what, broken)
+	}
+}
+
+// want is the table's class, but for an endpoint that a portal need not have.
+func (m method) want(r row, f emulator.Fault) string {
+	want := r.want[m.group]
+	if m.absent != "" && want != "ok" && want != "rate-limited" && answered(f) {
+		return m.absent
+	}
+	if m.ahead != "" && f.ClockSkew > 0 {
+		return m.ahead // the link has expired, with any token
+	}
+	return want
+}
+
+// answered reports whether a call gets an answer under the fault.
+func answered(f emulator.Fault) bool {
+	return f.Status != 0 || f.Body != "" && f.Body != emulator.BodyInterrupted || f.RevokeToken || f.ClockSkew > 0
+}
+
+// checkError: an error names its endpoint, and a rate limit the time to come back.
+func (m method) checkError(t *testing.T, what string, err error) {
+	t.Helper()
+	if err == nil {
+		return
+	}
+	var e *cloud.Error
+	if !errors.As(err, &e) || e.Endpoint == "" {
+		t.Errorf("%s: %#v names no endpoint", what, err)
+	}
+	if at, ok := cloud.RetryAt(err); cloud.IsRateLimited(err) && (!ok || !at.After(time.Now())) {
+		t.Errorf("%s: come back at %v", what, at)
+	}
+}
+
+// checkJournal: besides what was refused for its token, and so not carried out, the portal got a request that changes
+// something once. Reads may be repeated.
+func (m method) checkJournal(t *testing.T, what string, entries []emulator.Entry) {
+	t.Helper()
+	sent, made := 0, 0
+	for _, e := range entries {
+		if e.Method == m.verb && m.verb != http.MethodGet && e.Route == routed(m.path) && !forToken(e) {
+			sent++
+		}
+		if e.Object == "cluster" && e.To == string(emulator.ClusterCreating) {
+			made++
+		}
+	}
+	if sent > 1 || made > 1 {
+		t.Errorf("%s: sent %d times, %d clusters were made", what, sent, made)
+	}
+}
+
+// forToken reports whether the client may log in and send the refused request once more.
+func forToken(e emulator.Entry) bool {
+	return e.Status == http.StatusUnauthorized || e.Code == emulator.CodeInvalidToken || e.Code == emulator.CodeMFARequired
+}
+
+// routed is the path as the emulator's endpoint table has it.
+func routed(path string) string {
+	if path == "/reset-password/{RESET_PASSWORD_TOKEN}" {
+		return "/reset-password/{token}"
+	}
+	return path
+}
+
+// TestWaitingClientCreatesOnce: a client that waits for the rate limit, as a command-line tool does, sends a create again
+// after a refusal by the limit, and after nothing else.
+func TestWaitingClientCreatesOnce(t *testing.T) {
+	for _, r := range allRows(t) {
+		t.Run(r.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				for _, f := range r.faults {
+					createWaiting(t, f)
+				}
+			})
+		})
+	}
+}
+
+func createWaiting(t *testing.T, f emulator.Fault) {
+	s := newScene(t, "/kubernetes-clusters", emulator.Options{Durations: quick}, func(c *cloud.Config) { c.Wait = true })
+	before := len(s.portal.Journal())
+	f.Method, f.Path = "POST", "/kubernetes-clusters"
+	if err := s.portal.Inject(f); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.client.CreateCluster(t.Context(), s.request())
+	time.Sleep(10 * time.Minute)
+	sent := 0
+	for _, e := range s.portal.Journal()[before:] {
+		limited := e.Status == http.StatusTooManyRequests || e.Code == emulator.CodeRateLimited
+		if e.IsRequest() && e.Method == f.Method && e.Route == f.Path && !forToken(e) && !limited {
+			sent++
+		}
+	}
+	if made := len(s.portal.Clusters()); sent > 1 || made > 1 {
+		t.Errorf("status %d: sent %d times, %d clusters were made: %v", f.Status, sent, made, err)
+	}
+}

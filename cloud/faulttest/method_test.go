@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package faulttest
+
+import (
+	"context"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+)
+
+// method of the client, with arguments for which it succeeds when nothing goes wrong.
+type method struct {
+	name   string
+	group  string // column of the tables
+	verb   string
+	path   string // of its endpoint
+	call   func(context.Context, *scene) error
+	absent string // class of every answer that is not understood; "": as the table says
+	ahead  string // class when the portal's clock is ahead; "": as the table says
+}
+
+// methods are all that call the portal.
+var methods = []method{
+	{name: "VPCs", group: "read", verb: "GET", path: "/vpcs", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.VPCs(ctx, "default")
+		return err
+	}},
+	{name: "KubernetesVersions", group: "read", verb: "GET", path: "/kubernetes-versions", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.KubernetesVersions(ctx)
+		return err
+	}},
+	{name: "FindClusters", group: "read", verb: "GET", path: "/kubernetes-clusters", absent: "unsupported", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.FindClusters(ctx, "demo")
+		return err
+	}},
+	{name: "Kubeconfig", group: "read", verb: "GET", path: "/kubernetes-clusters/{cluster_id}/config", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.Kubeconfig(ctx, s.cluster)
+		return err
+	}},
+	{name: "Job", group: "read", verb: "GET", path: "/jobs/{job_id}", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.Job(ctx, s.job)
+		return err
+	}},
+	{name: "Instances", group: "read", verb: "GET", path: "/instances", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.Instances(ctx)
+		return err
+	}},
+	{name: "Instance", group: "read", verb: "GET", path: "/instances/{instance_id}", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.Instance(ctx, s.instance)
+		return err
+	}},
+
+	{name: "CreateVPC", group: "change", verb: "POST", path: "/vpcs", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.CreateVPC(ctx, cloud.CreateVPCRequest{Name: "mine"})
+	})},
+	{name: "CreateNetwork", group: "change", verb: "POST", path: "/networks", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		created, err := s.client.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: "10.1.0.0/24"})
+		return created.Job, err
+	})},
+	{name: "CreateCluster", group: "change", verb: "POST", path: "/kubernetes-clusters", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.CreateCluster(ctx, s.request())
+	})},
+	{name: "ScaleCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/scale", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.ScaleCluster(ctx, s.cluster, 2)
+	})},
+	{name: "UpgradeCluster", group: "change", verb: "POST", path: "/kubernetes-clusters/{cluster_id}/upgrade", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.UpgradeCluster(ctx, s.cluster, s.portal.Versions()[1].ID)
+	})},
+	{name: "DeleteCluster", group: "change", verb: "DELETE", path: "/kubernetes-clusters/{cluster_id}", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.DeleteCluster(ctx, s.cluster)
+	})},
+
+	{name: "DeleteVolume", group: "quiet", verb: "DELETE", path: "/volumes/{volume_id}", call: started(func(ctx context.Context, s *scene) (cloud.Job, error) {
+		return s.client.DeleteVolume(ctx, s.volume)
+	})},
+	{name: "DisableMFA", group: "quiet", verb: "POST", path: "/admin/mfa/disable/{idp}", call: func(ctx context.Context, s *scene) error {
+		return s.client.DisableMFA(ctx, emulator.DefaultIDP)
+	}},
+	{name: "RequestPasswordReset", group: "open", verb: "POST", path: "/reset-password", call: func(ctx context.Context, s *scene) error {
+		return s.client.RequestPasswordReset(ctx, email)
+	}},
+	{name: "ResetPassword", group: "open", verb: "POST", path: "/reset-password/{RESET_PASSWORD_TOKEN}", ahead: "not-found", call: func(ctx context.Context, s *scene) error {
+		return s.client.ResetPassword(ctx, s.reset, "another")
+	}},
+
+	{name: "UserID: login", group: "login", verb: "POST", path: "/login", call: userID},
+	{name: "Login", group: "login", verb: "POST", path: "/login", call: func(ctx context.Context, s *scene) error {
+		_, err := s.client.Login(ctx)
+		return err
+	}},
+	{name: "UserID: send-otp", group: "send", verb: "POST", path: "/mfa/send-otp", call: userID},
+	{name: "UserID: verify-otp", group: "verify", verb: "POST", path: "/mfa/verify-otp", call: userID},
+}
+
+// started adapts a method that starts a job. The scene remembers the job.
+func started(start func(context.Context, *scene) (cloud.Job, error)) func(context.Context, *scene) error {
+	return func(ctx context.Context, s *scene) error {
+		job, err := start(ctx, s)
+		s.job = job.ID
+		return err
+	}
+}
+
+func userID(ctx context.Context, s *scene) error {
+	_, err := s.client.UserID(ctx)
+	return err
+}
+
+// entering reports whether the method is part of a login.
+func (m method) entering() bool {
+	return m.group == "login" || m.group == "send" || m.group == "verify"
+}
+
+// user has MFA where the method is a part of that.
+func (m method) user(config *cloud.Config) {
+	if m.group == "send" || m.group == "verify" {
+		careful(config)
+	}
+}
+
+// class names what to do about an error. Every error has exactly one.
+func class(err error) []string {
+	if err == nil {
+		return []string{"ok"}
+	}
+	var found []string
+	for _, c := range classes {
+		if c.is(err) {
+			found = append(found, c.name)
+		}
+	}
+	return found
+}
+
+var classes = []struct {
+	name string
+	is   func(error) bool
+}{
+	{"busy", cloud.IsBusy},
+	{"not-allowed", cloud.IsNotAllowed},
+	{"quota", cloud.IsQuota},
+	{"capacity", cloud.IsCapacity},
+	{"invalid", cloud.IsInvalid},
+	{"not-found", cloud.IsNotFound},
+	{"mfa-required", cloud.IsMFARequired},
+	{"unauthorized", cloud.IsUnauthorized},
+	{"forbidden", cloud.IsForbidden},
+	{"rate-limited", cloud.IsRateLimited},
+	{"unavailable", cloud.IsUnavailable},
+	{"unsupported", cloud.IsUnsupported},
+	{"not-portal", cloud.IsNotPortal},
+	{"unknown", cloud.IsUnknownOutcome},
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+)
+
+func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
+
+// TestHundredCallersOnAQuietAccount checks that 100 callers at once get the account's full rate without a single 429.
+func TestHundredCallersOnAQuietAccount(t *testing.T) {
+	for _, wait := range []bool{true, false} {
+		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				portal := newPortalLimit(20*time.Millisecond, answers(200, `{"versions":[]}`))
+				config := testConfig(portal)
+				config.Wait = wait
+				config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 300})
+				c := newClient(t, config)
+				start := time.Now()
+				var group sync.WaitGroup
+				for range 100 {
+					group.Go(func() {
+						for range 10 {
+							untilDone(t, func() error { _, err := c.KubernetesVersions(t.Context()); return err })
+						}
+					})
+				}
+				group.Wait()
+				took := time.Since(start)
+				if portal.refused != 0 {
+					t.Errorf("%d of %d requests were rate limited", portal.refused, portal.requests)
+				}
+				if bound := 200 * time.Second; took > bound { // (1001-50)/5 s is what physics allows
+					t.Errorf("1001 requests took %v, more than %v", took, bound)
+				}
+				t.Logf("%d requests in %v", portal.requests, took)
+			})
+		})
+	}
+}
+
+// untilDone repeats a call as a controller would: at the time that the error names.
+func untilDone(t *testing.T, call func() error) {
+	for {
+		err := call()
+		if err == nil {
+			return
+		}
+		at, ok := RetryAt(err)
+		if !ok || !IsRateLimited(err) {
+			t.Error(err)
+			return
+		}
+		if !at.After(time.Now()) {
+			t.Errorf("told to come back at %v, which is not in the future", at)
+		}
+		time.Sleep(time.Until(at))
+	}
+}
+
+// TestNeighbourOnTheAccount: another user takes half of the account. With or without headers of the portal, fewer than 1 in 100 of our
+// requests are refused, and most of what the neighbour leaves is used.
+func TestNeighbourOnTheAccount(t *testing.T) {
+	for _, headers := range []bool{true, false} {
+		for seed := range uint64(3) {
+			t.Run(fmt.Sprintf("headers=%v/seed=%d", headers, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					portal := newPortalLimit(20*time.Millisecond, answers(200, `{"versions":[]}`))
+					portal.headers = headers
+					config := testConfig(portal)
+					config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Rand: seeded(seed)})
+					c := newClient(t, config)
+					stop := make(chan struct{})
+					var group sync.WaitGroup
+					var theirs int
+					group.Go(func() { theirs = portal.neighbour(seeded(seed), 2.5, stop) })
+					for i := range 100 {
+						group.Go(func() {
+							for !closed(stop) {
+								untilDone(t, func() error { return readWithReservation(t, c, "cluster-"+strconv.Itoa(i)) })
+							}
+						})
+					}
+					time.Sleep(10 * time.Minute)
+					close(stop)
+					group.Wait()
+					if portal.refused*100 >= portal.requests {
+						t.Errorf("%d of %d requests were rate limited", portal.refused, portal.requests)
+					}
+					if portal.requests < 1200 { // of about 1550
+						t.Errorf("only %d requests in 10 minutes", portal.requests)
+					}
+					t.Logf("%d of %d requests were rate limited, %d of the neighbour's", portal.refused, portal.requests, theirs)
+				})
+			})
+		}
+	}
+}
+
+func readWithReservation(t *testing.T, c *Client, flow string) error {
+	reservation, err := c.Reserve(flow, ratelimit.Read)
+	if err != nil {
+		return err
+	}
+	defer reservation.Cancel()
+	_, err = c.KubernetesVersions(WithReservation(t.Context(), reservation))
+	return err
+}
+
+// jobServer answers every mutation with a job that ends after a time.
+type jobServer struct {
+	takes time.Duration
+	mu    sync.Mutex
+	jobs  []time.Time
+	polls int
+}
+
+func (s *jobServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case r.URL.Path == "/login":
+		_, _ = io.WriteString(w, `{"token":"token-1","user":{"id":"user-1"}}`)
+	case r.URL.Path == "/networks":
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"network-1"}`)
+	case r.Method == http.MethodPost:
+		s.jobs = append(s.jobs, time.Now())
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = fmt.Fprintf(w, `{"jobId":"%d","status":"pending"}`, len(s.jobs)-1)
+	case strings.HasPrefix(r.URL.Path, "/jobs/"):
+		s.polls++
+		n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/jobs/"))
+		status := "running"
+		if time.Since(s.jobs[n]) >= s.takes {
+			status = "succeeded"
+		}
+		_, _ = fmt.Fprintf(w, `{"jobId":"%d","status":"%s"}`, n, status)
+	default:
+		_, _ = io.WriteString(w, `{"kubeconfig":"x"}`)
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

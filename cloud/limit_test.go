@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+)
+
+// granted reserves, and fails the test if it is refused.
+func granted(t *testing.T, l *ratelimit.Limiter, flow string, class ratelimit.Class) *ratelimit.Reservation {
+	t.Helper()
+	r, err := l.Reserve(flow, class)
+	if err != nil {
+		t.Fatalf("%s: %v", flow, err)
+	}
+	return r
+}
+
+// send spends a reservation on a request that is answered at once.
+func send(t *testing.T, l *ratelimit.Limiter, r *ratelimit.Reservation, status int, headers ...string) {
+	t.Helper()
+	if ok, err := l.Spend(r); !ok {
+		t.Fatalf("the reservation cannot be spent: %v", err)
+	}
+	a := &answer{status: status, header: http.Header{}}
+	for i := 0; i < len(headers); i += 2 {
+		a.header.Set(headers[i], headers[i+1])
+	}
+	time.Sleep(time.Millisecond)
+	a.at = time.Now()
+	r.Settle(true, a.response())
+}
+
+// TestGateClosesOverAReservation checks what becomes of a call whose reservation was granted before a 429 closed the gate. A client
+// that may wait sends it when the gate is open again. Any other returns when to come back, and leaves no place in the queue.
+func TestGateClosesOverAReservation(t *testing.T) {
+	for _, wait := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			config := testConfig(answersWith(200, `{"versions":[]}`))
+			config.Wait = wait
+			config.Limiter = ratelimit.NewLimiter(ratelimit.Options{})
+			c := newClient(t, config)
+			if err := look(t, c); err != nil {
+				t.Fatal(err)
+			}
+			reservation := granted(t, config.Limiter, "cluster", ratelimit.Read)
+			send(t, config.Limiter, granted(t, config.Limiter, "another", ratelimit.Read), 429, "Retry-After", "10")
+			opens := config.Limiter.Stats().ClosedTo
+			_, err := c.KubernetesVersions(WithReservation(t.Context(), reservation))
+			if wait {
+				if err != nil || time.Now().Before(opens) {
+					t.Errorf("a client that may wait called before the gate opened: %t, %v", time.Now().Before(opens), err)
+				}
+				return
+			}
+			at, ok := RetryAt(err)
+			if !IsRateLimited(err) || !ok || !at.Equal(opens) {
+				t.Errorf("told to come back at %v, the gate opens at %v: %v", at, opens, err)
+			}
+			if n := config.Limiter.Stats().Waiting[ratelimit.Read]; n != 0 {
+				t.Errorf("%d places are left in the queue", n)
+			}
+		})
+	}
+}
+
+// TestReservationOfTheContext checks that a call spends the reservation of its context, also if a login has to come first. Without
+// one the call makes its own.
+func TestReservationOfTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := testConfig(answersWith(202, `{"jobId":"j","status":"pending"}`))
+		config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Burst: 3, Limit: 1})
+		c := newClient(t, config)
+		g := config.Limiter
+		reservation := granted(t, g, "cluster", ratelimit.Mutation)
+		defer reservation.Cancel()
+		ctx := WithReservation(t.Context(), reservation)
+		if _, err := c.ScaleCluster(ctx, "c", 3); err != nil {
+			t.Fatal(err)
+		}
+		if !reservation.Spent() {
+			t.Error("the reservation was not spent")
+		}
+		if _, err := c.ScaleCluster(ctx, "c", 3); err != nil { // the third token
+			t.Fatal(err)
+		}
+		_, err := c.ScaleCluster(ctx, "c", 3)
+		at, ok := RetryAt(err)
+		if !IsRateLimited(err) || !ok || IsUnknownOutcome(err) {
+			t.Fatalf("%q: %v", which(t, err), err)
+		}
+		time.Sleep(time.Until(at))
+		if _, err := c.ScaleCluster(ctx, "c", 3); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWaitingClientRepeats429 checks that a client that may wait sends a rate-limited request again, even a create.
+func TestWaitingClientRepeats429(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		config := testConfig(roundTrip(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/login" {
+				return answersWith(200, "")(r)
+			}
+			if sent++; sent < 4 {
+				return respond(429, ""), nil
+			}
+			return respond(202, `{"jobId":"j","status":"pending"}`), nil
+		}))
+		config.Wait = true
+		start := time.Now()
+		job, err := newClient(t, config).CreateCluster(t.Context(), CreateClusterRequest{})
+		if err != nil || job.ID != "j" || sent != 4 {
+			t.Errorf("%+v after %d requests: %v", job, sent, err)
+		}
+		if took := time.Since(start); took < 7*time.Second { // 1 + 2 + 4
+			t.Errorf("backed off for %v only", took)
+		}
+	})
+}
+
+// TestFlowOfTheContext checks that a call without a reservation takes its place under the flow that the context names, and that
+// this flow is woken. A call under its address wakes no flow.
+func TestFlowOfTheContext(t *testing.T) {
+	for _, named := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var woken []string
+			config := testConfig(answersWith(200, `{"versions":[]}`))
+			config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 60, Burst: 2, Wake: func(flow string) { woken = append(woken, flow) }})
+			c := newClient(t, config)
+			ctx := t.Context()
+			if named {
+				ctx = WithFlow(ctx, "tenant/cluster")
+			}
+			if _, err := c.KubernetesVersions(ctx); err != nil { // and a login
+				t.Fatal(err)
+			}
+			if _, err := c.KubernetesVersions(ctx); !IsRateLimited(err) {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+			synctest.Wait()
+			if got := strings.Join(woken, " "); got != map[bool]string{true: "tenant/cluster"}[named] {
+				t.Errorf("named %t, woken %q", named, got)
+			}
+			if _, err := c.KubernetesVersions(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestWaitOfAClient checks that Wait returns a reservation at its time, and an error that explains the end of the context.
+func TestWaitOfAClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config := testConfig(answersWith(200, ""))
+		config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 1, Burst: 1})
+		c := newClient(t, config)
+		granted(t, config.Limiter, "a", ratelimit.Read).Cancel()
+		r, err := c.Wait(t.Context(), "a", ratelimit.Read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if _, err := c.Wait(ctx, "b", ratelimit.Read); !errors.Is(err, context.DeadlineExceeded) || !IsUnavailable(err) || IsUnknownOutcome(err) {
+			t.Error(err)
+		}
+		r.Cancel()
+	})
+}

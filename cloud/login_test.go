@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cloud
+
+import (
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
+)
+
+// TestLoginReservesTogether checks that a login with a second factor gets through on an account whose every token is wanted:
+// two hundred flows of another user wait, and one caller comes every few seconds, or at RetryAt. If they were made one by one, the reservations of
+// the three requests would never come together: the code would expire while the last request waits.
+func TestLoginReservesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		portal := newGuarded(t)
+		config := testConfig(portal)
+		config.TOTPSeed, config.Limiter = testSeed, ratelimit.NewLimiter(ratelimit.Options{Limit: 300})
+		c := newClient(t, config)
+		var group sync.WaitGroup
+		var others atomic.Int64
+		end := time.Now().Add(10 * time.Minute)
+		for i := range 200 {
+			group.Go(func() {
+				for time.Now().Before(end) {
+					if tryCall(config.Limiter, strconv.Itoa(i), ratelimit.Poll) {
+						others.Add(1)
+					}
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		for time.Now().Before(end) {
+			at, _ := RetryAt(look(t, c))
+			time.Sleep(max(time.Until(at), 5*time.Second))
+		}
+		group.Wait()
+		if sent, verified := portal.count("/mfa/send-otp"), portal.count("/mfa/verify-otp"); sent != 1 || verified != 1 {
+			t.Errorf("%d codes were asked for, and %d sent", sent, verified)
+		}
+		if n := portal.count("/kubernetes-versions"); n < 30 || others.Load() < 2500 {
+			t.Errorf("%d requests with the token, and %d of others", n, others.Load())
+		}
+	})
+}
+
+// TestLoginOnATinyAccount checks that a login gets through where the account never has the tokens for all of it.
+func TestLoginOnATinyAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, wait := range []bool{false, true} {
+			portal := newGuarded(t)
+			config := testConfig(portal)
+			config.TOTPSeed, config.Wait, config.Limiter = testSeed, wait, ratelimit.NewLimiter(ratelimit.Options{Limit: 60, Burst: 1})
+			c := newClient(t, config)
+			if wait {
+				if err := look(t, c); err != nil {
+					t.Error(err)
+				}
+				continue
+			}
+			for range 20 {
+				_ = look(t, c)
+				time.Sleep(time.Second)
+			}
+			if portal.count("/login") == 0 {
+				t.Error("no login was tried")
+			}
+		}
+	})
+}
+
+// TestUnusedReservationsAreCanceled checks that a login which ends early gives back the reservations of its other requests.
+func TestUnusedReservationsAreCanceled(t *testing.T) {
+	for _, status := range []int{200, 401, 503} {
+		config := testConfig(answersWith(status, ""))
+		config.Limiter, config.TOTPSeed = ratelimit.NewLimiter(ratelimit.Options{}), testSeed
+		if status != 200 {
+			config.Transport = roundTrip(func(*http.Request) (*http.Response, error) { return respond(status, ""), nil })
+		}
+		_ = look(t, newClient(t, config))
+		if n := config.Limiter.Stats().Reserved; n != 0 {
+			t.Errorf("login answered %d: %d reservations are left", status, n)
+		}
+	}
+}
+
+// tryCall reserves once and spends the reservation, or sleeps until the time to come back.
+func tryCall(l *ratelimit.Limiter, flow string, class ratelimit.Class) bool {
+	r, err := l.Reserve(flow, class)
+	if err != nil {
+		at, _ := RetryAt(limitError(err))
+		time.Sleep(time.Until(at))
+		return false
+	}
+	if ok, _ := l.Spend(r); !ok {
+		return false
+	}
+	time.Sleep(40 * time.Millisecond)
+	r.Settle(true, (&answer{status: 200, header: http.Header{}, at: time.Now()}).response())
+	return true
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestMutationsThatMustNotBeOpened checks that mutations which must not be opened yet hold no tokens: those are for reads. Such a
+// wait is no reason to look for a higher limit.
+func TestMutationsThatMustNotBeOpened(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Burst: 2, MaxOpen: 1})
+		granted(t, l, "open", Mutation)
+		refusedUntil(t, l, "next", Mutation)
+		refusedUntil(t, l, "after that", Mutation)
+		time.Sleep(10 * time.Second)
+		refusedUntil(t, l, "after that", Mutation)
+		if share := l.Stats().Share; share != 1 {
+			t.Errorf("the rate was explored: %v", share)
+		}
+		granted(t, l, "read", Read)
+		refusedUntil(t, l, "second read", Read)
+	})
+}
+
+// TestTokenAsideIsKept checks that a token which is set aside for a read is not given to a mutation that comes later.
+func TestTokenAsideIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := spent(t)
+		at := refusedUntil(t, l, "first", Read)
+		time.Sleep(time.Until(at))
+		refusedUntil(t, l, "second", Read) // from now on the token is set aside for the first
+		refusedUntil(t, l, "later", Mutation)
+		granted(t, l, "first", Read)
+	})
+}
+
+// TestFifthTokenIsForPolls checks the order in which tokens go to mutations and polls that all wait.
+func TestFifthTokenIsForPolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 60, Burst: 1, MaxOpen: 100, Wake: func(string) {}})
+		send(t, l, granted(t, l, "m", Mutation), 202)
+		var order strings.Builder
+		waiting := map[string]Class{"p0": Poll, "p1": Poll, "p2": Poll}
+		for i := range 12 {
+			waiting["m"+strconv.Itoa(i)] = Mutation
+		}
+		for range 14 {
+			for flow, class := range waiting {
+				refusedUntil(t, l, flow, class)
+			}
+			time.Sleep(time.Second)
+			for flow, class := range waiting {
+				r, err := l.Reserve(flow, class)
+				if err != nil {
+					continue
+				}
+				if ok, err := l.Spend(r); !ok {
+					t.Fatal(err)
+				}
+				r.Settle(true, nil)
+				order.WriteByte(flow[0])
+				delete(waiting, flow)
+			}
+		}
+		if got := order.String(); got != "mmmmpmmmmpmmmm" {
+			t.Errorf("tokens went to %s", got)
+		}
+	})
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package ratelimit shares the rate limit of one portal account between all its users in this process. Its words are those of
+// golang.org/x/time/rate, but its limiter differs in four ways: the portal's responses correct it, calls have classes, tenants
+// take turns, and a refused caller keeps its place in the queue without blocking.
+//
+//	r, err := limiter.Reserve("tenant/cluster", ratelimit.Mutation) // or a *WaitError: come back at RetryAt
+//	defer r.Cancel()
+//	limiter.Spend(r)                                                // and send the request
+//	r.Settle(true, &ratelimit.Response{...})
+//
+// # Reservations
+//
+// Reserve never waits. It grants a Reservation, or returns a *WaitError and keeps the flow's place in the queue until 15 s after
+// the time in the error. When it is the flow's turn, its token is set aside for two seconds and Options.Wake is called. If the
+// flow comes later, it gets the next token of its class. A Reservation is granted and then spent, canceled or expired (after a
+// minute).
+//
+// # Order
+//
+// Tokens go to logins, mutations, creations, reads and polls, in this order. Reads are guaranteed a tenth of the tokens and polls
+// a fifth. Within a class the tenants take turns. A tenant is the part of a flow's name before the slash, usually a namespace. All
+// requests of a login are reserved together (login.go).
+//
+// A Look is a poll that can wait (look.go). It gets a token that no other call needs if it is likely useful, a token that the full
+// bucket cannot hold in any case, and a token of the polls' share if it is overdue. Its owner decides when a look is useful.
+//
+// Mutations and creations are open from reservation to response. A crash leaves open calls in doubt, so their number is bounded: as
+// many as the rate needs at the portal's response time, at least 4 and at most
+// Options.MaxOpen. At 5 requests a second and 3 s for a response, 15 are open.
+//
+// # What the portal says
+//
+// The bucket (bucket.go) stays a tenth of the burst below the portal's. X-RateLimit-Limit and X-RateLimit-Remaining correct it, so
+// people who use the same account find room. A 429 closes the gate for all callers (gate.go): reservations that are not spent are
+// canceled, tokens that were set aside are taken back, and the rate falls by three tenths and recovers slowly. If the portal has
+// not named its limit, the rate grows while calls wait, until the first 429.
+//
+// Options.AccountShare divides an account between processes. Each limiter uses its part of the rate and the burst. The portal's
+// figures are the whole account's. Shares that add up to 1 stay within the limit, and the share of a process that does not run is
+// not used by the others. A limiter with a share does not look for a higher limit.
+package ratelimit

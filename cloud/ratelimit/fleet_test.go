@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
+
+// TestMutationsGoBeforePolls checks that a mutation does not wait while 200 polls do.
+func TestMutationsGoBeforePolls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		stop := make(chan struct{})
+		var polls atomic.Int64
+		var group sync.WaitGroup
+		for i := range 200 {
+			group.Go(func() {
+				for !closed(stop) {
+					if ok := l.tryCall("job-"+strconv.Itoa(i), Poll); ok {
+						polls.Add(1)
+					}
+				}
+			})
+		}
+		time.Sleep(30 * time.Second)
+		var worst time.Duration
+		for i := range 60 { // one every 2 s
+			start := time.Now()
+			for !l.tryCall("cluster-"+strconv.Itoa(i), Mutation) {
+			}
+			worst = max(worst, time.Since(start))
+			time.Sleep(time.Until(start.Add(2 * time.Second)))
+		}
+		close(stop)
+		group.Wait()
+		if worst >= 2*time.Second {
+			t.Errorf("a mutation waited %v behind polls", worst)
+		}
+		t.Logf("worst wait %v, %d polls", worst, polls.Load())
+	})
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// tryCall reserves once and spends, or sleeps until RetryAt.
+func (l *Limiter) tryCall(flow string, class Class) bool {
+	r, err := l.Reserve(flow, class)
+	if err != nil {
+		at, _ := retryAt(err)
+		time.Sleep(time.Until(at))
+		return false
+	}
+	if ok, _ := l.Spend(r); ok {
+		time.Sleep(40 * time.Millisecond)
+		r.Settle(true, &Response{Header: http.Header{}, At: time.Now()})
+		return true
+	}
+	return false
+}
+
+// TestPollsAreNotStarved checks that polls get a fifth of the tokens while mutations, or reads, wait all the time.
+func TestPollsAreNotStarved(t *testing.T) {
+	for _, class := range []Class{Mutation, Read} {
+		t.Run(class.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
+				served := compete(l, 10*time.Minute, class, Poll)
+				if share := served[Poll] / (served[class] + served[Poll]); share < 0.19 || share > 0.25 {
+					t.Errorf("polls got %.2f of the tokens, want a fifth", share)
+				}
+				if total := served[class] + served[Poll]; total < 2900 {
+					t.Errorf("only %.0f of 3000 tokens were used", total)
+				}
+			})
+		})
+	}
+}
+
+// TestReadsAreNotStarved checks that reads get a tenth of the tokens while mutations and polls wait all the time.
+func TestReadsAreNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: standardLimit, MaxOpen: 1000})
+		served := compete(l, 10*time.Minute, Mutation, Poll, Read)
+		if share := served[Read] / (served[Mutation] + served[Poll] + served[Read]); share < 0.09 || share > 0.15 {
+			t.Errorf("reads got %.2f of the tokens, want a tenth: %v", share, served)
+		}
+	})
+}
+
+// compete lets 100 flows of each class take all they can get for a time, and counts what each class got.
+func compete(l *Limiter, duration time.Duration, classes ...Class) map[Class]float64 {
+	var mu sync.Mutex
+	served := map[Class]float64{}
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	for _, class := range classes {
+		for i := range 100 {
+			group.Go(func() {
+				for !closed(stop) {
+					if l.tryCall(class.String()+strconv.Itoa(i), class) {
+						mu.Lock()
+						served[class]++
+						mu.Unlock()
+					}
+				}
+			})
+		}
+	}
+	time.Sleep(duration)
+	close(stop)
+	group.Wait()
+	return served
+}
+
+// TestFlowsTakeTurns checks that a flow with a hundred calls does not delay a flow with one call.
+func TestFlowsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		for range 45 {
+			l.tryCall("warm-up", Read)
+		}
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				r, err := l.Wait(t.Context(), "greedy", Read)
+				if err != nil {
+					t.Error(err)
+				}
+				if ok, _ := l.Spend(r); ok {
+					r.Settle(true, nil)
+				}
+			})
+		}
+		synctest.Wait()
+		start := time.Now()
+		for !l.tryCall("modest", Read) {
+		}
+		if waited := time.Since(start); waited > 2*time.Second {
+			t.Errorf("the modest flow waited %v behind the greedy one", waited)
+		}
+		group.Wait()
+	})
+}

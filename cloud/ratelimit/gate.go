@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff after a 429 (specification, "Limits", rule 2).
+const (
+	gateBackoff    = time.Second
+	maxGateBackoff = time.Minute
+	maxGateClosed  = time.Hour // even if a header says more
+	gateJitter     = 0.2       // of the time closed, added at random
+)
+
+// gate is closed for all callers after a 429.
+type gate struct {
+	rand    *rand.Rand
+	until   time.Time
+	closed  time.Time // when it was last closed
+	strikes int       // 429s in a row, each after the gate had opened again
+}
+
+func (g *gate) open(now time.Time) bool { return !now.Before(g.until) }
+
+// shut closes the gate for at least the time that the portal asks for. It reports whether this 429 is a new strike. A 429 for a
+// request that was sent before the gate closed is none.
+func (g *gate) shut(sentAt, now time.Time, wait time.Duration) bool {
+	strike := g.closed.IsZero() || sentAt.After(g.closed)
+	if strike {
+		g.strikes++
+	}
+	if backoff := gateBackoff << min(g.strikes-1, 10); g.strikes > 1 || wait <= 0 {
+		wait = max(wait, min(backoff, maxGateBackoff))
+	}
+	wait = min(wait, maxGateClosed)
+	if strike {
+		wait += time.Duration(g.rand.Float64() * gateJitter * float64(wait))
+	}
+	g.closed = now
+	g.until = later(g.until, now.Add(wait))
+	return strike
+}
+
+// learn corrects the limiter by what a response says about the account.
+func (l *Limiter) learn(r *Reservation, response *Response) {
+	explored := l.bucket.share > 1
+	if limit, ok := headerNumber(response.Header, "X-RateLimit-Limit"); ok {
+		l.bucket.setLimit(limit)
+	}
+	if response.Limited {
+		l.limited++
+		wait, _ := RetryAfter(response.Header, response.At, true)
+		strike := l.gate.shut(r.sentAt, response.At, wait)
+		l.bucket.yield(l.gate.until, strike, explored)
+		return
+	}
+	if r.sentAt.After(l.gate.closed) {
+		l.gate.strikes = 0
+	}
+	if remaining, ok := headerNumber(response.Header, "X-RateLimit-Remaining"); ok {
+		l.bucket.follow(remaining, l.inFlight)
+	}
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// granted reserves and fails the test unless it is granted.
+func granted(t *testing.T, l *Limiter, flow string, class Class) *Reservation {
+	t.Helper()
+	r, err := l.Reserve(flow, class)
+	if err != nil {
+		t.Fatalf("%s: %v", flow, err)
+	}
+	return r
+}
+
+// refusedUntil reserves, fails the test if it is granted, and gives the time to come back.
+func refusedUntil(t *testing.T, l *Limiter, flow string, class Class) time.Time {
+	t.Helper()
+	_, err := l.Reserve(flow, class)
+	at, ok := retryAt(err)
+	if !ok {
+		t.Fatalf("%s: %v", flow, err)
+	}
+	return at
+}
+
+// isWait reports whether an error is a *WaitError.
+func isWait(err error) bool {
+	_, ok := retryAt(err)
+	return ok
+}
+
+// retryAt returns the time of a *WaitError.
+func retryAt(err error) (time.Time, bool) {
+	var wait *WaitError
+	if !errors.As(err, &wait) {
+		return time.Time{}, false
+	}
+	return wait.RetryAt, true
+}
+
+// send spends a reservation on a request that is answered at once.
+func send(t *testing.T, l *Limiter, r *Reservation, status int, headers ...string) {
+	t.Helper()
+	if ok, err := l.Spend(r); !ok {
+		t.Fatalf("the reservation cannot be spent: %v", err)
+	}
+	h := http.Header{}
+	for i := 0; i < len(headers); i += 2 {
+		h.Set(headers[i], headers[i+1])
+	}
+	time.Sleep(time.Millisecond)
+	r.Settle(true, &Response{Limited: status == 429, Header: h, At: time.Now()})
+}
+
+func drain(t *testing.T, l *Limiter) {
+	for range 45 {
+		send(t, l, granted(t, l, "drain", Read), 200)
+	}
+}
+
+// TestReserveKeepsTheOrder checks that refused flows which come back at RetryAt get reservations in the order of arrival.
+func TestReserveKeepsTheOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		drain(t, l)
+		var at []time.Time
+		for i := range 20 {
+			at = append(at, refusedUntil(t, l, strconv.Itoa(i), Read))
+		}
+		for i := range 20 {
+			time.Sleep(time.Until(at[i]))
+			r, err := l.Reserve(strconv.Itoa(i), Read)
+			for err != nil { // the estimate may have been a token short
+				time.Sleep(minWait)
+				r, err = l.Reserve(strconv.Itoa(i), Read)
+			}
+			if late := time.Since(at[i]); late > time.Second {
+				t.Errorf("flow %d got its reservation %v after the time it was told", i, late)
+			}
+			send(t, l, r, 200)
+		}
+	})
+}
+
+// TestReserveIsIdempotent checks that a flow that asks again and again gets no more than its place.
+func TestReserveIsIdempotent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		drain(t, l)
+		for range 50 {
+			refusedUntil(t, l, "impatient", Read)
+		}
+		if n := l.Stats().Waiting[Read]; n != 1 {
+			t.Errorf("the flow has %d places", n)
+		}
+	})
+}
+
+// TestPlacesAreGivenUp checks that the place of a flow that does not come back is given up, and its token goes to others.
+func TestPlacesAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		drain(t, l)
+		var last time.Time
+		for i := range 100 {
+			last = refusedUntil(t, l, strconv.Itoa(i), Read)
+		}
+		time.Sleep(time.Until(last.Add(placeGrace + time.Second)))
+		if got := l.Stats(); got.Waiting[Read] != 0 || len(l.queue.aside) != 0 {
+			t.Errorf("%d places and %d tokens are held for nobody", got.Waiting[Read], len(l.queue.aside))
+		}
+		drain(t, l) // any flow may take all tokens
+	})
+}
+
+// TestLatePlacesGoToTheEnd checks that a flow that comes back too late starts again at the end.
+func TestLatePlacesGoToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 1}) // a token a minute
+		drain(t, l)
+		late := refusedUntil(t, l, "late", Read)
+		time.Sleep(time.Until(late.Add(placeGrace - 3*time.Second)))
+		early := refusedUntil(t, l, "early", Read) // "late" has a token set aside
+		time.Sleep(time.Until(late.Add(placeGrace + 2*time.Second)))
+		granted(t, l, "early", Read)
+		if again := refusedUntil(t, l, "late", Read); again.Before(early) {
+			t.Errorf("who came too late is told %v, who came in time %v", again, early)
+		}
+	})
+}
+
+func TestReservationsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Burst: 10})
+		free := func() float64 { l.mu.Lock(); defer l.mu.Unlock(); return l.free() }
+		start := free()
+		released := granted(t, l, "a", Mutation)
+		if free() != start-1 {
+			t.Error("a granted reservation takes no token")
+		}
+		released.Cancel()
+		released.Cancel()
+		if free() != start || l.Stats().Open != 0 {
+			t.Errorf("releasing left %v tokens of %v, %d mutations open", free(), start, l.Stats().Open)
+		}
+		if ok, err := l.Spend(released); ok || err != nil {
+			t.Error("a released reservation was spent")
+		}
+		expired := granted(t, l, "b", Mutation)
+		time.Sleep(reservationLife + time.Second)
+		if ok, _ := l.Spend(expired); ok || l.Stats().Open != 0 {
+			t.Error("an expired reservation was spent, or keeps its slot")
+		}
+		spent := granted(t, l, "c", Mutation)
+		send(t, l, spent, 200)
+		spent.Cancel()
+		if ok, _ := l.Spend(spent); ok {
+			t.Error("a reservation was spent twice")
+		}
+		if s := l.Stats(); s.Open != 0 || s.InFlight != 0 {
+			t.Errorf("%+v", s)
+		}
+		var none *Reservation
+		none.Cancel()
+	})
+}
+
+// TestOpenMutations checks that at most four mutations are between reservation and response, and that they do not delay reads.
+func TestOpenMutations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		var open []*Reservation
+		for i := range fewestOpen {
+			open = append(open, granted(t, l, strconv.Itoa(i), Mutation))
+		}
+		for i := range 100 {
+			refusedUntil(t, l, "waiting-"+strconv.Itoa(i), Mutation)
+		}
+		granted(t, l, "read", Read).Cancel()
+		granted(t, l, "poll", Poll).Cancel()
+		send(t, l, open[0], 202)
+		granted(t, l, "waiting-0", Mutation)
+		refusedUntil(t, l, "waiting-1", Mutation)
+		open[1].Cancel()
+		granted(t, l, "waiting-1", Mutation)
+	})
+}
+
+// TestRateLimitedClosesTheGate checks that a 429 stops all flows for as long as the portal asks, and a little longer.
+func TestRateLimitedClosesTheGate(t *testing.T) {
+	for name, test := range map[string]struct {
+		headers []string
+		least   time.Duration
+		most    time.Duration
+	}{
+		"seconds":         {[]string{"Retry-After", "7"}, 7 * time.Second, 8500 * time.Millisecond},
+		"fraction":        {[]string{"Retry-After", "0.5"}, 500 * time.Millisecond, 700 * time.Millisecond},
+		"date":            {[]string{"Retry-After", "Sat, 01 Jan 2000 00:00:09 GMT"}, 8 * time.Second, 11 * time.Second},
+		"date, own clock": {[]string{"Retry-After", "Sun, 02 Jan 2000 00:00:09 GMT", "Date", "Sun, 02 Jan 2000 00:00:01 GMT"}, 8 * time.Second, 10 * time.Second},
+		"reset":           {[]string{"X-RateLimit-Reset", "946684809"}, 8 * time.Second, 11 * time.Second},
+		"nothing":         {nil, time.Second, 1500 * time.Millisecond},
+		"nonsense":        {[]string{"Retry-After", "soon", "X-RateLimit-Reset", "-1"}, time.Second, 1500 * time.Millisecond},
+		"forever":         {[]string{"Retry-After", "99999999999999"}, time.Hour, 73 * time.Minute},
+		"past":            {[]string{"Retry-After", "-5"}, time.Second, 1500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // the bubble's clock starts at 2000-01-01 00:00:00 UTC
+				l := NewLimiter(Options{Rand: seeded(1)})
+				held := granted(t, l, "held", Mutation)
+				send(t, l, granted(t, l, "a", Read), 429, test.headers...)
+				closed := time.Now()
+				if at := refusedUntil(t, l, "b", Read); at.Sub(closed) < test.least {
+					t.Errorf("told to come back after %v", at.Sub(closed))
+				}
+				if ok, err := l.Spend(held); ok || !isWait(err) {
+					t.Errorf("a reservation from before was spent: %v", err)
+				}
+				until := l.Stats().ClosedTo.Sub(closed)
+				if until < test.least || until > test.most {
+					t.Errorf("closed for %v, want %v to %v", until, test.least, test.most)
+				}
+				time.Sleep(time.Until(l.Stats().ClosedTo))
+				granted(t, l, "b", Read)
+				refusedUntil(t, l, "c", Read) // one at first
+			})
+		})
+	}
+}
+
+// TestBackoffGrows checks that 429s in a row back off exponentially. Several 429s for requests that were sent at the same time
+// count as one.
+func TestBackoffGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Rand: seeded(1)})
+		var last time.Duration
+		for i := range 10 {
+			a, b := granted(t, l, "a", Read), (*Reservation)(nil)
+			if i == 0 {
+				b = granted(t, l, "b", Read)
+				_, _ = l.Spend(b)
+			}
+			send(t, l, a, 429, "Retry-After", "1")
+			if i == 0 {
+				share := l.Stats().Share
+				b.Settle(true, &Response{Limited: true, Header: http.Header{}, At: time.Now()})
+				if l.Stats().Share != share || l.gate.strikes != 1 {
+					t.Error("two answers to simultaneous requests counted twice")
+				}
+			}
+			closed := time.Until(l.Stats().ClosedTo)
+			if want := min(time.Second<<i, maxGateBackoff); closed < want || closed > want*5/4+10*time.Millisecond {
+				t.Errorf("strike %d closes for %v, want about %v", i+1, closed, want)
+			}
+			if closed < last && last < maxGateBackoff {
+				t.Errorf("strike %d closes for %v, the one before for %v", i+1, closed, last)
+			}
+			last = closed
+			time.Sleep(closed)
+		}
+		send(t, l, granted(t, l, "a", Read), 200)
+		time.Sleep(5 * time.Second)
+		send(t, l, granted(t, l, "a", Read), 429, "Retry-After", "1")
+		if closed := time.Until(l.Stats().ClosedTo); closed > 1300*time.Millisecond {
+			t.Errorf("after a success a 429 closes for %v", closed)
+		}
+	})
+}
+
+// TestRemainingIsFollowed checks that the limiter believes X-RateLimit-Remaining, so that people on the same account find room.
+func TestRemainingIsFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		refusedFlow := "was promised a token"
+		l.mu.Lock()
+		l.queue.place(placeKey{flow: refusedFlow, class: Read}, nil, time.Now())
+		l.mu.Unlock()
+		r := granted(t, l, "a", Read) // the other place gets a token set aside as well
+		send(t, l, r, 200, "X-RateLimit-Remaining", "3")
+		refusedUntil(t, l, refusedFlow, Read)
+		time.Sleep(2 * time.Second)
+		granted(t, l, refusedFlow, Read)
+	})
+}
+
+// TestLimitIsLearned checks that a higher limit is learned from X-RateLimit-Limit, and that nonsense is ignored.
+func TestLimitIsLearned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		for _, test := range []struct {
+			header string
+			want   int
+		}{{"1200", 1200}, {"0", 1200}, {"-5", 1200}, {"many", 1200}, {"99999999999", 1200}, {"60", 60}} {
+			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Limit", test.header)
+			if got := l.Stats().Limit; got != test.want {
+				t.Errorf("%q makes the limit %d, want %d", test.header, got, test.want)
+			}
+		}
+	})
+}
+
+func TestWaitEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 1, Burst: 1})
+		granted(t, l, "a", Read)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		_, err := l.Wait(ctx, "b", Read)
+		if !errors.Is(err, context.DeadlineExceeded) || isWait(err) {
+			t.Error(err)
+		}
+		if n := l.Stats().Waiting[Read]; n != 0 {
+			t.Errorf("%d places left", n)
+		}
+	})
+}
+
+// TestUnsentRequestsAreFree checks that a request that never reached the portal does not count against the limit.
+func TestUnsentRequestsAreFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		before := l.Stats().Tokens
+		r := granted(t, l, "a", Mutation)
+		if ok, err := l.Spend(r); !ok {
+			t.Fatal(err)
+		}
+		r.Settle(false, nil)
+		if s := l.Stats(); s.Tokens != before || s.Open != 0 || s.InFlight != 0 {
+			t.Errorf("%+v, before there were %v tokens", s, before)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestClaimLogin checks when the reservations of a login are granted: all at once, before all other calls that wait, and each client in its
+// own place.
+func TestClaimLogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := spentOf(t, 5)
+		refusedUntil(t, l, "read", Read)
+		reservations, at := l.claimLogin("a", 3)
+		if told := time.Until(at).Round(time.Millisecond); reservations != nil || told < 2900*time.Millisecond || told > 3*time.Second {
+			t.Fatalf("%d reservations, to come back in %v", len(reservations), told)
+		}
+		if _, at = l.claimLogin("b", 1); time.Until(at) < 1900*time.Millisecond { // they take turns
+			t.Errorf("another login is told %v", time.Until(at))
+		}
+		time.Sleep(3500 * time.Millisecond)
+		refusedUntil(t, l, "read", Read)
+		if reservations, _ = l.claimLogin("a", 3); reservations != nil {
+			t.Error("a login got the tokens of another one")
+		}
+		time.Sleep(time.Second)
+		if other, _ := l.claimLogin("b", 1); len(other) != 1 {
+			t.Errorf("%d reservations for a login of one request", len(other))
+		}
+		reservations, _ = l.claimLogin("a", 3)
+		if len(reservations) != 3 {
+			t.Fatalf("%d reservations for a login of three requests", len(reservations))
+		}
+		if n := l.Stats().Waiting[Login]; n != 0 {
+			t.Errorf("%d places are left", n)
+		}
+		for _, r := range reservations[:2] {
+			if ok, err := l.Spend(r); !ok {
+				t.Error(err)
+			}
+		}
+		reservations[2].Cancel()
+		if n := len(l.reservations); n != 1 { // the other login's
+			t.Errorf("%d reservations are left", n)
+		}
+	})
+}
+
+// TestPlacesOfALoginAreKept checks that the places stay until some time after RetryAt, like any place.
+func TestPlacesOfALoginAreKept(t *testing.T) {
+	for late, kept := range map[time.Duration]bool{placeGrace - 2*time.Second: true, placeGrace + 2*time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := spentOf(t, 5)
+			_, at := l.claimLogin("a", 3)
+			time.Sleep(time.Until(at) + late)
+			l.Stats()
+			if n := len(l.queue.places); (n == 3) != kept {
+				t.Errorf("%d places are left %v after the time", n, late)
+			}
+		})
+	}
+}
+
+// TestClosedGateHoldsALogin checks that a login waits like all others after a 429, with its tokens set aside.
+func TestClosedGateHoldsALogin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		send(t, l, granted(t, l, "first", Read), 429, "Retry-After", "30")
+		reservations, at := l.claimLogin("a", 1)
+		if opens := l.Stats().ClosedTo; reservations != nil || at.Before(opens) {
+			t.Errorf("%d reservations, to come back at %v, and the gate opens at %v", len(reservations), at, opens)
+		}
+		time.Sleep(time.Until(at))
+		if reservations, _ = l.claimLogin("a", 1); len(reservations) != 1 {
+			t.Error("no reservation when the gate is open")
+		}
+	})
+}
+
+// TestLoginWaits checks that a client which may wait gets the reservations, and says what it waited for if its context ends.
+func TestLoginWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := spentOf(t, 5)
+		start := time.Now()
+		reservations, err := l.WaitLogin(t.Context(), "a", 3)
+		if waited := time.Since(start); err != nil || len(reservations) != 3 || waited < 2900*time.Millisecond || waited > 4*time.Second {
+			t.Errorf("%v after %v", err, waited)
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := l.WaitLogin(canceled, "a", 3); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+		if _, err := l.ReserveLogin("a", 3); !isWait(err) {
+			t.Error(err)
+		}
+	})
+}
+
+// spentOf makes a limiter of one request per second, with a bucket of that size, whose tokens are used up.
+func spentOf(t *testing.T, burst int) *Limiter {
+	l := NewLimiter(Options{Limit: 60, Burst: burst})
+	for range burst {
+		if ok, err := l.Spend(granted(t, l, "first", Read)); !ok {
+			t.Fatal(err)
+		}
+	}
+	return l
+}

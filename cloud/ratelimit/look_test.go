@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// plan is a Look with a fixed schedule, in seconds from its start.
+type plan struct {
+	start                     time.Time
+	earliest, likely, overdue float64
+	granted                   time.Time
+}
+
+func (p *plan) at(seconds float64) time.Time {
+	return p.start.Add(time.Duration(seconds * float64(time.Second)))
+}
+
+func (p *plan) Schedule() Schedule {
+	return Schedule{Earliest: p.at(p.earliest), Likely: p.at(p.likely), Overdue: p.at(p.overdue), Due: p.start}
+}
+
+func (p *plan) Granted(now time.Time) { p.granted = now }
+
+// TestLooks checks which looks get a reservation, by their schedule and by the tokens that are left of 45. RetryAt of a refused look is
+// its earliest time, or 30 s later at most.
+func TestLooks(t *testing.T) {
+	for name, test := range map[string]struct {
+		plan plan
+		left int
+		told float64 // 0: granted
+	}{
+		"likely":                        {plan{}, 1, 0},
+		"likely, no token":              {plan{}, 0, 30},
+		"likely later":                  {plan{likely: 10}, 44, 30},
+		"likely later, full bucket":     {plan{likely: 10}, 45, 0},
+		"overdue, but polls spent":      {plan{likely: 10}, 30, 30},
+		"too early":                     {plan{earliest: 40}, 45, 40},
+		"too early, although it is due": {plan{earliest: 4}, 1, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Options{Limit: 1})
+				for i := range 45 - test.left {
+					granted(t, l, strconv.Itoa(i), Read)
+				}
+				test.plan.start = time.Now()
+				_, err := l.ReserveLook("job", &test.plan)
+				at, refused := retryAt(err)
+				if refused != (test.told > 0) || refused && !at.Equal(test.plan.at(test.told)) {
+					t.Errorf("told to come back after %v, want %v s", time.Until(at), test.told)
+				}
+				if test.plan.granted.IsZero() != refused {
+					t.Errorf("refused %t, and the look was noted as granted at %v", refused, test.plan.granted)
+				}
+			})
+		})
+	}
+}

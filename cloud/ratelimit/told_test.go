@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// spent makes a limiter of one request per second whose only token is used up.
+func spent(t *testing.T) *Limiter {
+	l := NewLimiter(Options{Limit: 60, Burst: 1})
+	send(t, l, granted(t, l, "first", Read), 200)
+	return l
+}
+
+var classOf = map[rune]Class{'m': Mutation, 'c': Creation, 'r': Read, 'p': Poll, 'l': Login}
+
+// TestRetryAt checks when a refused flow should come back, with one token a second and others in the queue: m, c, r, p and l
+// are mutations, creations, reads, polls and logins. A mutation lets a tenth of the tokens pass to reads and a fifth to polls. A read or a
+// poll waits for all that go before it, or for its share.
+func TestRetryAt(t *testing.T) {
+	for _, test := range []struct {
+		queue   string
+		class   rune
+		seconds float64
+	}{
+		{"", 'r', 1}, {"", 'm', 1}, {"", 'p', 1}, {"", 'l', 1},
+		{"rr", 'r', 3}, {"rr", 'm', 1}, {"rr", 'p', 3}, {"rr", 'l', 1},
+		{"mm", 'r', 3}, {"mm", 'm', 3}, {"mm", 'p', 3}, {"mm", 'l', 1},
+		{"ppp", 'r', 1}, {"ppp", 'm', 1}, {"ppp", 'p', 4}, {"ll", 'l', 3},
+		{"mmrrp", 'p', 6}, {"mrr", 'r', 4},
+		{"mmrrrrr", 'm', 3 + 0.2/0.7}, {"mmpppp", 'm', 3 + 0.4/0.7}, {"mmmmmmmmmmrp", 'm', 11 + 2/0.7},
+		{"mmmmmmmmmmmmmmm", 'r', 11}, {"mmmmmmmmmmmmmmm", 'p', 6}, {"rrrrrrrr", 'p', 6}, {"mmmmmmmmmmmmmmmp", 'p', 11},
+		{"mmmmmmmmmmmmmmmmmmmmmmmr", 'r', 21},
+		{"mm", 'c', 3}, {"cc", 'm', 1}, {"cc", 'c', 3}, {"mcc", 'r', 4}, {"mmcr", 'p', 5}, {"mmcrrrrr", 'c', 4 + 0.3/0.7},
+	} {
+		t.Run(test.queue+" "+string(test.class), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := spent(t)
+				for i, class := range test.queue {
+					refusedUntil(t, l, strconv.Itoa(i), classOf[class])
+				}
+				told := time.Until(refusedUntil(t, l, "last", classOf[test.class])).Seconds()
+				// A millisecond has passed since the token was spent.
+				if want := test.seconds - 0.001; told < want-1e-6 || told > want+1e-6 {
+					t.Errorf("told to come back after %v s, want %v", told, want)
+				}
+			})
+		})
+	}
+}
+
+// TestEarliestRetryAt checks the shortest times: a tenth of a second, and half a second for a flow whose token is set aside
+// while as many mutations are open as may be. No RetryAt is before the gate opens.
+func TestEarliestRetryAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := spent(t)
+		time.Sleep(950 * time.Millisecond)
+		if told := time.Until(refusedUntil(t, l, "soon", Read)); told != minWait {
+			t.Errorf("with a token due in 50 ms, told to come back after %v", told)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 60, MaxOpen: 1})
+		open := granted(t, l, "open", Mutation)
+		if told := time.Until(refusedUntil(t, l, "next", Mutation)); told != 500*time.Millisecond {
+			t.Errorf("while another mutation is open, told to come back after %v", told)
+		}
+		send(t, l, open, 429, "Retry-After", "10")
+		opens := l.Stats().ClosedTo
+		if at := refusedUntil(t, l, "another", Read); at.Before(opens) {
+			t.Errorf("told %v, the gate opens at %v", at, opens)
+		}
+		if at := refusedUntil(t, l, "next", Mutation); !at.Equal(opens) {
+			t.Errorf("who has a token set aside is told %v, the gate opens at %v", at, opens)
+		}
+		time.Sleep(time.Until(opens))
+		granted(t, l, "next", Mutation)
+	})
+}
+
+// TestPlaceIsKept checks that a flow which comes back up to 15 s late still gets the token that was set aside for it, and
+// that a later one is given to the flow behind it.
+func TestPlaceIsKept(t *testing.T) {
+	for late, kept := range map[time.Duration]bool{14 * time.Second: true, 17 * time.Second: false} {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewLimiter(Options{Limit: 1, Burst: 1})
+			send(t, l, granted(t, l, "first", Read), 200)
+			at := refusedUntil(t, l, "a", Read)
+			refusedUntil(t, l, "b", Read)
+			time.Sleep(time.Until(at.Add(late)))
+			_, err := l.Reserve("b", Read)
+			if (err != nil) != kept {
+				t.Errorf("%v late, the place is kept: %t", late, err != nil)
+			}
+		})
+	}
+}
+
+// TestWaitIsWoken checks that a caller of Wait gets its reservation when its token is due, or within a second of another
+// caller giving one back.
+func TestWaitIsWoken(t *testing.T) {
+	for name, test := range map[string]struct {
+		limit          int
+		releases       bool
+		earliest, most time.Duration
+	}{
+		"in time":      {600, false, 99 * time.Millisecond, 110 * time.Millisecond},
+		"on a release": {1, true, 2500 * time.Millisecond, 3500 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Options{Limit: test.limit, Burst: 1})
+				held := granted(t, l, "held", Read)
+				if test.releases {
+					time.AfterFunc(2500*time.Millisecond, held.Cancel)
+				} else {
+					send(t, l, held, 200)
+				}
+				start := time.Now()
+				if _, err := l.Wait(t.Context(), "waits", Read); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(start); took < test.earliest || took > test.most {
+					t.Errorf("waited %v, want %v to %v", took, test.earliest, test.most)
+				}
+			})
+		})
+	}
+}
+
+// TestAccountByDefault checks what a limiter assumes about an account that was not described, or was described by
+// nonsense, and how many requests it makes at once: nine tenths of the burst.
+func TestAccountByDefault(t *testing.T) {
+	for _, nothing := range []int{0, -1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewLimiter(Options{Limit: nothing, Burst: nothing, MaxOpen: nothing})
+			if s := l.Stats(); s.Limit != standardLimit || s.LimitKnown || s.Tokens != 45 {
+				t.Errorf("%d: %+v", nothing, s)
+			}
+			for i := range 4 {
+				granted(t, l, strconv.Itoa(i), Mutation)
+			}
+			refusedUntil(t, l, "fifth", Mutation)
+		})
+	}
+	for burst, want := range map[int]int{50: 45, 20: 18, 19: 18, 10: 9, 9: 9, 2: 2, 1: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := NewLimiter(Options{Limit: 1, Burst: burst})
+			count := 0
+			for _, err := l.Reserve("0", Read); err == nil; _, err = l.Reserve(strconv.Itoa(count), Read) {
+				count++
+			}
+			if count != want || !l.Stats().LimitKnown {
+				t.Errorf("of a burst of %d, %d requests may be made at once, want %d", burst, count, want)
+			}
+		})
+	}
+}
+
+// TestRankIsTheOrderOfService checks, for random queues, that a place's rank is how many places are served before it.
+func TestRankIsTheOrderOfService(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	ready := func(*place) bool { return true }
+	for range 300 {
+		l := newLane()
+		var places []*place
+		for i := range 1 + random.IntN(12) {
+			p := &place{key: placeKey{flow: strconv.Itoa(random.IntN(4)) + "/cluster", serial: i}, number: random.IntN(100)*100 + i}
+			if random.IntN(8) == 0 {
+				l.putBack(p)
+			} else {
+				l.push(p)
+			}
+			places = append(places, p)
+			if random.IntN(5) == 0 {
+				left := random.IntN(len(places))
+				l.remove(places[left])
+				places = append(places[:left:left], places[left+1:]...)
+			}
+		}
+		ranks := map[*place]int{}
+		for _, p := range places {
+			ranks[p] = l.rank(p)
+		}
+		if l.size != len(places) {
+			t.Fatalf("%d places are said to wait, %d do", l.size, len(places))
+		}
+		for i := range places {
+			if p := l.take(ready); ranks[p] != i {
+				t.Fatalf("a place is served after %d others, and was told %d: %+v", i, ranks[p], places)
+			}
+		}
+		if l.take(ready) != nil || l.size != 0 || len(l.places)+len(l.turns) != 0 {
+			t.Fatal("the lane is not empty at the end")
+		}
+	}
+}

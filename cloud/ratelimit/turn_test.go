@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestTenantsTakeTurns checks the order in which tokens go to two tenants, one of which has many clusters and came first:
+// changes before creations, and within a class one cluster of each tenant in turn.
+func TestTenantsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var woken []string
+		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(flow string) { woken = append(woken, flow) }})
+		send(t, l, granted(t, l, "drain", Read), 200)
+		for _, want := range []struct {
+			flow  string
+			class Class
+		}{
+			{"big/1", Creation}, {"big/2", Creation}, {"big/3", Creation}, {"small/1", Creation},
+			{"big/4", Mutation}, {"big/5", Mutation}, {"small/2", Mutation},
+		} {
+			refusedUntil(t, l, want.flow, want.class)
+		}
+		for i := range 7 {
+			time.Sleep(1010 * time.Millisecond)
+			synctest.Wait()
+			if len(woken) != i+1 {
+				t.Fatalf("after %d s, these were woken: %v", i+1, woken)
+			}
+			class := Creation
+			if i < 3 {
+				class = Mutation
+			}
+			send(t, l, granted(t, l, woken[i], class), 202)
+		}
+		if got, want := strings.Join(woken, " "), "big/4 small/2 big/5 big/1 small/1 big/2 big/3"; got != want {
+			t.Errorf("tokens went to %s, want %s", got, want)
+		}
+	})
+}
+
+// TestTokenIsKeptForAMoment checks that a flow which was woken has two seconds to come. Then its token is another's, but it
+// is served first when it comes.
+func TestTokenIsKeptForAMoment(t *testing.T) {
+	for late, kept := range map[time.Duration]bool{1900 * time.Millisecond: true, 2100 * time.Millisecond: false} {
+		synctest.Test(t, func(t *testing.T) {
+			woken := 0
+			l := NewLimiter(Options{Limit: 6, Burst: 1, Wake: func(flow string) {
+				if flow == "a" {
+					woken++
+				}
+			}})
+			send(t, l, granted(t, l, "drain", Read), 200)
+			refusedUntil(t, l, "a", Read)
+			time.Sleep(10*time.Second + late)
+			synctest.Wait()
+			if woken != 1 {
+				t.Fatalf("woken %d times", woken)
+			}
+			r, err := l.Reserve("b", Read)
+			if got := err != nil; got != kept {
+				t.Errorf("%v late, the token is kept: %t", late, got)
+			}
+			if !kept {
+				send(t, l, r, 200)
+				refusedUntil(t, l, "c", Read)
+				refusedUntil(t, l, "a", Read)
+				time.Sleep(10100 * time.Millisecond)
+			}
+			granted(t, l, "a", Read)
+		})
+	}
+}
+
+// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that gets woken is 5 s after its turn.
+func TestRetryAtIsLaterThanWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(string) {}})
+		send(t, l, granted(t, l, "drain", Read), 200)
+		if told := time.Until(refusedUntil(t, l, "a", Read)).Round(10 * time.Millisecond); told != 6*time.Second {
+			t.Errorf("told to come back after %v", told)
+		}
+	})
+}
+
+// TestOpenFollowsLatency checks how many mutations may be open after others were answered in a time: as many as the rate of
+// five a second needs, four at least and 20, or what the options say, at most. A request that was not written does not count.
+func TestOpenFollowsLatency(t *testing.T) {
+	for name, test := range map[string]struct {
+		maxOpen int
+		takes   time.Duration
+		unsent  bool
+		want    int
+	}{
+		"fast":              {0, 100 * time.Millisecond, false, 4},
+		"a second":          {0, time.Second, false, 5},
+		"three seconds":     {0, 3 * time.Second, false, 15},
+		"a minute":          {0, 59 * time.Second, false, 20},
+		"fewer allowed":     {10, 3 * time.Second, false, 10},
+		"one allowed":       {1, 3 * time.Second, false, 1},
+		"not written":       {0, 3 * time.Second, true, 4},
+		"just above a slot": {0, 3010 * time.Millisecond, false, 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Options{Limit: 300, MaxOpen: test.maxOpen})
+				for i := range 60 {
+					r := granted(t, l, strconv.Itoa(i), Creation)
+					if ok, err := l.Spend(r); !ok {
+						t.Fatal(err)
+					}
+					time.Sleep(test.takes)
+					r.Settle(!test.unsent, nil)
+				}
+				time.Sleep(20 * time.Second)
+				count := 0
+				for _, err := l.Reserve("0", Mutation); err == nil; _, err = l.Reserve(strconv.Itoa(count), Mutation) {
+					count++
+				}
+				if count != test.want {
+					t.Errorf("%d may be open, want %d", count, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestSettledMutationWakesTheNext checks that the end of an open mutation wakes the flow that waits for it, although there were
+// tokens all the time.
+func TestSettledMutationWakesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		woken := ""
+		l := NewLimiter(Options{MaxOpen: 1, Wake: func(flow string) { woken += flow }})
+		open := granted(t, l, "a", Mutation)
+		refusedUntil(t, l, "b", Creation)
+		time.Sleep(10 * time.Second)
+		if synctest.Wait(); woken != "" {
+			t.Fatalf("woken: %s", woken)
+		}
+		send(t, l, open, 202)
+		if woken != "b" {
+			t.Errorf("woken: %s", woken)
+		}
+		granted(t, l, "b", Creation)
+	})
+}
+
+// TestUnknownClass checks that a call of no class waits like a read.
+func TestUnknownClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := spent(t)
+		refusedUntil(t, l, "a", 0)
+		if waiting := l.Stats().Waiting; waiting[Read] != 1 {
+			t.Errorf("%v", waiting)
+		}
+	})
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package kubeserver runs Kubernetes servers as child processes: the real etcd, kube-apiserver, kube-controller-manager and
+// kube-scheduler, and managers beside them. The emulator runs workload clusters with it, the sandbox its management cluster, and
+// tests both.
+//
+// A Plane is a control plane. It keeps its keys, certificates, port and etcd prefix for its whole life, so that its API server can
+// be stopped and started again with the binary of another version. This is how a cluster is upgraded, and kubeconfigs from before
+// stay valid. Many Planes share one Etcd. All servers listen on loopback unless Options says otherwise.
+//
+// # Processes
+//
+// Start returns when the server answers its readiness probe (Spec.Ready, usually Probe), or with the end of its log if the server does
+// not. Stop sends SIGTERM, and kills a server that takes too long. Three rules keep stray processes away:
+//
+//   - Stop waits until the process has ended.
+//   - Children have a process group of their own. A Ctrl-C in the terminal reaches this process only, which stops them in the right
+//     order.
+//   - On Linux, the kernel kills a child when this process ends without having stopped it: after a crash, after kill -9, or when a
+//     test's time is over.
+//
+// # Why this is not envtest
+//
+// controller-runtime's envtest starts one etcd and one API server for one test binary. It lacks four things:
+//
+//   - dozens of control planes over one etcd, because an etcd for each of them would take most of the memory,
+//   - an API server of another version on the same address with the same data, for upgrades,
+//   - rotation of certificates, port and authority while clients run,
+//   - controller manager and scheduler, so that Nodes, Pods and evictions behave as in a cluster.
+package kubeserver

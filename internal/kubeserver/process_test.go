@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestStopAsksFirst(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, `trap 'echo ended >"$0/ended"; exit 0' TERM; touch "$0/ready"; while :; do sleep 0.01; done`)
+	p.Stop()
+	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil {
+		t.Errorf("the process did not see SIGTERM: %v", err)
+	}
+	if p.Running() || p.Err() != nil {
+		t.Errorf("running %v, exit %v; want ended with 0", p.Running(), p.Err())
+	}
+	p.Stop() // Does nothing on an ended process.
+}
+
+func TestStopKillsWhatDoesNotListen(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, `trap '' TERM; touch "$0/ready"; while :; do sleep 0.01; done`)
+	p.spec.Grace = 50 * time.Millisecond
+	p.Stop()
+	var exit *exec.ExitError
+	if !errors.As(p.Err(), &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("exit %v, want killed", p.Err())
+	}
+}
+
+func TestStartReportsTheLogOfWhatEnds(t *testing.T) {
+	dir := t.TempDir()
+	spec := script(dir, `echo "no such flag"; exit 3`)
+	_, err := Start(t.Context(), spec)
+	if !errors.Is(err, errEnded) || !strings.Contains(err.Error(), "no such flag") {
+		t.Errorf("error %v, want that it ended and what it said", err)
+	}
+}
+
+func TestStartGivesUpWithItsContext(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err := Start(ctx, script(dir, `echo $$ >"$0/pid"; while :; do sleep 0.01; done`))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error %v, want the deadline", err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "pid"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
+	if alive(pid) {
+		t.Errorf("process %d is still there", pid)
+	}
+}
+
+func TestChildrenHaveTheirOwnGroup(t *testing.T) {
+	p := start(t, t.TempDir(), `touch "$0/ready"; while :; do sleep 0.01; done`)
+	defer p.Kill()
+	group, err := syscall.Getpgid(p.PID())
+	if err != nil || group == syscall.Getpgrp() {
+		t.Errorf("group %d (%v); Ctrl-C in a terminal would reach the child", group, err)
+	}
+}
+
+func TestFreePortsDiffer(t *testing.T) {
+	seen := map[int]bool{}
+	for range 50 {
+		port, err := FreePort("127.0.0.1")
+		if err != nil || seen[port] || port < firstPort || port >= lastPort {
+			t.Fatalf("port %d, error %v, handed out before: %v", port, err, seen[port])
+		}
+		seen[port] = true
+	}
+}
+
+// script is a shell script as a server: the directory is $0, and it is ready when the file "ready" exists.
+func script(dir, text string) Spec {
+	return Spec{
+		Name: "script", Path: "/bin/sh", Args: []string{"-c", text, dir}, Log: filepath.Join(dir, "log"),
+		Ready: func(context.Context) error { _, err := os.Stat(filepath.Join(dir, "ready")); return err },
+	}
+}
+
+func start(t *testing.T, dir, text string) *Process {
+	t.Helper()
+	p, err := Start(t.Context(), script(dir, text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	return p
+}
+
+// alive reports whether a process runs. A zombie does not run.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return syscall.Kill(pid, 0) == nil
+	}
+	_, state, _ := strings.Cut(string(stat), ") ")
+	return !strings.HasPrefix(state, "Z")
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package kubeserver
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// serverGrace is how long an API server may finish requests. Most take milliseconds; it would wait for watches for
+// the time of a request at most, one minute.
+const serverGrace = time.Second
+
+// StartAPIServer runs the kube-apiserver binary and returns when it is ready. All that runs already is stopped before:
+// controllers that reach no server wait longer and longer. Restarted controllers work at once.
+func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
+	p.Stop()
+	server, err := Start(ctx, Spec{
+		Name: "kube-apiserver",
+		Path: binary,
+		Args: append([]string{
+			"--etcd-servers=" + p.options.Etcd.URL, "--etcd-prefix=" + p.options.EtcdPrefix,
+			"--bind-address=" + p.options.Bind, "--secure-port=" + strconv.Itoa(p.access.Load().port),
+			// The Service "kubernetes" would need an address that is not loopback, and no client uses it.
+			"--advertise-address=" + loopback, "--endpoint-reconciler-type=none",
+			"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
+			"--client-ca-file=" + p.file("clients.crt"),
+			"--requestheader-client-ca-file=" + p.file("ca.crt"), "--requestheader-allowed-names=front-proxy-client",
+			"--service-account-issuer=https://kubernetes.default.svc",
+			"--service-account-key-file=" + p.file("accounts.key"),
+			"--service-account-signing-key-file=" + p.file("accounts.key"),
+			"--service-cluster-ip-range=10.96.0.0/16",
+			"--authorization-mode=RBAC",
+			"--allow-privileged",
+			"--profiling=false",
+		}, p.auditing()...),
+		Log:   p.Log("kube-apiserver"),
+		Ready: p.ready(p.local(), p.access.Load().port, "/readyz"),
+		Grace: serverGrace,
+	})
+	if err != nil {
+		return err
+	}
+	p.apiserver = server
+	return nil
+}
+
+// auditing are the flags of an API server that writes an audit log: one file that is appended to, however large.
+func (p *Plane) auditing() []string {
+	if len(p.options.AuditPolicy) == 0 {
+		return nil
+	}
+	return []string{"--audit-policy-file=" + p.auditPolicyFile(), "--audit-log-path=" + p.AuditLog(), "--audit-log-maxsize=0"}
+}
+
+func (p *Plane) writeAuditPolicy() error {
+	if len(p.options.AuditPolicy) == 0 {
+		return nil
+	}
+	return os.WriteFile(p.auditPolicyFile(), p.options.AuditPolicy, 0o600)
+}
+
+func (p *Plane) auditPolicyFile() string { return p.file("audit-policy.yaml") }
+
+// APIServerRunning reports whether the API server runs.
+func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
+
+// StartControllerManager runs the kube-controller-manager binary with further flags.
+func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags ...string) error {
+	port, err := FreePort(loopback)
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx, Spec{
+		Name: "kube-controller-manager",
+		Path: binary,
+		Args: slices.Concat(p.serving(port), []string{
+			"--service-account-private-key-file=" + p.file("accounts.key"),
+			"--root-ca-file=" + p.file("ca.crt"),
+		}, flags),
+		Ready: p.ready(loopback, port, "/healthz"),
+	})
+}
+
+// StartScheduler runs the kube-scheduler binary.
+func (p *Plane) StartScheduler(ctx context.Context, binary string) error {
+	port, err := FreePort(loopback)
+	if err != nil {
+		return err
+	}
+	return p.Run(ctx, Spec{
+		Name:  "kube-scheduler",
+		Path:  binary,
+		Args:  p.serving(port),
+		Ready: p.ready(loopback, port, "/healthz"),
+	})
+}
+
+// serving are the flags that all components have in common.
+func (p *Plane) serving(port int) []string {
+	return []string{
+		"--kubeconfig=" + p.KubeconfigFile(),
+		"--authentication-kubeconfig=" + p.KubeconfigFile(), "--authorization-kubeconfig=" + p.KubeconfigFile(),
+		"--bind-address=" + loopback, "--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + p.file("server.crt"), "--tls-private-key-file=" + p.file("server.key"),
+		"--leader-elect=false",
+		"--profiling=false",
+	}
+}
