@@ -5,7 +5,6 @@ package ownership
 import (
 	"context"
 	"slices"
-	"time"
 
 	. "github.com/onsi/gomega"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -144,7 +143,7 @@ func (s *story) pause(o client.Object) {
 		annotations[clusterv1.PausedAnnotation] = ""
 		o.SetAnnotations(annotations)
 	})
-	s.Eventually(func() bool { return isTrue(s, o, clusterv1.PausedCondition) }).WithTimeout(time.Minute).Should(BeTrue(), "%T is paused", o)
+	s.Eventually(func() bool { return isTrue(s, o, clusterv1.PausedCondition) }).Should(BeTrue(), "%T is paused", o)
 }
 
 // strip deletes all objects of the namespace, whatever holds them.
@@ -154,7 +153,7 @@ func (s *story) strip() {
 		left, err := raze(s.Context(), box.Client, s.namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		return left
-	}).WithTimeout(time.Minute).Should(BeZero(), "objects that are left")
+	}).Should(BeZero(), "objects that are left")
 }
 
 // raze deletes what is in the namespace and removes every finalizer. It returns how many objects there were.

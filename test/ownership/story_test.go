@@ -170,7 +170,7 @@ func change[T client.Object](s *story, o T, change func(T)) {
 		before, _ := o.DeepCopyObject().(client.Object)
 		change(o)
 		return box.Client.Patch(s.Context(), o, client.MergeFrom(before))
-	}).WithTimeout(time.Minute).Should(Succeed())
+	}).Should(Succeed())
 }
 
 func (s *story) delete(o client.Object) {

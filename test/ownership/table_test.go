@@ -119,7 +119,7 @@ func (r row) live(t *testing.T) {
 		r.after(s)
 	}
 	s.Consistently(s.requests, quiet, time.Second).Should(HaveExactElements(r.asked), "requests")
-	s.Eventually(s.portalClusters).WithTimeout(30*time.Second).Should(HaveLen(r.clusters), "portal clusters")
+	s.Eventually(s.portalClusters).Should(HaveLen(r.clusters), "portal clusters")
 }
 
 // begins reports whether the requests so far are those that are wanted, or the first of them.

@@ -22,8 +22,9 @@ import (
 const (
 	upgradePath = "/kubernetes-clusters/*/upgrade"
 	// bindingTime is how long a new node may be Ready before its Machine is available: the provider binds the Machine, core looks
-	// up the Node, and the MachineDeployment counts. It leaves room for a busy machine.
-	bindingTime = 8 * time.Second
+	// up the Node, and the MachineDeployment counts. It leaves room for a busy machine. If no Machine got a node before the
+	// upgrade is over, two would be without one for 15 seconds or more.
+	bindingTime = 12 * time.Second
 )
 
 // TestUpgradeThatReplacesNodesKeepsWorkersAvailable has the portal replace its nodes one at a time, a quarter of a minute each.
@@ -91,7 +92,7 @@ func (s *story) watchAvailable(least int32) (stop func() []string) {
 		defer end()
 		md := &clusterv1.MachineDeployment{}
 		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
-			if err := box.Client.Get(ctx, client.ObjectKeyFromObject(s.deployment), md); err != nil {
+			if err := s.box.Client.Get(ctx, client.ObjectKeyFromObject(s.deployment), md); err != nil {
 				continue
 			}
 			available := ptr.Deref(md.Status.AvailableReplicas, 0)

@@ -17,6 +17,7 @@ import (
 // TestBadInputIsExplained gives the provider what users get wrong. Each has to be told by a condition with the way out,
 // and while it lasts the portal is asked at most twice a minute.
 func TestBadInputIsExplained(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		wrong func(*story)
 		// of the PortalCluster (its Ready condition) or, if that stays Ready, of the PortalControlPlane (Available)
@@ -146,7 +147,7 @@ func TestBadInputIsRejected(t *testing.T) {
 			o := test.object()
 			o.SetName("bad")
 			o.SetResourceVersion("")
-			g.Expect(box.Client.Create(t.Context(), o)).To(MatchError(ContainSubstring(test.says)))
+			g.Expect(s.box.Client.Create(t.Context(), o)).To(MatchError(ContainSubstring(test.says)))
 		})
 	}
 	changes := map[string]struct {
@@ -164,10 +165,10 @@ func TestBadInputIsRejected(t *testing.T) {
 		t.Run("change "+title, func(t *testing.T) {
 			g := NewWithT(t)
 			o, _ := test.object.DeepCopyObject().(client.Object)
-			g.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+			g.Expect(s.box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
 			before, _ := o.DeepCopyObject().(client.Object)
 			test.change(o)
-			g.Expect(box.Client.Patch(t.Context(), o, client.MergeFrom(before))).To(MatchError(ContainSubstring(test.says)))
+			g.Expect(s.box.Client.Patch(t.Context(), o, client.MergeFrom(before))).To(MatchError(ContainSubstring(test.says)))
 		})
 	}
 	s.deleteAll()

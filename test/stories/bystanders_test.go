@@ -100,7 +100,7 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 			s.Expect(m.Status.NodeRef.IsDefined()).To(BeFalse(), "Machine %s holds no node", m.Name)
 		}
 	}
-	s.Expect(box.Client.Delete(s.Context(), large)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), large)).To(Succeed())
 	s.settled(1)
 	s.sameNodes()
 	s.deleteAll()

@@ -16,7 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// These stories end the manager, which all stories share: they are not parallel, so they run alone.
+// Stories that end the manager use tellAlone.
 
 const routeClusters = "/kubernetes-clusters"
 
@@ -27,14 +27,14 @@ func (s *story) strike(f emulator.Fault) {
 	if f.ID == "" {
 		f.ID = s.namespace
 	}
-	s.Expect(box.Portal.Inject(f)).To(Succeed())
-	s.Cleanup(func() { box.Portal.RemoveFault(f.ID) })
+	s.Expect(s.box.Portal.Inject(f)).To(Succeed())
+	s.Cleanup(func() { s.box.Portal.RemoveFault(f.ID) })
 }
 
 // restart starts the manager again after a stop or kill.
 func (s *story) restart() {
 	s.Helper()
-	s.Expect(box.StartManager(s.Context())).To(Succeed())
+	s.Expect(s.box.StartManager(s.Context())).To(Succeed())
 }
 
 // asked counts the requests with this beginning, such as "POST kubernetes-clusters".
@@ -50,11 +50,11 @@ func (s *story) asked(prefix string) (n int) {
 // TestCrashInsideCreate kills the manager between the portal's work and its answer. The next manager must neither
 // create a second cluster nor forget the first: it holds, says what to check, and goes on with what a person found.
 func TestCrashInsideCreate(t *testing.T) {
-	s := tell(t)
+	s := tellAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second})
 	s.apply()
 	s.Eventually(s.portalClusters).Should(HaveLen(1))
-	box.KillManager()
+	s.box.KillManager()
 	s.restart()
 
 	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(And(
@@ -78,6 +78,7 @@ func TestCrashInsideCreate(t *testing.T) {
 // TestCreateCutOff cuts the connection before the portal did anything. Nobody can know that: it is held too, and the
 // person who has looked allows one retry.
 func TestCreateCutOff(t *testing.T) {
+	t.Parallel()
 	s := tell(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Cut: true, Count: 1})
 	s.apply()
@@ -98,10 +99,10 @@ func TestCreateCutOff(t *testing.T) {
 
 // TestCrashWhileTheJobRuns kills the manager after the job is stored: the next one goes on with it.
 func TestCrashWhileTheJobRuns(t *testing.T) {
-	s := tell(t)
+	s := tellAlone(t)
 	s.apply()
 	s.Eventually(s.operation).Should(Equal(operation.Create))
-	box.KillManager()
+	s.box.KillManager()
 	s.restart()
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
@@ -110,7 +111,7 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", After: true, Delay: 30 * time.Second, Count: 1})
 	s.scale(3)
 	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
-	box.KillManager()
+	s.box.KillManager()
 	s.restart()
 	s.settled(3)
 	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
@@ -121,11 +122,11 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 // TestStopInsideCreate ends the manager with SIGTERM while a call is under way: the call ends, its outcome is stored,
 // and nothing is unknown afterwards.
 func TestStopInsideCreate(t *testing.T) {
-	s := tell(t)
+	s := tellAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 5 * time.Second, Count: 1})
 	s.apply()
 	s.Eventually(s.portalClusters).Should(HaveLen(1))
-	box.StopManager()
+	s.box.StopManager()
 	s.Expect(s.operation()).To(Equal(operation.Create), "the job was stored before the manager ended")
 	s.restart()
 	s.settled(2)

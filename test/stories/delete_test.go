@@ -20,7 +20,7 @@ import (
 
 // operation tells which operation runs at the portal for the story's control plane.
 func (s *story) operation() operation.Type {
-	if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
+	if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
 	}
 	op, err := operation.Load(s.controlPlane)
@@ -40,6 +40,7 @@ func (s *story) operationID() string {
 
 // TestDeleteAtAnyMoment deletes the Cluster before, during and after everything that runs at the portal.
 func TestDeleteAtAnyMoment(t *testing.T) {
+	t.Parallel()
 	moments := map[string]func(*story){
 		"before the control plane asks": func(s *story) {
 			s.Eventually(condition(s, s.portalCluster, infrav1.ReadyCondition)).ShouldNot(Equal("none"))
@@ -69,7 +70,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 			s := tell(t)
 			s.apply()
 			moment(s)
-			s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+			s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 			s.gone()
 		})
 	}
@@ -77,6 +78,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 
 // TestDeleteEverythingAtOnce deletes the whole manifest, Secret included, forwards and backwards.
 func TestDeleteEverythingAtOnce(t *testing.T) {
+	t.Parallel()
 	for title, backwards := range map[string]bool{"in the order of the manifest": false, "backwards": true} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +91,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 				if backwards {
 					i = len(objects) - 1 - i
 				}
-				s.Expect(box.Client.Delete(s.Context(), objects[i])).To(Succeed())
+				s.Expect(s.box.Client.Delete(s.Context(), objects[i])).To(Succeed())
 			}
 			s.gone()
 			s.secretIsGone()
@@ -102,7 +104,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 // events are the messages of the namespace's events.
 func (s *story) events() (messages []string) {
 	list := &corev1.EventList{}
-	s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
 	for _, e := range list.Items {
 		messages = append(messages, e.Message)
 	}
@@ -116,7 +118,7 @@ func TestDeleteInForeground(t *testing.T) {
 	s := tell(t)
 	s.apply()
 	s.settled(2)
-	s.Expect(box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	s.gone()
 	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 }
@@ -131,15 +133,15 @@ func TestProtected(t *testing.T) {
 	s.settled(2)
 	ways := map[client.Object]string{s.controlPlane: "first set spec.deletionProtection to false", s.cluster: "first remove its annotation"}
 	for object, way := range ways {
-		s.Expect(box.Client.Delete(s.Context(), object)).To(MatchError(ContainSubstring(way)))
+		s.Expect(s.box.Client.Delete(s.Context(), object)).To(MatchError(ContainSubstring(way)))
 		kind, _ := object.DeepCopyObject().(client.Object)
-		s.Expect(box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.namespace))).To(MatchError(ContainSubstring(way)))
+		s.Expect(s.box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.namespace))).To(MatchError(ContainSubstring(way)))
 		change(s, object, func(o client.Object) {
 			annotations := map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 			maps.Copy(annotations, o.GetAnnotations())
 			o.SetAnnotations(annotations)
 		})
-		s.Expect(box.Client.Delete(s.Context(), object, client.DryRunAll)).To(Succeed())
+		s.Expect(s.box.Client.Delete(s.Context(), object, client.DryRunAll)).To(Succeed())
 		change(s, object, func(o client.Object) {
 			annotations := o.GetAnnotations()
 			delete(annotations, clusterctlv1.DeleteForMoveAnnotation)
@@ -147,7 +149,7 @@ func TestProtected(t *testing.T) {
 		})
 	}
 	change(s, s.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, infrav1.DeletionProtectionAnnotation) })
-	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.Eventually(condition(s, s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
 	s.Consistently(s.portalClusters, quiet).Should(HaveLen(1), "the control plane is still protected")
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionProtection = ptr.To(false) })

@@ -31,6 +31,7 @@ const scalePath = "/kubernetes-clusters/*/scale"
 // TestFailedScaleDownKillsNoPod has the portal refuse a scale-down, fail it, finish half of it or lose it. The provider asks
 // again, and the nodes that it drained for the first request are still empty when the portal removes them.
 func TestFailedScaleDownKillsNoPod(t *testing.T) {
+	t.Parallel()
 	for title, faults := range map[string][]emulator.Fault{
 		"job fails once":             {{Job: emulator.JobFails, JobMessage: "an image is being copied", Count: 1}},
 		"not allowed twice":          {{Code: emulator.CodeOperationNotAllowed, Count: 2}},
@@ -111,9 +112,9 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	node := newest.Status.NodeRef.Name
-	s.Expect(box.Client.Delete(s.Context(), &newest)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), &newest)).To(Succeed())
 	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == node })
+		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == newest.Name && m.Status.NodeRef.Name == node })
 	}).WithPolling(20*time.Millisecond).Should(BeFalse(), "the node was given back")
 	s.scale(2)
 	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(2))

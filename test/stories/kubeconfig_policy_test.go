@@ -32,9 +32,9 @@ func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Cli
 		s.create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
 		s.create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}})
 	}
-	config := rest.CopyConfig(box.Config)
+	config := rest.CopyConfig(s.box.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	c, err := client.New(config, client.Options{Scheme: box.Client.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: s.box.Client.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
 	return c
 }

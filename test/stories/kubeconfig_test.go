@@ -111,16 +111,16 @@ func TestTenantsKubeconfig(t *testing.T) {
 			s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}
 			s.apply()
 			s.Eventually(func() error {
-				if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster); err != nil {
+				if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster); err != nil {
 					return err
 				}
 				before := s.cluster.DeepCopy()
 				s.cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 				s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-				return box.Client.Status().Patch(s.Context(), s.cluster, client.MergeFrom(before))
+				return s.box.Client.Status().Patch(s.Context(), s.cluster, client.MergeFrom(before))
 			}).Should(Succeed())
 			s.Consistently(r.got, 10*time.Second).Should(BeEmpty())
-			s.Eventually(condition(s, s.controlPlane, infrav1.KubeconfigReadyCondition), 30*time.Second).Should(And(
+			s.Eventually(condition(s, s.controlPlane, infrav1.KubeconfigReadyCondition)).Should(And(
 				HavePrefix("False "+infrav1.KubeconfigSecretTakenReason), ContainSubstring(infrav1.UserManagedAnnotation)))
 			s.Expect(r.got()).To(BeEmpty())
 		})
@@ -136,7 +136,7 @@ func TestKubeconfigSecret(t *testing.T) {
 	stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}}
 	content := func() string {
 		ctx := context.WithoutCancel(s.Context())
-		if err := box.Client.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
+		if err := s.box.Client.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
 			return err.Error()
 		}
 		return string(stored.Data["value"])
@@ -157,7 +157,7 @@ func TestKubeconfigSecret(t *testing.T) {
 	s.scale(2)
 	s.settled(2)
 	s.Expect(content()).To(ContainSubstring("# mine"), "the user's is never replaced")
-	s.Expect(box.Client.Delete(s.Context(), stored)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), stored)).To(Succeed())
 	s.Eventually(content).Should(Equal(portals))
 	s.settled(2)
 	s.deleteAll()

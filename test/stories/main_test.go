@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,20 +23,48 @@ import (
 const accounts = 100
 
 var (
+	// box is the sandbox that most stories share.
 	box  *sandbox.Sandbox
 	used atomic.Int32
+
+	// alone is held by the story that uses the second sandbox, which starts when the first of them needs it.
+	alone  sync.Mutex
+	second *sandbox.Sandbox
 )
 
-// TestMain starts the sandbox that all stories share.
+// TestMain starts the sandbox that most stories share.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(run(m))
 }
 
-func run(m *testing.M) int {
+func run(m *testing.M) (code int) {
+	// Stories mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
+	if err := flag.Set("test.parallel", "24"); err != nil {
+		panic(err)
+	}
+	var err error
+	if box, err = start(os.Getenv("STORIES_DIR")); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code = m.Run()
+	for _, b := range []*sandbox.Sandbox{box, second} {
+		if b == nil {
+			continue
+		}
+		if err := b.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	return code
+}
+
+func start(dir string) (*sandbox.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	options := sandbox.Options{Out: os.Stderr, Dir: os.Getenv("STORIES_DIR")}
+	options := sandbox.Options{Out: os.Stderr, Dir: dir}
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: 2 * time.Second, Scale: time.Second,
 		Upgrade: 2 * time.Second, Delete: time.Second, Network: time.Second,
@@ -46,21 +75,7 @@ func run(m *testing.M) int {
 			ID: fmt.Sprintf("user-%d", i), Email: email(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
 		})
 	}
-	// Stories mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err)
-	}
-	var err error
-	if box, err = sandbox.Start(ctx, options); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
-	if err := box.Close(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return code
+	return sandbox.Start(ctx, options)
 }
 
 func email(i int) string    { return fmt.Sprintf("story-%d@portal.example", i) }

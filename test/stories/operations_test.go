@@ -56,13 +56,13 @@ func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 // TestCrashInsideUpgrade kills the manager between the portal's work and its answer. The next one takes half a minute to connect to the
 // workload cluster, so the upgrade takes longer.
 func TestCrashInsideUpgrade(t *testing.T) {
-	s := tell(t)
+	s := tellAlone(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, JobDelay: 2 * time.Minute, Count: 1})
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.Eventually(func() emulator.ClusterState { return s.portalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
-	box.KillManager()
+	s.box.KillManager()
 	s.restart()
 	s.upgraded("v1.36.3")
 	s.deleteAll()
@@ -87,7 +87,7 @@ func TestAbandonedScale(t *testing.T) {
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.AbandonOperationAnnotation))
 	s.Eventually(s.events).Should(ContainElement(ContainSubstring("Abandoned the scale from 2 to 3 workers")))
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalBusyReason))
-	box.Portal.RemoveFault(s.namespace)
+	s.box.Portal.RemoveFault(s.namespace)
 	s.settled(3)
 	s.deleteAll()
 	s.gone()

@@ -24,7 +24,7 @@ import (
 func (s *story) person() *cloud.Client {
 	s.Helper()
 	c, err := cloud.New(cloud.Config{
-		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true,
+		BaseURL: s.box.Portal.URL(), CABundle: s.box.Portal.CAPEM(), Wait: true,
 		Email: s.secret.StringData[infrav1.IdentityEmail], Password: s.secret.StringData[infrav1.IdentityPassword],
 	})
 	s.Expect(err).NotTo(HaveOccurred())
@@ -42,10 +42,10 @@ func TestAdoption(t *testing.T) {
 	s.settled(2)
 	id, before := s.portalClusters()[0].ID, uids(s.nodes())
 	for _, o := range s.objects()[1:] {
-		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
+		s.Expect(s.box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
 	s.Eventually(func() error {
-		return client.IgnoreNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), s.portalCluster))
+		return client.IgnoreNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), s.portalCluster))
 	}).Should(Succeed())
 	s.Eventually(func() int { return len(s.machines()) }).Should(BeZero())
 	s.Expect(s.portalClusters()).To(HaveLen(1), "retained")
@@ -53,7 +53,7 @@ func TestAdoption(t *testing.T) {
 	s.compose()
 	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
 	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane} {
-		s.Eventually(func() error { return box.Client.Create(s.Context(), o) }).Should(Succeed())
+		s.Eventually(func() error { return s.box.Client.Create(s.Context(), o) }).Should(Succeed())
 	}
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("The 2 that exist stay")))

@@ -32,7 +32,7 @@ func (s *story) cloneOf(other *story) {
 // live reads the control plane again.
 func (s *story) live() *infrav1.PortalControlPlane {
 	s.Helper()
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
 	return s.controlPlane
 }
 
@@ -40,7 +40,7 @@ func (s *story) live() *infrav1.PortalControlPlane {
 func (s *story) awaitDeletion() {
 	s.Helper()
 	s.Eventually(func() bool {
-		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), &clusterv1.Cluster{}))
+		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), &clusterv1.Cluster{}))
 	}).Should(BeTrue())
 }
 
@@ -59,7 +59,7 @@ func TestHandOver(t *testing.T) {
 	heir.Eventually(condition(heir, heir.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OwnedByAnotherReason))
 
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.awaitDeletion()
 	heir.settled(2)
 	heir.Expect(heir.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
@@ -75,12 +75,12 @@ func (s *story) retire() {
 	s.Helper()
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	for _, o := range s.objects()[1:] {
-		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
+		s.Expect(s.box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
 	s.awaitDeletion()
 	for _, o := range s.objects()[1:] {
 		s.Eventually(func() bool {
-			return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
+			return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
 		}).Should(BeTrue())
 	}
 }

@@ -64,8 +64,8 @@ func (s *poolStory) poolSettled(machines, pool int) {
 	s.Helper()
 	s.Eventually(condition(s.story, s.pool, infrav1.ReadyCondition)).Should(HavePrefix("True"))
 	s.Eventually(func() (got [6]int) {
-		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.machinePool), s.machinePool)).To(Succeed())
-		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.pool), s.pool)).To(Succeed())
+		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.machinePool), s.machinePool)).To(Succeed())
+		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.pool), s.pool)).To(Succeed())
 		held := 0
 		for _, n := range s.nodes() {
 			if s.held(n) {
@@ -101,7 +101,7 @@ func (s *story) newest() corev1.Node {
 // poolGone deletes the MachinePool and waits until it and its PortalMachinePool are gone.
 func (s *poolStory) poolGone() {
 	s.Helper()
-	s.Expect(box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
 	s.poolLeft()
 }
 
@@ -110,7 +110,7 @@ func (s *poolStory) poolLeft() {
 	s.Helper()
 	for _, o := range []client.Object{s.pool, s.machinePool} {
 		s.Eventually(func() bool {
-			return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
+			return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
 		}).Should(BeTrue())
 	}
 }
@@ -194,7 +194,7 @@ func TestSecondPool(t *testing.T) {
 	s.poolGone()
 	s.machinePool, s.pool = machinePool, pool
 	s.poolSettled(1, 2)
-	s.Expect(box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.gone()
 }
 
@@ -203,9 +203,9 @@ func TestPoolWithoutControlPlane(t *testing.T) {
 	t.Parallel()
 	s := tellPool(t, 0, 1)
 	s.poolSettled(0, 1)
-	s.Expect(box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
 	s.Eventually(func() bool {
-		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane))
+		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane))
 	}).Should(BeTrue())
 	s.poolGone()
 	s.deleteAll()

@@ -31,7 +31,7 @@ const busyTime = 15 * time.Second
 // TestRestartKeepsAvailable kills the manager. When the next one starts, the portal answers slowly, and 429 at first, and the API server of
 // the workload cluster is too busy to answer. No condition that is True changes.
 func TestRestartKeepsAvailable(t *testing.T) {
-	s := tell(t)
+	s := tellAlone(t)
 	s.apply()
 	s.settled(2)
 	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())
@@ -39,7 +39,7 @@ func TestRestartKeepsAvailable(t *testing.T) {
 	before := s.transitions()
 	s.Expect(before).To(HaveKey(ContainSubstring("PortalMachine")))
 
-	box.KillManager()
+	s.box.KillManager()
 	s.strike(emulator.Fault{ID: s.namespace + "-slow", Delay: 3 * time.Second})
 	s.strike(emulator.Fault{ID: s.namespace + "-limit", Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second, Count: 3})
 	server := s.apiServer()
@@ -73,13 +73,13 @@ func (s *story) transitions() map[string]time.Time {
 	}
 	cluster, portalCluster, controlPlane := &clusterv1.Cluster{}, &infrav1.PortalCluster{}, &infrav1.PortalControlPlane{}
 	for _, obj := range []client.Object{cluster, portalCluster, controlPlane} {
-		s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), obj)).To(Succeed()) // all have one name
+		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), obj)).To(Succeed()) // all have one name
 	}
 	note("Cluster", cluster, clusterv1.ClusterAvailableCondition, clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	note("PortalCluster", portalCluster)
 	note("PortalControlPlane", controlPlane)
 	claims := &infrav1.PortalMachineList{}
-	s.Expect(box.Client.List(s.Context(), claims, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.box.Client.List(s.Context(), claims, client.InNamespace(s.namespace))).To(Succeed())
 	for i := range claims.Items {
 		note("PortalMachine", &claims.Items[i])
 	}
@@ -88,7 +88,7 @@ func (s *story) transitions() map[string]time.Time {
 
 // connected returns nil if the manager's metric of the connection to the workload cluster has the value.
 func (s *story) connected(value string) error {
-	response, err := http.Get(box.MetricsURL)
+	response, err := http.Get(s.box.MetricsURL)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *story) connected(value string) error {
 // apiServer returns the process of the workload cluster's API server, by the port that it listens on.
 func (s *story) apiServer() *os.Process {
 	s.Helper()
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
 	port := fmt.Sprintf("--secure-port=%d", s.controlPlane.Spec.ControlPlaneEndpoint.Port)
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	s.Expect(err).NotTo(HaveOccurred())

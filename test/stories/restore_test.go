@@ -53,7 +53,7 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 		withoutPolicy(t)
 		s := tellPool(t, 0, 2)
 		s.poolSettled(0, 2)
-		s.Expect(box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
+		s.Expect(s.box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
 		s.restorePool()
 		s.resume()
 		s.poolLeft()
@@ -77,7 +77,7 @@ func (s *poolStory) restorePool() {
 		s.Eventually(condition(s.story, o, clusterv1.PausedCondition)).Should(HavePrefix("True"))
 		backup, _ := o.DeepCopyObject().(client.Object)
 		change(s.story, o, func(o client.Object) { o.SetFinalizers(nil) })
-		s.Expect(client.IgnoreNotFound(box.Client.Delete(s.Context(), o))).To(Succeed())
+		s.Expect(client.IgnoreNotFound(s.box.Client.Delete(s.Context(), o))).To(Succeed())
 		backup.SetResourceVersion("")
 		backup.SetManagedFields(nil)
 		owners := backup.GetOwnerReferences()
@@ -87,7 +87,7 @@ func (s *poolStory) restorePool() {
 	}
 	s.Eventually(func() bool {
 		for _, o := range pools {
-			if box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil || o.GetDeletionTimestamp().IsZero() {
+			if s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil || o.GetDeletionTimestamp().IsZero() {
 				return false
 			}
 		}
@@ -119,7 +119,7 @@ func restored(t *testing.T) *story {
 		s.create(object)
 	}
 	s.Eventually(func() bool {
-		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(canary), canary))
+		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(canary), canary))
 	}).Should(BeTrue(), "the garbage collector works")
 	return s
 }
@@ -131,7 +131,7 @@ func (s *story) everything() (all []client.Object) {
 		&clusterv1.ClusterList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineTemplateList{},
 		&clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &infrav1.PortalMachineList{},
 	} {
-		s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+		s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
 		s.Expect(meta.EachListItem(list, func(o runtime.Object) error {
 			object, _ := o.(client.Object)
 			all = append(all, object)
@@ -149,8 +149,8 @@ func (s *story) lose() {
 		for _, object := range left {
 			before, _ := object.DeepCopyObject().(client.Object)
 			object.SetFinalizers(nil)
-			s.Expect(client.IgnoreNotFound(box.Client.Patch(s.Context(), object, client.MergeFrom(before)))).To(Succeed())
-			s.Expect(client.IgnoreNotFound(box.Client.Delete(s.Context(), object))).To(Succeed())
+			s.Expect(client.IgnoreNotFound(s.box.Client.Patch(s.Context(), object, client.MergeFrom(before)))).To(Succeed())
+			s.Expect(client.IgnoreNotFound(s.box.Client.Delete(s.Context(), object))).To(Succeed())
 		}
 		return left
 	}).Should(BeEmpty())
@@ -161,7 +161,7 @@ func (s *story) deleted() (kinds []string) {
 	for kind, object := range map[string]client.Object{
 		"PortalCluster": s.portalCluster, "PortalControlPlane": s.controlPlane, "MachineDeployment": s.deployment,
 	} {
-		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(object), object); err != nil || !object.GetDeletionTimestamp().IsZero() {
+		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(object), object); err != nil || !object.GetDeletionTimestamp().IsZero() {
 			kinds = append(kinds, kind)
 		}
 	}
@@ -170,7 +170,7 @@ func (s *story) deleted() (kinds []string) {
 
 // owner is the UID in the owner reference of the control plane.
 func (s *story) owner() types.UID {
-	if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
+	if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
 	}
 	return s.controlPlane.OwnerReferences[0].UID
@@ -215,10 +215,10 @@ func (s *story) left() (names []string) {
 		names = append(names, machine.Name)
 		before := machine.DeepCopy()
 		machine.Finalizers = nil
-		_ = box.Client.Patch(s.Context(), &machine, client.MergeFrom(before))
+		_ = s.box.Client.Patch(s.Context(), &machine, client.MergeFrom(before))
 	}
 	for _, o := range []client.Object{s.controlPlane, s.portalCluster, s.deployment, s.template} {
-		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			names = append(names, o.GetName())
 		}
 	}

@@ -71,9 +71,9 @@ func (s *story) tenant() client.Client {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant-of-" + s.namespace}},
 	})
-	config := rest.CopyConfig(box.Config)
+	config := rest.CopyConfig(s.box.Config)
 	config.Impersonate.UserName = "tenant-of-" + s.namespace
-	c, err := client.New(config, client.Options{Scheme: box.Client.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: s.box.Client.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
 	return c
 }
@@ -153,7 +153,7 @@ func TestSharedIdentity(t *testing.T) {
 	a.Eventually(func() bool {
 		left := []client.Object{shared, &corev1.Secret{ObjectMeta: secret.ObjectMeta}}
 		for _, obj := range left {
-			if !apierrors.IsNotFound(box.Client.Get(a.Context(), client.ObjectKeyFromObject(obj), obj)) {
+			if !apierrors.IsNotFound(a.box.Client.Get(a.Context(), client.ObjectKeyFromObject(obj), obj)) {
 				return false
 			}
 		}
@@ -180,8 +180,8 @@ func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
 
 // sharedIsHeld deletes the identity and its Secret while they are in use: they stay, and serve.
 func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
-	a.Expect(box.Client.Delete(a.Context(), shared)).To(Succeed())
-	a.Expect(box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
+	a.Expect(a.box.Client.Delete(a.Context(), shared)).To(Succeed())
+	a.Expect(a.box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
 	a.Eventually(condition(a, shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: 2 PortalClusters use the identity"))
 	a.scale(2)
 	a.settled(2)
@@ -195,13 +195,13 @@ func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 	b.scale(2)
 	b.Eventually(condition(b, b.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False IdentityNotAllowed"))
 	b.Expect(b.changes()).To(HaveLen(before))
-	b.Expect(box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Expect(b.box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
 	b.Expect(shared.Status.Clusters).To(ContainElement(infrav1.PortalIdentityCluster{ID: b.controlPlane.Spec.ClusterID, Namespace: b.namespace}))
-	b.Expect(box.Client.Delete(b.Context(), b.cluster)).To(Succeed())
+	b.Expect(b.box.Client.Delete(b.Context(), b.cluster)).To(Succeed())
 	b.Eventually(func() int { return len(b.portalClusters()) }).Should(Equal(1))
 	b.deleteAll()
 	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
-	b.Expect(box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Expect(b.box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
 	b.Expect(shared.Status.Clusters).To(HaveLen(1), "that of the other namespace")
 }
 
@@ -221,7 +221,7 @@ func TestSharedIdentityIsValidated(t *testing.T) {
 	} {
 		shared, _ := s.newShared("validated", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](0)})
 		test.wrong(shared)
-		err := box.Client.Create(s.Context(), shared)
+		err := s.box.Client.Create(s.Context(), shared)
 		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", title, err)
 		s.Expect(err).To(MatchError(ContainSubstring(test.says)), title)
 	}
@@ -237,10 +237,10 @@ func TestSharedIdentityIsValidated(t *testing.T) {
 		{s.portalCluster, `{"spec": {"identityRef": {"kind": "PortalClusterIdentity"}}}`, "identityRef cannot be changed"},
 		{s.portalCluster, `{"spec": {"identityRef": {"kind": "ConfigMap"}}}`, "spec.identityRef.kind"},
 	} {
-		err := box.Client.Patch(s.Context(), test.obj, client.RawPatch(types.MergePatchType, []byte(test.patch)))
+		err := s.box.Client.Patch(s.Context(), test.obj, client.RawPatch(types.MergePatchType, []byte(test.patch)))
 		s.Expect(err).To(MatchError(ContainSubstring(test.says)), test.patch)
 	}
 	for _, o := range []client.Object{s.portalCluster, shared} {
-		s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
+		s.Expect(s.box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
 }

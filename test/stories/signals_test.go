@@ -43,16 +43,16 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 // observed reports whether the status is about the spec at hand.
 func (s *story) observed() bool {
 	s.Helper()
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
 	return s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
 // row is what kubectl get prints of the control plane, by column.
 func (s *story) row() map[string]any {
 	s.Helper()
-	web, err := rest.HTTPClientFor(box.Config)
+	web, err := rest.HTTPClientFor(s.box.Config)
 	s.Expect(err).NotTo(HaveOccurred())
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, box.Config.Host+"/apis/"+infrav1.GroupVersion.String()+
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.box.Config.Host+"/apis/"+infrav1.GroupVersion.String()+
 		"/namespaces/"+s.namespace+"/portalcontrolplanes/"+name, nil)
 	s.Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
@@ -74,8 +74,8 @@ func (s *story) row() map[string]any {
 // describedByClusterctl is what clusterctl describe prints.
 func (s *story) describedByClusterctl() string {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), box.Binary("clusterctl"), "describe", "cluster", name, "--namespace", s.namespace, "--color=false")
-	command.Env = []string{"HOME=" + s.TempDir(), "KUBECONFIG=" + box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
+	command := exec.CommandContext(s.Context(), s.box.Binary("clusterctl"), "describe", "cluster", name, "--namespace", s.namespace, "--color=false")
+	command.Env = []string{"HOME=" + s.TempDir(), "KUBECONFIG=" + s.box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
 	out, err := command.CombinedOutput()
 	s.Expect(err).NotTo(HaveOccurred(), string(out))
 	s.Logf("\n%s", out)
@@ -86,7 +86,7 @@ func (s *story) describedByClusterctl() string {
 func (s *story) warnings() (all []string) {
 	s.Helper()
 	list := &eventsv1.EventList{}
-	s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
 	for _, e := range list.Items {
 		if e.Type == "Warning" && e.Regarding.Kind == "PortalControlPlane" {
 			all = append(all, e.Reason+" "+e.Note)

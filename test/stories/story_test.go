@@ -23,6 +23,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
 const (
@@ -38,6 +39,7 @@ const (
 type story struct {
 	*testing.T
 	*WithT
+	box       *sandbox.Sandbox
 	namespace string
 	account   string
 
@@ -49,18 +51,38 @@ type story struct {
 	template      *infrav1.PortalMachineTemplate
 }
 
-// tell prepares a story with two workers; nothing is applied yet.
+// tell prepares a story with two workers in the sandbox that most stories share. Nothing is applied yet.
 func tell(t *testing.T) *story {
+	t.Helper()
+	return tellIn(t, box)
+}
+
+// tellAlone prepares a story that may end the manager: no other story uses its sandbox at the same time.
+func tellAlone(t *testing.T) *story {
+	t.Helper()
+	t.Parallel()
+	alone.Lock()
+	t.Cleanup(alone.Unlock)
+	if second == nil {
+		var err error
+		if second, err = start(""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return tellIn(t, second)
+}
+
+func tellIn(t *testing.T, box *sandbox.Sandbox) *story {
 	t.Helper()
 	i := int(used.Add(1)) - 1
 	if i >= accounts {
 		t.Fatal("more stories than accounts: raise the constant")
 	}
-	s := &story{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("story-%d", i), account: account(i)}
+	s := &story{T: t, WithT: NewWithT(t), box: box, namespace: fmt.Sprintf("story-%d", i), account: account(i)}
 	s.SetDefaultEventuallyTimeout(patience)
 	s.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
-	s.secret = box.IdentitySecret(client.ObjectKey{Namespace: s.namespace, Name: identity})
+	s.secret = s.box.IdentitySecret(client.ObjectKey{Namespace: s.namespace, Name: identity})
 	s.secret.StringData[infrav1.IdentityEmail] = email(i)
 	s.secret.StringData[infrav1.IdentityPassword] = password(i)
 	s.compose()
@@ -123,19 +145,19 @@ func (s *story) apply() {
 
 func (s *story) create(o client.Object) {
 	s.Helper()
-	s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+	s.Expect(s.box.Client.Create(s.Context(), o)).To(Succeed())
 }
 
 // change patches an object until it is accepted.
 func change[T client.Object](s *story, o T, change func(T)) {
 	s.Helper()
 	s.Eventually(func() error {
-		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 		before, _ := o.DeepCopyObject().(client.Object)
 		change(o)
-		return box.Client.Patch(s.Context(), o, client.MergeFrom(before))
+		return s.box.Client.Patch(s.Context(), o, client.MergeFrom(before))
 	}).Should(Succeed())
 }
 
@@ -147,7 +169,7 @@ func (s *story) scale(replicas int32) {
 // condition reads a condition as "Status Reason: message".
 func condition(s *story, o client.Object, conditionType string) func() string {
 	return func() string {
-		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err.Error()
 		}
 		getter, _ := o.(conditions.Getter)
@@ -159,9 +181,11 @@ func condition(s *story, o client.Object, conditionType string) func() string {
 	}
 }
 
-// settled waits until the Cluster is available with so many workers, each Node claimed by a Machine that is Ready.
+// settled waits until core has acted on the replicas, and the Cluster is available with so many workers, each Node claimed by a Machine
+// that is Ready.
 func (s *story) settled(workers int) {
 	s.Helper()
+	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments and MachineSets on which core has not acted yet")
 	s.Eventually(condition(s, s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
 	s.Eventually(func() (got [3]int) {
 		machines, nodes := s.machines(), s.nodes()
@@ -176,10 +200,31 @@ func (s *story) settled(workers int) {
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 }
 
+// behind are the MachineDeployments and MachineSets whose latest spec core has not observed. As long as there is one, the number of
+// Machines may be that of earlier replicas.
+func (s *story) behind() (names []string) {
+	s.Helper()
+	deployments, sets := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}
+	// In this order: a MachineDeployment is observed after it has scaled its MachineSets.
+	s.Expect(s.box.Client.List(s.Context(), deployments, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.box.Client.List(s.Context(), sets, client.InNamespace(s.namespace))).To(Succeed())
+	for _, d := range deployments.Items {
+		if d.Status.ObservedGeneration != d.Generation {
+			names = append(names, "MachineDeployment "+d.Name)
+		}
+	}
+	for _, set := range sets.Items {
+		if set.Status.ObservedGeneration != set.Generation {
+			names = append(names, "MachineSet "+set.Name)
+		}
+	}
+	return names
+}
+
 func (s *story) machines() []clusterv1.Machine {
 	s.Helper()
 	list := &clusterv1.MachineList{}
-	s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
 	return list.Items
 }
 
@@ -187,7 +232,7 @@ func (s *story) machines() []clusterv1.Machine {
 func (s *story) workload() client.Client {
 	s.Helper()
 	kubeconfig := &corev1.Secret{}
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
+	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
 	s.Expect(err).NotTo(HaveOccurred())
 	c, err := client.New(config, client.Options{})
@@ -214,7 +259,7 @@ func (s *story) nodes() []corev1.Node {
 
 // journal is what the portal's account saw.
 func (s *story) journal() []emulator.Entry {
-	return slices.DeleteFunc(box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != s.account })
+	return slices.DeleteFunc(s.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != s.account })
 }
 
 // changes are the requests of the account that change something at the portal, in order, without ids.
@@ -242,7 +287,7 @@ func (s *story) requests() int {
 
 // portalClusters are those of the account that exist.
 func (s *story) portalClusters() []emulator.Cluster {
-	return slices.DeleteFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account != s.account })
+	return slices.DeleteFunc(s.box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account != s.account })
 }
 
 // gone waits until nothing of the story is left, on either side.
@@ -255,7 +300,7 @@ func (s *story) gone() {
 	}
 	s.Eventually(func() (left []string) {
 		for _, list := range lists {
-			s.Expect(box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+			s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
 			raw, _ := json.Marshal(list)
 			var items struct {
 				Items []metav1.PartialObjectMetadata
@@ -274,20 +319,20 @@ func (s *story) gone() {
 func (s *story) deleteAll() {
 	s.Helper()
 	for _, o := range s.objects() {
-		s.Expect(client.IgnoreNotFound(box.Client.Delete(s.Context(), o))).To(Succeed())
+		s.Expect(client.IgnoreNotFound(s.box.Client.Delete(s.Context(), o))).To(Succeed())
 	}
 }
 
 func (s *story) secretIsGone() {
 	s.Helper()
 	s.Eventually(func() bool {
-		return apierrors.IsNotFound(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.secret), s.secret))
+		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.secret), s.secret))
 	}).Should(BeTrue(), "the identity Secret is released")
 }
 
 // explain prints what a failed story looked like.
 func (s *story) explain() {
 	if s.Failed() {
-		s.Log(box.Describe(context.WithoutCancel(s.T.Context()), s.namespace, s.account))
+		s.Log(s.box.Describe(context.WithoutCancel(s.T.Context()), s.namespace, s.account))
 	}
 }

@@ -3,6 +3,7 @@
 package stories
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -26,42 +27,67 @@ const (
 	scaleRequest  = "POST scale 202"
 )
 
-// sameNodes checks that the Nodes are those that the portal runs, and that none is left cordoned.
+// sameNodes waits until the Nodes are those that the portal runs, and none of them is cordoned.
 func (s *story) sameNodes() {
 	s.Helper()
-	var want, have []string
-	for _, i := range box.Portal.Instances() {
-		if i.ClusterID == s.portalClusters()[0].ID {
-			want = append(want, i.Name)
+	s.Eventually(func(g Gomega) {
+		var want, have []string
+		for _, i := range s.box.Portal.Instances() {
+			if i.ClusterID == s.portalClusters()[0].ID {
+				want = append(want, i.Name)
+			}
 		}
-	}
-	for _, n := range s.allNodes() {
-		have = append(have, n.Name)
-		s.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s stays cordoned", n.Name)
-	}
-	s.Expect(have).To(ConsistOf(want), "Node objects are those of the machines that the portal runs")
+		for _, n := range s.allNodes() {
+			have = append(have, n.Name)
+			g.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s stays cordoned", n.Name)
+		}
+		g.Expect(have).To(ConsistOf(want), "Node objects are those of the machines that the portal runs")
+	}).Should(Succeed())
 }
 
-// TestScaleFollowsReplicas scales up, down, and to the same number.
+// resizes are the sizes from which and to which the portal was asked to scale, in order.
+func (s *story) resizes() (all [][2]int) {
+	for _, e := range s.journal() {
+		var from, to int
+		if n, _ := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); n == 2 {
+			all = append(all, [2]int{from, to})
+		}
+	}
+	return all
+}
+
+// TestScaleFollowsReplicas scales up and down, and then changes the replicas five times in a row. How many of the five the portal hears of
+// depends on how fast the machine is, and so does the number of steps of a scale-down. Each request must change the size, a scale-up must
+// be to replicas that the user asked for, and there are no more scale-ups than times that the user raised the replicas.
 func TestScaleFollowsReplicas(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	s.apply()
 	s.settled(2)
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
+	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
 	s.Expect(s.template.Status.Capacity).To(Equal(s.nodes()[0].Status.Capacity), "for the cluster autoscaler")
 	s.scale(4)
 	s.settled(4)
 	s.scale(1)
 	s.settled(1)
 	s.sameNodes()
-	for _, replicas := range []int32{2, 3, 1, 2, 1} { // five times in a second, and back to where it was
+	for _, replicas := range []int32{2, 3, 1, 2, 1} {
 		s.scale(replicas)
 	}
 	s.settled(1)
 	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(1))
-	s.Expect(s.asked("POST scale")).To(BeNumerically("<=", 4), "%v", s.changes())
 	s.sameNodes()
+	raised, resizes := 0, s.resizes()
+	s.Expect(resizes).To(HaveLen(s.asked(scaleRequest)), "%v", s.changes())
+	for i, size := range resizes {
+		s.Expect(size[1]).NotTo(Equal(size[0]), "request %d of %v changes nothing", i, resizes)
+		if size[1] > size[0] {
+			s.Expect(size[1]).To(BeElementOf(4, 2, 3), "request %d of %v", i, resizes)
+			raised++
+		}
+		s.Expect(size[1]).To(BeNumerically(">=", 1), "request %d of %v", i, resizes)
+	}
+	s.Expect(raised).To(BeNumerically("<=", 4), "scale-ups in %v", resizes)
 	s.deleteAll()
 	s.gone()
 }
@@ -81,7 +107,7 @@ func TestSumOfDeployments(t *testing.T) {
 	s.Eventually(s.pools).Should(ConsistOf("", "", "more"), "labels of a Machine reach the node that it holds")
 	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
 	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
-	s.Expect(box.Client.Delete(s.Context(), more)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), more)).To(Succeed())
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}))
 	s.sameNodes()
@@ -118,7 +144,7 @@ func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 // deleteMachine waits until the Machine is gone.
 func (s *story) deleteMachine(victim clusterv1.Machine) {
 	s.Helper()
-	s.Expect(box.Client.Delete(s.Context(), &victim)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), &victim)).To(Succeed())
 	s.Eventually(func() bool {
 		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
 	}).Should(BeFalse())
@@ -134,7 +160,7 @@ func TestPortalMachineIsDeletedByHand(t *testing.T) {
 	before, victim := s.nodes(), s.machines()[0]
 	claim := &infrav1.PortalMachine{}
 	claim.Namespace, claim.Name = victim.Namespace, victim.Spec.InfrastructureRef.Name
-	s.Expect(box.Client.Delete(s.Context(), claim)).To(Succeed())
+	s.Expect(s.box.Client.Delete(s.Context(), claim)).To(Succeed())
 	s.deleteMachine(victim)
 	s.settled(2)
 	s.Expect(uids(s.nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
@@ -257,6 +283,7 @@ func (s *story) rollOut(version string) {
 // TestRolloutTakesNodesOver upgrades the portal cluster and then rolls the Machines over to the new version, with
 // different strategies: the portal upgrades once, and is asked nothing more; no node is lost.
 func TestRolloutTakesNodesOver(t *testing.T) {
+	t.Parallel()
 	strategies := map[string]clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
 		"one more, none unavailable": {MaxSurge: ptr.To(intstr.FromInt32(1)), MaxUnavailable: ptr.To(intstr.FromInt32(0))},
 		"none more, one unavailable": {MaxSurge: ptr.To(intstr.FromInt32(0)), MaxUnavailable: ptr.To(intstr.FromInt32(1))},
@@ -338,7 +365,7 @@ func TestAutoscaler(t *testing.T) {
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 		And(HavePrefix("True"), ContainSubstring("one worker stays without a Machine: the portal refuses a cluster without workers")))
 	s.sameNodes()
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
+	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
 	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "which the autoscaler scales up from zero by")
 	s.scale(2)
 	s.settled(2)
