@@ -49,6 +49,11 @@ type story struct {
 	controlPlane  *infrav1.PortalControlPlane
 	deployment    *clusterv1.MachineDeployment
 	template      *infrav1.PortalMachineTemplate
+
+	access struct { // to the portal cluster
+		kubeconfig string
+		client     client.Client
+	}
 }
 
 // tell prepares a story with two workers in the sandbox that most stories share. Nothing is applied yet.
@@ -221,16 +226,20 @@ func (s *story) machines() []clusterv1.Machine {
 	return list.Items
 }
 
-// workload is a client of the portal cluster, with the kubeconfig that the provider stored.
+// workload is a client of the portal cluster, with the kubeconfig that the provider stored. It is made again only if the kubeconfig changed:
+// a new client connects and asks for all kinds, which costs more than what stories ask it for several times a second.
 func (s *story) workload() client.Client {
 	s.Helper()
 	kubeconfig := &corev1.Secret{}
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
-	s.Expect(err).NotTo(HaveOccurred())
-	c, err := client.New(config, client.Options{})
-	s.Expect(err).NotTo(HaveOccurred())
-	return c
+	if stored := string(kubeconfig.Data["value"]); s.access.client == nil || s.access.kubeconfig != stored {
+		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
+		s.Expect(err).NotTo(HaveOccurred())
+		s.access.client, err = client.New(config, client.Options{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.access.kubeconfig = stored
+	}
+	return s.access.client
 }
 
 // allNodes are the Nodes of the portal cluster, control nodes included.
