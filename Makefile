@@ -275,6 +275,16 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 LIVES := 2000
 AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
 
+# Packages whose tests start no API server and need nothing of bin/.
+CHECKED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/emulator/workload$$|/hack/fleet') \
+	./test/arrow ./test/docs ./test/inotify ./test/gitops/health ./test/sandbox/demo
+
+.PHONY: check
+check: ## Build, vet and run the unit tests, without API servers (a minute; before each commit)
+	go build ./...
+	go vet ./...
+	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
+
 .PHONY: test
 test: kube core build ## Run all tests, with the race detector
 	$(ON_MODEL) -rapid.seed=1

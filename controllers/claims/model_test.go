@@ -13,7 +13,7 @@ import (
 
 // world is a model of everything around the plan: the portal with its nodes, the workload cluster's Node objects and Pods, core's
 // MachineDeployments, MachineSets and Machines, and the provider that carries plans out and may stop between any two writes. What
-// core does here is what test/facts ties to the real one.
+// core does here is what test/capibehavior ties to the real one.
 type world struct {
 	t     *rapid.T
 	clock time.Time

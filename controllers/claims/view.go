@@ -32,7 +32,7 @@ type View struct {
 	Finished bool
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
-	// Takeovers are allowed: core is known to behave as they need it (test/facts).
+	// Takeovers are allowed: core is known to behave as they need it (test/capibehavior).
 	Takeovers bool
 	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
 	Autoscaled bool

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package coreversion reports whether the Cluster API core manager is of a version whose behaviour was tried. Takeovers
-// rest on facts that are no contract (test/facts holds them); beside a core that may behave differently a rolling update
+// rest on facts that are no contract (test/capibehavior holds them); beside a core that may behave differently a rolling update
 // waits instead.
 //
 // The version is that of the Deployment that runs, whoever installed it: clusterctl, a GitOps tool or the Cluster API Operator.
@@ -33,7 +33,7 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=capi-controller-manager,verbs=get
 // +kubebuilder:rbac:groups=clusterctl.cluster.x-k8s.io,resources=providers,verbs=list
 
-// tried are the minor versions of core with which test/facts passes.
+// tried are the minor versions of core with which test/capibehavior passes.
 var tried = []string{"1.14"}
 
 const (

@@ -56,7 +56,7 @@ func (b *bench) managerRequests(from, to time.Time, without string) (counts map[
 	return counts, lines.Err()
 }
 
-// resource names what was asked for. It tells identity Secrets from those of kubeconfigs.
+// resource names what was asked for. Secrets of identities and of kubeconfigs are counted separately.
 func (e auditEvent) resource() string {
 	switch {
 	case e.On.Subresource != "":

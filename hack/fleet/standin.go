@@ -32,7 +32,7 @@ func newStandIn(writer client.Client, reader cache.Cache) *standIn {
 	return &standIn{writer, reader, workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[client.ObjectKey]())}
 }
 
-// dismissCore ends core and removes its webhooks, which nobody serves from then on.
+// dismissCore ends core and removes its webhooks, which no server answers from then on.
 func (b *bench) dismissCore(ctx context.Context) error {
 	b.StopCore()
 	return errors.Join(

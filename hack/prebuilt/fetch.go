@@ -34,7 +34,7 @@ type fetcher struct {
 	unpinned []string // lines that would pin what was fetched
 }
 
-// fetch brings all files into bin/. What is there already, and has the right checksum, stays.
+// fetch brings all files into bin/. A file that exists and has the right checksum stays.
 func (f *fetcher) fetch(ctx context.Context, all []file) error {
 	if err := os.MkdirAll(f.bin, 0o755); err != nil { //nolint:gosec // Others may run what is in it.
 		return err

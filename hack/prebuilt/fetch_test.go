@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// host stands in for the release hosts: it serves what it was given, over TLS.
+// host takes the place of the release hosts: it serves what it was given, over TLS.
 type host struct {
 	*httptest.Server
 	serves map[string][]byte // by path

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// managerSecrets holds whoever has the manager's token.
+// managerSecrets is the policy that limits a person who has the manager's token.
 const managerSecrets = policy + "manager-secrets"
 
 func rights() []row {

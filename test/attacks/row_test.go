@@ -124,5 +124,5 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// separator stands between the columns of the table.
+// separator separates the columns of the table.
 const separator = " | "

@@ -12,7 +12,7 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestLinks: whatever is linked to inside the repository is there, headings included.
+// TestLinks: each link inside the repository leads to a file and heading that exist.
 func TestLinks(t *testing.T) {
 	count := 0
 	for _, p := range pages(t) {
@@ -50,7 +50,7 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
-// TestMakeTargets: what users are told to make can be made.
+// TestMakeTargets: each target that the documentation names exists.
 func TestMakeTargets(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {

@@ -21,7 +21,7 @@ const development = "docs/development"
 type page struct {
 	path string // from the root
 	text string // code blanked
-	code string // what stands in code blocks and spans, a line or span per line
+	code string // the text of code blocks and spans, a line or span per line
 }
 
 func pages(t *testing.T) []page {
@@ -80,7 +80,7 @@ func read(t *testing.T, path string) page {
 	return p
 }
 
-// section is what stands under a heading of the second level, down to the next.
+// section is the text under a heading of the second level, down to the next.
 func (p page) section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(p.text, "\n## "+heading+"\n")

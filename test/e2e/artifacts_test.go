@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// explain writes what tells why the spec failed to a directory of its own, and what clusterctl describes to the output.
+// explain writes what explains the failure of the spec to a directory of its own, and what clusterctl describes to the output.
 func (s *subject) explain() {
 	if !s.Failed() {
 		return
@@ -35,7 +35,7 @@ func (s *subject) explain() {
 		s.write(where+"objects.yaml", s.objects(ctx, m))
 		s.write(where+"events.txt", s.events(ctx, m))
 		clusters := &clusterv1.ClusterList{}
-		_ = m.List(ctx, clusters, client.InNamespace(s.namespace)) // what cannot be read cannot be told
+		_ = m.List(ctx, clusters, client.InNamespace(s.namespace)) // what cannot be read is left out
 		for _, cluster := range clusters.Items {
 			said, err := env.clusterctl.run(ctx, m, nil, "describe", "cluster", cluster.Name, "--namespace", s.namespace, "--show-conditions", "all", "--color=false")
 			if err != nil {

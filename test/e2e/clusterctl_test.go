@@ -65,7 +65,7 @@ func (p provider) repository(dir string) (string, error) {
 	return filepath.Join(release, components), os.CopyFS(release, os.DirFS(p.dir))
 }
 
-// clusterctl is the program with a configuration in which the provider's local repository stands.
+// clusterctl is the program with a configuration that names the provider's local repository.
 type clusterctl struct {
 	path, config, home string
 	core, provider     string // name:version, as clusterctl init wants them

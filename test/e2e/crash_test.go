@@ -21,7 +21,7 @@ import (
 
 const createRoute = "/kubernetes-clusters"
 
-// killedAfterTheCall: whoever manages next goes on with the job that was stored.
+// killedAfterTheCall: the next manager goes on with the job that was stored.
 func killedAfterTheCall(t *testing.T) {
 	s := prepareSubject(t)
 	s.strike(emulator.Fault{Method: http.MethodPost, Path: createRoute, JobDelay: 15 * time.Second})
@@ -34,7 +34,7 @@ func killedAfterTheCall(t *testing.T) {
 	s.remove()
 }
 
-// killedInsideTheCall: nobody on this side knows what the portal did. The next manager neither creates a second cluster
+// killedInsideTheCall: the provider cannot know what the portal did. The next manager neither creates a second cluster
 // nor forgets the first: it holds, says what to check, and goes on with what a person found.
 func killedInsideTheCall(t *testing.T) {
 	s := prepareSubject(t)

@@ -53,7 +53,7 @@ func (s *subject) described(flags ...string) string {
 	return text
 }
 
-// lineOf is the line in which an object, or a condition, stands.
+// lineOf is the line of an object or a condition.
 func (s *subject) lineOf(described, what string) string {
 	s.Helper()
 	for line := range strings.Lines(described) {

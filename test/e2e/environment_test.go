@@ -118,7 +118,7 @@ func prepare(ctx context.Context) (err error) {
 	return env.step("clusterctl init", func() error { return env.clusterctl.init(ctx, env.home) })
 }
 
-// newHome is the management cluster in which specs live: one that is there, or one of kind's with all images in it.
+// newHome is the management cluster in which specs live: one that exists, or a kind cluster with all images in it.
 func newHome(ctx context.Context) (*management, error) {
 	if kubeconfig := os.Getenv("E2E_USE_EXISTING"); kubeconfig != "" {
 		return connect("", kubeconfig)
@@ -141,7 +141,7 @@ func (e *environment) managements() []*management {
 	return slices.DeleteFunc([]*management{e.home, e.away}, func(m *management) bool { return m == nil })
 }
 
-// collect writes what tells why specs failed, beside what each of them has written.
+// collect writes what explains why specs failed, beside what each of them has written.
 func (e *environment) collect(ctx context.Context) {
 	for _, m := range e.managements() {
 		if err := m.collectLogs(ctx); err != nil {

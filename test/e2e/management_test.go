@@ -175,7 +175,7 @@ func removeKindClusters() error {
 		}
 	}
 	if madeNetwork {
-		_ = osexec.Command("docker", "network", "rm", kindNetwork).Run() // refused if another cluster has joined it meanwhile
+		_ = osexec.Command("docker", "network", "rm", kindNetwork).Run() // refused if another cluster has joined it
 	}
 	return errors.Join(failed...)
 }

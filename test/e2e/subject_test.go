@@ -164,7 +164,7 @@ func (s *subject) settled(workers int) {
 		"what Cluster %s lacks to be settled with %d workers", s.key(), workers)
 }
 
-// missing tells what is missing for that, with the conditions that explain it.
+// missing returns what is missing for that, with the conditions that explain it.
 func (s *subject) missing(ctx context.Context, workers int) (string, error) {
 	machines := &clusterv1.MachineList{}
 	if err := s.at.List(ctx, machines, s.mine()...); err != nil {

@@ -43,7 +43,7 @@ func clusterClass(t *testing.T) {
 	s.gone()
 }
 
-// topology tells whether the Cluster's topology is what its objects are.
+// topology reports whether the Cluster's objects are as its topology says.
 func (s *subject) topology() string {
 	return s.condition(s.Context(), &clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition)
 }

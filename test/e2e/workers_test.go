@@ -70,7 +70,7 @@ func replacement(t *testing.T) {
 	s.remove()
 }
 
-// notAt tells what does not run a version yet; empty when all does.
+// notAt returns what does not run a version yet. It returns nothing if all nodes run it.
 func (s *subject) notAt(ctx context.Context, version string) (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := s.at.Get(ctx, s.key(), controlPlane); err != nil {

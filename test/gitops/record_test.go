@@ -143,7 +143,7 @@ func (r *record) flapped() (all []string) {
 	return all
 }
 
-// gone are the fields that somebody removed.
+// gone are the fields that were removed.
 func (r *record) gone() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ const (
 	silent  manner = "silent"  // accepts connections, and never answers
 	trickle manner = "trickle" // sends a byte a second
 	stuck   manner = "stuck"   // answers until a client has connected, and nothing after that
-	halt    manner = "halt"    // the same, and tells its version
+	halt    manner = "halt"    // the same, and answers with its version
 	crowd   manner = "crowd"   // has 24,000 Nodes
 	endless manner = "endless" // has a list of Nodes without end
 )

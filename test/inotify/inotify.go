@@ -43,7 +43,7 @@ func check(proc string) error {
 	return fmt.Errorf("inotify instances run out: %d of %d are in use, and a node of kind may need %d. %s", used, limit, needed, Advice)
 }
 
-// inUse counts open instances. Files of other users, and processes that end meanwhile, do not count.
+// inUse counts open instances. Files of other users, and processes that end while they are counted, are left out.
 func inUse(proc string) (n int) {
 	files, _ := filepath.Glob(filepath.Join(proc, "[0-9]*/fd/*")) // the pattern is well formed
 	for _, file := range files {

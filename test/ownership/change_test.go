@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// changes write what nobody should write, or what somebody writes by mistake.
+// changes write what a user should not write, on purpose or by mistake.
 func changes() []row {
 	return []row{
 		{

@@ -50,7 +50,7 @@ func code(name string) func(*rand.Rand) emulator.Fault {
 	}
 }
 
-// lost answers: nobody can tell from them what was done.
+// lost answers, which do not say what was done.
 func lost(r *rand.Rand) emulator.Fault {
 	return one(r,
 		emulator.Fault{Cut: true}, emulator.Fault{Cut: true, After: true},

@@ -98,7 +98,7 @@ func (o *operator) deleteID(id string) error {
 	return fmt.Errorf("delete: %w", errStuck)
 }
 
-// tidy deletes what failed creations left, as conditions tell a person to.
+// tidy deletes what failed creations left, as conditions ask a person to.
 func (o *operator) tidy() error {
 	for _, c := range o.portal.Clusters() {
 		o.tell("a person finds %s, which is %s", c.Name, c.State)

@@ -4,7 +4,7 @@
 // holds nothing but tests.
 //
 //	go test ./test/portals -lives 10000             # more than make test does
-//	go test ./test/portals -only 4711 -v            # one life again, told step by step
+//	go test ./test/portals -only 4711 -v            # one life again, step by step
 //
 // A seed decides the portal's shapes and timing (portal_test.go), what goes wrong and why (cause_test.go), and what the
 // operator does (operator_test.go): it creates a network and a cluster, scales it up and down, upgrades it, and deletes

@@ -127,12 +127,12 @@ func duplicates(p *emulator.Portal) (names []string) {
 	return names
 }
 
-// unknown reports whether only a person, or the portal's own lookup, can tell what became of a change.
+// unknown reports whether only a person, or the portal's own lookup, can find out what became of a change.
 func unknown(err error) bool {
 	return cloud.IsUnknownOutcome(err) && conditionOf(err).reason == infrav1.OutcomeUnknownReason
 }
 
-// judgeJob looks at the reason of a failed job. A code that nobody knows has no condition of its own.
+// judgeJob looks at the reason of a failed job. An unknown code has no condition of its own.
 func (j *judge) judgeJob(job cloud.Job) {
 	shown := conditionOf(job.Error)
 	if strings.Contains(job.Error.Message, "as injected") && slices.ContainsFunc(causes, func(c cause) bool {

@@ -22,7 +22,7 @@ const (
 )
 
 // operator takes a cluster through its life by the provider's rules: it repeats what has an absolute target, never a
-// creation, and asks a person, who looks into the portal's books, when nothing else can tell.
+// creation, and asks a person, who looks into the portal's books, when there is no other way to find out.
 type operator struct {
 	ctx    context.Context
 	portal *emulator.Portal

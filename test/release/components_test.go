@@ -159,7 +159,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestNothingLeftOpen: every variable has been replaced, and nothing stands for an image that was not given.
+// TestNothingLeftOpen: every variable has been replaced, and no placeholder is left for an image that was not given.
 func TestNothingLeftOpen(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(written(t, "infrastructure-components.yaml")).NotTo(ContainSubstring("controller:latest"))

@@ -4,6 +4,6 @@
 // real clusterctl renders components and flavors from it, and a real API server, with Cluster API's CRDs and webhooks
 // and ours, says whether it would take them.
 //
-// Nothing is asserted of files that make has left somewhere: the repository is written anew, into a directory of the
+// Nothing is asserted of files that make has left somewhere: the repository is written again, into a directory of the
 // test's.
 package release

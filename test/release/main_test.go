@@ -82,7 +82,7 @@ func write(ctx context.Context, scratch string) error {
 `, filepath.Join(dir, "infrastructure-components.yaml")), 0o600)
 }
 
-// environment is the test's, without what a make that runs the test was told.
+// environment is the test's, without the variables of a make that runs the test.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")

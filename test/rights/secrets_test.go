@@ -129,7 +129,7 @@ func TestManagerPatchesSecrets(t *testing.T) {
 			g.Expect(err.Error()).To(ContainSubstring(refusal))
 		})
 	}
-	// A held Secret is released again, and nobody else is limited.
+	// A held Secret is released again, and no other user is limited.
 	g := NewWithT(t)
 	s := secrets["identity"]
 	for _, change := range []func(*corev1.Secret){hold, func(s *corev1.Secret) { s.Finalizers = s.Finalizers[:1] }} {

@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// logLines is how much of a log Describe tells, from its end.
+	// logLines is how many lines of a log Describe returns, from its end.
 	logLines = 40
 	// describeTime is how long servers have to answer.
 	describeTime = 30 * time.Second
 )
 
-// Describe tells what went on in a namespace, for a test that failed: what its objects complain about, its Machines and
+// Describe reports what happened in a namespace, for a test that failed: what its objects complain about, its Machines and
 // the Nodes of its Clusters, what the portal's journal has of the account, and the ends of the managers' logs.
 func (s *Sandbox) Describe(ctx context.Context, namespace, account string) string {
 	ctx, cancel := context.WithTimeout(ctx, describeTime)
@@ -149,7 +149,7 @@ func (d *description) nodesOf(kubeconfig []byte) error {
 	return nil
 }
 
-// log tells the last lines that name the namespace.
+// log returns the last lines that name the namespace.
 func (d *description) log(name string) {
 	raw, err := os.ReadFile(filepath.Join(d.Dir, name)) //nolint:gosec // Our own directory.
 	if err != nil {

@@ -38,7 +38,7 @@ func (s *Sandbox) startManagement(ctx context.Context) error {
 	// The garbage collector looks for new kinds every 30 seconds; started after they are there, it knows them at once.
 	if err := s.progress.step("management cluster: kube-controller-manager", func() error {
 		return s.plane.StartControllerManager(ctx, s.Binary("kube-controller-manager"), "--controllers="+strings.Join(controllers, ","),
-			"--use-service-account-credentials") // as kubeadm has it: admission policies tell controllers apart by their names
+			"--use-service-account-credentials") // as kubeadm has it: admission policies know controllers by their names
 	}); err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func (s *Sandbox) findManagerAccount(objects []*unstructured.Unstructured) error
 }
 
 // writeManagerKubeconfig lets the manager act as its ServiceAccount. Each start has a certificate of its own, as each Pod
-// has a token: an audit log tells one manager from the next by it.
+// has a token. In an audit log, the certificate distinguishes one manager from the next.
 func (s *Sandbox) writeManagerKubeconfig() (string, error) {
 	return s.plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+s.managerAccount.Namespace+":"+s.managerAccount.Name,
 		"system:serviceaccounts", "system:serviceaccounts:"+s.managerAccount.Namespace)

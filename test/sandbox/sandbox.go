@@ -174,7 +174,7 @@ func (s *Sandbox) Wait(ctx context.Context) error {
 	}
 }
 
-// Keep has Close leave the files in Dir, for whoever wants to know what went wrong.
+// Keep makes Close leave the files in Dir, so that a person can find out what went wrong.
 func (s *Sandbox) Keep() { s.scratch = "" }
 
 // PIDs are the ids of the processes that run.

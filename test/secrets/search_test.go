@@ -19,7 +19,7 @@ const (
 	pieceLength = 24
 )
 
-// decoders return what stands in a text in one encoding, in its order, pieces apart from each other.
+// decoders return the parts of a text that are in one encoding, in order and separated.
 var decoders = map[string]func(string) string{
 	"escaped": unescape,
 	"in a URL": func(text string) string {

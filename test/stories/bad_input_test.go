@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestBadInputIsExplained gives the provider what users get wrong. Each has to be told by a condition with the way out,
+// TestBadInputIsExplained gives the provider what users get wrong. A condition has to report each with the way out,
 // and while it lasts the portal is asked at most twice a minute.
 func TestBadInputIsExplained(t *testing.T) {
 	t.Parallel()
@@ -97,7 +97,7 @@ func TestBadInputIsExplained(t *testing.T) {
 			before := s.requests()
 			time.Sleep(time.Minute) // that it lasts is what is tested
 			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
-			s.Expect(condition(s, object, conditionType)()).To(told, "it is still told")
+			s.Expect(condition(s, object, conditionType)()).To(told, "the condition still reports it")
 			s.Expect(s.portalClusters()).To(BeEmpty())
 			s.deleteAll()
 			s.gone()

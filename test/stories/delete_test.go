@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// operation tells which operation runs at the portal for the story's control plane.
+// operation returns the operation that runs at the portal for the story's control plane.
 func (s *story) operation() operation.Type {
 	if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""

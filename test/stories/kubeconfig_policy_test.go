@@ -102,7 +102,7 @@ func TestKubeconfigPolicy(t *testing.T) {
 	s.Expect(tenant.Create(s.Context(), other)).To(Succeed(), "core does not read this one")
 }
 
-// TestKubeconfigPatterns derives the patterns of the policy, which nobody can read.
+// TestKubeconfigPatterns derives the patterns of the policy, which are base64 and cannot be read.
 func TestKubeconfigPatterns(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

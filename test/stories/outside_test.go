@@ -20,7 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// person is somebody who works on the portal's own pages, under the same account.
+// person is a client of the portal for a person who works on the portal's own pages, with the same account.
 func (s *story) person() *cloud.Client {
 	s.Helper()
 	c, err := cloud.New(cloud.Config{

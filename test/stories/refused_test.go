@@ -19,7 +19,7 @@ import (
 )
 
 // TestScaleDownIsRefused has a portal that refuses to remove workers, or fails to. The nodes that were drained stay cordoned, and
-// fewer replicas drain one more. Raising the replicas to what is there makes all of them schedulable again.
+// fewer replicas drain one more. Raising the replicas to the number of nodes makes all of them schedulable again.
 func TestScaleDownIsRefused(t *testing.T) {
 	t.Parallel()
 	for title, test := range map[string]struct {

@@ -49,6 +49,11 @@ type story struct {
 	controlPlane  *infrav1.PortalControlPlane
 	deployment    *clusterv1.MachineDeployment
 	template      *infrav1.PortalMachineTemplate
+
+	access struct { // to the portal cluster
+		kubeconfig string
+		client     client.Client
+	}
 }
 
 // tell prepares a story with two workers in the sandbox that most stories share. Nothing is applied yet.
@@ -185,7 +190,7 @@ func condition(s *story, o client.Object, conditionType string) func() string {
 // that is Ready.
 func (s *story) settled(workers int) {
 	s.Helper()
-	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments and MachineSets on which core has not acted yet")
+	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
 	s.Eventually(condition(s, s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
 	s.Eventually(func() (got [3]int) {
 		machines, nodes := s.machines(), s.nodes()
@@ -200,22 +205,15 @@ func (s *story) settled(workers int) {
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 }
 
-// behind are the MachineDeployments and MachineSets whose latest spec core has not observed. As long as there is one, the number of
-// Machines may be that of earlier replicas.
+// behind are the MachineDeployments whose latest spec core has not observed. As long as there is one, the number of Machines may be that
+// of earlier replicas.
 func (s *story) behind() (names []string) {
 	s.Helper()
-	deployments, sets := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}
-	// In this order: a MachineDeployment is observed after it has scaled its MachineSets.
-	s.Expect(s.box.Client.List(s.Context(), deployments, client.InNamespace(s.namespace))).To(Succeed())
-	s.Expect(s.box.Client.List(s.Context(), sets, client.InNamespace(s.namespace))).To(Succeed())
-	for _, d := range deployments.Items {
+	list := &clusterv1.MachineDeploymentList{}
+	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	for _, d := range list.Items {
 		if d.Status.ObservedGeneration != d.Generation {
-			names = append(names, "MachineDeployment "+d.Name)
-		}
-	}
-	for _, set := range sets.Items {
-		if set.Status.ObservedGeneration != set.Generation {
-			names = append(names, "MachineSet "+set.Name)
+			names = append(names, d.Name)
 		}
 	}
 	return names
@@ -228,16 +226,20 @@ func (s *story) machines() []clusterv1.Machine {
 	return list.Items
 }
 
-// workload is a client of the portal cluster, with the kubeconfig that the provider stored.
+// workload is a client of the portal cluster, with the kubeconfig that the provider stored. It is made again only if the kubeconfig changed:
+// a new client connects and asks for all kinds, which costs more than what stories ask it for several times a second.
 func (s *story) workload() client.Client {
 	s.Helper()
 	kubeconfig := &corev1.Secret{}
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
-	s.Expect(err).NotTo(HaveOccurred())
-	c, err := client.New(config, client.Options{})
-	s.Expect(err).NotTo(HaveOccurred())
-	return c
+	if stored := string(kubeconfig.Data["value"]); s.access.client == nil || s.access.kubeconfig != stored {
+		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
+		s.Expect(err).NotTo(HaveOccurred())
+		s.access.client, err = client.New(config, client.Options{})
+		s.Expect(err).NotTo(HaveOccurred())
+		s.access.kubeconfig = stored
+	}
+	return s.access.client
 }
 
 // allNodes are the Nodes of the portal cluster, control nodes included.

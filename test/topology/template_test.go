@@ -15,7 +15,7 @@ import (
 )
 
 // TestTemplatesCannotChange tries to change each kind of template that says anything. Only the topology controller's dry
-// run may, which it marks; everybody else's dry run tells the truth.
+// run may, which it marks; every other user's dry run reports what would happen.
 func TestTemplatesCannotChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

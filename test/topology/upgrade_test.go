@@ -15,7 +15,7 @@ import (
 )
 
 // TestUpgradeNeedsTheAnnotation upgrades a Cluster without it: the portal moves all nodes, so the MachineDeployment counts
-// as upgrading, and at a concurrency of one it may not begin. The condition has told before.
+// as upgrading, and at a concurrency of one it may not begin. The condition said so before.
 func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -42,7 +42,7 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	w.neverFailed()
 }
 
-// upgradeSeenByCore upgrades the Cluster, and lets the control plane tell that it is done only when core has seen the new
+// upgradeSeenByCore upgrades the Cluster, and lets the control plane report that it is done only when core has seen the new
 // version on the Nodes. Usually it has; if it had not, the MachineDeployment would slip through.
 func (w *world) upgradeSeenByCore(version string) {
 	w.Helper()
@@ -83,7 +83,7 @@ func (w *world) deploymentVersion() string {
 
 // TestUpgradeInSteps has a ClusterClass lead from one version over another to a third. The first step ends with the nodes
 // there, which the topology controller takes for MachineDeployments that are being upgraded: it waits for them, and would skip
-// them. The condition tells the way out.
+// them. The condition names the way out.
 func TestUpgradeInSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

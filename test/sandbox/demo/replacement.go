@@ -16,7 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// holders are the Machines, by the Node that each of them holds. A Node is told by name and UID: a Node that was deleted
+// holders are the Machines, by the Node that each of them holds. A Node is identified by name and UID: a Node that was deleted
 // and came back is another one.
 type holders map[infrav1.BoundNode]string
 
@@ -39,7 +39,7 @@ func (r *replacement) of(act func(context.Context) error) func(context.Context) 
 	}
 }
 
-// missing tells what is missing until that many Machines are replaced and all is at rest.
+// missing returns what is missing until that many Machines are replaced and nothing changes any more.
 func (r *replacement) missing(count int) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		machines, err := r.machines(ctx)

@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// missingWorkers tells what is missing until cluster, Machines and the portal agree on that many workers: each that the
+// missingWorkers returns what is missing until cluster, Machines and the portal agree on that many workers: each that the
 // portal runs is the Node of one Machine, which is Ready.
 func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
@@ -41,7 +41,7 @@ func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
 	}
 }
 
-// missingUpgrade tells what is missing until control plane and Nodes run the new version.
+// missingUpgrade returns what is missing until control plane and Nodes run the new version.
 func (d *demo) missingUpgrade(ctx context.Context) (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := d.Client.Get(ctx, d.key(), controlPlane); err != nil {
@@ -64,7 +64,7 @@ func (d *demo) missingUpgrade(ctx context.Context) (string, error) {
 	return fmt.Sprintf("control plane at %s, %d of %d Nodes at %s; %s", controlPlane.Status.Version, upgraded, fewerWorkers, d.to, said), err
 }
 
-// missingRemoval tells what is left.
+// missingRemoval returns what is left.
 func (d *demo) missingRemoval(ctx context.Context) (string, error) {
 	var left []string
 	for _, list := range []client.ObjectList{
@@ -87,7 +87,7 @@ func (d *demo) missingRemoval(ctx context.Context) (string, error) {
 	return "left: " + strings.Join(left, ", "), nil
 }
 
-// unavailable tells why the Cluster is not Available; empty when it is.
+// unavailable returns why the Cluster is not Available. It returns nothing if the Cluster is Available.
 func (d *demo) unavailable(ctx context.Context) (string, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := d.Client.Get(ctx, d.key(), cluster); err != nil {
@@ -103,7 +103,7 @@ func (d *demo) unavailable(ctx context.Context) (string, error) {
 	return "Cluster is not Available: " + oneLine(available.Message), nil
 }
 
-// said is what the provider tells users at this moment: the operation at the portal, or what it waits for.
+// said is what the provider reports at this moment: the operation at the portal, or what it waits for.
 func (d *demo) said(ctx context.Context) (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := d.Client.Get(ctx, d.key(), controlPlane); err != nil {

@@ -75,7 +75,7 @@ func (d *demo) describe(ctx context.Context, conditions string) {
 	indent(d.out, string(output))
 }
 
-// explain prints what tells why a step failed.
+// explain prints what helps to find out why a step failed.
 func (d *demo) explain(ctx context.Context) {
 	say(d.out, "The conditions that explain it")
 	d.describe(ctx, "all")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package capibehavior
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ func (w *world) must(call func() error) {
 	}).Should(Succeed())
 }
 
-// definite tells whether the error is an answer, and the same would be answered again.
+// definite reports whether the error is an answer that the server would repeat.
 func definite(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) &&
@@ -48,7 +48,7 @@ func (w *world) read(c client.Client, o client.Object) {
 	w.must(func() error { return c.Get(w.Context(), client.ObjectKeyFromObject(o), o) })
 }
 
-// exists tells whether there is such an object, and brings it up to date.
+// exists reports whether the object exists, and reads it.
 func (w *world) exists(c client.Client, o client.Object) func() bool {
 	return func() (found bool) {
 		w.must(func() error {

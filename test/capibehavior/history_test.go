@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package capibehavior
 
 import (
 	"context"
@@ -93,7 +93,7 @@ func (h *history[T]) lives(label, value string) []string {
 	return lives
 }
 
-// deleted tells whether the object with that name is gone.
+// deleted reports whether the object with that name is gone.
 func (h *history[T]) deleted(name string) func() bool {
 	return func() bool {
 		return slices.ContainsFunc(h.of(name), func(e event[T]) bool { return e.kind == watch.Deleted })

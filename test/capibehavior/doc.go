@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts ties what package claims believes of Cluster API to Cluster API itself. Claims on worker nodes work
+// Package capibehavior ties what package claims believes of Cluster API to Cluster API itself. Claims on worker nodes work
 // because core's controllers behave in certain ways when Machines come and go. Those ways are internals of core, not
 // part of any contract: a new version may change them without a word. So each is stated here as a test against the real
 // core manager, and a bump of Cluster API that changes one fails here first, with the name of the fact.
@@ -14,4 +14,4 @@
 //
 // The comment of each fact names the functions of sigs.k8s.io/cluster-api that it rests on, below core/reconcilers
 // unless said otherwise, as of v1.14.2: that is where to look when a fact fails.
-package facts
+package capibehavior

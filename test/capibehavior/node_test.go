@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package capibehavior
 
 import (
 	"time"
@@ -72,7 +72,7 @@ func (w *world) untouched(node *corev1.Node) {
 	}
 }
 
-// run creates a Pod that runs on the Node, and goes at once when it is told to.
+// run creates a Pod that runs on the Node. When the Pod is deleted, it is gone at once.
 func (w *world) run(node *corev1.Node) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package facts
+package capibehavior
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ const (
 
 // Fact 4: UpToDate is False for two reasons. NotUpToDate: the Machine's MachineSet has another template than the
 // MachineDeployment. Updating: the template is the same, but the kubelet's version is, as text, another than the
-// Machine's (or an update in place runs); after an upgrade by the portal that is every Machine, and so it is for ever
+// Machine's (or an update in place runs); after an upgrade by the portal that is every Machine, and stays so forever
 // if kubelets report a build that the spec does not name. NotUpToDate is said first. A Machine that has had no Node
 // is up to date, and one without a MachineDeployment has no such condition.
 //
