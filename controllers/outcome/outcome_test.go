@@ -62,7 +62,7 @@ func TestFirstError(t *testing.T) {
 	}
 }
 
-// TestWords: words in front are for those outcomes that say something.
+// TestWords: only outcomes with a message get a prefix.
 func TestWords(t *testing.T) {
 	hold := StallFor(time.Minute, "R", "no %s", "room").Prefix("create %q", "a")
 	if diff := cmp.Diff(Outcome{Kind: Stalled, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {
