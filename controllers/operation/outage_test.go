@@ -23,7 +23,7 @@ func TestSettleEndsWithTheTime(t *testing.T) {
 	})
 }
 
-// TestSettleOutlivesAnOutage: the API server may be away for a moment or for a minute; the outcome is stored all the same.
+// TestSettleOutlivesAnOutage: the result is stored even if the API server is away for a moment or for a minute.
 func TestSettleOutlivesAnOutage(t *testing.T) {
 	for _, outage := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second, time.Minute} {
 		t.Run(outage.String(), func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteLeavesNothingBehind: a change that was not stored is not believed in memory either.
+// TestAFailedWriteLeavesNothingBehind: a change that was not stored is not kept in memory either.
 func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
 	b := newWriterBench(t)
 	b.away(time.Hour)
