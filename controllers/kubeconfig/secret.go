@@ -13,11 +13,11 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// ErrNotOwn says that a Secret holds neither what the provider stored last nor a kubeconfig that a user has marked.
-var ErrNotOwn = errors.New("it is not the kubeconfig that the provider stored, and not marked as user-managed")
+// ErrNotOwn reports that a Secret holds neither the kubeconfig that the provider stored last nor one that a user has marked.
+var ErrNotOwn = errors.New("it is neither the kubeconfig that the provider stored nor marked as user-managed")
 
-// Digest stands for a kubeconfig in the record of a PortalControlPlane. Labels and owner references of a Secret do not show who wrote it:
-// a user of the namespace can write them too.
+// Digest identifies a kubeconfig in the record of a PortalControlPlane. Labels and owner references of a Secret do not prove who
+// wrote it, because users of the namespace can write them too.
 func Digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])

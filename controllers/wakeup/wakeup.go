@@ -16,19 +16,19 @@ import (
 // thousand a minute.
 const room = 1024
 
-// Wakeups are the ways into the work queues of the two controllers that call the portal. A flow is the namespace and name
-// of a PortalControlPlane, or those of a PortalCluster and one part more.
+// Wakeups holds the sources of the two controllers that call the portal. A flow is the namespace and name of a
+// PortalControlPlane, or those of a PortalCluster followed by another part.
 type Wakeups struct {
 	clusters, controlPlanes chan event.GenericEvent
 }
 
-// New makes wakeups that nobody waits for yet.
+// New returns empty Wakeups.
 func New() *Wakeups {
 	return &Wakeups{clusters: make(chan event.GenericEvent, room), controlPlanes: make(chan event.GenericEvent, room)}
 }
 
-// Wake wakes the object of a flow (cloud.GovernorOptions.Wake). It never blocks: if there is no room, the object comes back
-// at the time that it was told.
+// Wake wakes the object of a flow (cloud.GovernorOptions.Wake). It never blocks: if there is no room, the object is reconciled at
+// the time that the governor had returned.
 func (w *Wakeups) Wake(flow string) {
 	namespace, name, _ := strings.Cut(flow, "/")
 	name, _, isCluster := strings.Cut(name, "/")
