@@ -19,13 +19,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileWorkers keeps Machines and worker nodes one to one, and the number of workers at the sum of the replicas.
+// reconcileWorkers binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas.
 func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Outcome {
 	if s.retiring() {
 		if err := r.dropHooks(ctx, s); err != nil {
 			return outcome.Fail(err)
 		}
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is scaled")
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not scaled")
 	}
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
@@ -37,14 +37,14 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	for _, move := range s.plan.Moves {
 		if err := r.carryOut(ctx, s, move); err != nil {
 			if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return outcome.RetryAfter(0) // it was changed: look again
+				return outcome.RetryAfter(0) // it was changed, so it is read again
 			}
 			return outcome.Fail(fmt.Errorf("change Machine %q or Node %q: %w", move.Machine, move.Node.Name, err))
 		}
 	}
 	if !s.desired.known {
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
-			"no MachineDeployment says yet how many workers are wanted. The %d that exist stay", len(s.nodes))
+			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(s.nodes))
 	}
 	if err := errors.Join(r.noteOrder(ctx, s), r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
 		return outcome.Fail(err)
@@ -64,8 +64,8 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	return o.NoLaterThan(s.plan.After)
 }
 
-// makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas and
-// the Machines that are being deleted must be of one moment.
+// makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas
+// and the Machines that are being deleted must be from the same moment.
 func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
 		return err
@@ -129,8 +129,8 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	return nil
 }
 
-// noteSettled records the number of workers where it is certain at last: of an adopted cluster when Machines and nodes are one to one,
-// else when as many nodes as are wanted are Ready and there is no other.
+// noteSettled records the number of workers when it becomes certain: for an adopted cluster when every node has a Machine, else
+// when as many nodes as desired are Ready and no others exist.
 func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
 	settled := s.adopted() && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
 	if !settled && !s.plan.Certain {
@@ -142,8 +142,8 @@ func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
 	})
 }
 
-// dropHooks lets all Machines of a Cluster that is being deleted go: the whole portal cluster goes, so there is nothing
-// to drain and no node to keep. What was seen of its nodes is forgotten.
+// dropHooks removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
+// node is drained or kept. What was observed of its nodes is forgotten.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	r.sights.Delete(s.flow())
 	machines := &clusterv1.MachineList{}
