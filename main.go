@@ -40,10 +40,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// gracePeriod lets calls to the portal that are under way end, with their outcomes stored, before the manager does.
+// gracePeriod lets calls to the portal that are under way end, and their outcomes be stored, before the manager stops.
 const gracePeriod = 90 * time.Second
 
-// options of the manager; every flag is one of them.
+// options of the manager. Every flag is one of them.
 type options struct {
 	leaderElect               bool
 	leaseNamespace            string
@@ -69,7 +69,7 @@ func main() {
 	}
 	if err := o.validate(pflag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2) // as pflag does with what it cannot parse
+		os.Exit(2) // as pflag does for flags that it cannot parse
 	}
 	if err := o.run(); err != nil {
 		klog.Background().Error(err, "The manager stopped")
@@ -114,7 +114,7 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.controllers.ClusterCacheConcurrency, "clustercache-concurrency", 50, "Number of workload clusters to connect to at the same time.")
 }
 
-// validate says all that is wrong with the flags, by their names, before anything starts.
+// validate returns all mistakes in the flags, by their names, before anything starts.
 func (o *options) validate(arguments []string) error {
 	var wrong []error
 	problem := func(is bool, format string, args ...any) {
@@ -152,8 +152,8 @@ func (o *options) validate(arguments []string) error {
 	return errors.Join(wrong...)
 }
 
-// validateLease holds the durations to what leader election needs: a leader that cannot renew has to give up before others
-// take over, after more than one try.
+// validateLease checks the durations of leader election: a leader that cannot renew has to give up before others take over, and
+// after more than one try.
 func (o *options) validateLease(problem func(is bool, format string, args ...any)) {
 	tries := time.Duration(leaderelection.JitterFactor * float64(o.retryEvery))
 	problem(o.retryEvery <= 0, "--leader-elect-retry-period=%s: must be more than 0", o.retryEvery)
@@ -172,7 +172,7 @@ func (o *options) validateCertificate(problem func(is bool, format string, args 
 	problem(err != nil, "--metrics-cert-dir=%s: has no usable tls.crt and tls.key: %v", o.metricsCertDir, err)
 }
 
-// run starts the manager and stays until SIGTERM or SIGINT; a second signal ends it at once.
+// run starts the manager and runs until SIGTERM or SIGINT. A second signal ends it at once.
 func (o *options) run() error {
 	boundVerbosity(o.logs)
 	if err := logsv1.ValidateAndApply(o.logs, nil); err != nil {
@@ -236,7 +236,7 @@ func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 		Client:                        controllers.ClientOptions(),
 	}
 	if o.namespace != "" {
-		// Not DefaultNamespaces: of such a cache Cluster API's machinery cannot wait for its own writes, and every reconcile fails.
+		// Not DefaultNamespaces: with such a cache Cluster API cannot wait for its own writes, and every reconcile fails.
 		managerOptions.Cache.DefaultFieldSelector = fields.OneTermEqualSelector("metadata.namespace", o.namespace)
 	}
 	return managerOptions
