@@ -19,7 +19,7 @@ func (p *planner) bind() {
 		case c.Deleting, c.mismatched():
 			// core deletes it, now or when the template is reverted
 		case c.state == stateBound:
-			p.mend(c)
+			p.completeBind(c)
 		default:
 			waiting = append(waiting, c)
 		}
@@ -155,8 +155,8 @@ func (p *planner) outdatedOf(owner string) (found *claim) {
 	return found
 }
 
-// mend completes a bind that was interrupted, or whose Machine still names its previous node.
-func (p *planner) mend(c *claim) {
+// completeBind completes a bind that was interrupted, or whose Machine still names its previous node.
+func (p *planner) completeBind(c *claim) {
 	if c.wasDraining() && p.Operation == RemovingNodes {
 		return // see restore
 	}

@@ -20,7 +20,7 @@ func (p *planner) chooseLeaving() {
 	if p.Adopted {
 		return
 	}
-	count = min(count, p.most())
+	count = min(count, p.maxWorkers())
 	p.surplus = count - p.Desired
 	if p.Operation == ReplacingNodes {
 		return
@@ -38,7 +38,7 @@ func (p *planner) walk(line []*place) {
 	}
 	before, doubtful := 0, 0
 	for _, n := range line {
-		count := min(len(p.places)-doubtful, p.most())
+		count := min(len(p.places)-doubtful, p.maxWorkers())
 		spare -= rank(p.usable(n))
 		if before >= count-p.Desired {
 			return
@@ -54,8 +54,8 @@ func (p *planner) walk(line []*place) {
 	}
 }
 
-// most is the largest number of workers that the portal may run.
-func (p *planner) most() int {
+// maxWorkers is the largest number of workers that the portal may run.
+func (p *planner) maxWorkers() int {
 	if p.Size < 0 {
 		return len(p.places)
 	}

@@ -14,7 +14,7 @@ const joinTime = time.Minute
 // removed, and never more than leave the desired number.
 func (p *planner) decideSize() {
 	p.plan.Reached = p.Lost && p.reached()
-	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && p.right()
+	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && p.asDesired()
 	if p.plan.Reached || p.plan.Certain || p.Operation != Idle && !p.AskAgain {
 		return
 	}
@@ -24,7 +24,7 @@ func (p *planner) decideSize() {
 	}
 	switch {
 	case p.Operation != Idle:
-		p.ask(max(p.Desired, p.again()))
+		p.ask(max(p.Desired, p.resendSize()))
 	case p.Desired > size, p.Uncertain && p.Desired > len(p.places):
 		p.ask(p.Desired)
 	case p.Desired < size && !p.tooMany(), p.Uncertain:
@@ -32,8 +32,8 @@ func (p *planner) decideSize() {
 	}
 }
 
-// right reports whether exactly the desired number of workers is Ready, and no other Node exists.
-func (p *planner) right() bool { return len(p.Nodes) == p.Desired && p.ready() == p.Desired }
+// asDesired reports whether exactly the desired number of workers is Ready, and no other Node exists.
+func (p *planner) asDesired() bool { return len(p.Nodes) == p.Desired && p.ready() == p.Desired }
 
 func (p *planner) ask(size int) { p.plan.Scale, p.plan.Size = true, size }
 
@@ -49,9 +49,9 @@ func (p *planner) reached() bool {
 	return false
 }
 
-// again returns the number of workers to ask for after the answer to a request was lost, if no more are desired. The number is
+// resendSize returns the number of workers to ask for after the answer to a request was lost, if no more are desired. The number is
 // right whether or not the portal acted on the request. Only drained nodes are removed.
-func (p *planner) again() int {
+func (p *planner) resendSize() int {
 	if p.Operation == RemovingNodes {
 		return p.Target
 	}
@@ -72,7 +72,7 @@ func (p *planner) decideDown(size int) {
 		for _, n := range p.leaving[:count] {
 			doubtful += rank(!p.usable(n))
 		}
-		to = max(p.Desired, min(p.most(), len(p.places)-doubtful)-(count-doubtful))
+		to = max(p.Desired, min(p.maxWorkers(), len(p.places)-doubtful)-(count-doubtful))
 	}
 	complete := count == len(p.leaving) && !p.partial
 	switch {

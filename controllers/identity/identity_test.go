@@ -44,7 +44,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		}
 	}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
-		WithIndex(&infrav1.PortalCluster{}, OwnIndex, IndexOwn).
+		WithIndex(&infrav1.PortalCluster{}, ownIndex, indexOwn).
 		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()
 	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Metadata: store, Namespace: home, Pool: &cloud.Pool{}}}
 }

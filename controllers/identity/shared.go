@@ -21,8 +21,8 @@ import (
 const (
 	// SharedIndex finds PortalClusters by the PortalClusterIdentity that they use.
 	SharedIndex = "portalClusterIdentity"
-	// OwnIndex finds PortalClusters by the Secret of their namespace that they use.
-	OwnIndex = "identitySecret"
+	// ownIndex finds PortalClusters by the Secret of their namespace that they use.
+	ownIndex = "identitySecret"
 )
 
 // IndexShared returns the name of the PortalClusterIdentity that the PortalCluster uses, if any.
@@ -34,8 +34,8 @@ func IndexShared(obj client.Object) []string {
 	return []string{c.Spec.IdentityRef.Name}
 }
 
-// IndexOwn returns the name of the Secret of its namespace that the PortalCluster uses, if any.
-func IndexOwn(obj client.Object) []string {
+// indexOwn returns the name of the Secret of its namespace that the PortalCluster uses, if any.
+func indexOwn(obj client.Object) []string {
 	c, ok := obj.(*infrav1.PortalCluster)
 	if !ok || c.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
 		return nil
@@ -45,7 +45,7 @@ func IndexOwn(obj client.Object) []string {
 
 // SetupWithManager adds to the manager's cache what the Resolver looks up.
 func (r *Resolver) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	for index, extract := range map[string]client.IndexerFunc{SharedIndex: IndexShared, OwnIndex: IndexOwn} {
+	for index, extract := range map[string]client.IndexerFunc{SharedIndex: IndexShared, ownIndex: indexOwn} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalCluster{}, index, extract); err != nil {
 			return fmt.Errorf("index PortalClusters by %s: %w", index, err)
 		}
@@ -60,7 +60,7 @@ func (r *Resolver) Users(ctx context.Context, obj client.Object) ([]infrav1.Port
 		return r.sharedUsers(ctx, shared.Name)
 	}
 	own := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace()), client.MatchingFields{OwnIndex: obj.GetName()},
+	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace()), client.MatchingFields{ownIndex: obj.GetName()},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}

@@ -5,7 +5,7 @@
 //
 //	Minimal     reduces a kubeconfig to the server, certificates, keys and a token. It refuses a kubeconfig that would read a file,
 //	            run a command, use a proxy or skip the verification of the server
-//	FromSecret  returns the kubeconfig of a Secret that the provider wrote, or that a user has marked as user-managed
+//	fromSecret  returns the kubeconfig of a Secret that the provider wrote, or that a user has marked as user-managed
 //	Reader      reads Secrets for Cluster API's ClusterCache in this way
 //
 // No error contains anything from a kubeconfig.

@@ -69,7 +69,7 @@ func fromOwner(ctx context.Context, reader client.Reader, key client.ObjectKey, 
 	if err != nil {
 		return nil, err
 	}
-	return FromSecret(stored, record.KubeconfigDigest)
+	return fromSecret(stored, record.KubeconfigDigest)
 }
 
 // List refuses: only single kubeconfigs are read.

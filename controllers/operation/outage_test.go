@@ -17,7 +17,7 @@ func TestSettleEndsWithTheTime(t *testing.T) {
 		ctx, cancel := Detach(t.Context())
 		defer cancel()
 		err := b.writer.Settle(ctx, b.cached, func() { Put(b.cached, New(Scale, "5")) })
-		if took := time.Since(start); err == nil || took < CallTimeout-time.Second || took > CallTimeout+time.Second {
+		if took := time.Since(start); err == nil || took < callTimeout-time.Second || took > callTimeout+time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
 	})

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CallTimeout bounds a call that changes something at the portal, together with the storing of its intent and its result. The
+// callTimeout bounds a call that changes something at the portal, together with the storing of its intent and its result. The
 // manager's grace period is longer, so SIGTERM lets both end.
-const CallTimeout = 80 * time.Second
+const callTimeout = 80 * time.Second
 
 // The pauses between attempts to store a result.
 const (
@@ -43,7 +43,7 @@ func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Value(detached{}) != nil {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), CallTimeout)
+	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), callTimeout)
 }
 
 // Change applies one change to the object's metadata or spec with an optimistic lock. A change that makes no difference is not

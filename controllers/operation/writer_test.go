@@ -177,10 +177,10 @@ func TestDetach(t *testing.T) {
 		if err := ctx.Err(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(CallTimeout / 2)
+		time.Sleep(callTimeout / 2)
 		storing, done := Detach(ctx) // the result of the call
 		defer done()
-		time.Sleep(CallTimeout/2 + time.Second)
+		time.Sleep(callTimeout/2 + time.Second)
 		if !errors.Is(storing.Err(), context.DeadlineExceeded) {
 			t.Errorf("the storing takes longer than the manager's grace period: %v", storing.Err())
 		}

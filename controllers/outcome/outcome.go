@@ -35,9 +35,9 @@ const (
 	Failed              // the step met an unexpected error, which is logged
 )
 
-// PollPriority is the queue priority of an object that is reconciled again because a time has passed. It is lower than the -100
+// pollPriority is the queue priority of an object that is reconciled again because a time has passed. It is lower than the -100
 // of the initial list, which steady requeues would starve otherwise.
-const PollPriority = -100
+const pollPriority = -100
 
 // Outcome of a step. Reason and Message become a condition.
 type Outcome struct {
@@ -116,7 +116,7 @@ func Result(outcomes ...Outcome) ctrl.Result {
 	if soonest.After == 0 {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(PollPriority)}
+	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(pollPriority)}
 }
 
 // Log logs the causes that no condition shows. The logger of the pass names the object. A cause that Backoff remembers is not

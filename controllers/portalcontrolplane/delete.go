@@ -55,7 +55,7 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 	case err != nil:
 		return outcome.Fail(err)
 	case spec.ClusterID == "" && s.op == nil:
-		r.tellAbandoned(s)
+		r.warnAbandonedNames(s)
 		return outcome.Outcome{} // no request was sent, or it was refused
 	case !mine:
 		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
@@ -102,7 +102,7 @@ func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome 
 		case o.Kind == outcome.Failed:
 			return o
 		case running.Type == operation.Delete && s.last.Result == operation.Succeeded:
-			r.tellAbandoned(s)
+			r.warnAbandonedNames(s)
 			return outcome.Outcome{}
 		case s.op == nil, s.op.Lost() && s.op.Pause() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
@@ -149,7 +149,7 @@ func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outco
 			"or set spec.deletionPolicy to Retain if the cluster is gone", s.controlPlane.Spec.ClusterID, s.record.UserID)
 }
 
-func (r *Reconciler) tellAbandoned(s *scope) {
+func (r *Reconciler) warnAbandonedNames(s *scope) {
 	if len(s.record.AbandonedNames) > 0 {
 		r.warn(s, infrav1.EventOperationFailed, "Create", "Creating the cluster failed under these names, and records may remain at the portal: %s. Look for them there",
 			strings.Join(s.record.AbandonedNames, ", "))

@@ -114,7 +114,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	case !s.done(infrav1.ProvisionedCondition):
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == expired || s.access == unusable || s.access == changed:
-		return s.uselessKubeconfig(o)
+		return s.unusableKubeconfig(o)
 	}
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.After) // the old one may still do
 }
@@ -156,8 +156,8 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 	return "", again
 }
 
-// uselessKubeconfig is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
-func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
+// unusableKubeconfig is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
+func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigExpiredReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
 	switch s.access {

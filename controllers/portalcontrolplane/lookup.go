@@ -70,7 +70,7 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	case err != nil:
 		return outcome.Fail(err)
 	}
-	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.question())
+	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.versionKey())
 	switch {
 	case found.answered():
 		s.running = found.version
@@ -81,8 +81,8 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	return s.connecting()
 }
 
-// question names the portal cluster and its last operation, because an upgrade changes the answer.
-func (s *scope) question() string {
+// versionKey names the portal cluster and its last operation, because an upgrade changes the answer.
+func (s *scope) versionKey() string {
 	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
 	if s.last != nil {
 		question += fmt.Sprint(" ", s.last.ID, s.last.Result)

@@ -81,7 +81,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	case owner != nil:
 		return r.yield(ctx, s, owner)
 	case s.owns():
-		return r.pinPortal(ctx, s)
+		return r.recordPortal(ctx, s)
 	case s.retiring():
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
 	}
@@ -110,9 +110,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.RetryAfter(0) // after another check for other claims
 }
 
-// pinPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
+// recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
 // that names another portal later.
-func (r *Reconciler) pinPortal(ctx context.Context, s *scope) outcome.Outcome {
+func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome {
 	if s.record.Portal == "" && s.infrastructure.IsDone() {
 		if err := r.change(ctx, s, func() {
 			s.record.Portal = s.identity.Portal.Address()

@@ -137,7 +137,7 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if s.identity, problem = resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef); !problem.IsDone() {
 		return problem
 	}
-	if o := s.atHome(); !o.IsDone() {
+	if o := s.checkPortal(); !o.IsDone() {
 		return o
 	}
 	return s.identity.MayDelete(s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
@@ -149,9 +149,9 @@ func (s *scope) provisioned() bool {
 	return s.portalCluster != nil && ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false)
 }
 
-// atHome is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong
+// checkPortal is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong
 // to somebody else's cluster.
-func (s *scope) atHome() outcome.Outcome {
+func (s *scope) checkPortal() outcome.Outcome {
 	home := s.record.Portal
 	if home == "" || home == s.identity.Portal.Address() {
 		return outcome.Outcome{}
