@@ -74,7 +74,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	secure := tls.NewListener(g.listener, &tls.Config{Certificates: []tls.Certificate{g.pair}, MinVersion: tls.VersionTLS13})
 	defer context.AfterFunc(ctx, func() {
 		if err := server.Close(); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Close the gateway to workload clusters")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to close the gateway to workload clusters")
 		}
 	})()
 	if err := server.Serve(secure); !errors.Is(err, http.ErrServerClosed) {

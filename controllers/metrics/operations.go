@@ -55,7 +55,7 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	all, err := o.readObjects(ctx)
 	if err != nil {
-		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
+		ctrl.Log.WithName("metrics").Error(err, "Failed to read operations from the cache")
 		return
 	}
 	all.collectOperations(ch)

@@ -47,7 +47,7 @@ func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) (r
 	clusters := &infrav1.PortalClusterList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.MatchingFields{clusterIndex: name},
 		client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusters for a watch event")
 		return nil
 	}
 	for i := range clusters.Items {

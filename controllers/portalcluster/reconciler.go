@@ -82,7 +82,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	users, err := r.Identities.Users(ctx, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusters for a watch event")
 		return nil
 	}
 	for i := range users {

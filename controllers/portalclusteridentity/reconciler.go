@@ -58,7 +58,7 @@ func fromPortalCluster(_ context.Context, obj client.Object) (requests []reconci
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	shared, err := r.Identities.Shares(ctx, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusterIdentities for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusterIdentities for a watch event")
 		return nil
 	}
 	for i := range shared {

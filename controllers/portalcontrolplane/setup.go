@@ -68,7 +68,7 @@ func (r *Reconciler) fromRival(ctx context.Context, obj client.Object) (requests
 	for _, key := range indexPortalCluster(obj) {
 		all := &infrav1.PortalControlPlaneList{}
 		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List PortalControlPlanes for a watch event")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalControlPlanes for a watch event")
 			return nil
 		}
 		for i := range all.Items {
@@ -118,7 +118,7 @@ func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (request
 func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	users, err := r.Identities.Users(ctx, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusters for a watch event")
 		return nil
 	}
 	for i := range users {

@@ -43,7 +43,7 @@ func (r *Reconciler) fromTemplate(ctx context.Context, obj client.Object) (reque
 	deployments, sets := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}
 	for _, list := range []client.ObjectList{deployments, sets} {
 		if err := r.Client.List(ctx, list, of...); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List what names a PortalMachineTemplate for a watch event")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list the users of a PortalMachineTemplate for a watch event")
 			return nil
 		}
 	}

@@ -80,7 +80,7 @@ func (r *Reconciler) poolsOf(ctx context.Context, namespace, cluster string) (re
 	}
 	pools := &infrav1.PortalMachinePoolList{}
 	if err := r.Client.List(ctx, pools, client.InNamespace(namespace), client.MatchingFields{clusterIndex: cluster}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalMachinePools for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalMachinePools for a watch event")
 		return nil
 	}
 	for i := range pools.Items {
