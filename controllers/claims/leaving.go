@@ -229,7 +229,7 @@ const leftOverTime = 5 * time.Minute
 
 // deleteLeftOver deletes the Node objects of drained machines that the portal has removed. Core deletes a Node object only with
 // its Machine, and the Machine of a drained node is gone already. A Node whose machine may be running is never deleted: it must
-// be drained and not Ready for a while, and more Nodes must exist than the portal runs, by at least the number that is not Ready.
+// be drained and not Ready for a while, and as many other Nodes must be Ready as the portal runs.
 func (p *planner) deleteLeftOver() {
 	if p.Operation != Idle || p.Size < 0 || p.Uncertain || p.ready() < p.Size {
 		return

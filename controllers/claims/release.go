@@ -35,7 +35,7 @@ func (p *planner) releaseDrained(c *claim) {
 	p.detach(c)
 }
 
-// releaseHeld releases a held Machine, unless it waits for a node that is removed, or that is still undecided.
+// releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
 func (p *planner) releaseHeld(c *claim) {
 	switch {
 	case p.has(Swap, c), c.at.awaited && !c.at.inUse():

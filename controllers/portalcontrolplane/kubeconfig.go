@@ -124,7 +124,7 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeco
 	key := s.kubeconfigSecret()
 	missing := storedKubeconfig{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, missing: true}
 	if secretcache.Absent(ctx, r.Metadata, key) {
-		return missing, nil // a Secret that was created a moment ago is not ours
+		return missing, nil // if one was created a moment ago, creating ours fails
 	}
 	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
 	if err != nil {
