@@ -25,11 +25,11 @@ func TestBadInputIsExplained(t *testing.T) {
 	}{
 		"Secret missing": {
 			wrong:           func(s *story) { s.portalCluster.Spec.IdentityRef.Name = "nowhere" },
-			onPortalCluster: true, reason: infrav1.IdentityNotFoundReason, says: `create Secret "nowhere" with keys baseURL, email and password`,
+			onPortalCluster: true, reason: infrav1.IdentityNotFoundReason, says: `Create it with keys baseURL, email and password`,
 		},
 		"Secret without password": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityPassword) },
-			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: `add key "password" to Secret "portal-identity"`,
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: `has no key "password". Add it`,
 		},
 		"wrong password": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityPassword] = "wrong" },
@@ -49,7 +49,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		},
 		"unknown CA": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityCABundle) },
-			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "manager's log has the cause",
+			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "manager's log, which has the cause",
 		},
 		"portal down": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "https://" + closedPort(s) },
