@@ -14,7 +14,7 @@ import (
 // them passwords, kubeconfigs and tokens.
 const maxVerbosity = 7
 
-// verbosityPath is where the diagnostics endpoint changes the verbosity of a manager that runs.
+// verbosityPath is where the diagnostics endpoint changes the verbosity of a running manager.
 const verbosityPath = "/debug/flags/v"
 
 // boundVerbosity lowers every verbosity that the flags ask for to maxVerbosity.
@@ -25,7 +25,7 @@ func boundVerbosity(o *logs.Options) {
 	}
 }
 
-// boundDiagnostics has the diagnostics endpoint set no verbosity above maxVerbosity.
+// boundDiagnostics makes the diagnostics endpoint set a verbosity of maxVerbosity at most.
 func boundDiagnostics(handlers map[string]http.Handler) {
 	if _, served := handlers[verbosityPath]; served {
 		handlers[verbosityPath] = routes.StringFlagPutHandler(setVerbosity)

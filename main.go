@@ -41,10 +41,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// gracePeriod lets calls to the portal that are under way end, with their outcomes stored, before the manager does.
+// gracePeriod lets calls to the portal that are under way end, and their outcomes be stored, before the manager stops.
 const gracePeriod = 90 * time.Second
 
-// options of the manager; every flag is one of them.
+// options of the manager. Every flag is one of them.
 type options struct {
 	leaderElect               bool
 	leaseNamespace            string
@@ -70,7 +70,7 @@ func main() {
 	}
 	if err := o.validate(pflag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2) // as pflag does with what it cannot parse
+		os.Exit(2) // as pflag does for flags that it cannot parse
 	}
 	if err := o.run(); err != nil {
 		klog.Background().Error(err, "The manager stopped")
@@ -87,35 +87,35 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 	flags.AddManagerOptions(fs, &o.manager)
 	fs.BoolVar(&o.version, "version", false, "Print the version and exit.")
 	fs.BoolVar(&o.leaderElect, "leader-elect", false, "Let only one of several managers be active.")
-	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease. If empty, the one that the manager runs in; needed outside of a cluster.")
+	fs.StringVar(&o.leaseNamespace, "leader-elect-namespace", "", "Namespace of the lease. If empty, the namespace that the manager runs in. Required outside of a cluster.")
 	fs.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait before they take over the leadership.")
 	fs.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long the leader tries to renew its leadership before it gives up.")
 	fs.DurationVar(&o.retryEvery, "leader-elect-retry-period", 2*time.Second, "How long to wait between tries to get or renew the leadership.")
 	fs.StringVar(&o.namespace, "namespace", "", "Namespace to watch. If empty, all namespaces are watched.")
 	fs.StringVar(&o.controllers.IdentityNamespace, "identity-namespace", os.Getenv("POD_NAMESPACE"),
-		"Namespace of the Secrets of PortalClusterIdentities; $POD_NAMESPACE by default. If empty, or with --namespace, no PortalClusterIdentity is used.")
+		"Namespace of the Secrets of PortalClusterIdentities, $POD_NAMESPACE by default. If empty, or with --namespace, PortalClusterIdentities cannot be used.")
 	fs.StringVar(&o.controllers.WatchFilterValue, "watch-filter", "",
 		fmt.Sprintf("Only reconcile objects with label %s of this value. If empty, all objects are reconciled.", clusterv1.WatchLabel))
 	fs.StringVar(&o.healthAddr, "health-addr", ":9440", "Address of the health probes.")
 	fs.StringVar(&o.metricsCertDir, "metrics-cert-dir", "",
-		"Directory of the diagnostics endpoint's certificate, tls.crt and tls.key. A renewed certificate is used without a restart. If empty, the manager makes a self-signed certificate at every start.")
-	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, there is none.")
-	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is looked at even if nothing changed.")
+		"Directory with the certificate of the diagnostics endpoint, tls.crt and tls.key. A renewed certificate is used without a restart. If empty, the manager makes a self-signed certificate at every start.")
+	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, the profiler is off.")
+	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is reconciled even if nothing changed.")
 	fs.BoolVar(&o.controllers.AllowUnverifiedCore, "allow-unverified-core", false,
-		"Let Machines take over each other's nodes in a rolling update beside a version of Cluster API core with which this was not tried, or whose version is not known.")
+		"Let Machines take over each other's nodes in a rolling update even if the provider was not tested with the version of Cluster API core, or the version is unknown.")
 	fs.StringSliceVar(&o.controllers.PortalHosts, "portal-host", nil,
-		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, every host may be named whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
+		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, identities may name every host whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
 	fs.Float64Var(&o.controllers.AccountShare, "account-share", 1,
 		"Part of each portal account's rate limit that this manager uses at most, more than 0 and at most 1. If several managers use one account, give each a share. The shares should add up to 1 at most.")
 	fs.IntVar(&o.controllers.MaxOpenMutations, "max-open-mutations", ratelimit.DefaultMaxOpen,
-		"How many requests that change something at the portal may be unanswered at the same time, per account. A crash of the manager leaves at most so many in doubt. If the portal takes 3 s to answer, N of them are N/3 changes a second.")
+		"How many requests that change something at the portal may be unanswered at the same time, per account. A crash of the manager leaves the outcome of at most this many unknown. If the portal takes 3 s to answer, N allows N/3 changes a second.")
 	fs.IntVar(&o.controllers.ClusterConcurrency, "portalcluster-concurrency", 10, "Number of PortalClusters to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ControlPlaneConcurrency, "portalcontrolplane-concurrency", 20, "Number of PortalControlPlanes to reconcile at the same time.")
 	fs.IntVar(&o.controllers.MachineConcurrency, "portalmachine-concurrency", 10, "Number of PortalMachines to reconcile at the same time.")
 	fs.IntVar(&o.controllers.ClusterCacheConcurrency, "clustercache-concurrency", 50, "Number of workload clusters to connect to at the same time.")
 }
 
-// validate says all that is wrong with the flags, by their names, before anything starts.
+// validate returns all mistakes in the flags, by their names, before anything starts.
 func (o *options) validate(arguments []string) error {
 	var wrong []error
 	problem := func(is bool, format string, args ...any) {
@@ -137,10 +137,10 @@ func (o *options) validate(arguments []string) error {
 	problem(!(share > 0 && share <= 1), "--account-share=%v: must be more than 0 and at most 1", share) // NaN is neither
 	problem(o.syncPeriod <= 0, "--sync-period=%s: must be more than 0", o.syncPeriod)
 	for flag, namespace := range map[string]string{"namespace": o.namespace, "leader-elect-namespace": o.leaseNamespace, "identity-namespace": o.controllers.IdentityNamespace} {
-		problem(namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0, "--%s=%q: is no name of a namespace", flag, namespace)
+		problem(namespace != "" && len(validation.IsDNS1123Label(namespace)) > 0, "--%s=%q: must be the name of a namespace", flag, namespace)
 	}
 	problem(len(validation.IsValidLabelValue(o.controllers.WatchFilterValue)) > 0,
-		"--watch-filter=%q: is no value of a label", o.controllers.WatchFilterValue)
+		"--watch-filter=%q: must be a valid label value", o.controllers.WatchFilterValue)
 	_, err := cloud.NewHosts(o.controllers.PortalHosts...)
 	problem(err != nil, "--portal-host=%v", err)
 	o.validateLease(problem)
@@ -153,8 +153,8 @@ func (o *options) validate(arguments []string) error {
 	return errors.Join(wrong...)
 }
 
-// validateLease holds the durations to what leader election needs: a leader that cannot renew has to give up before others
-// take over, after more than one try.
+// validateLease checks the durations of leader election: a leader that cannot renew has to give up before others take over, and
+// after more than one try.
 func (o *options) validateLease(problem func(is bool, format string, args ...any)) {
 	tries := time.Duration(leaderelection.JitterFactor * float64(o.retryEvery))
 	problem(o.retryEvery <= 0, "--leader-elect-retry-period=%s: must be more than 0", o.retryEvery)
@@ -173,7 +173,7 @@ func (o *options) validateCertificate(problem func(is bool, format string, args 
 	problem(err != nil, "--metrics-cert-dir=%s: has no usable tls.crt and tls.key: %v", o.metricsCertDir, err)
 }
 
-// run starts the manager and stays until SIGTERM or SIGINT; a second signal ends it at once.
+// run starts the manager and runs until SIGTERM or SIGINT. A second signal ends it at once.
 func (o *options) run() error {
 	boundVerbosity(o.logs)
 	if err := logsv1.ValidateAndApply(o.logs, nil); err != nil {
@@ -209,7 +209,7 @@ func (o *options) newManager() (ctrl.Manager, error) {
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
-		return nil, fmt.Errorf("no management cluster: %w", err)
+		return nil, fmt.Errorf("find the management cluster: %w", err)
 	}
 	config.QPS, config.Burst = 100, 200
 	config.UserAgent = controllers.UserAgent
@@ -237,7 +237,7 @@ func (o *options) managerOptions(metrics metricsserver.Options) ctrl.Options {
 		Client:                        controllers.ClientOptions(),
 	}
 	if o.namespace != "" {
-		// Not DefaultNamespaces: of such a cache Cluster API's machinery cannot wait for its own writes, and every reconcile fails.
+		// Not DefaultNamespaces: with such a cache Cluster API cannot wait for its own writes, and every reconcile fails.
 		managerOptions.Cache.DefaultFieldSelector = fields.OneTermEqualSelector("metadata.namespace", o.namespace)
 	}
 	return managerOptions

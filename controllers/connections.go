@@ -22,10 +22,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 )
 
-// connections has Cluster API's ClusterCache connect to workload clusters, and connect again when a kubeconfig has changed.
-// The ClusterCache offers no call for that, and by itself it takes up to 80 s: it gives a connection up after 5 failed probes of
-// 10 s, and tries again after 30 s. But it forgets a Cluster that its filter does not let in, and connects at once to one that it does
-// not know. So the filter keeps the Cluster out once, and lets it in the next time.
+// connections makes Cluster API's ClusterCache connect to workload clusters, and connect again when a kubeconfig has changed. The
+// ClusterCache offers no call for that. On its own it takes up to 80 s: it gives a connection up after 5 failed probes of 10 s,
+// and tries again after 30 s. But it drops a Cluster that its filter does not admit, and connects at once to one that it does not
+// know. So the filter rejects the Cluster once and admits it the next time.
 type connections struct {
 	mu    sync.Mutex
 	stale map[client.ObjectKey]bool
@@ -60,7 +60,7 @@ func (c *connections) setup(ctx context.Context, mgr ctrl.Manager, options Optio
 
 type newQueue = func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// keep keeps the queue that is made.
+// keep remembers the queue that makeQueue returns.
 func (c *connections) keep(makeQueue newQueue) newQueue {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		c.mu.Lock()
@@ -70,8 +70,9 @@ func (c *connections) keep(makeQueue newQueue) newQueue {
 	}
 }
 
-// admit is the filter of the ClusterCache: it lets in the Clusters of PortalControlPlanes as soon as their kubeconfig is there, but not
-// one whose connection is to be dropped. That one is looked at again right after the ClusterCache has dropped the connection.
+// admit is the filter of the ClusterCache. It admits the Clusters of PortalControlPlanes as soon as their kubeconfig exists, but
+// not one whose connection is to be dropped. That Cluster is queued again right after the ClusterCache has dropped the
+// connection.
 func (c *connections) admit(cluster *clusterv1.Cluster) bool {
 	if cluster.Spec.ControlPlaneRef.Kind != "PortalControlPlane" || !ptr.Deref(cluster.Status.Initialization.ControlPlaneInitialized, false) {
 		return false
@@ -87,7 +88,7 @@ func (c *connections) admit(cluster *clusterv1.Cluster) bool {
 	return false
 }
 
-// reconnect drops the connection to the Cluster, if there is one, and has a new one made with the kubeconfig that is stored now.
+// reconnect drops the connection to the Cluster, if one exists, and makes a new one with the stored kubeconfig.
 func (c *connections) reconnect(cluster client.ObjectKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

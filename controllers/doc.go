@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers connects Cluster API to the portal. One folder per kind:
+// Package controllers connects Cluster API to the portal. Each kind has one folder:
 //
-//	portalcluster           account, VPC and network; the identity Secret is held while it is needed
-//	portalclusteridentity   whether an account that several namespaces share can be used; held while it is needed
-//	portalcontrolplane      everything that changes a portal cluster, one operation at a time: create, upgrade, scale,
-//	                        delete; and which Machine holds which worker node
-//	portalmachine           how a claim on a worker node stands; never calls the portal
-//	portalmachinepool       how the pool stands, whose nodes are those that no Machine claims; never calls the portal
-//	portalbootstrapconfig   nothing to do: the portal bootstraps its nodes, but a ClusterClass needs the kind
+//	portalcluster           account, VPC and network. Holds the identity Secret while it is needed
+//	portalclusteridentity   whether an account that several namespaces share can be used. Holds it while it is needed
+//	portalcontrolplane      makes every change to a portal cluster, one operation at a time: create, upgrade, scale, delete. It
+//	                        also binds Machines to worker nodes
+//	portalmachine           status of a claim on a worker node. Never calls the portal
+//	portalmachinepool       status of the pool of worker nodes that no Machine claims. Never calls the portal
+//	portalbootstrapconfig   an empty Secret: the portal bootstraps its nodes, but a ClusterClass needs the kind
 //
-// and the packages that they use:
+// The kinds use these packages:
 //
-//	claims     Machines are claims on worker nodes: a pure function decides who holds what, and how many workers to ask for
-//	operation  runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
-//	ownerref   owner references, which are stale or missing after a restore
-//	drain      evicts the Pods of a node that no Machine claims, a few at a time
-//	outcome    how a step of a reconcile ended: done, wait, stalled, retry, blocked or failed; and the backoff of refused requests
-//	kubeconfig which kubeconfigs are used, and what of them
-//	identity   an identity Secret becomes a client of the portal; who may use a shared one, and how much of it
-//	secretcache one read of a Secret serves many passes
-//	gateway    the way to the API servers of workload clusters, whose answers are bounded
-//	coreversion reports whether takeovers were tried with this version of core
-//	fair       keeps one namespace from holding all workers of a controller
-//	wakeup     an object whose turn at the account's rate limit has come is reconciled at once
-//	metrics    what Prometheus reads
+//	claims      decides which Machine holds which worker node, and how many workers to ask for. A pure function
+//	operation   runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
+//	outcome     how a step of a reconcile ended (done, wait, stalled, retry, blocked or failed), and the backoff of refused requests
+//	identity    makes a portal client from an identity Secret, and decides who may use a shared one and how much of it
+//	kubeconfig  decides which kubeconfigs are used, and which parts of them
+//	secretcache keeps the Secrets in use, so that one read serves many passes
+//	gateway     a proxy to the API servers of workload clusters that limits their answers
+//	drain       evicts the Pods of a node that no Machine claims, a few at a time
+//	ownerref    corrects owner references that are stale or missing after a restore
+//	coreversion reports whether the provider was tested with this version of core
+//	fair        keeps one namespace from holding all workers of a controller
+//	wakeup      reconciles an object as soon as the account's rate limit has a token for it
+//	metrics     the metrics for Prometheus
 //
-// The arrow is one way: main → controllers → cloud → HTTPS. From here, read portalcontrolplane/doc.go next.
+// Imports go one way: main → controllers → cloud → HTTPS. Read portalcontrolplane/doc.go next.
 package controllers

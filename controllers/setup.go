@@ -32,18 +32,21 @@ import (
 // UserAgent is what API servers and the portal see.
 const UserAgent = "cluster-api-provider-portal"
 
-// passTimeout bounds all calls of a pass over one control plane together: an API server may answer each of many calls just in time. It is
-// longer than one read of the portal may take, 20 s to connect and 60 s to answer, or a slow portal's answer would never be seen. Calls
-// that change something at the portal, and the storing of their results, have contexts of their own (operation.Detach).
+// passTimeout bounds all calls of a pass over one control plane together, because an API server may answer each of many calls
+// just in time. It is longer than one read of the portal may take (20 s to connect and 60 s to answer), so a slow portal's answer
+// is still seen. Calls that change something at the portal, and the storing of their results, have contexts of their own
+// (operation.Detach).
 const passTimeout = 2 * time.Minute
 
 // Options of the controllers.
 type Options struct {
-	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter; empty: everything is reconciled.
+	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter. If it is empty, all objects are reconciled.
 	WatchFilterValue string
-	// AllowUnverifiedCore lets Machines take over each other's nodes beside a version of core that this was not tried with.
+	// AllowUnverifiedCore lets Machines take over each other's nodes beside a version of core that the provider was not tested
+	// with.
 	AllowUnverifiedCore bool
-	// PortalHosts are the portals that identities may name, as cloud.NewHosts reads them; none: every public host.
+	// PortalHosts are the portals that identities may name, in the form of cloud.NewHosts. If it is empty, every public host is
+	// allowed.
 	PortalHosts []string
 	// IdentityNamespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used.
 	IdentityNamespace string
@@ -59,8 +62,8 @@ func ClientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
 }
 
-// governors are the options of the governor of each account.
-func (o Options) governors(wake func(flow string)) ratelimit.Options {
+// limiters are the options of the limiter of each account.
+func (o Options) limiters(wake func(flow string)) ratelimit.Options {
 	return ratelimit.Options{Wake: wake, MaxOpen: o.MaxOpenMutations, AccountShare: o.AccountShare}
 }
 
@@ -79,7 +82,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	identities := &identity.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(),
 		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
-		Pool:    &cloud.Pool{Options: options.governors(wakeups.Wake)},
+		Pool:    &cloud.Pool{Options: options.limiters(wakeups.Wake)},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
 	}
 	if err := identities.SetupWithManager(ctx, mgr); err != nil {
@@ -118,7 +121,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	return setupMembers(ctx, mgr, options)
 }
 
-// setupMembers adds the reconcilers of what Machines and MachinePools refer to.
+// setupMembers adds the reconcilers of the kinds that Machines and MachinePools refer to.
 func setupMembers(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	machine := &portalmachine.Reconciler{Client: mgr.GetClient(), WatchFilterValue: options.WatchFilterValue}
 	if err := machine.SetupWithManager(ctx, mgr, fair.Workers(options.MachineConcurrency)); err != nil {

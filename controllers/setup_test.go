@@ -9,9 +9,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// TestGovernors checks that the account's part and the number of open mutations get from the options to what grants tickets.
-func TestGovernors(t *testing.T) {
-	g := ratelimit.NewLimiter(Options{AccountShare: 0.25, MaxOpenMutations: 2}.governors(nil))
+// TestLimiters checks that the account's part and the number of open mutations get from the options to the limiter.
+func TestLimiters(t *testing.T) {
+	g := ratelimit.NewLimiter(Options{AccountShare: 0.25, MaxOpenMutations: 2}.limiters(nil))
 	if stats := g.Stats(); stats.Share != 0.25 || stats.Tokens != 45.0/4 {
 		t.Errorf("with a quarter of the account: %+v", stats)
 	}

@@ -4,55 +4,57 @@ package v1beta1
 
 import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 
-// Annotations that begin with infrastructure.cluster.x-k8s.io/portal- decide what the provider acts on. Writing them on a PortalCluster or
-// a PortalControlPlane needs the verb adopt (config/admission/adoption.yaml).
+// Annotations that begin with infrastructure.cluster.x-k8s.io/portal- decide what the provider acts on. A user who writes them on
+// a PortalCluster or a PortalControlPlane needs the verb adopt (config/admission/adoption.yaml).
 const (
 	// OperationAnnotation holds the last operation at the portal (JSON). It is written before the call that starts the operation,
 	// gets the job's id after the answer, and a result when the operation has ended. Without a result it is in flight.
 	OperationAnnotation = "infrastructure.cluster.x-k8s.io/portal-operation"
 
 	// RecordAnnotation holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes (JSON): the
-	// parameters it was created with, the user that created it, the size the portal last accepted, the version last reached. It also
-	// holds the UID of the object that wrote it and the id of the portal cluster that this object owns, so a copy owns nothing.
+	// parameters it was created with, the user that created it, the size the portal last accepted, the version last reached. It
+	// also holds the UID of the object that wrote it and the id of the portal cluster that this object owns, so a copy owns
+	// nothing.
 	RecordAnnotation = "infrastructure.cluster.x-k8s.io/portal-record"
 
 	// NetworkAnnotation holds the id of the network that was created from spec.network.cidr of a PortalCluster.
 	NetworkAnnotation = "infrastructure.cluster.x-k8s.io/portal-network"
 
-	// RetryOperationAnnotation is set by a person, to the id of an operation whose outcome is unknown, to say that it
-	// was checked at the portal and did not happen: it is then tried once more. On a PortalControlPlane that was cloned, moved or
-	// restored (reason RestoredObject) it is set to the UID of that object, to say that no portal cluster exists for it and that one
-	// may be created. No backup or clone of the object carries the permission along, since every copy has another UID.
+	// RetryOperationAnnotation is set by a person, to the id of an operation whose outcome is unknown, after checking at the
+	// portal that it did not happen. The operation is then tried once more. On a PortalControlPlane that was cloned, moved or
+	// restored (reason RestoredObject), it is set to the UID of that object, if no portal cluster exists for it and one may be
+	// created. No backup or clone of the object carries the permission along, since every copy has another UID.
 	RetryOperationAnnotation = "infrastructure.cluster.x-k8s.io/retry-operation"
 
-	// AbandonOperationAnnotation is set by a person, to the id of a scale, upgrade or delete that does not end, to give it up. The
-	// provider stops looking at its job and decides again from what it sees.
+	// AbandonOperationAnnotation is set by a person, to the id of a scale, upgrade or delete that does not end. The provider then
+	// stops looking at its job and decides again from what it sees.
 	AbandonOperationAnnotation = "infrastructure.cluster.x-k8s.io/abandon-operation"
 
-	// OwnerAnnotation of a PortalControlPlane holds the UID of the Cluster that owned it when the provider last reconciled it and it
-	// was not being deleted. An owner reference alone does not show who deleted an object: core corrects the reference of an object
+	// OwnerAnnotation of a PortalControlPlane holds the UID of the Cluster that owned it when the provider last reconciled it
+	// before its deletion. An owner reference alone does not show who deleted an object: core corrects the reference of an object
 	// that the garbage collector has just deleted.
 	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/portal-owner"
 
-	// ConfirmDeletionAnnotation is set by a person on a PortalControlPlane whose deletion is held, to the portal cluster's id, to say
-	// that the portal cluster is to be deleted.
+	// ConfirmDeletionAnnotation is set by a person on a PortalControlPlane whose deletion is held, to the portal cluster's id, to
+	// confirm that the portal cluster is to be deleted.
 	ConfirmDeletionAnnotation = "infrastructure.cluster.x-k8s.io/confirm-deletion"
 
 	// DeletionProtectionAnnotation is set by a person on a Cluster, to "true". Then neither the Cluster nor its portal cluster can be
 	// deleted.
 	DeletionProtectionAnnotation = "infrastructure.cluster.x-k8s.io/deletion-protection"
 
-	// UserManagedAnnotation is set by a person on the kubeconfig Secret <cluster>-kubeconfig, to "true", to say that the kubeconfig is
-	// their own. The provider uses the kubeconfig, if it is one that may be used, and never replaces it.
+	// UserManagedAnnotation is set by a person on the kubeconfig Secret <cluster>-kubeconfig, to "true", if the kubeconfig is
+	// their own. The provider uses the kubeconfig, if its content is allowed, and never replaces it.
 	UserManagedAnnotation = "infrastructure.cluster.x-k8s.io/user-managed"
 
-	// ShieldAnnotation says that cluster.x-k8s.io/skip-remediation on a Machine is ours, and will be taken off again.
+	// ShieldAnnotation marks a Machine whose annotation cluster.x-k8s.io/skip-remediation was set by the provider, which removes
+	// both again.
 	ShieldAnnotation = "infrastructure.cluster.x-k8s.io/portal-shield"
 
-	// PreDrainHook holds a Machine that is being deleted until it is decided whether a node goes with it.
+	// PreDrainHook holds a Machine that is being deleted until the provider has decided which node is removed with it.
 	PreDrainHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/portal"
 
-	// PreTerminateHook holds a drained Machine until its Node has a mark.
+	// PreTerminateHook holds a drained Machine until its Node has the annotation DrainedAnnotation.
 	PreTerminateHook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/portal"
 )
 
@@ -70,19 +72,19 @@ const (
 	// gave the Node back (RFC 3339). The next Machine on the Node is not remediated until the Node is healthy again.
 	RemediatedAnnotation = "infrastructure.cluster.x-k8s.io/remediated"
 
-	// ScaleDownDisabledAnnotation says that cluster-autoscaler.kubernetes.io/scale-down-disabled on the Node was set by the
-	// provider, which removes both annotations again. An annotation that the user set is left alone.
+	// ScaleDownDisabledAnnotation marks a Node whose annotation cluster-autoscaler.kubernetes.io/scale-down-disabled was set by
+	// the provider, which removes both again. An annotation that the user set is left alone.
 	ScaleDownDisabledAnnotation = "infrastructure.cluster.x-k8s.io/scale-down-disabled"
 )
 
 const (
-	// ClusterFinalizer lets a PortalCluster go only after its control plane.
+	// ClusterFinalizer keeps a PortalCluster until its control plane is gone.
 	ClusterFinalizer = "portalcluster.infrastructure.cluster.x-k8s.io"
 
-	// ControlPlaneFinalizer lets a PortalControlPlane go only after the portal cluster.
+	// ControlPlaneFinalizer keeps a PortalControlPlane until the portal cluster is gone.
 	ControlPlaneFinalizer = "portalcontrolplane.infrastructure.cluster.x-k8s.io"
 
-	// MachinePoolFinalizer lets a PortalMachinePool go only after its nodes, or when they belong to no pool any more.
+	// MachinePoolFinalizer keeps a PortalMachinePool until its nodes are gone, or belong to no pool any more.
 	MachinePoolFinalizer = "portalmachinepool.infrastructure.cluster.x-k8s.io"
 
 	// IdentityFinalizer keeps an identity Secret or a PortalClusterIdentity while a PortalCluster needs it to delete what it created.
@@ -100,14 +102,14 @@ const (
 	IdentityEmail = "email"
 	// IdentityPassword is the portal user's password.
 	IdentityPassword = "password"
-	// IdentityCABundle is optional: PEM certificates that the portal's certificate is verified with, instead of the system's.
+	// IdentityCABundle is optional: PEM certificates to verify the portal's certificate with, instead of the system's.
 	IdentityCABundle = "caBundle"
-	// IdentityTOTPSeed is optional: the base32 seed of the portal user's one-time codes, where MFA is enabled.
+	// IdentityTOTPSeed is optional: the base32 seed of the portal user's one-time codes, if MFA is enabled.
 	IdentityTOTPSeed = "totpSeed"
 	// IdentityAccount is optional: a name for the portal account, the same in the Secrets of all its users. Secrets of one
 	// namespace that name the same account share its rate limit.
 	IdentityAccount = "account"
-	// IdentityRequestsPerMinute is optional: the rate limit of the portal account, if it is not the standard tier. What the portal's
-	// answers say goes before it.
+	// IdentityRequestsPerMinute is optional: the rate limit of the portal account, if it is not the standard tier. A limit in the
+	// portal's answers takes precedence.
 	IdentityRequestsPerMinute = "requestsPerMinute"
 )

@@ -2,24 +2,24 @@
 
 // Package v1beta1 holds the kinds of the portal provider for Cluster API's v1beta2 contract:
 //
-//	PortalCluster           InfraCluster    account, zone, VPC and network of a Cluster
-//	PortalControlPlane      ControlPlane    the portal cluster itself: create, upgrade, scale, kubeconfig, delete
-//	PortalMachineTemplate   InfraMachineTemplate   what the workers of a MachineDeployment are made of
-//	PortalMachine           InfraMachine    one claim on one worker node of the portal cluster
-//	PortalMachinePool       InfraMachinePool   the pool of those worker nodes that no Machine claims
-//	PortalClusterIdentity   of the provider's own, cluster-scoped   a portal account that several namespaces share
+//	PortalCluster           InfraCluster           account, zone, VPC and network of a Cluster
+//	PortalControlPlane      ControlPlane           the portal cluster itself: create, upgrade, scale, kubeconfig, delete
+//	PortalMachineTemplate   InfraMachineTemplate   what the portal creates the workers of a MachineDeployment from
+//	PortalMachine           InfraMachine           a claim on one worker node of the portal cluster
+//	PortalMachinePool       InfraMachinePool       the pool of the worker nodes that no Machine claims
+//	PortalClusterIdentity   (not in the contract)  a portal account that several namespaces share, cluster-scoped
 //
-// and what ClusterClasses need beside them:
+// ClusterClasses also need:
 //
 //	PortalClusterTemplate           InfraClusterTemplate      what the PortalClusters of a ClusterClass share
 //	PortalControlPlaneTemplate      ControlPlaneTemplate      what its PortalControlPlanes share
 //	PortalMachinePoolTemplate       InfraMachinePoolTemplate  what its PortalMachinePools share
-//	PortalBootstrapConfig           BootstrapConfig           nothing: the portal bootstraps its nodes
-//	PortalBootstrapConfigTemplate   BootstrapConfigTemplate   nothing either
+//	PortalBootstrapConfig           BootstrapConfig           empty, because the portal bootstraps its nodes
+//	PortalBootstrapConfigTemplate   BootstrapConfigTemplate   empty too
 //
-// What a user can get wrong is refused by CEL rules here, at the earliest point. What only the portal can know is a
-// condition (conditions.go). `clusterctl move` and most backups drop status, so what could not be found again lives in
-// spec or in the annotations of annotations.go.
+// CEL rules refuse a user's mistakes at the API server, as early as possible. Mistakes that only the portal can notice are
+// reported as conditions (conditions.go). `clusterctl move` and most backups drop status, so facts that cannot be read back
+// from the portal or from Kubernetes are in spec or in annotations (annotations.go).
 //
 // +kubebuilder:object:generate=true
 // +groupName=infrastructure.cluster.x-k8s.io

@@ -9,10 +9,10 @@ import (
 // PortalBootstrapConfigSpec has no fields: the portal bootstraps its nodes.
 type PortalBootstrapConfigSpec struct{}
 
-// PortalBootstrapConfigStatus names the Secret with the bootstrap data, of which there is none.
+// PortalBootstrapConfigStatus names the Secret with the bootstrap data, which is empty.
 // +kubebuilder:validation:MinProperties=1
 type PortalBootstrapConfigStatus struct {
-	// conditions: Ready says whether the Secret is there, or what it waits for.
+	// conditions: Ready reports whether the Secret exists, or what it waits for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -38,8 +38,8 @@ type PortalBootstrapConfigInitialization struct {
 	DataSecretCreated *bool `json:"dataSecretCreated,omitempty"`
 }
 
-// PortalBootstrapConfig stands for the bootstrap of a worker, which the portal does by itself. A ClusterClass cannot be
-// written without a bootstrap kind; outside of ClusterClasses leave it out and set bootstrap.dataSecretName to "".
+// PortalBootstrapConfig represents the bootstrap of a worker, which the portal does by itself. A ClusterClass cannot be written
+// without a bootstrap kind. Outside of ClusterClasses, leave it out and set bootstrap.dataSecretName to "".
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalbootstrapconfigs,shortName=pbc,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

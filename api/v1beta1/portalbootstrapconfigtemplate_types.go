@@ -14,7 +14,7 @@ type PortalBootstrapConfigTemplateSpec struct {
 	Template PortalBootstrapConfigTemplateResource `json:"template"`
 }
 
-// PortalBootstrapConfigTemplateResource describes the PortalBootstrapConfigs made from the template.
+// PortalBootstrapConfigTemplateResource describes the PortalBootstrapConfigs created from the template.
 type PortalBootstrapConfigTemplateResource struct {
 	// metadata is added to the PortalBootstrapConfigs.
 	// +optional
@@ -25,8 +25,8 @@ type PortalBootstrapConfigTemplateResource struct {
 	Spec PortalBootstrapConfigSpec `json:"spec"`
 }
 
-// PortalBootstrapConfigTemplate is what a ClusterClass makes PortalBootstrapConfigs from. It is there because every
-// worker class of a ClusterClass needs a bootstrap template.
+// PortalBootstrapConfigTemplate is what a ClusterClass creates PortalBootstrapConfigs from. It exists because every worker class
+// of a ClusterClass needs a bootstrap template.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalbootstrapconfigtemplates,shortName=pbct,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

@@ -6,15 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PortalClusterSpec says where at the portal a Cluster lives, and under which account.
+// PortalClusterSpec describes where at the portal a Cluster is placed, and under which account.
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.network) == has(self.network)",message="network cannot be added or removed later: the portal places a cluster when it creates it"
 type PortalClusterSpec struct {
-	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the
-	// portal user's email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA). With kind
-	// PortalClusterIdentity, it names an account that an administrator shares with this namespace. It cannot be
-	// changed: to rotate credentials, change what the Secret holds.
+	// identityRef names the Secret, in the namespace of this object, that holds the portal's URL (baseURL), the portal user's
+	// email and password and, optionally, caBundle (PEM) and totpSeed (for users with MFA). With kind PortalClusterIdentity, it
+	// names an account that an administrator shares with this namespace. It cannot be changed. To rotate credentials, change the
+	// content of the Secret.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="identityRef cannot be changed: change what the Secret holds"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="identityRef cannot be changed: change the content of the Secret"
 	IdentityRef PortalIdentityReference `json:"identityRef,omitzero"`
 
 	// zoneID is the portal's identifier of the zone. It cannot be changed.
@@ -28,13 +28,13 @@ type PortalClusterSpec struct {
 	// +required
 	VPC PortalVPC `json:"vpc,omitzero"`
 
-	// network receives the nodes: an existing one by id, or one that is created from a CIDR. When omitted, the portal
-	// creates an isolated network which cannot route to other resources without extra setup.
+	// network receives the nodes. It names an existing network by id, or a CIDR from which one is created. When omitted, the
+	// portal creates an isolated network, which cannot route to other resources without extra setup.
 	// +optional
 	Network *PortalNetwork `json:"network,omitempty"`
 }
 
-// PortalIdentityKind is what an identity reference names.
+// PortalIdentityKind is the kind of an identity reference.
 // +kubebuilder:validation:Enum=Secret;PortalClusterIdentity
 type PortalIdentityKind string
 
@@ -59,7 +59,7 @@ type PortalIdentityReference struct {
 	Name string `json:"name,omitempty"`
 }
 
-// PortalVPC identifies a virtual private cloud that exists.
+// PortalVPC identifies an existing virtual private cloud.
 // +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.name)",message="give either id or name of the VPC, not both"
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="vpc cannot be changed: the portal places a cluster when it creates it"
 type PortalVPC struct {
@@ -69,17 +69,17 @@ type PortalVPC struct {
 	// +kubebuilder:validation:MaxLength=256
 	ID string `json:"id,omitempty"`
 
-	// name of the VPC; exactly one VPC of the account must carry it.
+	// name of the VPC. Exactly one VPC of the account must have it.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name,omitempty"`
 }
 
-// PortalNetwork identifies a network that exists, or describes one to create.
+// PortalNetwork identifies an existing network, or describes one to create.
 // +kubebuilder:validation:XValidation:rule="has(self.id) != has(self.cidr)",message="give either id (an existing network) or cidr (a new one) of the network, not both"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.id) || (has(self.id) && self.id == oldSelf.id)",message="network.id cannot be changed: the portal places a cluster when it creates it"
-// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cidr) || !has(self.cidr) || self.cidr == oldSelf.cidr",message="network.cidr cannot be changed: the network may exist already; to use another network set id instead"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.cidr) || !has(self.cidr) || self.cidr == oldSelf.cidr",message="network.cidr cannot be changed: the network may exist already. To use another network, set id instead"
 type PortalNetwork struct {
 	// id is the portal's identifier of an existing network or tier.
 	// +optional
@@ -87,8 +87,8 @@ type PortalNetwork struct {
 	// +kubebuilder:validation:MaxLength=256
 	ID string `json:"id,omitempty"`
 
-	// cidr of a network that is created once, in CIDR notation, for example 10.0.0.0/24: enough for 40 workers and
-	// 3 control nodes. The portal's API cannot delete networks, so it remains when the Cluster is deleted.
+	// cidr of a network that the provider creates once, for example 10.0.0.0/24, which is enough for 40 workers and 3 control
+	// nodes. The portal's API cannot delete networks, so the network remains when the Cluster is deleted.
 	// +optional
 	// +kubebuilder:validation:MinLength=9
 	// +kubebuilder:validation:MaxLength=43
@@ -96,10 +96,10 @@ type PortalNetwork struct {
 	CIDR string `json:"cidr,omitempty"`
 }
 
-// PortalClusterStatus is what was found at the portal.
+// PortalClusterStatus is the observed state of a PortalCluster.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterStatus struct {
-	// conditions: Ready sums up; IdentityReady and NetworkReady say what it consists of.
+	// conditions: Ready sums up IdentityReady and NetworkReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -129,8 +129,8 @@ type PortalClusterStatus struct {
 // PortalClusterInitialization is part of the Cluster API contract for InfraClusters.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterInitialization struct {
-	// provisioned is true when identity, VPC and network are there, and the control plane has a kubeconfig: Cluster API connects to the
-	// workload cluster then. The control plane itself waits for the condition Ready.
+	// provisioned is true when the identity is accepted, VPC and network are known, and the control plane has a kubeconfig:
+	// Cluster API connects to the workload cluster then. The control plane itself waits for the condition Ready.
 	// +optional
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
@@ -154,11 +154,11 @@ type PortalCluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says where at the portal the Cluster lives, and under which account.
+	// spec describes where at the portal the Cluster is placed, and under which account.
 	// +required
 	Spec PortalClusterSpec `json:"spec,omitzero"`
 
-	// status is what was found at the portal.
+	// status is the observed state of the PortalCluster.
 	// +optional
 	Status PortalClusterStatus `json:"status,omitempty,omitzero"`
 }

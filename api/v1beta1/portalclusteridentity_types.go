@@ -6,13 +6,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PortalClusterIdentitySpec says which portal account the PortalClusters of the allowed namespaces use, and how much of it.
+// PortalClusterIdentitySpec describes which portal account the PortalClusters of the allowed namespaces use, and how much of it.
 type PortalClusterIdentitySpec struct {
-	// secretRef names the Secret that holds the portal's URL (baseURL), the portal user's email and password and, optionally, caBundle
-	// (PEM) and totpSeed (for users with MFA). The Secret is in the namespace that the manager runs in, where the users of the
-	// allowed namespaces cannot read it. It cannot be changed: to rotate credentials, change what the Secret holds.
+	// secretRef names the Secret that holds the portal's URL (baseURL), the portal user's email and password and, optionally,
+	// caBundle (PEM) and totpSeed (for users with MFA). The Secret is in the namespace of the manager, where users of the allowed
+	// namespaces cannot read it. secretRef cannot be changed. To rotate credentials, change the content of the Secret.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="secretRef cannot be changed: change what the Secret holds"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="secretRef cannot be changed: change the content of the Secret"
 	SecretRef PortalClusterIdentitySecretReference `json:"secretRef,omitzero"`
 
 	// allowedNamespaces are the namespaces whose PortalClusters may use the identity: those in list, and those that selector matches.
@@ -21,13 +21,13 @@ type PortalClusterIdentitySpec struct {
 	// +optional
 	AllowedNamespaces *PortalIdentityNamespaces `json:"allowedNamespaces,omitempty"`
 
-	// limits is how much of the account all PortalClusters of the identity may use together. When omitted, only the portal limits them.
-	// Lower limits take nothing away that exists already.
+	// limits bound how much of the account all PortalClusters of the identity may use together. When omitted, only the portal
+	// limits them. Lower limits remove nothing that exists already.
 	// +optional
 	Limits *PortalIdentityLimits `json:"limits,omitempty"`
 }
 
-// PortalClusterIdentitySecretReference names a Secret in the namespace that the manager runs in.
+// PortalClusterIdentitySecretReference names a Secret in the namespace of the manager.
 type PortalClusterIdentitySecretReference struct {
 	// name of the Secret.
 	// +required
@@ -48,8 +48,9 @@ type PortalIdentityNamespaces struct {
 	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]+(-+[a-z0-9]+)*$`
 	List []string `json:"list,omitempty"`
 
-	// selector of namespaces by their labels. An empty selector ({}) matches every namespace; when omitted, it matches none. Anyone who
-	// may set labels on a namespace can make it match; the label kubernetes.io/metadata.name is always the namespace's name.
+	// selector of namespaces by their labels. An empty selector ({}) matches every namespace. When omitted, it matches none.
+	// Anyone who may set labels on a namespace can make it match, except for the label kubernetes.io/metadata.name, which is
+	// always the namespace's name.
 	// +optional
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
@@ -66,8 +67,8 @@ type PortalIdentityLimits struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	Zones []string `json:"zones,omitempty"`
 
-	// vpcs are the portal's identifiers (not the names) of the VPCs in which clusters may be created. When omitted, all are allowed. Whether
-	// a network that a PortalCluster names by its id belongs to the VPC is for the portal to check.
+	// vpcs are the portal's identifiers (not the names) of the VPCs in which clusters may be created. When omitted, all are
+	// allowed. If a PortalCluster names a network by its id, the portal checks that it belongs to the VPC.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
@@ -76,22 +77,23 @@ type PortalIdentityLimits struct {
 	// +kubebuilder:validation:items:MaxLength=256
 	VPCs []string `json:"vpcs,omitempty"`
 
-	// clusters is the number of portal clusters, those that are being created or deleted included. When omitted, it is not limited.
+	// clusters is the maximum number of portal clusters, including those that are being created or deleted. When omitted, it is
+	// not limited.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Clusters *int32 `json:"clusters,omitempty"`
 
-	// workers is the sum of the workers of all portal clusters. When omitted, it is not limited.
+	// workers is the maximum sum of the workers of all portal clusters. When omitted, it is not limited.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Workers *int32 `json:"workers,omitempty"`
 }
 
-// PortalClusterIdentityStatus says whether the identity can be used.
+// PortalClusterIdentityStatus is the observed state of a PortalClusterIdentity.
 // +kubebuilder:validation:MinProperties=1
 type PortalClusterIdentityStatus struct {
-	// conditions: Ready says whether the Secret exists and is complete. Whether the portal accepts it is in condition IdentityReady of the
-	// PortalClusters that use it.
+	// conditions: Ready reports whether the Secret exists and is complete. IdentityReady of the PortalClusters that use it
+	// reports whether the portal accepts it.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -103,8 +105,8 @@ type PortalClusterIdentityStatus struct {
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// clusters are the portal clusters that belong to objects of a namespace, noted while the namespace was allowed to use the identity. When
-	// it is not allowed any more, its objects can delete these and no others.
+	// clusters are the portal clusters that belong to objects of a namespace, recorded while the namespace was allowed to use the
+	// identity. When it is not allowed any more, its objects can delete these and no others.
 	// +optional
 	// +listType=map
 	// +listMapKey=id
@@ -112,7 +114,7 @@ type PortalClusterIdentityStatus struct {
 	Clusters []PortalIdentityCluster `json:"clusters,omitempty"`
 }
 
-// PortalIdentityCluster is a portal cluster of an object of a namespace.
+// PortalIdentityCluster is a portal cluster that belongs to an object of a namespace.
 type PortalIdentityCluster struct {
 	// id is the portal's identifier of the cluster.
 	// +required
@@ -147,11 +149,11 @@ type PortalClusterIdentity struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says which portal account is used, by whom, and how much of it.
+	// spec describes which portal account is used, by which namespaces, and how much of it.
 	// +required
 	Spec PortalClusterIdentitySpec `json:"spec,omitzero"`
 
-	// status says whether the identity can be used.
+	// status is the observed state of the PortalClusterIdentity.
 	// +optional
 	Status PortalClusterIdentityStatus `json:"status,omitempty,omitzero"`
 }

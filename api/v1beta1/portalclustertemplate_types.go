@@ -9,26 +9,25 @@ import (
 
 // PortalClusterTemplateSpec holds the template.
 type PortalClusterTemplateSpec struct {
-	// template of the PortalClusters. Its spec cannot be changed: make a new PortalClusterTemplate and name it in the
+	// template of the PortalClusters. Its spec cannot be changed: create a new PortalClusterTemplate and name it in the
 	// ClusterClass.
 	// +required
 	Template PortalClusterTemplateResource `json:"template"`
 }
 
-// PortalClusterTemplateResource describes the PortalClusters made from the template.
+// PortalClusterTemplateResource describes the PortalClusters created from the template.
 type PortalClusterTemplateResource struct {
 	// metadata is added to the PortalClusters.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says what the Clusters of the ClusterClass have in common.
+	// spec describes what the Clusters of the ClusterClass have in common.
 	// +required
 	Spec PortalClusterTemplateResourceSpec `json:"spec"`
 }
 
-// PortalClusterTemplateResourceSpec is the part of a PortalClusterSpec that the Clusters of a ClusterClass share. All is
-// optional: what is left out, the patches of the ClusterClass have to fill in from variables; the PortalCluster is
-// refused otherwise.
+// PortalClusterTemplateResourceSpec is the part of a PortalClusterSpec that the Clusters of a ClusterClass share. All fields are
+// optional. The patches of the ClusterClass must set the ones that are omitted, otherwise the PortalCluster is refused.
 type PortalClusterTemplateResourceSpec struct {
 	// identityRef names the identity Secret, in the namespace of each Cluster, or a PortalClusterIdentity.
 	// +optional
@@ -44,13 +43,13 @@ type PortalClusterTemplateResourceSpec struct {
 	// +optional
 	VPC *PortalVPC `json:"vpc,omitempty"`
 
-	// network receives the nodes: an existing one by id, or one that is created, for each Cluster, from a CIDR. When
+	// network receives the nodes. It names an existing network by id, or a CIDR from which one is created for each Cluster. When
 	// omitted, the portal creates an isolated network for each Cluster.
 	// +optional
 	Network *PortalNetwork `json:"network,omitempty"`
 }
 
-// PortalClusterTemplate is what a ClusterClass makes PortalClusters from.
+// PortalClusterTemplate is what a ClusterClass creates PortalClusters from.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalclustertemplates,shortName=pclt,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

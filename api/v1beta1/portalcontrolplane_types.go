@@ -7,14 +7,14 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// DeletionPolicy says what becomes of the portal cluster when its PortalControlPlane is deleted.
+// DeletionPolicy is what happens to the portal cluster when its PortalControlPlane is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
 const (
-	// DeletionPolicyDelete deletes the portal cluster too.
+	// DeletionPolicyDelete deletes the portal cluster.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
-	// DeletionPolicyRetain leaves the portal cluster running, and its bill.
+	// DeletionPolicyRetain leaves the portal cluster running. The portal goes on charging for it.
 	DeletionPolicyRetain DeletionPolicy = "Retain"
 )
 
@@ -27,32 +27,32 @@ type RemovalOrder string
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || !has(oldSelf.clusterName) || (has(self.clusterID) && self.clusterID != oldSelf.clusterID) || (has(self.clusterName) && self.clusterName == oldSelf.clusterName)",message="clusterName cannot be changed: the portal does not rename clusters"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.clusterID) || has(oldSelf.workers) == has(self.workers)",message="workers cannot be changed after the portal cluster was created"
 type PortalControlPlaneSpec struct {
-	// version is the Kubernetes version, with a leading v, for example v1.36.3. Raising it upgrades the portal cluster,
-	// control nodes first; it must be one that the portal offers. The portal does not downgrade.
+	// version is the Kubernetes version, with a leading v, for example v1.36.3. Raising it upgrades the portal cluster, control
+	// nodes first. The portal must offer the version, and does not downgrade.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^v(0|[1-9][0-9]*)[.](0|[1-9][0-9]*)[.](0|[1-9][0-9]*)([-+][0-9A-Za-z.+-]*)?$')`,message="version must be a semantic version with a leading v, for example v1.36.3"
 	Version string `json:"version,omitempty"`
 
-	// replicas is the number of control nodes; 3 is advised for high availability. It cannot be changed.
+	// replicas is the number of control nodes. Use 3 for high availability. It cannot be changed.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="replicas cannot be changed: the portal sets the number of control nodes when it creates a cluster"
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// clusterName is the name of the cluster at the portal. When omitted it is made from the Cluster's name and a few
-	// random characters, before the portal is first asked, so that a person can find the cluster there.
+	// clusterName is the name of the cluster at the portal. When omitted, it is generated from the Cluster's name and a few
+	// random characters, before the portal is first asked, so a person can find the cluster at the portal.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message="clusterName must consist of lower case letters, digits and dashes"
 	ClusterName string `json:"clusterName,omitempty"`
 
-	// clusterID is the portal's identifier of the cluster. It is filled in when the portal has created the cluster;
-	// set it to take over a cluster that exists at the portal. It can only be changed while the portal does not know the cluster
-	// (condition Provisioned with reason PortalClusterGone): then set it to the id of another portal cluster to take that over.
+	// clusterID is the portal's identifier of the cluster. The provider sets it when the portal has created the cluster. Set it
+	// to take over an existing portal cluster. It can only be changed while the portal does not know the cluster (condition
+	// Provisioned with reason PortalClusterGone). Then set it to the id of another portal cluster to take that one over.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -65,9 +65,9 @@ type PortalControlPlaneSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
-	// deletionPolicy says what becomes of the portal cluster when this object is deleted: Delete deletes it, Retain leaves
-	// it running. When omitted, a cluster that this object created is deleted. When the object takes over a cluster that it did
-	// not create, Retain is filled in.
+	// deletionPolicy is what happens to the portal cluster when this object is deleted: Delete deletes it, Retain leaves it
+	// running. When omitted, a cluster that this object created is deleted. When the object takes over a cluster that it did not
+	// create, the provider sets Retain.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
@@ -76,24 +76,24 @@ type PortalControlPlaneSpec struct {
 	// +optional
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
 
-	// removalOrder is the order in which the portal removes workers when it is asked for fewer: Newest or Oldest first, or
-	// Random. When omitted, it is learned from what the portal removes; until then the newest are expected to go first. With
-	// Random, nodes may be removed that were not drained, and the cluster autoscaler is kept from removing nodes.
+	// removalOrder is the order in which the portal removes workers: Newest or Oldest first, or Random. When omitted, the
+	// provider learns it from the workers that the portal removes. Until then, it expects the newest to be removed first. With
+	// Random, the portal may remove nodes that were not drained, and the cluster autoscaler is kept from removing nodes.
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
 
-	// workerNodeSelector selects the Nodes that are workers. Only needed if the portal marks its control nodes neither with the label
-	// nor with the taint node-role.kubernetes.io/control-plane (or /master). A Node with such a mark is never a worker, whatever the
-	// selector says. When omitted, all Nodes without such a mark are workers.
+	// workerNodeSelector selects the Nodes that are workers. It is only needed if the portal marks its control nodes neither with
+	// the label nor with the taint node-role.kubernetes.io/control-plane (or /master). A Node with such a mark is never a worker,
+	// even if the selector matches it. When omitted, all Nodes without such a mark are workers.
 	// +optional
 	WorkerNodeSelector *metav1.LabelSelector `json:"workerNodeSelector,omitempty"`
 
-	// controlPlaneEndpoint is where the API server listens. When omitted, it is filled in from the portal's kubeconfig, and follows it. An
-	// endpoint that you set stays; the provider connects with the kubeconfig, whatever the endpoint is.
+	// controlPlaneEndpoint is the address of the API server. When omitted, the provider sets it from the portal's kubeconfig and
+	// keeps it up to date. An endpoint that you set stays. The provider always connects to the server in the kubeconfig.
 	// +optional
 	ControlPlaneEndpoint clusterv1.APIEndpoint `json:"controlPlaneEndpoint,omitempty,omitzero"`
 
-	// workers is only used to create the portal cluster while no MachineDeployment says what workers are made of.
+	// workers is only used to create the portal cluster while no MachineDeployment names a PortalMachineTemplate.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="workers cannot be changed: it is used to create the portal cluster only"
 	Workers *WorkerParameters `json:"workers,omitempty"`
@@ -102,15 +102,15 @@ type PortalControlPlaneSpec struct {
 // PortalControlPlaneStatus is the observed state of the portal cluster.
 // +kubebuilder:validation:MinProperties=1
 type PortalControlPlaneStatus struct {
-	// conditions: Available sums up whether the cluster can be used, Ready whether it is as it should be. The others say what is
-	// happening and what to do.
+	// conditions: Available sums up whether the cluster can be used, Ready whether it is as spec and the replicas ask. The others
+	// report what is happening and what to do.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// observedGeneration is the generation of the object that all conditions are about that Ready sums up.
+	// observedGeneration is the lowest generation that the conditions behind Ready are about.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -119,7 +119,7 @@ type PortalControlPlaneStatus struct {
 	// +optional
 	Initialization PortalControlPlaneInitialization `json:"initialization,omitempty,omitzero"`
 
-	// externalManagedControlPlane is true: the portal runs the control nodes, there are no Machines for them.
+	// externalManagedControlPlane is true: the portal runs the control nodes, so they have no Machines.
 	// +optional
 	ExternalManagedControlPlane *bool `json:"externalManagedControlPlane,omitempty"`
 
@@ -131,13 +131,13 @@ type PortalControlPlaneStatus struct {
 	// +kubebuilder:validation:MaxItems=100
 	Versions []clusterv1.StatusVersion `json:"versions,omitempty"`
 
-	// version is the Kubernetes version last reached by the whole portal cluster; it changes when an upgrade has succeeded.
+	// version is the Kubernetes version last reached by the whole portal cluster. It changes when an upgrade has succeeded.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Version string `json:"version,omitempty"`
 
-	// selector matches no Machine: the control nodes have none. It is part of the scale subresource.
+	// selector matches no Machine, because the control nodes have none. It is part of the scale subresource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	Selector string `json:"selector,omitempty"`
@@ -165,7 +165,7 @@ type PortalControlPlaneStatus struct {
 
 // WorkerCounts counts worker nodes.
 type WorkerCounts struct {
-	// desired is the sum of the replicas of the Cluster's MachineDeployments and of its other Machines.
+	// desired is the sum of the replicas of the Cluster's MachineDeployments and MachinePool, and of its standalone Machines.
 	// +optional
 	Desired int32 `json:"desired"`
 
@@ -190,8 +190,8 @@ type PortalControlPlaneInitialization struct {
 	ControlPlaneInitialized *bool `json:"controlPlaneInitialized,omitempty"`
 }
 
-// PortalControlPlane is a managed Kubernetes cluster at the portal. It owns everything that changes that cluster:
-// create, upgrade, scale to the replicas of the MachineDeployments, and delete, one operation at a time.
+// PortalControlPlane is a managed Kubernetes cluster at the portal. Its controller makes every change to that cluster: create,
+// upgrade, scale to the replicas of the MachineDeployments, and delete, one operation at a time.
 // +kubebuilder:object:root=true
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.spec.clusterID) || !has(self.spec.clusterID) || self.spec.clusterID == oldSelf.spec.clusterID || (has(oldSelf.status) && has(oldSelf.status.conditions) && oldSelf.status.conditions.exists(c, c.type == 'Provisioned' && c.status == 'False' && c.reason == 'PortalClusterGone'))",message="spec.clusterID cannot be changed: it says which portal cluster this object owns"
 // +kubebuilder:resource:path=portalcontrolplanes,shortName=pcp,scope=Namespaced,categories=cluster-api

@@ -9,26 +9,26 @@ import (
 
 // PortalControlPlaneTemplateSpec holds the template.
 type PortalControlPlaneTemplateSpec struct {
-	// template of the PortalControlPlanes. Its spec cannot be changed: make a new PortalControlPlaneTemplate and name it
-	// in the ClusterClass.
+	// template of the PortalControlPlanes. Its spec cannot be changed: create a new PortalControlPlaneTemplate and name it in the
+	// ClusterClass.
 	// +required
 	Template PortalControlPlaneTemplateResource `json:"template"`
 }
 
-// PortalControlPlaneTemplateResource describes the PortalControlPlanes made from the template.
+// PortalControlPlaneTemplateResource describes the PortalControlPlanes created from the template.
 type PortalControlPlaneTemplateResource struct {
 	// metadata is added to the PortalControlPlanes.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says what the portal clusters of the ClusterClass have in common.
+	// spec describes what the portal clusters of the ClusterClass have in common.
 	// +required
 	Spec PortalControlPlaneTemplateResourceSpec `json:"spec"`
 }
 
-// PortalControlPlaneTemplateResourceSpec is the part of a PortalControlPlaneSpec that the Clusters of a ClusterClass
-// share. Version and replicas are not in it, since they come from spec.topology of each Cluster; nor are the name and id
-// at the portal and the endpoint, since no two clusters share them.
+// PortalControlPlaneTemplateResourceSpec is the part of a PortalControlPlaneSpec that the Clusters of a ClusterClass share. It
+// has no version and replicas, which come from spec.topology of each Cluster. It has no name, id and endpoint, because no two
+// clusters share them.
 type PortalControlPlaneTemplateResourceSpec struct {
 	// description is free text that the portal shows for the cluster.
 	// +optional
@@ -36,7 +36,7 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Description string `json:"description,omitempty"`
 
-	// deletionPolicy says what becomes of the portal cluster when the PortalControlPlane is deleted: Delete deletes it, Retain
+	// deletionPolicy is what happens to the portal cluster when the PortalControlPlane is deleted: Delete deletes it, Retain
 	// leaves it running. When omitted, a cluster that the PortalControlPlane created is deleted, and one that it took over stays.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -49,17 +49,17 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
 
-	// workerNodeSelector selects the Nodes that are workers. Only needed if the portal marks its control nodes neither with the label
-	// nor with the taint node-role.kubernetes.io/control-plane (or /master).
+	// workerNodeSelector selects the Nodes that are workers. It is only needed if the portal marks its control nodes neither with
+	// the label nor with the taint node-role.kubernetes.io/control-plane (or /master).
 	// +optional
 	WorkerNodeSelector *metav1.LabelSelector `json:"workerNodeSelector,omitempty"`
 
-	// workers is used to create the portal cluster if its MachineDeployments are not there within a minute.
+	// workers is used to create the portal cluster if its MachineDeployments do not exist within a minute.
 	// +optional
 	Workers *WorkerParameters `json:"workers,omitempty"`
 }
 
-// PortalControlPlaneTemplate is what a ClusterClass makes PortalControlPlanes from.
+// PortalControlPlaneTemplate is what a ClusterClass creates PortalControlPlanes from.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalcontrolplanetemplates,shortName=pcpt,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

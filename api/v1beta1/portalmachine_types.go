@@ -7,10 +7,9 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// WorkerParameters are what the portal makes the workers of a cluster from, when it creates the cluster. All workers
-// of a portal cluster are alike.
+// WorkerParameters are what the portal creates the workers of a cluster from. All workers of a portal cluster are alike.
 type WorkerParameters struct {
-	// serviceOfferingID is the portal's identifier of the service offering: the kind of machine a worker is.
+	// serviceOfferingID is the portal's identifier of the service offering, which is the machine type of a worker.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
@@ -24,22 +23,22 @@ type WorkerParameters struct {
 }
 
 // PortalMachineSpec is a claim on a worker node.
-// +kubebuilder:validation:XValidation:rule="self.serviceOfferingID == oldSelf.serviceOfferingID && self.sshKeyPair == oldSelf.sshKeyPair",message="serviceOfferingID and sshKeyPair cannot be changed: make a new PortalMachineTemplate and name it in the MachineDeployment"
+// +kubebuilder:validation:XValidation:rule="self.serviceOfferingID == oldSelf.serviceOfferingID && self.sshKeyPair == oldSelf.sshKeyPair",message="serviceOfferingID and sshKeyPair cannot be changed: create a new PortalMachineTemplate and name it in the MachineDeployment"
 type PortalMachineSpec struct {
 	WorkerParameters `json:",inline"`
 
-	// providerID identifies the worker node that this claim is bound to. It is filled in when the claim is bound.
+	// providerID identifies the worker node that this claim is bound to. The provider sets it when it binds the claim.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	ProviderID string `json:"providerID,omitempty"`
 
-	// node is the Node that this claim is bound to. It is filled in when the claim is bound.
+	// node is the Node that this claim is bound to. The provider sets it when it binds the claim.
 	// +optional
 	Node *BoundNode `json:"node,omitempty"`
 }
 
-// BoundNode names one Node object; a later Node of the same name is another one.
+// BoundNode names one Node object. A later Node of the same name has another uid.
 type BoundNode struct {
 	// name of the Node.
 	// +required
@@ -57,7 +56,7 @@ type BoundNode struct {
 // PortalMachineStatus is the observed state of a claim.
 // +kubebuilder:validation:MinProperties=1
 type PortalMachineStatus struct {
-	// conditions: Ready says whether the claim is bound, and what it waits for.
+	// conditions: Ready reports whether the claim is bound, or what it waits for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -88,7 +87,7 @@ type PortalMachineInitialization struct {
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// PortalMachine is one claim on one worker node of a portal cluster. The portal decides which nodes there are; the
+// PortalMachine is one claim on one worker node of a portal cluster. The portal decides which nodes exist. The controller of the
 // PortalControlPlane decides which node a claim is bound to.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalmachines,shortName=pma,scope=Namespaced,categories=cluster-api

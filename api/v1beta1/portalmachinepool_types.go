@@ -24,7 +24,7 @@ type PortalMachinePoolSpec struct {
 // PortalMachinePoolStatus is the observed state of a pool.
 // +kubebuilder:validation:MinProperties=1
 type PortalMachinePoolStatus struct {
-	// conditions: Ready reports whether the pool has as many nodes as the MachinePool asks for, and what it waits for.
+	// conditions: Ready reports whether the pool has as many nodes as the MachinePool asks for, or what it waits for.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -40,8 +40,8 @@ type PortalMachinePoolStatus struct {
 	// +optional
 	Initialization PortalMachinePoolInitialization `json:"initialization,omitempty,omitzero"`
 
-	// ready is true when initialization.provisioned is. It is a field of an earlier version of the contract, but Cluster API v1.14 still
-	// reads this one of the two.
+	// ready is true when initialization.provisioned is. It is a field of an earlier version of the contract, and Cluster API
+	// v1.14 reads this field, not the new one.
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
@@ -60,9 +60,8 @@ type PortalMachinePoolInitialization struct {
 	Provisioned *bool `json:"provisioned,omitempty"`
 }
 
-// PortalMachinePool is the pool of those worker nodes of a portal cluster that no Machine claims. Its replicas, which the MachinePool
-// holds, count in the number of workers that the portal is asked for. A Cluster has one pool at most, beside any number of
-// MachineDeployments.
+// PortalMachinePool is the pool of the worker nodes that no Machine claims. The replicas of its MachinePool count in the number
+// of workers that the provider asks the portal for. A Cluster has one pool at most, beside any number of MachineDeployments.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalmachinepools,shortName=pmp,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

@@ -14,18 +14,18 @@ type PortalMachinePoolTemplateSpec struct {
 	Template PortalMachinePoolTemplateResource `json:"template,omitzero"`
 }
 
-// PortalMachinePoolTemplateResource describes the PortalMachinePools made from the template.
+// PortalMachinePoolTemplateResource describes the PortalMachinePools created from the template.
 type PortalMachinePoolTemplateResource struct {
 	// metadata is added to the PortalMachinePools.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec describes what workers are made of.
+	// spec describes what the portal creates the workers from.
 	// +required
 	Spec WorkerParameters `json:"spec,omitzero"`
 }
 
-// PortalMachinePoolTemplate is what a ClusterClass makes PortalMachinePools from.
+// PortalMachinePoolTemplate is what a ClusterClass creates PortalMachinePools from.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalmachinepooltemplates,shortName=pmpt,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

@@ -10,19 +10,19 @@ import (
 
 // PortalMachineTemplateSpec holds the template.
 type PortalMachineTemplateSpec struct {
-	// template of the PortalMachines. It cannot be changed: make a new PortalMachineTemplate and name it in the
+	// template of the PortalMachines. It cannot be changed: create a new PortalMachineTemplate and name it in the
 	// MachineDeployment.
 	// +required
 	Template PortalMachineTemplateResource `json:"template,omitzero"`
 }
 
-// PortalMachineTemplateResource describes the PortalMachines made from the template.
+// PortalMachineTemplateResource describes the PortalMachines created from the template.
 type PortalMachineTemplateResource struct {
 	// metadata is added to the PortalMachines.
 	// +optional
 	ObjectMeta clusterv1.ObjectMeta `json:"metadata,omitempty,omitzero"`
 
-	// spec says what workers are made of.
+	// spec describes what the portal creates the workers from.
 	// +required
 	Spec WorkerParameters `json:"spec,omitzero"`
 }
@@ -54,8 +54,8 @@ type PortalNodeInfo struct {
 	OperatingSystem string `json:"operatingSystem,omitempty"`
 }
 
-// PortalMachineTemplate says what the workers of a MachineDeployment are made of. The portal makes all workers of a
-// cluster alike, so the templates of a Cluster's MachineDeployments must agree.
+// PortalMachineTemplate describes what the portal creates the workers of a MachineDeployment from. The portal makes all workers
+// of a cluster alike, so the templates of a Cluster's MachineDeployments must agree.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=portalmachinetemplates,shortName=pmt,scope=Namespaced,categories=cluster-api
 // +kubebuilder:storageversion

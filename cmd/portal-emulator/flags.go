@@ -17,13 +17,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 )
 
-// Secrets come from files or from these variables, never from flags, which every process on the machine can read.
+// Secrets come from files or from these variables. They never come from flags, which every process on the machine can read.
 const (
 	passwordVariable = "PORTAL_EMULATOR_PASSWORD"
 	seedVariable     = "PORTAL_EMULATOR_TOTP_SEED"
 )
 
-// flags are the command line.
+// flags are the values of the command line.
 type flags struct {
 	listen, adminListen, caFile string
 	pageListen                  string
@@ -41,54 +41,54 @@ type flags struct {
 	journal                     string
 	passwordGiven               bool
 
-	base emulator.Options // what flags set directly
+	base emulator.Options // options that flags set directly
 	set  *pflag.FlagSet
 }
 
 func (f *flags) bind(set *pflag.FlagSet) {
 	o := &f.base
 	f.set = set
-	set.StringVar(&f.profile, "profile", "", "a portal as data: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
-	set.StringVar(&f.listen, "listen", "127.0.0.1:8443", "address of the API, TLS only; port 0 takes a free one")
-	set.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8444", "loopback address of the admin listener, plain HTTP; empty turns it off")
-	set.StringVar(&f.pageListen, "page-listen", "127.0.0.1:8445", "loopback address of the page for a browser, plain HTTP; empty turns it off")
+	set.StringVar(&f.profile, "profile", "", "description of a portal: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
+	set.StringVar(&f.listen, "listen", "127.0.0.1:8443", "address of the API, TLS only. Port 0 takes a free port")
+	set.StringVar(&f.adminListen, "admin-listen", "127.0.0.1:8444", "loopback address of the admin listener, plain HTTP. Empty turns it off")
+	set.StringVar(&f.pageListen, "page-listen", "127.0.0.1:8445", "loopback address of the page for a browser, plain HTTP. Empty turns it off")
 	set.StringVar(&f.caFile, "ca-file", "", "write the CA certificate that clients have to trust to this `file`")
-	set.StringSliceVar(&o.Hosts, "host", nil, "further name or address for the certificate (repeatable)")
-	set.StringVar(&o.BasePath, "base-path", "", "path before all endpoints, such as /api/v1")
+	set.StringSliceVar(&o.Hosts, "host", nil, "additional name or address for the certificate (repeatable)")
+	set.StringVar(&o.BasePath, "base-path", "", "path prefix of all endpoints, such as /api/v1")
 	set.BoolVar(&o.HTTP1, "http1", false, "do not offer HTTP/2")
 
-	set.StringVar(&f.binaries, "kubernetes-binaries", os.Getenv("KUBEBUILDER_ASSETS"), "`directory` of the binaries that make kube builds; clusters are then real ones (default $KUBEBUILDER_ASSETS)")
+	set.StringVar(&f.binaries, "kubernetes-binaries", os.Getenv("KUBEBUILDER_ASSETS"), "`directory` of the binaries that 'make kube' builds. Clusters are then real ones (default $KUBEBUILDER_ASSETS)")
 	set.StringVar(&f.workloadHost, "workload-host", "", "host in the kubeconfigs of real clusters (default: the address of --workload-bind)")
 	set.StringVar(&f.workloadBind, "workload-bind", "", "IP address on which the API servers of real clusters listen (default 127.0.0.1)")
 	set.StringSliceVar(&f.versions, "kubernetes-versions", defaultVersions(), "Kubernetes versions on offer")
-	set.StringSliceVar(&f.zones, "zones", emulator.DefaultZones(), "zones that there are; empty accepts any")
-	set.StringSliceVar(&f.offerings, "service-offerings", emulator.DefaultServiceOfferings(), "service offerings that there are; empty accepts any")
-	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that is there from the start (repeatable; default one named default)")
+	set.StringSliceVar(&f.zones, "zones", emulator.DefaultZones(), "zones that exist. Empty accepts any")
+	set.StringSliceVar(&f.offerings, "service-offerings", emulator.DefaultServiceOfferings(), "service offerings that exist. Empty accepts any")
+	set.StringSliceVar(&f.vpcs, "vpc", nil, "name of a VPC that exists at the start (repeatable, default: one named default)")
 
-	set.StringVar(&f.user, "user", emulator.DefaultEmail, "e-mail of the Administrator; a TOTP seed in $"+seedVariable+" gives the user MFA")
-	set.StringVar(&f.passwordFile, "password-file", "", "`file` with the user's password (default $"+passwordVariable+", else one is made up and printed)")
+	set.StringVar(&f.user, "user", emulator.DefaultEmail, "e-mail address of the Administrator. A TOTP seed in $"+seedVariable+" gives the user MFA")
+	set.StringVar(&f.passwordFile, "password-file", "", "`file` with the user's password (default $"+passwordVariable+", else one is generated and printed)")
 	set.StringVar(&f.usersFile, "users-file", "", "YAML `file` with a list of users instead: email, password, role, account, totpSeed, idp")
 
-	set.StringToStringVar(&f.durations, "job-duration", nil, "how long jobs take at least, by `kind=duration`: pending, create, scale, upgrade, delete, vpc, network, or all (create=30s,upgrade=1m)")
+	set.StringToStringVar(&f.durations, "job-duration", nil, "minimum duration of jobs, as `kind=duration`: pending, create, scale, upgrade, delete, vpc, network, or all (create=30s,upgrade=1m)")
 	set.StringVar(&f.victimOrder, "victim-order", string(emulator.VictimsNewest), "workers that a scale-down removes first: newest, oldest or random")
 	set.StringVar(&f.upgradeStyle, "upgrade-style", string(emulator.UpgradeInPlace), "what an upgrade does to each node: in-place, recreate, replace or surge")
 	set.StringVar(&f.controlMarks, "control-marks", string(emulator.MarkedBoth), "how control nodes are marked as such: both (label and taint), label, taint or none")
-	set.DurationVar(&o.KubeconfigLifetime, "kubeconfig-lifetime", 0, "how long the credentials in a kubeconfig are valid; 0 is a year, and always the same ones")
+	set.DurationVar(&o.KubeconfigLifetime, "kubeconfig-lifetime", 0, "how long the credentials in a kubeconfig are valid. 0 is a year, with the same credentials each time")
 	set.BoolVar(&o.ProviderIDs, "provider-ids", false, "give nodes a providerID")
 	set.BoolVar(&o.ReuseNodeNames, "reuse-node-names", false, "give new workers the names of removed ones")
-	set.IntVar(&o.MinWorkers, "min-workers", 0, "least workers of a cluster")
-	set.IntVar(&o.MaxWorkers, "max-workers", 50, "most workers of a cluster")
-	set.IntVar(&o.MaxClusters, "max-clusters", 0, "clusters that an account may have; 0 is no quota")
+	set.IntVar(&o.MinWorkers, "min-workers", 0, "minimum number of workers of a cluster")
+	set.IntVar(&o.MaxWorkers, "max-workers", 50, "maximum number of workers of a cluster")
+	set.IntVar(&o.MaxClusters, "max-clusters", 0, "maximum number of clusters of an account. 0 is no quota")
 	set.IntVar(&o.VolumesPerCluster, "volumes-per-cluster", 0, "volumes that each new cluster gets")
 	set.IntVar(&o.RateLimit.PerMinute, "rate-limit", 300, "requests per minute of each account")
 	set.IntVar(&o.RateLimit.Burst, "rate-burst", 50, "requests that an account may make at once")
 	set.DurationVar(&o.TokenLifetime, "token-lifetime", 8*time.Hour, "lifetime of tokens")
-	set.DurationVar(&o.ClockSkew, "clock-skew", 0, "how far the portal's clock is ahead")
-	set.BoolVar(&o.ListClusters, "list-clusters", false, "answer GET /kubernetes-clusters?name=, which the specification does not know")
+	set.DurationVar(&o.ClockSkew, "clock-skew", 0, "how far the portal's clock is ahead of the machine's")
+	set.BoolVar(&o.ListClusters, "list-clusters", false, "answer GET /kubernetes-clusters?name=, which is not in the specification")
 	set.StringVar(&f.faultsFile, "faults", "", "YAML or JSON `file` with faults to arm at the start")
-	set.StringVar(&f.shapesFile, "shapes", "", "YAML or JSON `file` with the shapes of answers where the specification leaves room")
+	set.StringVar(&f.shapesFile, "shapes", "", "YAML or JSON `file` with the form of answers that the specification does not define")
 	set.Int64Var(&o.Seed, "seed", 0, "seed of all randomness but secrets (default a new one, printed)")
-	set.StringVar(&f.journal, "journal", "", "write requests and changes of state to this `file` as they happen; - is standard output")
+	set.StringVar(&f.journal, "journal", "", "write requests and changes of state to this `file` as they happen. - is standard output")
 }
 
 func defaultVersions() (names []string) {
@@ -98,7 +98,7 @@ func defaultVersions() (names []string) {
 	return names
 }
 
-// options are what the flags and the files they name ask for.
+// options returns the options that the flags, and the files they name, ask for.
 func (f *flags) options() (emulator.Options, error) {
 	if err := f.applyProfile(); err != nil {
 		return f.base, err
@@ -128,7 +128,7 @@ func (f *flags) options() (emulator.Options, error) {
 	return opts, f.readFaults(&opts)
 }
 
-// setChoices sets what is a flag of another type than the option, unless a profile has set it.
+// setChoices sets the options whose flag has another type, unless a profile has set them.
 func (f *flags) setChoices(opts *emulator.Options) {
 	if opts.VictimOrder == "" || f.set.Changed("victim-order") {
 		opts.VictimOrder = emulator.VictimOrder(f.victimOrder)
@@ -153,7 +153,7 @@ func (f *flags) setChoices(opts *emulator.Options) {
 	}
 }
 
-// readFaults arms what the faults file says, beside the faults of the profile.
+// readFaults adds the faults in the faults file to those of the profile.
 func (f *flags) readFaults(opts *emulator.Options) error {
 	if f.faultsFile == "" {
 		return nil
@@ -174,7 +174,7 @@ func (f *flags) readFaults(opts *emulator.Options) error {
 	return nil
 }
 
-// applyProfile sets what the profile says, and then again what the command line says.
+// applyProfile applies the profile, then the command line again.
 func (f *flags) applyProfile() error {
 	if f.profile == "" {
 		return nil
@@ -196,7 +196,7 @@ func (f *flags) applyProfile() error {
 	return nil
 }
 
-// direct are the flags that set options which a profile sets as well.
+// direct are the flags that set options which a profile also sets.
 var direct = []string{
 	"base-path", "provider-ids", "reuse-node-names", "min-workers", "max-workers", "max-clusters", "volumes-per-cluster", "rate-limit",
 	"rate-burst", "token-lifetime", "clock-skew", "list-clusters", "kubeconfig-lifetime",
@@ -220,7 +220,7 @@ func (f *flags) readUsers(opts *emulator.Options) error {
 			return fmt.Errorf("%s: %w", f.usersFile, errUsersFile)
 		}
 		if len(entries) == 0 {
-			return fmt.Errorf("%s: there are no users", f.usersFile)
+			return fmt.Errorf("%s: has no users", f.usersFile)
 		}
 		for _, e := range entries {
 			opts.Users = append(opts.Users, emulator.User(e))
@@ -243,10 +243,10 @@ func (f *flags) readUsers(opts *emulator.Options) error {
 	return nil
 }
 
-// errUsersFile does not repeat what was read, which is secret.
+// errUsersFile does not quote the file, because it holds secrets.
 var errUsersFile = errors.New("cannot be read as a YAML list of users with the keys id, email, password, role, account, totpSeed and idp")
 
-// readYAML reads a file to the letter.
+// readYAML reads a file, and refuses unknown fields.
 func readYAML(name string, into any) error {
 	content, err := os.ReadFile(name)
 	if err != nil {
@@ -268,14 +268,14 @@ func setDurations(d *emulator.Durations, given map[string]string) error {
 	for name := range given {
 		names = append(names, name)
 	}
-	slices.Sort(names) // all comes first, so that others may differ from it
+	slices.Sort(names) // all comes first, so that others can override it
 	for _, name := range names {
 		takes, err := time.ParseDuration(given[name])
 		if err != nil || kinds[name] == nil {
-			return fmt.Errorf("--job-duration %s=%s: want a kind of job and a duration", name, given[name])
+			return fmt.Errorf("--job-duration %s=%s: must be a kind of job and a duration", name, given[name])
 		}
 		if takes == 0 {
-			takes = -1 // none, rather than the default
+			takes = -1 // zero means no duration, not the default
 		}
 		for _, target := range kinds[name] {
 			*target = takes

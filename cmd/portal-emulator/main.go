@@ -39,10 +39,10 @@ func newCommand() *cobra.Command {
 		Short: "Run the cloud portal's REST API on this machine",
 		Long: `portal-emulator serves the cloud portal's REST API over TLS: login with JWTs and MFA, VPCs and networks, managed
 Kubernetes clusters, jobs, instances, volumes, the documented errors and the rate limit. It keeps everything in
-memory. With --kubernetes-binaries its clusters are real API servers with simulated nodes; without, they exist in
-its books only.
+memory. With --kubernetes-binaries its clusters are real API servers with simulated nodes. Otherwise they are
+records only.
 
-Things that go wrong are data: --faults reads them from a file, and the admin listener changes them while it runs.
+Faults are data: --faults reads them from a file, and the admin listener changes them while the emulator runs.
 The page shows clusters, jobs and requests in a browser. Without the admin listener it is read-only.`,
 		Example: `  portal-emulator --ca-file portal-ca.crt
   portal-emulator --kubernetes-binaries bin --job-duration create=30s --victim-order random
@@ -77,14 +77,14 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 		opts.JournalTo = journal
 	}
 	if f.binaries != "" {
-		// Here the portal's clusters become real ones.
+		// From here on, the portal's clusters are real ones.
 		clusters, startErr := workload.New(ctx, workload.Options{BinDir: f.binaries, Bind: f.workloadBind, Host: f.workloadHost})
 		if startErr != nil {
 			return startErr
 		}
 		defer func() { err = errors.Join(err, clusters.Close()) }()
 		opts.Workloads = clusters
-		if _, err := fmt.Fprintf(out, "Logs of real clusters are in %s as long as they live.\n", clusters.Dir()); err != nil {
+		if _, err := fmt.Fprintf(out, "Logs of real clusters are in %s as long as they exist.\n", clusters.Dir()); err != nil {
 			return err
 		}
 	}
@@ -134,7 +134,7 @@ func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Write
 	return picture, nil
 }
 
-// notListening names the flag of an address, and the way out if another program has it.
+// notListening adds the flag of the address to the error, and what to do if another program uses the address.
 func notListening(flag string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("--%s: %w. Stop the program that uses this address, or set --%[1]s to another one (port 0 takes a free one)", flag, err)
@@ -142,7 +142,7 @@ func notListening(flag string, err error) error {
 	return fmt.Errorf("--%s: %w", flag, err)
 }
 
-// welcome is what a person needs to know. The password stands in it only if the emulator made it up.
+// welcome returns the text for the user. It contains the password only if the emulator has generated it.
 func (f *flags) welcome(portal *emulator.Portal, admin, shown string) string {
 	email, password := portal.Credentials()
 	if f.passwordGiven {

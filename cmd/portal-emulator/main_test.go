@@ -63,7 +63,7 @@ func start(t *testing.T, args ...string) (out *output, stop func() error) {
 	return out, func() error { cancel(); return <-ended }
 }
 
-// told is what the welcome says behind a word.
+// told returns the value after a word of the welcome.
 func told(t *testing.T, out *output, word string) string {
 	t.Helper()
 	match := regexp.MustCompile(`(?m)^\s+` + word + `\s+(\S+)`).FindStringSubmatch(out.String())
@@ -116,7 +116,7 @@ func trusting(t *testing.T, caFile string) *http.Client {
 	return &http.Client{Transport: transport, Timeout: 10 * time.Second}
 }
 
-// TestFirstUse: what is printed is enough to log in, and to steer.
+// TestFirstUse: the output is enough to log in, and to use the admin listener.
 func TestFirstUse(t *testing.T) {
 	ca, journal := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "journal.txt")
 	out, stop := start(t, "--ca-file", ca, "--journal", journal, "--seed", "42")
@@ -196,7 +196,7 @@ func TestPasswordSources(t *testing.T) {
 	}
 }
 
-// TestWrongFlags end the command with what is wrong, and without what is secret.
+// TestWrongFlags: a wrong flag ends the command with the mistake, and without secrets.
 func TestWrongFlags(t *testing.T) {
 	t.Setenv("KUBEBUILDER_ASSETS", "")
 	for want, args := range map[string][]string{
@@ -208,7 +208,7 @@ func TestWrongFlags(t *testing.T) {
 		"dealy":                {"--faults", write(t, "f.yaml", "- dealy: 1s\n")},
 		"bareList":             {"--shapes", write(t, "s.yaml", "bareList: true\n")},
 		"users.yaml":           {"--users-file", write(t, "users.yaml", "- email: a\n  password: [canary]\n")},
-		"there are no users":   {"--users-file", write(t, "none.yaml", "[]")},
+		"has no users":         {"--users-file", write(t, "none.yaml", "[]")},
 		"is empty":             {"--password-file", write(t, "empty", "\n")},
 		"loopback":             {"--admin-listen", "0.0.0.0:0"},
 		"page must be on":      {"--page-listen", "0.0.0.0:0"},
@@ -273,7 +273,7 @@ func TestWhatIsSold(t *testing.T) {
 	}
 }
 
-// TestProfile: a profile is the base, and what the command line says wins over it.
+// TestProfile: a profile is the base, and the command line overrides it.
 func TestProfile(t *testing.T) {
 	options := func(args ...string) (emulator.Options, error) {
 		var f flags

@@ -35,7 +35,7 @@ func main() {
 		<-ctx.Done()
 		stop() // A second signal ends this process at once, and its children with it.
 	}()
-	log.SetLogger(logr.Discard()) // What matters is printed; the servers log to files.
+	log.SetLogger(logr.Discard()) // Important output is printed, and the servers log to files.
 	if err := command().ExecuteContext(ctx); err != nil {
 		stop()
 		os.Exit(1)
@@ -45,7 +45,7 @@ func main() {
 // victimOrder is the flag whose default differs between the commands.
 const victimOrder = "victim-order"
 
-// flags are the command line.
+// flags are the values of the command line.
 type flags struct {
 	sandbox     sandbox.Options
 	jobDuration time.Duration
@@ -80,16 +80,16 @@ func command() *cobra.Command {
 		},
 	})
 	set := root.PersistentFlags()
-	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which then stay (default a temporary one)")
+	set.StringVar(&f.sandbox.Dir, "dir", "", "`directory` for kubeconfigs and logs, which is kept (default: a temporary one, which is removed)")
 	set.StringVar(&f.sandbox.PortalAddress, "portal-listen", "", "address of the portal, TLS only (default a free port of 127.0.0.1)")
-	set.StringVar(&f.sandbox.PageAddress, "page-listen", "127.0.0.1:0", "loopback address of the page for a browser, plain HTTP; port 0 takes a free one, empty turns it off")
-	set.DurationVar(&f.jobDuration, "job-duration", 0, "how long the portal's create, scale, upgrade and delete jobs take at least (default 5 to 10 s)")
-	set.StringVar(&f.profile, "profile", "", "the portal as data: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
+	set.StringVar(&f.sandbox.PageAddress, "page-listen", "127.0.0.1:0", "loopback address of the page for a browser, plain HTTP. Port 0 takes a free port, empty turns it off")
+	set.DurationVar(&f.jobDuration, "job-duration", 0, "minimum duration of the portal's create, scale, upgrade and delete jobs (default 5 to 10 s)")
+	set.StringVar(&f.profile, "profile", "", "description of the portal: a YAML `file`, or one of "+strings.Join(profile.Names(), ", ")+"; other flags win over it")
 	set.StringVar(&f.victimOrder, victimOrder, "", "workers that a scale-down removes first: newest, oldest or random (default random in the demo, else the profile's or newest)")
-	set.Int64Var(&f.sandbox.Portal.Seed, "seed", 0, "seed of what the portal does at random, such as whom to remove (default a new one, printed)")
+	set.Int64Var(&f.sandbox.Portal.Seed, "seed", 0, "seed of the portal's random choices, such as which worker to remove (default: a new one, printed)")
 	set.StringVar(&f.upgrade, "upgrade-style", "", "what an upgrade does to each node: in-place, recreate, replace or surge (default the profile's, or in-place)")
 	set.BoolVar(&f.sandbox.Portal.ProviderIDs, "provider-ids", false, "give nodes a providerID")
-	set.StringSliceVar(&f.sandbox.ManagerArgs, "manager-arg", nil, "further flag of the provider's manager, such as -v=4 (repeatable)")
+	set.StringSliceVar(&f.sandbox.ManagerArgs, "manager-arg", nil, "additional flag of the provider's manager, such as -v=4 (repeatable)")
 	return root
 }
 

@@ -13,14 +13,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// surroundings are what a command touches besides the portal.
+// surroundings are the streams, the terminal and the environment of a command.
 type surroundings struct {
 	in        io.Reader
 	out, err  io.Writer // results; everything else
 	getenv    func(string) string
-	ask       func(ctx context.Context, prompt string, secret bool) (string, error) // nil: nobody is there
+	ask       func(ctx context.Context, prompt string, secret bool) (string, error) // nil without a terminal
 	live      bool                                                                  // progress may be redrawn in place
-	transport http.RoundTripper                                                     // nil: HTTPS
+	transport http.RoundTripper                                                     // nil means HTTPS
 }
 
 // app is one run of the program.
@@ -29,26 +29,26 @@ type app struct {
 	connection connection
 	output     string
 	verbose    bool
-	reached    bool // a command was entered; what failed before is the command line's fault
+	reached    bool // a command's body has started. An earlier failure is a mistake on the command line
 }
 
 const rootLong = `portalctl looks things up at the cloud portal, changes them, and tests credentials.
 
-Which portal, and as whom:
+Portal and user:
   --url, --email, --ca-file   or $PORTAL_URL, $PORTAL_EMAIL, $PORTAL_CA_FILE
   password                    $PORTAL_PASSWORD, else --password-stdin, else a prompt
   one-time codes (MFA)        made from the seed in $PORTAL_TOTP_SEED, else a prompt
-Secrets are never taken from flags: every process of the machine can read those. Nothing is kept: each command logs
-in, with one request of the account's rate limit (two more with MFA). A one-time code counts once: commands that make
-theirs from the seed wait for the next one, up to half a minute, where the present one was used.
+Secrets are never taken from flags, which every process of the machine can read. Nothing is stored: each command logs
+in, with one request of the account's rate limit (two more with MFA). A one-time code can be used once: if the present
+one was used, a command that makes codes from the seed waits for the next one, up to half a minute.
 
-Results go to standard output, as a table, JSON or YAML (-o); progress, questions and errors to standard error.
+Results go to standard output, as a table, JSON or YAML (-o). Progress, questions and errors go to standard error.
 Fields have the names that the portal's REST API gives them.
 
 Exit codes:
 `
 
-// execute runs one command line and gives its exit code.
+// execute runs one command line and returns its exit code.
 func execute(ctx context.Context, s surroundings, args []string) exitCode {
 	a := &app{surroundings: s}
 	root := a.root()
@@ -78,7 +78,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	a.connection.bind(flags)
 	flags.StringVarP(&a.output, "output", "o", formatTable, "format of results: table, json or yaml")
-	flags.BoolVarP(&a.verbose, "verbose", "v", false, "tell of every request to the portal")
+	flags.BoolVarP(&a.verbose, "verbose", "v", false, "print every request to the portal")
 	must(root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)))
 	root.AddCommand(
 		a.loginCommand(), a.doctorCommand(), a.identityCommand(), a.passwordCommand(), a.mfaCommand(),
@@ -88,7 +88,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// runs makes a command's body: by now the command line is known to be well formed.
+// runs returns the body of a command. When it starts, the command line is known to be well formed.
 func (a *app) runs(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := checkFormat(a.output); err != nil {
@@ -118,7 +118,7 @@ func (a *app) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.err, format+"\n", args...) // who closed standard error does not want to know
 }
 
-// must is for what only a mistake in this program can make fail.
+// must panics on errors that only a mistake in this program can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,8 +19,8 @@ func (a *app) clustersCommand() *cobra.Command {
 		a.clustersUpgrade(), a.clustersDelete())
 	cmd.Long = `Managed Kubernetes clusters. The portal's API cannot list them: keep the id that 'clusters create' prints.
 
-A cluster that the provider manages is better changed through its Cluster API objects: the provider sets size and
-version to what those say.`
+Change a cluster that the provider manages through its Cluster API objects: the provider restores the size and version
+that these ask for.`
 	return cmd
 }
 
@@ -28,16 +29,11 @@ func (a *app) clustersConfig() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config CLUSTER_ID",
 		Short: "Fetch the kubeconfig of a running cluster",
-		Long: `Fetch the kubeconfig of a running cluster. It holds credentials: --file writes it for you alone to read, and never over a
-file that is there.`,
+		Long: `Fetch the kubeconfig of a running cluster. It contains credentials: --file writes a file that only you can read, and never
+overwrites an existing one.`,
 		Example: "  portalctl clusters config k8s-1 --file k8s-1.kubeconfig\n  kubectl --kubeconfig k8s-1.kubeconfig get nodes",
 		Args:    cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			kubeconfig, err := client.Kubeconfig(ctx, args[0])
 			if err != nil {
 				return err
@@ -76,18 +72,16 @@ func (a *app) clustersScale() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "scale CLUSTER_ID",
 		Short:   "Set the number of worker nodes",
-		Long:    "Set the number of worker nodes. The portal chooses which ones go, and does not change the control nodes.",
+		Long:    "Set the number of worker nodes. The portal chooses which ones it removes, and does not change the control nodes.",
 		Example: "  portalctl clusters scale k8s-1 --size 5",
 		Args:    cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if size < 0 {
-				return wrong("give the number of workers there shall be", "--size %d is no number of nodes", size)
+				return fmt.Errorf("--size %d is not a number of nodes", size)
 			}
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+			return nil
+		},
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			return a.operate(ctx, client, operation{
 				kind: "scale",
 				what: fmt.Sprintf("scale of cluster %s to %d", args[0], size),
@@ -107,24 +101,19 @@ func (a *app) clustersUpgrade() *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use:   "upgrade CLUSTER_ID",
-		Short: "Move a cluster to another Kubernetes version",
-		Long: `Move a cluster to another Kubernetes version: control nodes first, then the workers one at a time. The portal's
-specification names 15 to 20 minutes for 5 nodes.`,
+		Short: "Upgrade a cluster to another Kubernetes version",
+		Long: `Upgrade a cluster to another Kubernetes version: control nodes first, then the workers one at a time. According to the
+portal's specification, 5 nodes take 15 to 20 minutes.`,
 		Example: "  portalctl clusters upgrade k8s-1 --version v1.36.3",
 		Args:    cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			version, err := choice.resolve(ctx, client)
 			if err != nil {
 				return err
 			}
 			return a.operate(ctx, client, operation{
 				kind: "upgrade",
-				what: fmt.Sprintf("upgrade of cluster %s to %s", args[0], either(choice.version, choice.id)),
+				what: fmt.Sprintf("upgrade of cluster %s to %s", args[0], cmp.Or(choice.version, choice.id)),
 				call: func(ctx context.Context) (cloud.Job, error) { return client.UpgradeCluster(ctx, args[0], version) },
 				lost: repeatable,
 			}, w)
@@ -141,15 +130,10 @@ func (a *app) clustersDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete CLUSTER_ID",
 		Short: "Delete a cluster with all its nodes",
-		Long: `Delete a cluster: its nodes, its control plane and its record. Volumes are not deleted with it; see 'portalctl volumes
-delete'. A network made for it with 'networks create' stays as well.`,
+		Long: `Delete a cluster: its nodes, its control plane and its record. Its volumes are not deleted (see 'portalctl volumes
+delete'), nor is a network that 'networks create' made for it.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			if err := a.confirm(ctx, yes, "Delete cluster "+args[0]+" with all its nodes? (Volumes stay.)"); err != nil {
 				return err
 			}

@@ -13,15 +13,15 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-const createLong = `Create a cluster and wait until it is there. The flags are the create parameters of the portal's API; all are required
-but --network-id, and those that have defaults.
+const createLong = `Create a cluster and wait until it exists. The flags are the create parameters of the portal's API. All are required
+except --network-id and those with a default.
 
 Without --network-id the portal makes an isolated network for the cluster, which cannot route to anything else
-without extra setup. Choose a name that no other cluster has: names need not be unique at the portal, and the name is
-how a person finds a cluster whose id got lost.
+without extra setup. Choose a name that no other cluster has: the portal does not require unique names, and a
+person needs the name to find a cluster whose id got lost.
 
-The call is sent once. If its answer is lost, exit code 8, nobody knows whether there is a cluster now: the message
-says how to find out. Do not put this command into a loop that repeats it.`
+The call is sent once. If its answer is lost (exit code 8), it is unknown whether the cluster was created, and the
+message says how to find out. Do not put this command into a loop that repeats it.`
 
 func (a *app) clustersCreate() *cobra.Command {
 	var r cloud.CreateClusterRequest
@@ -34,12 +34,8 @@ func (a *app) clustersCreate() *cobra.Command {
 		Example: `  portalctl clusters create --name demo-x7k2p --zone-id zone-1 --version v1.36.3 --service-offering-id medium \
     --size 3 --vpc-id vpc-1 --network-id net-1 --ssh-key-pair ops`,
 		Args: cobra.NoArgs,
-		RunE: a.runs(func(ctx context.Context, _ []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
+			var err error
 			if r.KubernetesVersionID, err = choice.resolve(ctx, client); err != nil {
 				return err
 			}
@@ -52,9 +48,9 @@ func (a *app) clustersCreate() *cobra.Command {
 	f.StringVar(&r.ZoneID, "zone-id", "", "zone (zoneId)")
 	f.StringVar(&r.ServiceOfferingID, "service-offering-id", "", "service offering of the nodes (serviceOfferingId)")
 	f.IntVar(&r.Size, "size", 0, "number of worker nodes")
-	f.IntVar(&r.ControlNodes, "control-nodes", 3, "number of control nodes; 3 for high availability (controlNodes)")
-	f.StringVar(&r.VPCID, "vpc-id", "", "VPC that holds the network; 'portalctl vpcs list' lists them (vpcId)")
-	f.StringVar(&r.NetworkID, "network-id", "", "network or tier for the nodes; 'portalctl networks create' makes one (networkId)")
+	f.IntVar(&r.ControlNodes, "control-nodes", 3, "number of control nodes, 3 for high availability (controlNodes)")
+	f.StringVar(&r.VPCID, "vpc-id", "", "VPC that holds the network (vpcId). 'portalctl vpcs list' lists them")
+	f.StringVar(&r.NetworkID, "network-id", "", "network or tier for the nodes (networkId). 'portalctl networks create' creates one")
 	f.StringVar(&r.SSHKeyPair, "ssh-key-pair", "", "name of an SSH key pair (sshKeyPair)")
 	choice.bind(cmd)
 	for _, name := range []string{"name", "zone-id", "service-offering-id", "size", "vpc-id", "ssh-key-pair"} {
@@ -66,7 +62,7 @@ func (a *app) clustersCreate() *cobra.Command {
 
 func (a *app) createCluster(ctx context.Context, client *cloud.Client, r cloud.CreateClusterRequest, w waiting) error {
 	if r.NetworkID == "" {
-		a.say("No --network-id: the portal makes an isolated network for this cluster.")
+		a.say("Without --network-id, the portal creates an isolated network for this cluster.")
 	}
 	began := time.Now()
 	return a.operate(ctx, client, operation{
@@ -75,23 +71,23 @@ func (a *app) createCluster(ctx context.Context, client *cloud.Client, r cloud.C
 		call:  func(ctx context.Context) (cloud.Job, error) { return client.CreateCluster(ctx, r) },
 		lost:  func(ctx context.Context) string { return lostCluster(ctx, client, r.Name, began) },
 		makes: cloud.KindCluster, name: r.Name,
-		undone: fmt.Sprintf("A record of cluster %s may remain at the portal: before you create it again, look for it there", r.Name),
+		undone: fmt.Sprintf("A record of cluster %s may remain at the portal. Look for it there before you create the cluster again", r.Name),
 	}, w)
 }
 
-// lostCluster says how to find out whether there is a cluster. The portal is asked once, in case it lists clusters,
-// which its specification does not say.
+// lostCluster returns how to find out whether the cluster exists. The portal is asked once, because some portals list
+// clusters, although the specification does not.
 func lostCluster(ctx context.Context, client *cloud.Client, name string, began time.Time) string {
 	found, err := client.FindClusters(ctx, name)
 	var known string
 	switch {
 	case err != nil:
-		known = "This portal's API does not list clusters, so that takes a person."
+		known = "This portal's API does not list clusters, so a person has to look."
 		if !cloud.IsUnsupported(err) {
-			known = fmt.Sprintf("The portal did not tell (%v), so that takes a person.", err)
+			known = fmt.Sprintf("The portal did not answer (%v), so a person has to look.", err)
 		}
 	case len(found) == 0:
-		known = fmt.Sprintf("The portal lists no cluster named %s at this moment, which may change.", name)
+		known = fmt.Sprintf("The portal lists no cluster named %s now, which may change.", name)
 	default:
 		ids := make([]string, len(found))
 		for i, c := range found {
@@ -99,11 +95,11 @@ func lostCluster(ctx context.Context, client *cloud.Client, name string, began t
 		}
 		known = fmt.Sprintf("The portal lists under that name: %s. It may be an older one.", strings.Join(ids, ", "))
 	}
-	return fmt.Sprintf(`find out whether the cluster exists, before anything else; running the command again could make a second one.
+	return fmt.Sprintf(`find out first whether the cluster exists. Running the command again could create a second one.
   %s
   1. Look at the portal for a cluster named %s, created about %s.
-     Its nodes would show in 'portalctl instances list'.
-  2. If it is there, go on with its id: portalctl clusters config ID
-  3. If it is not there after some minutes, the request was lost: run the command again`,
+     Its nodes would appear in 'portalctl instances list'.
+  2. If it exists, continue with its id: portalctl clusters config ID
+  3. If it does not exist after some minutes, the request was lost: run the command again`,
 		known, name, began.UTC().Format("2006-01-02 15:04:05 UTC"))
 }

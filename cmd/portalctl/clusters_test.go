@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestLife is what the program is for: everything around one cluster, from its VPC to its volume.
+// TestLife runs the whole life of a cluster, from its VPC to its volume.
 func TestLife(t *testing.T) {
 	at(t, emulator.Options{VolumesPerCluster: 1}, func(t *testing.T, d *desk) {
 		vpc := decode[job](d.run("vpcs", "create", "--name", "prod", "--cidr", "10.0.0.0/8", "-o", "json").exits(exitOK)).Result["vpc"].ID
@@ -89,7 +89,7 @@ func TestIsolatedNetworkIsTold(t *testing.T) {
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) { d.run(d.createArgs("demo")...).says("isolated network") })
 }
 
-// TestConfirmation: nothing is destroyed without a yes.
+// TestConfirmation: nothing is deleted without a yes.
 func TestConfirmation(t *testing.T) {
 	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
 		d.run(d.createArgs("demo")...).exits(exitOK)
@@ -112,7 +112,7 @@ func TestConfirmation(t *testing.T) {
 	})
 }
 
-// TestVersionNotOffered lists what there is, and creates nothing.
+// TestVersionNotOffered lists the versions on offer, and creates nothing.
 func TestVersionNotOffered(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		args := d.createArgs("demo")
@@ -136,7 +136,7 @@ func TestVersionByID(t *testing.T) {
 	})
 }
 
-// TestAmbiguousVPC: which of two is meant only a person can say.
+// TestAmbiguousVPC: only a person can choose one of two VPCs of the same name.
 func TestAmbiguousVPC(t *testing.T) {
 	vpcs := []emulator.VPC{{ID: "vpc-1", Name: "prod"}, {ID: "vpc-2", Name: "prod"}}
 	at(t, emulator.Options{VPCs: vpcs}, func(t *testing.T, d *desk) {

@@ -4,13 +4,16 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -18,7 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// The environment, where flags are not given or not offered.
+// Environment variables, for values without a flag.
 const (
 	urlVariable      = "PORTAL_URL"
 	emailVariable    = "PORTAL_EMAIL"
@@ -30,7 +33,7 @@ const (
 // otpStep is how long a one-time code counts (RFC 6238).
 const otpStep = 30 * time.Second
 
-// connection says which portal, and as whom.
+// connection holds the portal and its user.
 type connection struct {
 	url, email, caFile string
 	passwordStdin      bool
@@ -44,11 +47,11 @@ func (c *connection) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.passwordStdin, "password-stdin", false, "read the password from the first line of standard input")
 }
 
-// config is the client's configuration without a password: that costs a question.
+// config returns the client's configuration without the password, which may have to be asked for.
 func (a *app) config() (cloud.Config, error) {
 	config := cloud.Config{
-		BaseURL:   either(a.connection.url, a.getenv(urlVariable)),
-		Email:     either(a.connection.email, a.getenv(emailVariable)),
+		BaseURL:   cmp.Or(a.connection.url, a.getenv(urlVariable)),
+		Email:     cmp.Or(a.connection.email, a.getenv(emailVariable)),
 		TOTPSeed:  a.getenv(seedVariable),
 		Wait:      true,
 		Transport: a.transport,
@@ -56,11 +59,11 @@ func (a *app) config() (cloud.Config, error) {
 	}
 	switch {
 	case config.BaseURL == "":
-		return config, wrong("give --url, or set "+urlVariable, "which portal is not known")
+		return config, wrong("give --url, or set "+urlVariable, "no portal was given")
 	case config.Email == "":
-		return config, wrong("give --email, or set "+emailVariable, "the portal user is not known")
+		return config, wrong("give --email, or set "+emailVariable, "no portal user was given")
 	}
-	if file := either(a.connection.caFile, a.getenv(caFileVariable)); file != "" {
+	if file := cmp.Or(a.connection.caFile, a.getenv(caFileVariable)); file != "" {
 		bundle, err := os.ReadFile(file)
 		if err != nil {
 			return config, wrong("correct --ca-file or "+caFileVariable, "read the CA file: %w", err)
@@ -68,12 +71,12 @@ func (a *app) config() (cloud.Config, error) {
 		config.CABundle = bundle
 	}
 	if a.verbose {
-		config.Observe = a.tell
+		config.Observe = a.trace
 	}
 	return config, nil
 }
 
-// credentials is the configuration with everything that a login takes.
+// credentials returns the configuration with everything that a login needs.
 func (a *app) credentials(ctx context.Context) (cloud.Config, error) {
 	config, err := a.config()
 	if err != nil {
@@ -83,7 +86,7 @@ func (a *app) credentials(ctx context.Context) (cloud.Config, error) {
 		return config, err
 	}
 	if config.TOTPSeed == "" && a.ask != nil {
-		config.OTP = func(context.Context) (string, error) { // whose context outlives an interrupt
+		config.OTP = func(context.Context) (string, error) { // not with its context, which outlives an interrupt
 			code, err := a.ask(ctx, "One-time code for "+config.Email+": ", true)
 			return strings.TrimSpace(code), err
 		}
@@ -91,7 +94,19 @@ func (a *app) credentials(ctx context.Context) (cloud.Config, error) {
 	return config, nil
 }
 
-// connect makes the client.
+// withClient returns the body of a command that logs in at the portal.
+func (a *app) withClient(body func(ctx context.Context, client *cloud.Client, args []string) error) func(*cobra.Command, []string) error {
+	return a.runs(func(ctx context.Context, args []string) error {
+		client, err := a.connect(ctx)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		return body(ctx, client, args)
+	})
+}
+
+// connect returns the client.
 func (a *app) connect(ctx context.Context) (*cloud.Client, error) {
 	config, err := a.credentials(ctx)
 	if err != nil {
@@ -100,8 +115,8 @@ func (a *app) connect(ctx context.Context) (*cloud.Client, error) {
 	return a.open(ctx, config)
 }
 
-// open makes the client of a configuration. Where one-time codes are made from a seed it logs in at once, since each
-// code counts once: the command before this one, or the provider, may have used the present one.
+// open returns the client of a configuration. If one-time codes are made from a seed, it logs in at once. Each code can be
+// used once, and the command before this one, or the provider, may have used the present one.
 func (a *app) open(ctx context.Context, config cloud.Config) (*cloud.Client, error) {
 	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{})
 	client, err := cloud.New(config)
@@ -116,14 +131,14 @@ func (a *app) open(ctx context.Context, config cloud.Config) (*cloud.Client, err
 		return nil, err
 	}
 	next := time.Now().Truncate(otpStep).Add(otpStep)
-	a.say("The portal refused the one-time code; it may have been used already. Waiting %s for the next one.", time.Until(next).Round(time.Second))
+	a.say("The portal refused the one-time code, which may have been used already. Waiting %s for the next one.", time.Until(next).Round(time.Second))
 	if err := rest(ctx, next); err != nil {
 		return nil, err
 	}
-	return cloud.New(config) // and no third code: more would be guessing
+	return cloud.New(config) // no third code is tried, because that would be guessing
 }
 
-// password is that of the user: from standard input if asked for, else from the environment, else from a person.
+// password returns the password: from standard input with --password-stdin, else from the environment, else from a prompt.
 func (a *app) password(ctx context.Context, prompt string) (string, error) {
 	if password := a.getenv(passwordVariable); password != "" && !a.connection.passwordStdin {
 		return password, nil
@@ -131,7 +146,7 @@ func (a *app) password(ctx context.Context, prompt string) (string, error) {
 	return a.secretInput(ctx, prompt)
 }
 
-// secretInput takes one secret from standard input if asked for, else from a person.
+// secretInput reads one secret from standard input with --password-stdin, else from a prompt.
 func (a *app) secretInput(ctx context.Context, prompt string) (secret string, err error) {
 	switch {
 	case a.connection.passwordStdin:
@@ -139,7 +154,7 @@ func (a *app) secretInput(ctx context.Context, prompt string) (secret string, er
 	case a.ask != nil:
 		secret, err = a.ask(ctx, prompt, true)
 	default:
-		return "", wrong("use --password-stdin; most commands also take the password from "+passwordVariable, "there is no terminal to ask for a secret")
+		return "", wrong("use --password-stdin. Most commands also take the password from "+passwordVariable, "there is no terminal to ask for a secret")
 	}
 	if err == nil && secret == "" {
 		return "", wrong("", "nothing was given for: %s", strings.TrimSuffix(prompt, ": "))
@@ -159,22 +174,15 @@ func (a *app) line() (string, error) {
 	return strings.TrimRight(text, "\r\n"), nil
 }
 
-// tell is what --verbose shows of a request; a Call holds neither ids nor secrets.
-func (a *app) tell(call cloud.Call) {
+// trace prints a request for --verbose. A Call contains neither ids nor secrets.
+func (a *app) trace(call cloud.Call) {
 	answer := "no answer"
 	if call.Status != 0 {
-		answer = strings.TrimSpace(itoa(call.Status) + " " + string(call.Code))
+		answer = strings.TrimSpace(strconv.Itoa(call.Status) + " " + string(call.Code))
 	}
 	waited := ""
 	if call.Waited >= time.Second {
 		waited = ", after waiting " + call.Waited.Round(time.Second).String() + " for the rate limit"
 	}
 	a.say("  %s → %s (%s%s)", call.Endpoint, answer, call.Duration.Round(time.Millisecond), waited)
-}
-
-func either(first, second string) string {
-	if first != "" {
-		return first
-	}
-	return second
 }

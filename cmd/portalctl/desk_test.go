@@ -17,26 +17,26 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// What must never be seen on standard output or error.
+// Secrets that must never appear on standard output or error.
 const (
 	canaryPassword = "canary-password-Zq7"
 	canarySeed     = "KRSXG5CTMVRXEZLUKN2XAZLSKNSWG4TF"
 )
 
-// desk is a person's place: a portal, an environment, and a way to run the program.
+// desk is a portal, an environment, and a way to run the program.
 type desk struct {
 	t        *testing.T
 	portal   *emulator.Portal
 	env      map[string]string
 	stdin    string
-	answers  []string // to questions, in order; nil: nobody is there
+	answers  []string // to questions, in order. nil means that no terminal exists
 	asked    []string
 	live     bool
 	may      bool // show secrets
 	onOutput func(string)
 }
 
-// result is what came of a command.
+// result is the output and the exit code of a command.
 type result struct {
 	t        *testing.T
 	args     []string
@@ -65,7 +65,7 @@ func newDesk(t *testing.T, opts emulator.Options) *desk {
 	}}
 }
 
-// with is the same desk with another environment; an empty value unsets.
+// with returns the desk with another environment. An empty value unsets a variable.
 func (d *desk) with(pairs ...string) *desk {
 	other := *d
 	other.env = maps.Clone(d.env)
@@ -149,7 +149,7 @@ func (r *result) exits(code exitCode) *result {
 	return r
 }
 
-// says checks what people are told.
+// says checks standard error for the words.
 func (r *result) says(words ...string) *result {
 	r.t.Helper()
 	for _, word := range words {
@@ -160,7 +160,7 @@ func (r *result) says(words ...string) *result {
 	return r
 }
 
-// saysNot checks what people are not told.
+// saysNot checks that standard error does not contain the words.
 func (r *result) saysNot(words ...string) *result {
 	r.t.Helper()
 	for _, word := range words {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// TestDocs: what scripts rely on stands in the documentation, in the same words as in the help.
+// TestDocs: the documentation describes everything that scripts depend on, in the words of the help.
 func TestDocs(t *testing.T) {
 	content, err := os.ReadFile("../../docs/portalctl.md")
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// Differences of clocks that matter. A one-time code counts for half a minute; a portal may take its neighbours.
+// Differences of clocks that matter. A one-time code counts for half a minute, and a portal may accept the codes before and after
+// it.
 const (
 	codesFail   = 30 * time.Second
 	clockIsOff  = 5 * time.Minute
@@ -27,23 +28,23 @@ const (
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "doctor",
-		Short: "Look at a portal before the provider uses it, and say what to do",
-		Long: `Look at a portal before the provider uses it: log in as the provider would, and report the second factor, the clocks, the
+		Short: "Check a portal before the provider uses it, and report what to do",
+		Long: `Check a portal before the provider uses it: log in as the provider would, and report the second factor, the clocks, the
 account's tier, how long answers take, the Kubernetes versions, VPCs and zones that this user can see, and how the portal
-fills what its specification leaves open. It only reads. A line that needs attention says what to do.`,
+behaves where its specification is open. It only reads. A line that needs attention says what to do.`,
 		Args: cobra.NoArgs,
 		RunE: a.runs(func(ctx context.Context, _ []string) error { return a.doctor(ctx) }),
 	}
 }
 
-// finding is one thing that the doctor found out.
+// finding is one line of the doctor's output.
 type finding struct {
 	About  string `json:"about"`
 	Found  string `json:"found"`
 	Advice string `json:"advice,omitempty"` // what to do, if it needs attention
 }
 
-// diagnosis is all that the doctor found out.
+// diagnosis collects the doctor's findings.
 type diagnosis struct {
 	Portal   string            `json:"portal"`
 	Findings []finding         `json:"findings"`
@@ -54,7 +55,7 @@ func (d *diagnosis) add(about, advice, format string, args ...any) {
 	d.Findings = append(d.Findings, finding{About: about, Found: fmt.Sprintf(format, args...), Advice: advice})
 }
 
-// chart notes what the client reports of its requests.
+// chart collects measurements of the client's requests.
 type chart struct {
 	mu     sync.Mutex
 	calls  []cloud.Call
@@ -132,14 +133,14 @@ func (d *diagnosis) user(config cloud.Config, login cloud.Login) {
 		advice = "give the provider the seed (" + seedVariable + " of 'portalctl identity'), or a portal user without MFA"
 	}
 	d.add("second factor", advice, "%s", mfaState(config, login))
-	d.add("token", "", "accepted, valid %s", tokenLife(login))
+	d.add("token", "", "accepted, %s", tokenLife(login))
 	d.Silences[cloud.SilenceTokenLife] = cloud.LifeInToken
 	if login.Expires.IsZero() {
 		d.Silences[cloud.SilenceTokenLife] = cloud.LifeUntold
 	}
 }
 
-// versions are those on offer; what their states mean is the portal's secret.
+// versions checks the Kubernetes versions on offer. The portal does not document their states.
 func (d *diagnosis) versions(ctx context.Context, client *cloud.Client) {
 	versions, err := client.KubernetesVersions(ctx)
 	if err != nil {
@@ -156,12 +157,13 @@ func (d *diagnosis) versions(ctx context.Context, client *cloud.Client) {
 	}
 	advice := ""
 	if len(versions) == 0 {
-		advice = "have the account enabled for Kubernetes: without a version there is no cluster"
+		advice = "have the account enabled for Kubernetes: no cluster can be created without a version"
 	}
 	d.add("Kubernetes versions", advice, "%d: %s", len(versions), strings.Join(shown, ", "))
 }
 
-// places are what a cluster needs and this user can see. No endpoint lists zones: they show in records of other things.
+// places checks the things that a cluster needs and that this user can see. No endpoint lists zones, but records of other
+// resources name them.
 func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 	zones := map[string]bool{}
 	vpcs, err := client.VPCs(ctx, "")
@@ -189,7 +191,7 @@ func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 	}
 	d.add("instances", "", "%d", len(instances))
 	if len(zones) == 0 {
-		d.add("zones", "", "none shows: the portal has no list of them, so ask its support for the zone id")
+		d.add("zones", "", "none found, because the portal has no list of zones. Ask its support for the zone id")
 		return
 	}
 	d.add("zones", "", "in use: %s", strings.Join(slices.Sorted(maps.Keys(zones)), ", "))
@@ -205,14 +207,14 @@ func zoneOf(raw json.RawMessage, zones map[string]bool) {
 	}
 }
 
-// lookup finds out whether the portal answers the undocumented question, under a name that nothing has.
+// lookup finds out whether the portal supports the undocumented lookup by name.
 func (d *diagnosis) lookup(ctx context.Context, client *cloud.Client) {
 	_, err := client.FindClusters(ctx, fmt.Sprintf("doctor-%x", time.Now().UnixNano()))
 	switch {
 	case err == nil:
-		d.add("lookup by name", "", "this portal lists clusters: after a lost answer the provider finds its cluster by itself")
+		d.add("lookup by name", "", "this portal lists clusters, so after a lost answer the provider finds its cluster itself")
 	case cloud.IsUnsupported(err):
-		d.add("lookup by name", "", "this portal does not list clusters: after a lost answer to a creation, a person looks")
+		d.add("lookup by name", "", "this portal does not list clusters, so after a lost answer to a creation a person has to look")
 	default:
 		d.trouble("lookup by name", err)
 	}
@@ -225,7 +227,7 @@ func (d *diagnosis) account(client *cloud.Client, seen *chart) {
 		d.add("tier", "", "%d requests per minute", stats.Limit)
 		d.Silences[cloud.SilenceLimitHeader] = cloud.HeaderAlways
 	} else {
-		d.add("tier", "", "not told: the provider assumes %d requests per minute, and learns a higher tier when it is refused once", stats.Limit)
+		d.add("tier", "", "not reported: the provider assumes %d requests per minute, and finds out a higher tier when a request is refused", stats.Limit)
 		d.Silences[cloud.SilenceLimitHeader] = cloud.HeaderOn429
 	}
 	took, advice := seen.median(), ""

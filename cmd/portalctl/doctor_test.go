@@ -11,14 +11,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 )
 
-// TestDoctor: at a portal that is as it should be, everything is found out, nothing is changed, and there is no advice.
+// TestDoctor: a portal without problems gets every finding and no advice, and nothing is changed.
 func TestDoctor(t *testing.T) {
 	at(t, emulator.Options{ListClusters: true}, func(t *testing.T, d *desk) {
 		d.run(d.createArgs("demo")...).exits(exitOK)
 		before := len(d.portal.Jobs())
 		d.run("doctor").exits(exitOK).says("The provider can work with this portal").
 			shows("ops@portal.example", "Administrator", "v1.34.9 (Enabled)", "default", "in use: zone-1", "300 requests per minute",
-				"agrees with this machine's", "finds its cluster by itself", "specification: list", "under its key", "with every answer")
+				"agrees with this machine's", "finds its cluster itself", "specification: list", "under its key", "with every answer")
 		if len(d.portal.Jobs()) != before || len(d.portal.Violations()) != 0 {
 			t.Errorf("the doctor changes things: %v", d.portal.Violations())
 		}
@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// TestDoctorsAdvice: what needs attention is said, with what to do.
+// TestDoctorsAdvice: every problem is reported with what to do.
 func TestDoctorsAdvice(t *testing.T) {
 	at(t, emulator.Options{ClockSkew: 10 * time.Minute, VPCs: []emulator.VPC{}}, func(_ *testing.T, d *desk) {
 		d.run("doctor").exits(exitOther).shows("10m0s ahead of this machine's").
@@ -47,14 +47,14 @@ func TestDoctorsAdvice(t *testing.T) {
 	at(t, mfaUser(), func(_ *testing.T, d *desk) {
 		d.answers = []string{"000000"}
 		d.run("doctor").exits(exitCredentials).says("one-time code")
-		d.with(seedVariable, canarySeed).run("doctor").exits(exitOK).shows("on; the code was made from", "verify-otp token", "under a usual name")
+		d.with(seedVariable, canarySeed).run("doctor").exits(exitOK).shows("on, the code was made from", "verify-otp token", "under a usual name")
 	})
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.with(passwordVariable, "canary-wrong").run("doctor").exits(exitCredentials)
 	})
 }
 
-// TestDoctorAtEveryProfile: each portal that ships is one that the provider can work with.
+// TestDoctorAtEveryProfile: the provider can work with every profile of the emulator.
 func TestDoctorAtEveryProfile(t *testing.T) {
 	for _, name := range profile.Names() {
 		p, err := profile.Load(name)

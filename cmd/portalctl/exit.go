@@ -13,7 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// exitCode tells scripts what came of a command. The numbers do not change.
+// exitCode reports the result of a command to scripts. The numbers do not change.
 type exitCode int
 
 const (
@@ -28,7 +28,7 @@ const (
 	exitUnknown     exitCode = 8
 	exitUnreachable exitCode = 9
 	exitStillRuns   exitCode = 10
-	exitInterrupted exitCode = 130 // 128 + SIGINT, as shells have it
+	exitInterrupted exitCode = 130 // 128 + SIGINT, like in shells
 )
 
 var exitMeanings = []struct {
@@ -57,7 +57,7 @@ func exitCodeHelp() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// failure is an error of which a command knows more than its cause tells: what it means, and what to do.
+// failure is an error with the exit code and the advice of a command.
 type failure struct {
 	code   exitCode
 	err    error
@@ -67,53 +67,53 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return f.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// wrong is a mistake in what the user gave.
+// wrong returns the failure for a mistake in the user's input.
 func wrong(advice, format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: advice}
 }
 
-// rules say what errors mean to the user of a command line; the first that holds counts.
+// rules map errors to exit codes and advice. The first rule that holds counts.
 var rules = []struct {
 	holds  func(error) bool
 	code   exitCode
 	advice string
 }{
-	{cloud.IsUnknownOutcome, exitUnknown, "look whether it has happened before you run the command again"},
+	{cloud.IsUnknownOutcome, exitUnknown, "check whether it has happened before you run the command again"},
 	{isInterrupted, exitInterrupted, ""},
 	{isConfiguration, exitUsage, ""}, // the error names the setting
 	{isUnsent, exitUsage, ""},
-	{isUnreadableToken, exitUnreachable, "the portal answers the one-time code in a form that this program does not know: " +
-		"report it, with the output of 'portalctl doctor'"},
-	{cloud.IsNotPortal, exitUnreachable, "compare --url: what answers there has no login as the portal has it; a path may be missing"},
-	{cloud.IsTokenRefused, exitCredentials, "the login works, and the portal refuses the token that it has just issued: tell the portal's " +
+	{isUnreadableToken, exitUnreachable, "the portal's answer to the one-time code has an unknown form: " +
+		"report this, with the output of 'portalctl doctor'"},
+	{cloud.IsNotPortal, exitUnreachable, "compare --url: the server there has no login like the portal's. A path may be missing"},
+	{cloud.IsTokenRefused, exitCredentials, "the login works, but the portal refuses the token that it has just issued: ask the portal's " +
 		"support"},
-	{cloud.IsCodeRefused, exitCredentials, "a one-time code counts once and for half a minute: wait for the next one; if it is " +
-		"refused again, compare the seed, and this machine's clock"},
+	{cloud.IsCodeRefused, exitCredentials, "a one-time code can be used once, within half a minute: wait for the next one. If it is " +
+		"refused again, check the seed, and this machine's clock"},
 	{cloud.IsMFARequired, exitCredentials, "set PORTAL_TOTP_SEED, run the command at a terminal to be asked for the code, or " +
 		"use a portal user without MFA"},
-	{cloud.IsUnauthorized, exitCredentials, "compare --email and the password; 'portalctl password reset' has the portal " +
+	{cloud.IsUnauthorized, exitCredentials, "check --email and the password. 'portalctl password reset' makes the portal " +
 		"send a reset link"},
-	{cloud.IsForbidden, exitRefused, "this user's role does not allow it; 'portalctl login' shows the role"},
-	{cloud.IsNotFound, exitNotFound, "compare the id; the portal says the same of ids that belong to another account, so " +
-		"compare the user as well ('portalctl login')"},
-	{cloud.IsBusy, exitLater, "another operation holds it; try again when its job has ended"},
+	{cloud.IsForbidden, exitRefused, "this user's role does not allow it ('portalctl login' shows the role)"},
+	{cloud.IsNotFound, exitNotFound, "check the id. The portal gives the same answer for ids of another account, so " +
+		"check the user as well ('portalctl login')"},
+	{cloud.IsBusy, exitLater, "another operation is running. Try again when its job has ended"},
 	{cloud.IsQuota, exitLater, "remove something, or have the account's quota raised"},
 	{cloud.IsCapacity, exitLater, "try again later, or in another zone"},
-	{cloud.IsRateLimited, exitLater, "others use the account's requests; try again"},
-	{cloud.IsNotAllowed, exitRefused, "its state forbids that now"},
+	{cloud.IsRateLimited, exitLater, "other clients use up the account's rate limit. Try again"},
+	{cloud.IsNotAllowed, exitRefused, "its state does not allow this now"},
 	{cloud.IsUnsupported, exitRefused, "this portal does not have the endpoint"},
 	{cloud.IsInvalid, exitRefused, ""},
 	{cloud.IsProxyCredentials, exitUnreachable, "the proxy between this machine and the portal asks for credentials: give them in HTTPS_PROXY, " +
 		"or except the portal with NO_PROXY"},
 	{cloud.IsUntrusted, exitUnreachable, "give the PEM file of the portal's authority with --ca-file or " + caFileVariable},
 	{isSilent, exitUnreachable, "compare --url, and try again"},
-	{cloud.IsUnavailable, exitUnreachable, "try again; if it lasts, give the portal's support the time and the request id"},
+	{cloud.IsUnavailable, exitUnreachable, "try again. If it lasts, give the portal's support the time and the request id"},
 }
 
-// explain gives the exit code of an error, and advice.
+// explain returns the exit code of an error, and advice.
 func explain(err error) (exitCode, string) {
 	var known *failure
 	if errors.As(err, &known) {
@@ -129,18 +129,18 @@ func explain(err error) (exitCode, string) {
 
 func isInterrupted(err error) bool { return errors.Is(err, context.Canceled) }
 
-// isUnsent: refused by the client itself.
+// isUnsent reports whether the client itself refused the request.
 func isUnsent(err error) bool {
 	var e *cloud.Error
 	return cloud.IsInvalid(err) && errors.As(err, &e) && e.Endpoint == "" && e.Status == 0
 }
 
-// settings are where a user of this program sets what the client's configuration holds.
+// settings name the flags and variables that set the fields of the client's configuration.
 var settings = map[string]string{
 	"baseURL": "--url", "email": "--email", "password": "the password", "caBundle": "--ca-file", "totpSeed": seedVariable,
 }
 
-// named is the error in the words of the command line.
+// named returns the error with the names of flags and variables.
 func named(err error) error {
 	var e *cloud.Error
 	if isConfiguration(err) && errors.As(err, &e) {
@@ -149,25 +149,25 @@ func named(err error) error {
 	return err
 }
 
-// isConfiguration: refused by the client for what it was made with.
+// isConfiguration reports whether the client refused its configuration.
 func isConfiguration(err error) bool {
 	var e *cloud.Error
 	return isUnsent(err) && errors.As(err, &e) && settings[e.Field] != ""
 }
 
-// isUnreadableToken: the portal took the one-time code, and its answer has no token that the client can find.
+// isUnreadableToken reports whether the portal accepted the one-time code, but the client found no token in its answer.
 func isUnreadableToken(err error) bool {
 	var e *cloud.Error
 	return cloud.IsNotPortal(err) && errors.As(err, &e) && strings.Contains(e.Endpoint, "/mfa/") && e.Status < 300
 }
 
-// isSilent: there was no answer at all.
+// isSilent reports whether there was no answer at all.
 func isSilent(err error) bool {
 	var e *cloud.Error
 	return cloud.IsUnavailable(err) && errors.As(err, &e) && e.Status == 0
 }
 
-// report tells what failed and what to do, and gives the exit code.
+// report prints the failure and what to do, and returns the exit code.
 func (a *app) report(err error) exitCode {
 	code, advice := explain(err)
 	if code == exitInterrupted && isInterrupted(err) {
@@ -178,8 +178,8 @@ func (a *app) report(err error) exitCode {
 	if errors.As(err, &e) && e.RequestID != "" {
 		a.say("Request id, for the portal's support: %s", e.RequestID)
 	}
-	// At which time to come back is the portal's word only where it limits the rate: the client's own pause after a
-	// refused login ends with this program.
+	// The time to try again is only shown if the portal has set it. The client's own pause after a refused login ends with this
+	// program.
 	if at, ok := cloud.RetryAt(err); ok && slices.Contains([]exitCode{exitLater, exitUnreachable}, code) {
 		a.say("Not before: %s", at.UTC().Format(time.RFC3339))
 	}

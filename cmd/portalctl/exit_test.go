@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestExitCodes: every documented error, and what else may come, has its place.
+// TestExitCodes: every documented error, and every other failure, has an exit code.
 func TestExitCodes(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault emulator.Fault
@@ -45,7 +45,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestRateLimitIsWaitedFor: one refusal is no reason to fail.
+// TestRateLimitIsWaitedFor: the command waits after one refusal for the rate limit, and does not fail.
 func TestRateLimitIsWaitedFor(t *testing.T) {
 	at(t, emulator.Options{}, func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/vpcs", Code: "RATE_LIMITED", RetryAfter: 9 * time.Second, Count: 1})
@@ -69,7 +69,7 @@ func TestRoles(t *testing.T) {
 	})
 }
 
-// TestExitCodesAreTold: each code stands in the help, once.
+// TestExitCodesAreTold: the help lists each code once.
 func TestExitCodesAreTold(t *testing.T) {
 	var told []exitCode
 	for _, m := range exitMeanings {

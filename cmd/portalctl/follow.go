@@ -11,13 +11,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// stuckAfter is when the specification calls a job stuck ("Jobs and other endpoints").
+// stuckAfter is the time after which the specification calls a job stuck ("Jobs and other endpoints").
 const stuckAfter = 30 * time.Minute
 
-// patience with a portal that does not answer while its job runs.
+// patience is how long a portal may not answer while its job runs.
 const patience = 5 * time.Minute
 
-// errGone: the portal knows nothing of a job that it started.
+// errGone reports that the portal does not know a job any more that it started.
 var errGone = errors.New("the portal no longer knows the job")
 
 // follow looks at a job until it has ended, and returns it as it was seen last.
@@ -57,7 +57,7 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 	return job, failed(job)
 }
 
-// passing: a job is not lost because one look at it was.
+// passing reports whether the error is one after which the job is looked at again.
 func passing(err error) bool {
 	return cloud.IsUnavailable(err) || cloud.IsRateLimited(err) || cloud.IsBusy(err)
 }
@@ -74,7 +74,7 @@ func interrupted(jobID string) error {
 	}
 }
 
-// runsOn is a job that could not be followed any longer.
+// runsOn is the failure for a job that could not be followed any longer.
 func runsOn(err error, jobID string) error {
 	code, advice := explain(err)
 	return &failure{
@@ -87,7 +87,7 @@ func runsOn(err error, jobID string) error {
 func tooLong(job cloud.Job, timeout time.Duration) error {
 	stuck := ""
 	if timeout >= stuckAfter {
-		stuck = "; after half an hour a job counts as stuck: give the portal's support its id. Do not start the operation anew"
+		stuck = ". After half an hour a job counts as stuck: give the portal's support its id. Do not start the operation again"
 	}
 	return &failure{
 		code:   exitStillRuns,
@@ -96,7 +96,7 @@ func tooLong(job cloud.Job, timeout time.Duration) error {
 	}
 }
 
-// failed is the error of a job that has failed; nil for any other.
+// failed returns the error of a job that has failed, or nil.
 func failed(job cloud.Job) error {
 	if !job.Failed() {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// Keys of the Secret. They are those of the provider's API, which a test compares: importing it would bring all of
-// Kubernetes' machinery into this program.
+// Keys of the Secret, which are those of the provider's API. A test compares them: importing the API would add all of Kubernetes'
+// machinery to this program.
 const (
 	keyBaseURL  = "baseURL"
 	keyEmail    = "email"
@@ -20,15 +20,15 @@ const (
 	keyTOTPSeed = "totpSeed"
 )
 
-const identityLong = `Print the Secret from which the provider takes its portal user: what --url, --email, --ca-file, the password and
-$PORTAL_TOTP_SEED say. The output holds the password, in base64, which hides nothing: pipe it to kubectl, or to a tool
-that seals it, and do not commit it. Server-side apply serves for the first time and for a new password alike: it
-keeps the password out of annotations, and leaves the provider's finalizer where it is.
+const identityLong = `Print the Secret with the provider's portal user. Its content comes from --url, --email, --ca-file, the password and
+$PORTAL_TOTP_SEED. The output contains the password, in base64, which hides nothing. Pipe it to kubectl, or to a tool
+that seals it, and do not commit it. Use server-side apply, for a new Secret and for a new password alike: it
+keeps the password out of annotations, and does not remove the provider's finalizer.
 
-With --check it logs in first, without asking anybody for a one-time code, as the provider has to; if that fails nothing
+With --check it logs in first, without asking for a one-time code, like the provider. If that fails, nothing
 is printed.`
 
-// secretManifest is as much of a Kubernetes Secret as it takes.
+// secretManifest is the part of a Kubernetes Secret that is printed.
 type secretManifest struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -70,7 +70,7 @@ func (a *app) identityCommand() *cobra.Command {
 
 // vouch makes sure that the provider can use the configuration.
 func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error {
-	config.OTP = nil // nobody types codes for the provider
+	config.OTP = nil // the provider cannot ask a person for codes
 	if !check {
 		_, err := cloud.New(config)
 		return err

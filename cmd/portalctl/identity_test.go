@@ -16,7 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestIdentity: the Secret is what the provider reads, by its own names.
+// TestIdentity: the Secret has the keys that the provider reads.
 func TestIdentity(t *testing.T) {
 	at(t, mfaUser(), func(t *testing.T, d *desk) {
 		ca := filepath.Join(t.TempDir(), "ca.crt")
@@ -51,7 +51,7 @@ func TestIdentity(t *testing.T) {
 	})
 }
 
-// TestIdentityCheck: what the provider could not use is not printed.
+// TestIdentityCheck: a Secret that the provider could not use is not printed.
 func TestIdentityCheck(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		if r := d.with(passwordVariable, "canary-wrong").run("identity", "--check").exits(exitCredentials); r.out != "" {
@@ -68,7 +68,7 @@ func TestIdentityCheck(t *testing.T) {
 	})
 }
 
-// TestIdentityRefusesWhatCannotBe without a request.
+// TestIdentityRefusesWhatCannotBe checks that a wrong input is refused without a request.
 func TestIdentityRefusesWhatCannotBe(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		ca := filepath.Join(t.TempDir(), "ca.crt")

@@ -19,12 +19,7 @@ func (a *app) instancesList() *cobra.Command {
 		Use:   "list",
 		Short: "List all instances of the account",
 		Args:  cobra.NoArgs,
-		RunE: a.runs(func(ctx context.Context, _ []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
 			instances, err := client.Instances(ctx)
 			if err != nil {
 				return err
@@ -43,12 +38,7 @@ func (a *app) instancesGet() *cobra.Command {
 		Use:   "get INSTANCE_ID",
 		Short: "Show one instance",
 		Args:  cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			instance, err := client.Instance(ctx, args[0])
 			if err != nil {
 				return err

@@ -22,14 +22,9 @@ func (a *app) jobsGet() *cobra.Command {
 		Use:   "get JOB_ID",
 		Short: "Look at a job once",
 		Long: `Look at a job once: pending and running jobs have not ended, succeeded ones have a result, failed ones an error.
-The exit code is 0 whatever the status; 'jobs wait' makes it that of the job.`,
+The exit code is 0 for every status. With 'jobs wait' it depends on the job.`,
 		Args: cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			job, err := client.Job(ctx, args[0])
 			if err != nil {
 				return err
@@ -46,12 +41,7 @@ func (a *app) jobsWait() *cobra.Command {
 		Short: "Wait until a job has ended",
 		Long:  "Wait until a job has ended, and show it. The exit code says how it ended.",
 		Args:  cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			return a.waitForJob(ctx, client, args[0], w)
 		}),
 	}

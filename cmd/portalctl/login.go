@@ -14,7 +14,7 @@ import (
 func (a *app) loginCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "login",
-		Short: "Check credentials: log in, use the token once, and tell what it is good for",
+		Short: "Check credentials: log in, use the token once, and show what it allows",
 		Long: `Check credentials: log in, with a one-time code if the account has MFA, use the token for one request, and show user,
 role, MFA and the token's life. The token is neither shown nor kept.`,
 		Args: cobra.NoArgs,
@@ -22,7 +22,7 @@ role, MFA and the token's life. The token is neither shown nor kept.`,
 	}
 }
 
-// login asks the client what the provider asks it, over the same connection.
+// login makes the same requests as the provider, over the same connection.
 func (a *app) login(ctx context.Context) error {
 	config, err := a.credentials(ctx)
 	if err != nil {
@@ -37,14 +37,14 @@ func (a *app) login(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Any request shows whether the token is taken. A role that may not list versions has a good token all the same.
+	// Any request shows whether the portal accepts the token. Even a role that may not list versions has a valid token.
 	if _, err := client.KubernetesVersions(ctx); err != nil && !cloud.IsForbidden(err) {
 		return err
 	}
 	return a.printLogin(config, login)
 }
 
-// loginRecord is what a login gives (specification, "Login result"), but for the token.
+// loginRecord is the result of a login (specification, "Login result"), without the token.
 type loginRecord struct {
 	User         userRecord `json:"user"`
 	MFARequired  bool       `json:"mfaRequired"`
@@ -69,7 +69,7 @@ func (a *app) printLogin(config cloud.Config, login cloud.Login) error {
 		{"User id", value.User.ID},
 		{"Role", value.User.Role},
 		{"MFA", mfaState(config, login)},
-		{"Token", "accepted, valid " + tokenLife(login)},
+		{"Token", "accepted, " + tokenLife(login)},
 	}})
 }
 
@@ -78,19 +78,19 @@ func mfaState(config cloud.Config, login cloud.Login) string {
 	case !login.MFARequired:
 		return "off"
 	case config.TOTPSeed != "":
-		return "on; the code was made from " + seedVariable
+		return "on, the code was made from " + seedVariable
 	}
-	return "on; the provider needs the seed (" + seedVariable + "), since nobody can type its codes"
+	return "on, the provider needs the seed (" + seedVariable + "), because it cannot ask a person for codes"
 }
 
-// tokenLife says how long the token lives, by the portal's clock.
+// tokenLife describes how long the token is valid, by the portal's clock.
 func tokenLife(login cloud.Login) string {
 	if login.Expires.IsZero() {
-		return "not told; 8h by the portal's specification"
+		return "lifetime not reported, 8h by the portal's specification"
 	}
-	life := "until " + login.Expires.UTC().Format(time.RFC3339)
+	life := "valid until " + login.Expires.UTC().Format(time.RFC3339)
 	if !login.Issued.IsZero() {
-		life = "for " + login.Expires.Sub(login.Issued).String() + ", " + life
+		life = "valid for " + login.Expires.Sub(login.Issued).String() + ", until " + login.Expires.UTC().Format(time.RFC3339)
 	}
 	return life
 }

@@ -37,15 +37,15 @@ func TestLoginTellsUserRoleAndToken(t *testing.T) {
 
 func TestLoginOfTokenWithoutTimes(t *testing.T) {
 	at(t, emulator.Options{Shapes: emulator.Shapes{TokensWithoutExp: true}}, func(_ *testing.T, d *desk) {
-		d.run("login").exits(exitOK).shows("not told; 8h")
+		d.run("login").exits(exitOK).shows("not reported, 8h")
 	})
 }
 
-// TestSecondFactor: made from the seed, or typed; never asked for where nobody is.
+// TestSecondFactor: the code is made from the seed, or typed. Without a terminal it is not asked for.
 func TestSecondFactor(t *testing.T) {
 	at(t, mfaUser(), func(_ *testing.T, d *desk) {
 		d.with(seedVariable, canarySeed).run("login", "-v").exits(exitOK).
-			shows("user-7", "User", "on; the code was made from").says("POST /mfa/verify-otp → 200")
+			shows("user-7", "User", "on, the code was made from").says("POST /mfa/verify-otp → 200")
 	})
 	at(t, mfaUser(), func(t *testing.T, d *desk) {
 		code, err := totp.GenerateCode(canarySeed, time.Now())
@@ -53,7 +53,7 @@ func TestSecondFactor(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.answers = []string{code + " "}
-		r := d.run("login").exits(exitOK).shows("on; the provider needs the seed")
+		r := d.run("login").exits(exitOK).shows("on, the provider needs the seed")
 		if len(d.asked) != 1 || !strings.Contains(d.asked[0], "One-time code for ops@portal.example") {
 			t.Errorf("asked %q", d.asked)
 		}
@@ -123,7 +123,7 @@ func TestLoginFailures(t *testing.T) {
 	})
 	at(t, mfaUser(), func(_ *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/mfa/verify-otp", Body: emulator.BodyEmpty})
-		d.with(seedVariable, canarySeed).run("login").exits(exitUnreachable).says("report it").saysNot("clock", "seed", "--url")
+		d.with(seedVariable, canarySeed).run("login").exits(exitUnreachable).says("report this").saysNot("clock", "seed", "--url")
 	})
 }
 
@@ -152,20 +152,20 @@ func TestTrust(t *testing.T) {
 	run(ca, "versions").exits(exitUnreachable).says("refused the connection")
 }
 
-// TestCodesCountOnce: two commands in the same half minute have but one code between them.
+// TestCodesCountOnce: two commands in the same half minute share one code.
 func TestCodesCountOnce(t *testing.T) {
 	at(t, mfaUser(), func(t *testing.T, d *desk) {
 		d = d.with(seedVariable, canarySeed)
 		time.Sleep(10 * time.Second)
 		d.run("versions").exits(exitOK)
 		d.run("versions").exits(exitOK).says("Waiting 20s for the next one").shows("v1.36.3")
-		d.run("login").exits(exitOK).says("Waiting 30s").shows("on; the code was made")
+		d.run("login").exits(exitOK).says("Waiting 30s").shows("on, the code was made")
 		if n := d.calls("POST", "/mfa/verify-otp"); n != 5 {
 			t.Errorf("%d codes for three commands, want 5", n)
 		}
 	})
 	at(t, mfaUser(), func(t *testing.T, d *desk) {
-		d.with(seedVariable, "JBSWY3DPEHPK3PXP").run("versions").exits(exitCredentials).says("compare the seed")
+		d.with(seedVariable, "JBSWY3DPEHPK3PXP").run("versions").exits(exitCredentials).says("check the seed")
 		if n := d.calls("POST", "/mfa/verify-otp"); n != 2 {
 			t.Errorf("%d codes were tried, want 2", n)
 		}

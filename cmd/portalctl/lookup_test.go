@@ -97,7 +97,7 @@ func TestUsage(t *testing.T) {
 			"networks create --cidr 10.1.0.0", "vpcs create", "clusters delete id", "volumes delete id", "mfa disable portal",
 			"login --password " + canaryPassword,
 		} {
-			// The flag's value is of the user's own making; it must not come back either.
+			// The flag's value may be a secret, so it must not be printed either.
 			d.run(strings.Fields(line)...).exits(exitUsage).says("What to do: ")
 		}
 		d.run("instances", "get", "..").exits(exitUsage).says("must be an id")
@@ -107,7 +107,7 @@ func TestUsage(t *testing.T) {
 	})
 }
 
-// TestNoSecretFlags: whatever a flag holds, every process of the machine can read.
+// TestNoSecretFlags: no flag takes a secret, because every process of the machine can read flags.
 func TestNoSecretFlags(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/netip"
 
 	"github.com/spf13/cobra"
@@ -22,20 +23,18 @@ func (a *app) networksCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",
 		Short: "Create a network with an address range",
-		Long: `Create a network. Its id serves as --network-id of 'clusters create': keep it, since the portal's API can neither list
-nor delete networks. A /24 has 251 usable addresses, enough for 40 workers and 3 control nodes; above 200 nodes a
-/23 is advised.`,
+		Long: `Create a network. Use its id as --network-id of 'clusters create'. Keep the id: the portal's API can neither list nor
+delete networks. A /24 has 251 usable addresses, enough for 40 workers and 3 control nodes. Use a /23 for more than
+200 nodes.`,
 		Example: "  portalctl networks create --cidr 10.1.0.0/24",
 		Args:    cobra.NoArgs,
-		RunE: a.runs(func(ctx context.Context, _ []string) error {
+		PreRunE: func(*cobra.Command, []string) error {
 			if _, err := netip.ParsePrefix(request.CIDR); err != nil {
-				return wrong("write it as 10.1.0.0/24", "--cidr %q is not in CIDR notation", request.CIDR)
+				return fmt.Errorf("--cidr %q is not in CIDR notation, such as 10.1.0.0/24", request.CIDR)
 			}
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+			return nil
+		},
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
 			return a.createNetwork(ctx, client, request, w)
 		}),
 	}
@@ -45,8 +44,8 @@ nor delete networks. A /24 has 251 usable addresses, enough for 40 workers and 3
 	return cmd
 }
 
-// createNetwork: the specification does not show whether a job is involved. Without one it is shown as a job that has
-// ended, so that scripts find the id in one place.
+// createNetwork creates a network. The specification does not show whether the portal answers with a job. Otherwise the result
+// is shown as a job that has ended, so that scripts find the id in one place.
 func (a *app) createNetwork(ctx context.Context, client *cloud.Client, request cloud.CreateNetworkRequest, w waiting) error {
 	create := func(ctx context.Context) (cloud.Job, error) {
 		made, err := client.CreateNetwork(ctx, request)
@@ -56,8 +55,8 @@ func (a *app) createNetwork(ctx context.Context, client *cloud.Client, request c
 		result, err := json.Marshal(map[string]any{"network": map[string]string{"id": made.ID}})
 		return cloud.Job{Status: cloud.JobSucceeded, Result: result}, err
 	}
-	look := "look at the portal for a network with " + request.CIDR + " and use its id; the API cannot list networks. Running the " +
-		"command again may make a second one"
+	look := "look at the portal for a network with " + request.CIDR + " and use its id, because the API cannot list networks. Running the " +
+		"command again may create a second one"
 	return a.operate(ctx, client, operation{
 		kind:  "network",
 		what:  "create of network " + request.CIDR,

@@ -21,16 +21,16 @@ type operation struct {
 	kind string // sort of work, for the rate limiter
 	what string // for people, such as "create of cluster demo"
 	call func(context.Context) (cloud.Job, error)
-	// lost is the advice when the outcome is not known. The operation may be slow about it: ask the portal, say.
+	// lost returns the advice if the outcome is unknown. It may take long, for example to ask the portal.
 	lost func(context.Context) string
-	// makes is what the operation creates; a job that has succeeded without its id leaves the outcome unknown.
+	// makes is the kind of resource that the operation creates. If its job has succeeded without an id, the outcome is unknown.
 	makes cloud.Kind
-	name  string // that it is created with; "" if it has none
-	// undone is the advice to add when the job has failed.
+	name  string // of the new resource, or ""
+	// undone is additional advice if the job has failed.
 	undone string
 }
 
-// waiting is what the commands that start jobs have in common.
+// waiting holds the flags of all commands that start jobs.
 type waiting struct {
 	noWait  bool
 	timeout time.Duration
@@ -42,7 +42,7 @@ func (w *waiting) bind(cmd *cobra.Command) {
 }
 
 func (w *waiting) bindTimeout(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&w.timeout, "timeout", stuckAfter, "how long to wait for the job, which runs on afterwards; 0 is without end")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", stuckAfter, "how long to wait for the job, which continues afterwards. 0 means forever")
 }
 
 // operate makes the call, follows its job to the end, and prints the job.
@@ -71,13 +71,13 @@ func (a *app) operate(ctx context.Context, client *cloud.Client, o operation, w 
 
 var errNoID = errors.New("but its result names no id")
 
-// explained adds what is known of the operation to an error.
+// explained adds to an error what is known about the operation.
 func (o operation) explained(ctx context.Context, err error) error {
 	code, advice := explain(err)
 	lost := cloud.IsUnknownOutcome(err) || errors.Is(err, errGone) || errors.Is(err, errNoID)
 	switch {
 	case lost:
-		// Also when it was interrupted: the advice is what the user needs then.
+		// This also applies after an interrupt: the user needs the advice then.
 		code, advice = exitUnknown, o.lost(context.WithoutCancel(ctx))
 	case code == exitJobFailed:
 		advice = joined(". ", advice, o.undone)
@@ -85,20 +85,20 @@ func (o operation) explained(ctx context.Context, err error) error {
 	return &failure{code: code, err: fmt.Errorf("%s: %w", o.what, err), advice: advice}
 }
 
-// joined puts together what there is of a sentence.
+// joined joins the parts that are not empty.
 func joined(separator string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), separator)
 }
 
-// repeatable is the advice of operations with an absolute target.
+// repeatable is the advice for operations with an absolute target.
 func repeatable(context.Context) string {
-	return "run the same command again: it asks for the same end, so it does no harm if the first one went through"
+	return "run the same command again: it asks for the same result, so it does no harm if the first one succeeded"
 }
 
-// commit makes a call that changes something. Until it is sent it can be interrupted, and then no more: with the
-// answer would be lost whether there now is a cluster. (A second Ctrl-C ends the program all the same.)
+// commit makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the answer
+// would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.)
 func commit[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
-	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted as well
+	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted
 		return none, err
 	}
 	reservation, err := client.Wait(ctx, what, ratelimit.Mutation)
@@ -106,7 +106,7 @@ func commit[T any](ctx context.Context, a *app, client *cloud.Client, what strin
 		return none, err
 	}
 	defer reservation.Cancel()
-	stop := context.AfterFunc(ctx, func() { a.say("Interrupted; waiting for the portal's answer to the %s.", what) })
+	stop := context.AfterFunc(ctx, func() { a.say("Interrupted, waiting for the portal's answer to the %s.", what) })
 	defer stop()
 	return call(cloud.WithReservation(context.WithoutCancel(ctx), reservation))
 }
@@ -124,7 +124,7 @@ func (a *app) confirm(ctx context.Context, yes bool, what string) error {
 		return err
 	}
 	if !strings.EqualFold(strings.TrimSpace(answer), "yes") {
-		return &failure{code: exitOther, err: errors.New("not confirmed; nothing was changed")}
+		return &failure{code: exitOther, err: errors.New("not confirmed, nothing was changed")}
 	}
 	return nil
 }

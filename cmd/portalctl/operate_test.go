@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestLostAnswer: a create whose outcome is unknown is sent once, and the user learns how to find out.
+// TestLostAnswer: a create whose outcome is unknown is sent once, and the output says how to find out.
 func TestLostAnswer(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{
 		"cut after the work":      {Cut: true, After: true},
@@ -30,7 +30,7 @@ func TestLostAnswer(t *testing.T) {
 				d.inject(fault)
 				d.run(d.createArgs("demo-x7k2p")...).exits(exitUnknown).
 					says("named demo-x7k2p, created about 2000-01-01", "does not list clusters", "instances list", "second one")
-				waitIdle() // a request stands in the journal when it is over
+				waitIdle() // a request is in the log when it has ended
 				if n := d.calls("POST", "/kubernetes-clusters"); n != 1 {
 					t.Errorf("create was sent %d times", n)
 				}
@@ -46,12 +46,12 @@ func TestLostAnswerLookedUp(t *testing.T) {
 		r := d.run(d.createArgs("demo")...).exits(exitUnknown)
 		r.says("The portal lists under that name: " + d.portal.Clusters()[0].ID + " (Creating)")
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Cut: true, Count: 1})
-		d.run(d.createArgs("other")...).exits(exitUnknown).says("lists no cluster named other at this moment")
+		d.run(d.createArgs("other")...).exits(exitUnknown).says("lists no cluster named other now")
 		waitIdle()
 	})
 }
 
-// TestLostAnswerOfOthers: what has an absolute target may be repeated; what makes something may not.
+// TestLostAnswerOfOthers: an operation with an absolute target may be repeated, and one that creates something may not.
 func TestLostAnswerOfOthers(t *testing.T) {
 	at(t, emulator.Options{Volumes: []emulator.Volume{{ID: "volume-1"}}}, func(t *testing.T, d *desk) {
 		d.run(d.createArgs("demo")...).exits(exitOK)
@@ -115,7 +115,7 @@ func TestNoWait(t *testing.T) {
 	})
 }
 
-// TestStuckJob: waiting ends, the job does not.
+// TestStuckJob: the wait ends, but the job does not.
 func TestStuckJob(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/kubernetes-clusters", Job: emulator.JobStuck})
@@ -133,7 +133,7 @@ func TestStuckJob(t *testing.T) {
 	})
 }
 
-// TestTroubleWhileWaiting: a portal that is down for a while does not end the wait; one that stays down does.
+// TestTroubleWhileWaiting: a portal that is down for a while does not end the wait. One that stays down does.
 func TestTroubleWhileWaiting(t *testing.T) {
 	at(t, emulator.Options{Durations: emulator.Durations{Create: time.Minute}}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/jobs/*", Status: 503, Count: 5})
@@ -147,7 +147,7 @@ func TestTroubleWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestEndOfWaiting: what will not pass is told at once.
+// TestEndOfWaiting: an error that will not pass ends the wait at once.
 func TestEndOfWaiting(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Path: "/jobs/*", Status: 403})
@@ -159,7 +159,7 @@ func TestEndOfWaiting(t *testing.T) {
 	})
 }
 
-// TestInterruptWhileWaiting: the job runs on, and its id is told.
+// TestInterruptWhileWaiting: the job continues, and its id is printed.
 func TestInterruptWhileWaiting(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		ctx, interrupt := context.WithCancel(t.Context())
@@ -172,8 +172,8 @@ func TestInterruptWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestInterruptWhileCalling: a call on its way is waited for, since its answer names the job; one that was not sent is
-// not sent any more.
+// TestInterruptWhileCalling: the program waits for the answer of a call under way, because it names the job. A call that was not
+// sent yet is not sent.
 func TestInterruptWhileCalling(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})
@@ -195,7 +195,7 @@ func TestInterruptWhileCalling(t *testing.T) {
 	})
 }
 
-// TestInterruptWithoutWaiting: the id of the job that was started is printed all the same.
+// TestInterruptWithoutWaiting: the id of the job that was started is still printed.
 func TestInterruptWithoutWaiting(t *testing.T) {
 	at(t, emulator.Options{}, func(t *testing.T, d *desk) {
 		d.inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Delay: 20 * time.Second, After: true})

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"unicode"
@@ -26,14 +25,14 @@ var formats = []string{formatTable, formatJSON, formatYAML}
 
 func checkFormat(name string) error {
 	if !slices.Contains(formats, name) {
-		return fmt.Errorf("output format %q: want one of %s", name, strings.Join(formats, ", "))
+		return fmt.Errorf("--output %q: must be one of %s", name, strings.Join(formats, ", "))
 	}
 	return nil
 }
 
-// table is what people see of a result.
+// table is a result for people.
 type table struct {
-	header []string // none: rows are names with their values
+	header []string // if it is empty, rows are names with their values
 	rows   [][]string
 }
 
@@ -62,7 +61,7 @@ func (a *app) printTable(t table) error {
 	return w.Flush()
 }
 
-// cell makes the portal's text fit for a terminal, which control characters could rewrite.
+// cell removes control characters from the portal's text, which could rewrite the terminal.
 func cell(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -95,7 +94,7 @@ func (a *app) printValue(value any) error {
 	return err
 }
 
-// record is the portal's own record, with everything it sent; its id is text, whatever the portal makes of it.
+// record returns the portal's own record with all its fields. Its id is text, even if the portal sends a number.
 func record(raw json.RawMessage, id string) map[string]any {
 	fields := map[string]any{}
 	decoder := json.NewDecoder(bytes.NewReader(raw))
@@ -104,5 +103,3 @@ func record(raw json.RawMessage, id string) map[string]any {
 	fields["id"] = id
 	return fields
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

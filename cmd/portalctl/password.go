@@ -15,13 +15,13 @@ func (a *app) passwordCommand() *cobra.Command {
 	return group("password", "Reset a forgotten password", a.passwordReset(), a.passwordComplete())
 }
 
-// noLogin stands where the client wants a password and the calls need none; it is never sent.
+// noLogin is the password of a client whose calls need none. It is never sent.
 const noLogin = "none"
 
 func (a *app) passwordReset() *cobra.Command {
 	return &cobra.Command{
 		Use:   "reset",
-		Short: "Have the portal send a reset link to --email",
+		Short: "Make the portal send a reset link to --email",
 		Args:  cobra.NoArgs,
 		RunE: a.runs(func(ctx context.Context, _ []string) error {
 			config, err := a.config()
@@ -35,7 +35,7 @@ func (a *app) passwordReset() *cobra.Command {
 			}
 			defer client.Close()
 			if err := client.RequestPasswordReset(ctx, config.Email); err != nil {
-				return withLost(err, "run the same command again: at worst there are two links, of which the newer one counts")
+				return withLost(err, "run the same command again: at worst there are two links, and the newer one counts")
 			}
 			a.say("If %s is a user of the portal, a reset link is on its way there. The last part of the link is the reset "+
 				"token:\nportalctl password complete asks for it.", config.Email)
@@ -48,10 +48,10 @@ func (a *app) passwordComplete() *cobra.Command {
 	return &cobra.Command{
 		Use:   "complete",
 		Short: "Set a new password with the token of a reset link",
-		Long: `Set a new password with the token of a reset link, which is the last part of the link. Both are asked for; with
---password-stdin they are the first and the second line of standard input.
+		Long: `Set a new password with the token of a reset link, which is the last part of the link. The command asks for both, or
+reads them from the first and the second line of standard input with --password-stdin.
 
-Every identity Secret that holds the old password stops working; 'portalctl identity' makes a new one.`,
+Every identity Secret with the old password stops working. 'portalctl identity' prints a new one.`,
 		Args: cobra.NoArgs,
 		RunE: a.runs(func(ctx context.Context, _ []string) error {
 			config, err := a.config()
@@ -79,7 +79,7 @@ Every identity Secret that holds the old password stops working; 'portalctl iden
 	}
 }
 
-// newPassword is asked for twice where it cannot be seen.
+// newPassword asks twice for a password, which is not shown.
 func (a *app) newPassword(ctx context.Context) (string, error) {
 	password, err := a.secretInput(ctx, "New password: ")
 	if err != nil || a.connection.passwordStdin {
@@ -87,12 +87,12 @@ func (a *app) newPassword(ctx context.Context) (string, error) {
 	}
 	again, err := a.secretInput(ctx, "New password, again: ")
 	if err == nil && again != password {
-		err = wrong("", "the passwords differ; nothing was changed")
+		err = wrong("", "the passwords differ, nothing was changed")
 	}
 	return password, err
 }
 
-// withLost replaces the advice for an outcome that is not known.
+// withLost replaces the advice for an unknown outcome.
 func withLost(err error, advice string) error {
 	if !cloud.IsUnknownOutcome(err) {
 		return err
@@ -110,17 +110,12 @@ func (a *app) mfaDisable() *cobra.Command {
 		Use:   "disable IDP",
 		Short: "Disable MFA for the users of an identity provider (Administrator)",
 		Args:  cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			if err := a.confirm(ctx, yes, "Disable MFA for the users of identity provider "+args[0]+"?"); err != nil {
 				return err
 			}
 			what := "disabling of MFA for " + args[0]
-			_, err = commit(ctx, a, client, what, func(ctx context.Context) (struct{}, error) {
+			_, err := commit(ctx, a, client, what, func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, client.DisableMFA(ctx, args[0])
 			})
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// heartbeat is how often progress without a terminal says that nothing has changed.
+// heartbeat is how often progress reports, without a terminal, that nothing has changed.
 const heartbeat = time.Minute
 
 // progress shows how a job goes on: a line that is redrawn every second on a terminal, otherwise a line for each
@@ -24,7 +24,7 @@ type progress struct {
 	toldAt time.Time
 }
 
-// show tells what is known now.
+// show shows the present state.
 func (p *progress) show(text string) {
 	now := time.Now()
 	if p.live {
@@ -63,7 +63,7 @@ func (p *progress) rest(ctx context.Context, until time.Time) error {
 	}
 }
 
-// end leaves the last line standing.
+// end keeps the last line.
 func (p *progress) end() {
 	if p.live {
 		_, _ = fmt.Fprintln(p.out)

@@ -15,15 +15,15 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is where a person can be asked, whatever standard input and output are.
+// terminal is where a person can be asked, even if standard input and output are redirected.
 type terminal struct {
 	tty *os.File
 
 	mu     sync.Mutex
-	before *term.State // while a secret is asked for: how the terminal was
+	before *term.State // the terminal's state before a secret was asked for
 }
 
-// openTerminal gives nil where there is none.
+// openTerminal returns nil if no terminal exists.
 func openTerminal() *terminal {
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
 		return &terminal{tty: tty}
@@ -39,8 +39,8 @@ type typed struct {
 	err  error
 }
 
-// ask reads a line. A read from a terminal cannot be called off: when the context ends first it is left to the end of
-// the program.
+// ask reads a line. A read from a terminal cannot be canceled. If the context ends first, the read goes on until the program
+// ends.
 func (t *terminal) ask(ctx context.Context, prompt string, secret bool) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -60,7 +60,7 @@ func (t *terminal) ask(ctx context.Context, prompt string, secret bool) (string,
 	}()
 	select {
 	case line := <-done:
-		if errors.Is(line.err, io.EOF) { // Ctrl-C or Ctrl-D: while a secret is asked for they send no signal
+		if errors.Is(line.err, io.EOF) { // Ctrl-C or Ctrl-D, which send no signal while a secret is asked for
 			_, _ = fmt.Fprint(t.screen(), "\r\n")
 			return "", context.Canceled
 		}
@@ -71,7 +71,7 @@ func (t *terminal) ask(ctx context.Context, prompt string, secret bool) (string,
 	}
 }
 
-// hide ends the echo. It comes before the prompt: who is quick would see the start of the secret otherwise.
+// hide turns the echo off. It runs before the prompt is shown, because a fast user's first characters would be visible otherwise.
 func (t *terminal) hide() (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,12 +79,12 @@ func (t *terminal) hide() (err error) {
 	return err
 }
 
-// restore gives the echo back, if it is gone. The program must not end without it.
+// restore turns the echo on again, if it is off. The program must not end without it.
 func (t *terminal) restore() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.before != nil {
-		_ = term.Restore(int(t.tty.Fd()), t.before) // there is nothing else to try
+		_ = term.Restore(int(t.tty.Fd()), t.before) // a failure cannot be handled
 		t.before = nil
 	}
 }
@@ -104,7 +104,7 @@ func (t *terminal) readLine(prompt string) (string, error) {
 	return strings.TrimRight(text, "\r\n"), err
 }
 
-// screen is where questions appear; standard input cannot be written to everywhere.
+// screen is where questions appear. Standard input is not writable everywhere.
 func (t *terminal) screen() *os.File {
 	if t.tty == os.Stdin {
 		return os.Stderr

@@ -84,7 +84,7 @@ func TestAskHidesSecrets(t *testing.T) {
 	}
 }
 
-// TestAskInterrupted: whoever gives up at a password prompt gets a terminal back that shows what they type.
+// TestAskInterrupted: after an interrupt at a password prompt, the terminal shows again what the user types.
 func TestAskInterrupted(t *testing.T) {
 	person, program := newTerminal(t)
 	ctx, interrupt := context.WithCancel(t.Context())

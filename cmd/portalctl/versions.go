@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// versionRecord is a Kubernetes version as the specification has it.
+// versionRecord is a Kubernetes version in the form of the specification.
 type versionRecord struct {
 	ID              string `json:"id"`
 	SemanticVersion string `json:"semanticVersion"`
@@ -24,12 +24,7 @@ func (a *app) versionsCommand() *cobra.Command {
 		Use:   "versions",
 		Short: "List the Kubernetes versions on offer",
 		Args:  cobra.NoArgs,
-		RunE: a.runs(func(ctx context.Context, _ []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
 			versions, err := client.KubernetesVersions(ctx)
 			if err != nil {
 				return err
@@ -53,13 +48,13 @@ func (a *app) printVersions(versions []cloud.KubernetesVersion) error {
 type versionChoice struct{ version, id string }
 
 func (c *versionChoice) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.version, "version", "", "Kubernetes version, such as v1.36.3; 'portalctl versions' lists them")
-	cmd.Flags().StringVar(&c.id, "kubernetes-version-id", "", "the same by its id (kubernetesVersionId)")
+	cmd.Flags().StringVar(&c.version, "version", "", "Kubernetes version, such as v1.36.3 ('portalctl versions' lists them)")
+	cmd.Flags().StringVar(&c.id, "kubernetes-version-id", "", "Kubernetes version by its id (kubernetesVersionId)")
 	cmd.MarkFlagsOneRequired("version", "kubernetes-version-id")
 	cmd.MarkFlagsMutuallyExclusive("version", "kubernetes-version-id")
 }
 
-// resolve gives the id, asking the portal only if it is not known.
+// resolve returns the id, and asks the portal only if it is not given.
 func (c *versionChoice) resolve(ctx context.Context, client *cloud.Client) (string, error) {
 	if c.id != "" {
 		return c.id, nil
@@ -71,7 +66,7 @@ func (c *versionChoice) resolve(ctx context.Context, client *cloud.Client) (stri
 	return pickVersion(versions, c.version)
 }
 
-// pickVersion finds the one version that is meant; a leading v and build metadata make no difference.
+// pickVersion finds the wanted version. A leading v and build metadata make no difference.
 func pickVersion(versions []cloud.KubernetesVersion, wanted string) (string, error) {
 	var ids, offered []string
 	for _, v := range versions {

@@ -20,14 +20,9 @@ func (a *app) volumesDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete VOLUME_ID",
 		Short: "Delete a volume with the data on it",
-		Long:  "Delete a volume with the data on it. The volumes of a cluster outlive it and are deleted like this.",
+		Long:  "Delete a volume with the data on it. The volumes of a cluster are not deleted with it. Delete them with this command.",
 		Args:  cobra.ExactArgs(1),
-		RunE: a.runs(func(ctx context.Context, args []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, args []string) error {
 			if err := a.confirm(ctx, yes, "Delete volume "+args[0]+" with the data on it?"); err != nil {
 				return err
 			}

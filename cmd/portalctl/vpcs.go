@@ -23,12 +23,7 @@ func (a *app) vpcsList() *cobra.Command {
 		Use:   "list",
 		Short: "List the VPCs of the account",
 		Args:  cobra.NoArgs,
-		RunE: a.runs(func(ctx context.Context, _ []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
 			vpcs, err := client.VPCs(ctx, name)
 			if err != nil {
 				return err
@@ -55,28 +50,23 @@ func (a *app) vpcsCreate() *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use:   "create",
-		Short: "Create a VPC, unless there is one of that name",
-		Long: `Create a VPC. If there is one of that name already nothing is created, and it is shown as if it just had been: so the
-command can be repeated.`,
+		Short: "Create a VPC, unless one with that name exists",
+		Long: `Create a VPC. If one with that name exists already, nothing is created and that one is shown, so the command can be
+repeated.`,
 		Example: "  portalctl vpcs create --name production --cidr 10.0.0.0/16",
 		Args:    cobra.NoArgs,
-		RunE: a.runs(func(ctx context.Context, _ []string) error {
-			client, err := a.connect(ctx)
-			if err != nil {
-				return err
-			}
-			defer client.Close()
+		RunE: a.withClient(func(ctx context.Context, client *cloud.Client, _ []string) error {
 			return a.createVPC(ctx, client, request, w)
 		}),
 	}
 	cmd.Flags().StringVar(&request.Name, "name", "", "name of the VPC")
-	cmd.Flags().StringVar(&request.CIDR, "cidr", "", "address range in CIDR notation; not every portal takes one")
+	cmd.Flags().StringVar(&request.CIDR, "cidr", "", "address range in CIDR notation, which not every portal accepts")
 	must(cmd.MarkFlagRequired("name"))
 	w.bind(cmd)
 	return cmd
 }
 
-// createVPC looks first and creates then, as the specification advises for scripts ("Limits", rule 4).
+// createVPC looks the name up before it creates a VPC, as the specification advises for scripts ("Limits", rule 4).
 func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud.CreateVPCRequest, w waiting) error {
 	there, err := client.VPCs(ctx, request.Name)
 	if err != nil {
@@ -85,7 +75,7 @@ func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud
 	if len(there) > 0 {
 		return a.reuseVPC(request.Name, there)
 	}
-	look := "find out whether it is there now: portalctl vpcs list --name '" + request.Name + "'. If it does not appear within some " +
+	look := "find out whether it exists now: portalctl vpcs list --name '" + request.Name + "'. If it does not appear within some " +
 		"minutes, run the command again"
 	return a.operate(ctx, client, operation{
 		kind:  "vpc",
@@ -96,7 +86,7 @@ func (a *app) createVPC(ctx context.Context, client *cloud.Client, request cloud
 	}, w)
 }
 
-// reuseVPC shows a VPC that is there as the result that its creation would have had.
+// reuseVPC shows an existing VPC as the result that its creation would have had.
 func (a *app) reuseVPC(name string, there []cloud.VPC) error {
 	if len(there) > 1 {
 		ids := make([]string, len(there))
@@ -105,7 +95,7 @@ func (a *app) reuseVPC(name string, there []cloud.VPC) error {
 		}
 		return &failure{
 			code:   exitRefused,
-			err:    fmt.Errorf("there are several VPCs named %s: %s", name, strings.Join(ids, ", ")),
+			err:    fmt.Errorf("several VPCs are named %s: %s", name, strings.Join(ids, ", ")),
 			advice: "use one of them, or another name",
 		}
 	}
@@ -113,6 +103,6 @@ func (a *app) reuseVPC(name string, there []cloud.VPC) error {
 	if err != nil {
 		return err
 	}
-	a.say("There is a VPC named %s already; nothing was created.", name)
+	a.say("VPC %s exists already, so nothing was created.", name)
 	return a.printJob(cloud.Job{Status: cloud.JobSucceeded, Result: result})
 }

@@ -65,7 +65,7 @@ func TestFreeze(t *testing.T) {
 	}
 }
 
-// TestFreezeNotAutoscaled checks that nothing is frozen if no autoscaler may scale, and that what was is made free again.
+// TestFreezeNotAutoscaled checks that nothing is frozen if no autoscaler may scale, and that frozen nodes are unfrozen.
 func TestFreezeNotAutoscaled(t *testing.T) {
 	for title, test := range map[string]struct {
 		view View

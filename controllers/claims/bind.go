@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// settleTime is how long a new node may take to become Ready before a Machine is bound to it as it is.
+// settleTime is how long a new node may take to become Ready before a Machine is bound to it anyway.
 const settleTime = time.Minute
 
-// bind gives nodes to Machines that have none: free ones that stay, to Machines that are up to date first. The Machines that are
-// left over take over the nodes of outdated Machines.
+// bind gives nodes that are free and stay to Machines without a node, up-to-date Machines first. The Machines that are left over
+// take over the nodes of outdated Machines.
 func (p *planner) bind() {
 	var waiting []*claim
 	for _, c := range p.claims {
@@ -19,7 +19,7 @@ func (p *planner) bind() {
 		case c.Deleting, c.mismatched():
 			// core deletes it, now or when the template is reverted
 		case c.state == stateBound:
-			p.mend(c)
+			p.completeBind(c)
 		default:
 			waiting = append(waiting, c)
 		}
@@ -54,11 +54,11 @@ func (p *planner) available(n *place) bool {
 	return n.free() && !n.leaving && !n.inCustody() && !n.awaited && !n.withheld && !p.reserved(n)
 }
 
-// choose returns a free node that stays, or nil. Ready nodes come first; then nodes that the Machine's own MachineDeployment held
-// last, then nodes that none held, then the oldest.
+// choose returns a free node that stays, or nil. It prefers Ready nodes, then nodes that the Machine's own MachineDeployment held
+// last, then nodes that were never held, then the oldest.
 func (p *planner) choose(c *claim) *place { return p.chooseOf(p.places, c) }
 
-// chooseOf returns one of the nodes: the first of those that suit best.
+// chooseOf returns the best of the nodes, or nil.
 func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 	if p.Operation == RemovingNodes && !p.removalSeen() {
 		return nil
@@ -69,7 +69,7 @@ func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 			continue
 		}
 		if !n.Ready && (p.Operation != Idle || p.Uncertain || p.Now.Sub(n.Created) < settleTime) {
-			continue // on its way, or the Node object of a machine that is gone
+			continue // still joining, or the Node object of a machine that is gone
 		}
 		score := 1 + 4*rank(n.Ready)
 		switch {
@@ -85,9 +85,9 @@ func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 	return best
 }
 
-// separate gives another node to a Machine whose node is not Ready for long, if a Ready one is free; and a node of its own to the
-// younger of two Machines that share a node, unless one takes it over from the other. A swap ends so if the Machine that it was
-// for is kept after all.
+// separate gives a Machine whose node has not been Ready for long another node, if a Ready one is free. It also gives a node of
+// its own to the younger of two Machines that share a node, unless one takes it over from the other. This ends a swap if the held
+// Machine is kept after all.
 func (p *planner) separate() {
 	if p.takesNodes() {
 		return
@@ -105,7 +105,7 @@ func (p *planner) separate() {
 	}
 }
 
-// awaitReady looks again when free nodes have had their time to become Ready.
+// awaitReady makes the plan again when free nodes have had their time to become Ready.
 func (p *planner) awaitReady() {
 	for _, n := range p.places {
 		if n.free() && !n.leaving && !n.Ready && p.Operation == Idle && !p.Uncertain {
@@ -141,7 +141,8 @@ func (p *planner) takeOver(without []*claim) {
 	}
 }
 
-// outdatedOf returns an outdated Machine whose node can be taken over: one that is to be deleted first, else the oldest.
+// outdatedOf returns an outdated Machine whose node can be taken over. It prefers one that is annotated to be deleted first, then
+// the oldest.
 func (p *planner) outdatedOf(owner string) (found *claim) {
 	for _, c := range p.claims {
 		if c.state != stateBound || !c.Outdated || c.Owner != owner || len(c.at.live) > 1 || c.at.taken || c.at.awaited || !c.at.Ready {
@@ -154,8 +155,8 @@ func (p *planner) outdatedOf(owner string) (found *claim) {
 	return found
 }
 
-// mend completes a bind that was interrupted, or whose Machine still names the node that it had before.
-func (p *planner) mend(c *claim) {
+// completeBind completes a bind that was interrupted, or whose Machine still names its previous node.
+func (p *planner) completeBind(c *claim) {
 	if c.wasDraining() && p.Operation == RemovingNodes {
 		return // see restore
 	}
@@ -171,7 +172,7 @@ func (p *planner) addHooks(c *claim) {
 	}
 }
 
-// bindTo binds a Machine to a node. It is shielded first if it would be remediated there.
+// bindTo binds a Machine to a node. If it would be remediated there, it is shielded first.
 func (p *planner) bindTo(c *claim, n *place) {
 	p.addHooks(c)
 	if (n.faulty() || !n.Remediated.IsZero()) && !c.Shielded && !c.Unhealthy && !p.has(Shield, c) {

@@ -13,7 +13,8 @@ func (w *world) ready(m *model) bool {
 	return !m.Deleting && m.NodeRef != "" && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.Ready })
 }
 
-// roll is the MachineDeployment controller: new Machines within the surge, old ones go when enough are available.
+// roll is the MachineDeployment controller. It creates new Machines within the surge, and deletes old ones when enough are
+// available.
 func (w *world) roll(d *deployment) {
 	total, available, fresh := 0, 0, 0
 	for _, replicas := range d.sets {
@@ -49,8 +50,8 @@ func (w *world) roll(d *deployment) {
 	}
 }
 
-// leaving is how many Machines are there beyond what their MachineSets want: they are on their way out, and until they are
-// gone the MachineDeployment takes no further ones down instead.
+// leaving counts the Machines beyond the number that their MachineSets want. They are being deleted, and until they are gone, the
+// MachineDeployment deletes no further ones instead.
 func (w *world) leaving(d *deployment) (n int) {
 	have := map[int]int{}
 	for _, m := range w.machines {
@@ -64,7 +65,7 @@ func (w *world) leaving(d *deployment) (n int) {
 	return n
 }
 
-// remediate is a MachineHealthCheck that is in a hurry.
+// remediate is a MachineHealthCheck with short timeouts.
 func (w *world) remediate() {
 	for _, m := range w.machines {
 		i := slices.IndexFunc(w.nodes, func(n *kubeNode) bool { return n.Name == m.NodeRef && n.sick })
@@ -103,7 +104,7 @@ func (w *world) unready(d *deployment, revision int) (n int) {
 	return n
 }
 
-// replicate is the MachineSet controller. Machines that are being deleted count: there is no replacement before they go.
+// replicate is the MachineSet controller. Machines that are being deleted count, so they are replaced only when they are gone.
 func (w *world) replicate(d *deployment) {
 	for _, revision := range slices.Sorted(mapKeys(d.sets)) {
 		var own []*model
@@ -128,7 +129,7 @@ func (w *world) replicate(d *deployment) {
 	}
 }
 
-// rank is the order in which a MachineSet deletes: on their way already, marked, not healthy, the rest.
+// rank is the order in which a MachineSet deletes Machines: those being deleted, annotated, unhealthy, the rest.
 func (w *world) rank(m *model) int {
 	switch {
 	case m.Deleting:
@@ -141,8 +142,8 @@ func (w *world) rank(m *model) int {
 	return 3
 }
 
-// reconcile is one pass of the Machine controller, or the end of one that has read the Machine and its claim a while ago:
-// core works on what it read, and writes what that changed.
+// reconcile is one pass of the Machine controller, or the end of one that read the Machine and its claim earlier. Core works on
+// the objects that it read, and writes its changes to them.
 func (w *world) reconcile(m *model) {
 	if m.read == nil {
 		w.read(m)

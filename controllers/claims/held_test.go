@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// TestSharedByDeparting checks what becomes of several Machines on one node that are all being deleted: core drains the node
-// for one of them.
+// TestSharedByDeparting checks several Machines on one node that are all being deleted: core drains the node for one of them.
 func TestSharedByDeparting(t *testing.T) {
 	outcomes{
 		"the first one": {

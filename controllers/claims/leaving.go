@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// chooseLeaving decides which nodes go next: the first in the order in which the portal is expected to remove them, as many as
-// there are too many and as no live Machine needs. While an upgrade replaces nodes none is chosen.
+// chooseLeaving decides which nodes are removed next. It takes the first ones in the order in which the portal is expected to
+// remove them, as many as are surplus and as no live Machine needs. While an upgrade replaces nodes, it chooses none.
 func (p *planner) chooseLeaving() {
 	count := 0
 	for _, n := range p.places {
-		if p.Operation != AddingNodes || n.Ready { // nodes on order come without being Ready
+		if p.Operation != AddingNodes || n.Ready { // nodes that the portal is adding join before they are Ready
 			count++
 		}
 	}
@@ -20,7 +20,7 @@ func (p *planner) chooseLeaving() {
 	if p.Adopted {
 		return
 	}
-	count = min(count, p.most())
+	count = min(count, p.maxWorkers())
 	p.surplus = count - p.Desired
 	if p.Operation == ReplacingNodes {
 		return
@@ -28,9 +28,9 @@ func (p *planner) chooseLeaving() {
 	p.walk(p.removalOrder())
 }
 
-// walk takes the nodes that go next from the front of the line. A node goes if fewer than the surplus are before it. Which of the
-// nodes that no Machine holds and that are not Ready exist at all may be unknown: those before it do not count, and reduce the
-// surplus, so that it goes if it may have to.
+// walk chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come before it.
+// It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as coming
+// before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
 func (p *planner) walk(line []*place) {
 	spare := -p.needed()
 	for _, n := range p.places {
@@ -38,7 +38,7 @@ func (p *planner) walk(line []*place) {
 	}
 	before, doubtful := 0, 0
 	for _, n := range line {
-		count := min(len(p.places)-doubtful, p.most())
+		count := min(len(p.places)-doubtful, p.maxWorkers())
 		spare -= rank(p.usable(n))
 		if before >= count-p.Desired {
 			return
@@ -54,18 +54,19 @@ func (p *planner) walk(line []*place) {
 	}
 }
 
-// most is how many workers the portal runs at most.
-func (p *planner) most() int {
+// maxWorkers is the largest number of workers that the portal may run.
+func (p *planner) maxWorkers() int {
 	if p.Size < 0 {
 		return len(p.places)
 	}
 	return max(p.Size, p.ready())
 }
 
-// usable reports whether a Machine can live on the node: its machine exists.
+// usable reports whether a Machine can use the node, because its machine exists.
 func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.Uncertain }
 
-// needed is how many nodes the live Machines and the pool need. Two Machines that share a node, because one takes it over from the other, need one.
+// needed is how many nodes the live Machines and the pool need. Two Machines that share a node, because one takes it over from
+// the other, need one.
 func (p *planner) needed() (n int) {
 	n = p.poolReplicas()
 	for _, c := range p.claims {
@@ -79,8 +80,8 @@ func (p *planner) needed() (n int) {
 	return n
 }
 
-// tooMany reports whether more Nodes exist than the portal is known to run. Some of them may be gone, which is seen soon; or
-// somebody has added nodes, which are counted before long (Plan.Counted).
+// tooMany reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows soon, or
+// somebody has added nodes, which are counted later (Plan.Counted).
 func (p *planner) tooMany() bool { return p.Size >= 0 && !p.Uncertain && len(p.places) > p.Size }
 
 // removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
@@ -88,8 +89,8 @@ func (p *planner) removalSeen() bool {
 	return p.Operation == RemovingNodes && len(p.Nodes) <= p.Target
 }
 
-// restore makes nodes schedulable that were being drained for Machines which are not being deleted any more: they were moved or
-// restored. It waits while the portal removes nodes, for these may be among them.
+// restore makes nodes schedulable that were being drained for Machines which are not being deleted any more, because they were
+// moved or restored. It waits while the portal removes nodes, because these may be among them.
 func (p *planner) restore() {
 	for _, c := range p.claims {
 		if !c.wasDraining() || p.Operation == RemovingNodes {
@@ -102,9 +103,9 @@ func (p *planner) restore() {
 	}
 }
 
-// sendHeld sends Machines that are being deleted on with the nodes that go next. A held Machine on such a node is drained by
-// core. A held Machine on another node takes one that goes next: a free one at once; one that a live Machine holds after that
-// Machine has moved to the held Machine's node, which both share for a moment.
+// sendHeld gives each held Machine one of the nodes that are removed next. If its own node is one of them, core may drain it. If
+// not, the Machine takes another one that is. A free node is taken at once. A node of a live Machine is taken after that Machine
+// has moved to the held Machine's node. Both share that node for a moment.
 func (p *planner) sendHeld() {
 	if !p.settled {
 		return
@@ -126,7 +127,7 @@ func (p *planner) sendHeld() {
 			n.taken, c.at.awaited = true, true
 		case holder == nil || n.taken:
 		case c != nil:
-			p.bindTo(holder, c.at) // Ready or not: one of the two stays
+			p.bindTo(holder, c.at) // Ready or not, one of the two stays
 			n.awaited, c.at.awaited = true, true
 		default:
 			p.vacate(n, holder)
@@ -134,7 +135,7 @@ func (p *planner) sendHeld() {
 	}
 }
 
-// drainHeld lets core drain the node, for the one Machine that is being deleted and holds it.
+// drainHeld lets core drain the node if one Machine that is being deleted is the only one on it.
 func (p *planner) drainHeld(n *place) {
 	if n.inUse() || n.drainedByCore() {
 		return
@@ -151,8 +152,8 @@ func (p *planner) drainHeld(n *place) {
 	}
 }
 
-// heldElsewhere returns a held Machine whose node does not go next, the youngest first. Its node may be shared if the Machine can
-// leave it at once.
+// heldElsewhere returns a held Machine whose node is not removed next, the youngest first. Its node may be shared if the Machine
+// can leave it at once.
 func (p *planner) heldElsewhere(atOnce bool) *claim {
 	for _, c := range slices.Backward(p.claims) {
 		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.at.inUse() {
@@ -165,7 +166,7 @@ func (p *planner) heldElsewhere(atOnce bool) *claim {
 	return nil
 }
 
-// vacate moves the live Machine of a node that goes next to a node that stays, if one is free. A drained node is made
+// vacate moves the live Machine of a node that is removed next to a node that stays, if one is free. A drained node is made
 // schedulable first.
 func (p *planner) vacate(n *place, holder *claim) {
 	for _, custody := range []bool{false, true} {
@@ -184,7 +185,7 @@ func (p *planner) vacate(n *place, holder *claim) {
 }
 
 // keepSurvivors makes nodes schedulable that were drained, or are being drained by the provider, and stay after all. While the
-// portal removes nodes it waits until they are seen to be gone. A node that is not Ready may be gone itself.
+// portal removes nodes, it waits until they are seen to be gone. A node that is not Ready may be gone itself.
 func (p *planner) keepSurvivors() {
 	if p.unsettling() {
 		return
@@ -197,8 +198,8 @@ func (p *planner) keepSurvivors() {
 	}
 }
 
-// drainFree takes a step of the provider's own drain of the nodes that go next and that no Machine claims. A drained node that
-// somebody made schedulable is drained again.
+// drainFree takes a step of the provider's own drain of the nodes that are removed next and that no Machine claims. A drained
+// node that somebody made schedulable is drained again.
 func (p *planner) drainFree() {
 	for _, n := range p.leaving {
 		started := !n.DrainStarted.IsZero()
@@ -210,8 +211,8 @@ func (p *planner) drainFree() {
 	}
 }
 
-// removable reports whether the portal may remove the node without harm: it is drained; or it has no Machine, is cordoned, and is
-// not Ready for so long that Kubernetes has evicted its Pods.
+// removable reports whether the portal may remove the node without harm. It is drained, or it has no Machine, is cordoned, and
+// has not been Ready for so long that Kubernetes has evicted its Pods.
 func (p *planner) removable(n *place) bool {
 	if n.drained() {
 		return true
@@ -219,16 +220,16 @@ func (p *planner) removable(n *place) bool {
 	return !n.Ready && n.Cordoned && n.free() && p.long(n.Node)
 }
 
-// evictAgain is how long after a step of the provider's own drain the next one follows: Pods are not watched.
+// evictAgain is the time between two steps of the provider's own drain: Pods are not watched.
 const evictAgain = 5 * time.Second
 
-// leftOverTime is how long a Node must not be Ready to count as lost. A cloud controller deletes it sooner, a Node that was only away
-// for a moment is back, and Kubernetes has evicted its Pods.
+// leftOverTime is how long a Node must not be Ready to count as lost. By then a cloud controller has deleted it, a Node that was
+// only briefly away is back, and Kubernetes has evicted its Pods.
 const leftOverTime = 5 * time.Minute
 
 // deleteLeftOver deletes the Node objects of drained machines that the portal has removed. Core deletes a Node object only with
-// its Machine, and the Machine of a drained node is gone already. A Node that may be of a running machine is never deleted: it
-// must be drained, not Ready for a while, and as many Nodes as are not Ready must be more than the portal runs.
+// its Machine, and the Machine of a drained node is gone already. A Node whose machine may be running is never deleted: it must
+// be drained and not Ready for a while, and as many other Nodes must be Ready as the portal runs.
 func (p *planner) deleteLeftOver() {
 	if p.Operation != Idle || p.Size < 0 || p.Uncertain || p.ready() < p.Size {
 		return
@@ -240,7 +241,7 @@ func (p *planner) deleteLeftOver() {
 	}
 }
 
-// shown reports whether a Machine that is being deleted still names the node: core may drain it again.
+// shown reports whether a Machine that is being deleted still names the node. Core may then drain it again.
 func (p *planner) shown(n *place) bool {
 	return slices.ContainsFunc(p.claims, func(c *claim) bool { return c.Deleting && c.NodeRef == n.Name })
 }

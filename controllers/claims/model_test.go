@@ -12,8 +12,8 @@ import (
 )
 
 // world is a model of everything around the plan: the portal with its nodes, the workload cluster's Node objects and Pods, core's
-// MachineDeployments, MachineSets and Machines, and the provider that carries plans out and may stop between any two writes. What
-// core does here is what test/capibehavior ties to the real one.
+// MachineDeployments, MachineSets and Machines, and the provider that carries plans out and may stop between any two writes.
+// test/capibehavior checks that the real core behaves like this model.
 type world struct {
 	t     *rapid.T
 	clock time.Time
@@ -39,31 +39,31 @@ type world struct {
 	learned   Learned
 	before    []Sighting
 	compare   bool      // the nodes before a scale-down that succeeded with those that it left
-	stated    bool      // the user has stated the order
+	stated    bool      // the user has set spec.removalOrder
 	lost      bool      // the answer to the request that started the operation
-	unheard   bool      // and the portal never got the request
+	unheard   bool      // the portal never got the request
 	asked     time.Time // when the portal was asked last
-	retry     time.Time // not before, as it refused or failed
+	retry     time.Time // not before this time, after a refusal or a failure
 	pause     time.Duration
 
 	differs    time.Time // since when the nodes differ from the size
 	present    string    // these nodes
 	seen       View      // in the last pass
 	plan       Plan
-	looked     *View // for the pass that has begun to read
-	unfinished *pass // was interrupted and goes on
+	looked     *View // for a pass that has started to read
+	unfinished *pass // the pass was interrupted and will continue
 
 	groups   []*deployment
 	machines []*model
-	pool     *poolModel // nil: there is none
+	pool     *poolModel // nil without a pool
 
 	scales  int // accepted by the portal
 	history []string
 }
 
-// trouble is what the portal does with requests for fewer workers, left times; negative: until further notice.
+// trouble is how the portal treats requests for fewer workers, left times. If left is negative, it has no end.
 type trouble struct {
-	kind string // refuse, fail, half, lose
+	kind string // refuse, fail, half or lose
 	left int
 }
 
@@ -83,7 +83,7 @@ type deployment struct {
 	surge    int // 1/0, or 0/1 when 0
 	sets     map[int]int
 	foreign  map[int]bool // revisions that the portal cannot honour
-	good     int          // the last one that it can
+	good     int          // the last revision that it can honour
 }
 
 // revise gives the deployment a new revision.
@@ -131,7 +131,7 @@ func (w *world) machinesWanted() (sum int) {
 
 // The provider.
 
-// look begins a view: Machines and what is recorded are read before the Nodes.
+// look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Uncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
 		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
@@ -144,7 +144,7 @@ func (w *world) look() {
 	w.looked = &v
 }
 
-// expected is the order that the provider goes by.
+// expected is the order that the provider assumes.
 func (w *world) expected() Order {
 	switch {
 	case w.stated:
@@ -160,7 +160,7 @@ func (w *world) orderKnown() bool {
 	return w.order != Random && w.expected() == w.order && (w.stated || w.learned.Known())
 }
 
-// view ends one.
+// view completes a view.
 func (w *world) view() View {
 	if w.looked == nil {
 		w.look()
@@ -173,8 +173,8 @@ func (w *world) view() View {
 	return v
 }
 
-// foretold wants a plan to be the one of the last pass, if nothing but time has passed; or the last one has said when to
-// look again, for then nobody else tells.
+// foretold checks that the plan is the one of the last pass if only time has passed, or that the last pass has set a time to look
+// again. Otherwise no event would wake the provider.
 func (w *world) foretold(view View, plan Plan) {
 	passed, last := view.Now.Sub(w.seen.Now), w.plan
 	w.seen.Now = view.Now
@@ -188,8 +188,8 @@ func (w *world) foretold(view View, plan Plan) {
 	}
 }
 
-// pass makes a plan and carries it out; after so many writes it is interrupted: others act before it goes on, or the
-// manager stops. As in package portalcontrolplane, what a plan says is not decided anew before each write.
+// pass makes a plan and carries it out. After the given number of writes it is interrupted: others act before it continues, or
+// the manager stops. As in package portalcontrolplane, the plan is not made again before each write.
 func (w *world) pass(writes int) {
 	if w.unfinished == nil {
 		w.unfinished = w.begin()
@@ -201,7 +201,7 @@ func (w *world) pass(writes int) {
 			return
 		}
 		if move := p.moves[0]; !w.carryOut(move) {
-			w.unfinished = nil // it changed under our eyes: look again
+			w.unfinished = nil // the object changed since it was read: look again
 			return
 		}
 		p.moves = p.moves[1:]
@@ -239,7 +239,7 @@ func (w *world) drifts(p *pass) bool {
 	return w.clock.Sub(w.differs) >= 2*time.Minute
 }
 
-// pass is one that has begun.
+// pass is a pass that has started.
 type pass struct {
 	Plan
 	view  View
@@ -251,7 +251,7 @@ func (w *world) begin() *pass {
 	view := w.view()
 	plan := Decide(view)
 	w.foretold(view, plan)
-	// Which of the nodes that are not Ready are gone cannot be seen while the size is uncertain.
+	// While the size is uncertain, it is unknown which of the nodes that are not Ready are gone.
 	unclear := view.Uncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
 	for _, move := range plan.Moves {
 		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.inCustody()

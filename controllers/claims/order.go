@@ -9,25 +9,27 @@ import (
 	"strings"
 )
 
-// Order is the order in which the portal removes workers when it is asked for fewer. The specification does not say.
+// Order is the order in which the portal removes workers when it is asked for fewer. The specification does not define it.
 type Order string
 
 // The orders.
 const (
 	Newest Order = "Newest"
 	Oldest Order = "Oldest"
-	// Random fits no order. Nothing is predicted: every drain is awaited before the portal is asked.
+	// Random means that the removals fit no order. Nothing is predicted: the portal is asked only after every drain has ended.
 	Random Order = "Random"
 )
 
-// Learned is what the scale-downs of one cluster have shown of the portal's order of removal. The zero value: nothing yet.
+// Learned is what the scale-downs of one cluster have shown about the portal's order of removal. The zero value means nothing
+// yet.
 type Learned struct {
 	Order Order `json:"order,omitempty"`
-	// Odds is how many choices a portal that removes workers at random had, for each choice that it made as Order says.
+	// Odds is how many choices a portal that removes workers at random would have had, for each choice that it made according to
+	// Order.
 	Odds int `json:"odds,omitempty"`
 }
 
-// enoughOdds is what makes an order known: a portal without an order would look like that in fewer than 1 of 20 cases.
+// enoughOdds makes an order known: a portal without an order would show it in fewer than 1 of 20 cases.
 const enoughOdds = 20
 
 // Known reports whether the order is more than a guess.
@@ -39,7 +41,7 @@ type Sighting struct {
 	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is
 }
 
-// Sight records the nodes, to compare a scale with.
+// Sight records the nodes before a scale, to compare them with those after it.
 func Sight(nodes []Node) (seen []Sighting) {
 	for _, n := range nodes {
 		seen = append(seen, Sighting{UID: n.UID, Created: n.Created.Unix()})
@@ -47,8 +49,8 @@ func Sight(nodes []Node) (seen []Sighting) {
 	return seen
 }
 
-// learn returns what is known of the order after a scale-down. A scale-down that fits both orders, or that removed none or all
-// of the nodes, shows nothing.
+// learn returns what is known of the order after a scale-down. A scale-down that fits both orders, or that removed none or all of
+// the nodes, shows nothing.
 func (l Learned) learn(before []Sighting, now []Node) Learned {
 	var gone, kept []int64
 	for _, b := range before {
@@ -84,8 +86,8 @@ func choices(n, k int) int {
 	return int(ways.Int64())
 }
 
-// removalOrder sorts the nodes in the order in which the portal is expected to remove them. Where it has no choice to predict,
-// between nodes of the same second or without an order, those nodes come first whose removal costs least.
+// removalOrder sorts the nodes in the order in which the portal is expected to remove them. If the order does not distinguish
+// nodes, because they joined in the same second or the order is unknown, those come first whose removal costs least.
 func (p *planner) removalOrder() []*place {
 	line := slices.Clone(p.places)
 	slices.SortStableFunc(line, func(a, b *place) int {
@@ -102,7 +104,7 @@ func (p *planner) removalOrder() []*place {
 	return line
 }
 
-// cost ranks how much is lost if the node is the next to go.
+// cost ranks how much is lost if the node is removed next.
 func (n *place) cost() int {
 	switch {
 	case n.inUse() && n.Ready:

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// outcomes are like rules, with all that the plan waits for.
+// outcomes are like rules, and include everything that the plan waits for.
 type outcomes map[string]struct {
 	view View
 	want string
@@ -30,7 +30,7 @@ func (o outcomes) check(t *testing.T) {
 	}
 }
 
-// said writes a plan and what it waits for.
+// said formats a plan with everything that it waits for.
 func said(p Plan) string {
 	var words []string
 	add := func(yes bool, format string, a ...any) {
@@ -66,7 +66,7 @@ func asked(n *Node)       { n.Cordoned, n.Drained = true, epoch.Add(59*time.Minu
 func unhooked(m *Machine) { m.PreDrain, m.PreTerminate = false, false }
 func passed(m *Machine)   { m.Deleting, m.Drained = true, true } // core went past the pre-drain hook without a drain
 
-// TestWaits checks what a plan reports that it waits for, and when it is to be looked at again.
+// TestWaits checks what a plan reports that it waits for, and when the next plan is made.
 func TestWaits(t *testing.T) {
 	outcomes{
 		"for nothing": {View{}, ""},
@@ -240,7 +240,7 @@ func TestTakeoverBeyond(t *testing.T) {
 	}
 }
 
-// TestNeeded checks that a node goes only if no live Machine needs it.
+// TestNeeded checks that a node is removed only if no live Machine needs it.
 func TestNeeded(t *testing.T) {
 	outcomes{
 		"a Machine without a node needs one":                   {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "")}}, "hooks m2, bind m2/n1"},
@@ -264,7 +264,7 @@ func TestNeeded(t *testing.T) {
 	}.check(t)
 }
 
-// TestHeldOnes checks what becomes of Machines that are being deleted, by the state of their nodes.
+// TestHeldOnes checks what happens to Machines that are being deleted, by the state of their nodes.
 func TestHeldOnes(t *testing.T) {
 	outcomes{
 		"core was let go already: it is not told to drain": {

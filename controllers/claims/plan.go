@@ -7,48 +7,48 @@ import (
 	"time"
 )
 
-// Plan is what is to be done now, in this order. Everything else stays as it is.
+// Plan is what to do now, in this order. Everything else stays as it is.
 type Plan struct {
 	Moves []Move
 	// Scale asks the portal for Size workers.
 	Scale bool
 	Size  int
 
-	// Reached reports that the portal has done what the lost request asked for, as far as can be seen.
+	// Reached reports that the portal has done what the lost request asked for, as far as the Nodes show.
 	Reached bool
 
-	// Present are the worker nodes whose machines exist, as far as can be seen.
+	// Present are the worker nodes whose machines exist, as far as the Nodes show.
 	Present []Node
 
-	// Certain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and there is no
-	// other Node.
+	// Certain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and no other
+	// Node exists.
 	Certain bool
 
-	// Counted is how many workers the portal appears to run: the size, unless more Nodes are Ready or fewer exist. If it differs from
-	// the size for long, somebody else has scaled.
+	// Counted is how many workers the portal appears to run: the size, unless more Nodes are Ready or fewer exist. If it differs
+	// from the size for long, somebody else has scaled.
 	Counted int
 
 	// Before are the nodes that are known to exist, to compare a scale with.
 	Before []Sighting
 
-	// Observed reports that the last scale-down was compared with the nodes that it left, and Learned what it has shown. The plan has
-	// nothing else then.
+	// Observed reports that the last scale-down was compared with the nodes that it left. Learned is the result. The plan
+	// contains nothing else then.
 	Observed bool
 	Learned  Learned
 
-	// After is when to look again although nothing happens before. 0: an event wakes the control plane.
+	// After is when to decide again if nothing happens before. 0 means that an event wakes the control plane.
 	After time.Duration
 
-	// What the plan waits for, for conditions.
+	// The rest reports what the plan waits for, for conditions.
 	Unbound       int      // live Machines without a node
 	Missing       int      // nodes that the pool has too few of
-	Withheld      bool     // one of them would take over a node, if takeovers were allowed
+	Withheld      bool     // one of them would take over a node if takeovers were allowed
 	Lost          []string // the nodes that live Machines were bound to and that are gone
 	Free          int      // nodes without a Machine that stay and are not the pool's
 	Draining      []string // Machines whose Node core drains
 	DrainingNodes []string // Nodes without a Machine that the provider drains
 	Drained       []string // Nodes that are drained and wait to be removed
-	Mismatched    []string // Machines whose template the portal cannot honour
+	Mismatched    []string // Machines whose template asks for other workers than the portal cluster has
 	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
 }
 
@@ -59,7 +59,7 @@ type Move struct {
 	Node    Node
 }
 
-// MoveKind says what a Move does.
+// MoveKind is the kind of a Move.
 type MoveKind int
 
 // The moves of Machines.
@@ -74,7 +74,7 @@ const (
 	LetGo                       // remove both hooks: core finishes the deletion
 	DeleteFirst                 // make the MachineDeployment delete this Machine first
 	Shield                      // keep MachineHealthChecks from remediating the Machine
-	Unshield                    // end that
+	Unshield                    // undo Shield
 )
 
 // The moves of the pool.
@@ -93,7 +93,7 @@ const (
 	MarkRemediated                         // record that a MachineHealthCheck replaced the Node's Machine
 	ForgetRemediated                       // remove that record
 	Freeze                                 // keep the cluster autoscaler from choosing the Node for removal
-	Unfreeze                               // end that
+	Unfreeze                               // undo Freeze
 )
 
 // OfNode reports whether the move changes a Node, not a Machine or PortalMachine.
@@ -102,13 +102,13 @@ func (k MoveKind) OfNode() bool { return k >= NameNode }
 // OfPool reports whether the move changes the pool's list.
 func (k MoveKind) OfPool() bool { return k == Enlist || k == Strike }
 
-// Decide returns what is to be done.
+// Decide returns what to do.
 func Decide(v View) Plan {
 	p := read(v)
 	p.plan.Counted = min(max(p.Size, p.ready()), max(len(p.places), p.ready()))
 	p.plan.Before = Sight(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.Uncertain || p.existedBefore(n) }))
 	if p.observe() {
-		return p.plan // decided again with what was learned
+		return p.plan // the next pass decides with the new order
 	}
 	p.chooseLeaving()
 	p.restore()
@@ -127,7 +127,7 @@ func Decide(v View) Plan {
 	return p.plan
 }
 
-// observe compares the nodes that a finished scale-down left with those before it, once as many exist as it was to leave.
+// observe compares the nodes that a finished scale-down left with those before it, as soon as the expected number exists.
 func (p *planner) observe() bool {
 	if p.Operation != Idle || !p.Finished || len(p.Before) == 0 || len(p.places) != p.Size {
 		return false
@@ -153,7 +153,7 @@ func (p *planner) lookAgain(after time.Duration) {
 	}
 }
 
-// past reports whether the time is at least d ago; if not, the plan is looked at again when it is.
+// past reports whether the time is at least d ago. If not, the plan is made again when it is.
 func (p *planner) past(t time.Time, d time.Duration) bool {
 	since := p.Now.Sub(t)
 	p.lookAgain(d - since)
@@ -164,7 +164,7 @@ func (p *planner) has(kind MoveKind, c *claim) bool {
 	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == kind && m.Machine == c.Name })
 }
 
-// report says what the plan waits for.
+// report sets the fields that report what the plan waits for.
 func (p *planner) report() {
 	for _, c := range p.claims {
 		switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rules are views of a cluster one hour after it was made, with the moves and the request that they lead to.
+// rules are views of a cluster one hour after it was created, with the moves and the request that follow from them.
 type rules map[string]struct {
 	view View
 	want string
@@ -32,7 +32,7 @@ var (
 	threeBound = []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3")}
 )
 
-// TestBind: which node a Machine without one gets.
+// TestBind checks which node a Machine without one gets.
 func TestBind(t *testing.T) {
 	rules{
 		"bind: hooks first, then the identity of the oldest free node to the oldest Machine": {
@@ -91,7 +91,7 @@ func TestBind(t *testing.T) {
 	}.check(t)
 }
 
-// TestTakeover: how new Machines of a rolling update take over the nodes of old ones.
+// TestTakeover checks how new Machines of a rolling update take over the nodes of old ones.
 func TestTakeover(t *testing.T) {
 	rules{
 		"takeover: the new Machine beyond the number of workers shares the node of an outdated one": {
@@ -125,7 +125,7 @@ func TestTakeover(t *testing.T) {
 	}.check(t)
 }
 
-// TestSwap: how a Machine that is being deleted comes to the node that the portal will remove.
+// TestSwap checks how a Machine that is being deleted gets the node that the portal will remove.
 func TestSwap(t *testing.T) {
 	rules{
 		"swap: the held Machine is not on the newest node, so the one that is moves over": {
@@ -184,7 +184,7 @@ func TestSwap(t *testing.T) {
 	}.check(t)
 }
 
-// TestLeaving: which nodes go, and what happens to them before.
+// TestLeaving checks which nodes are removed, and what happens to them before.
 func TestLeaving(t *testing.T) {
 	rules{
 		"quiet": {

@@ -12,10 +12,10 @@ type Pool struct {
 	// List holds the providerIDs in the pool's list. Core deletes the Node object of an ID that leaves the list, so IDs stay in it
 	// until their Nodes are gone, even if a Machine has taken the Node over.
 	List []string
-	// Copied is core's copy of the list, and Known are the names of the Nodes that core found by it when it last did. Core deletes a Node
-	// under such a name if its providerID is not in the copy, whoever has the Node.
+	// Copied is core's copy of the list. Known are the names of the Nodes that core found by it the last time. Core deletes a
+	// Node under such a name if its providerID is not in the copy, even if a Machine has the Node.
 	Copied, Known []string
-	// Others are the providerIDs of Nodes that are not seen as workers. They exist all the same.
+	// Others are the providerIDs of Nodes that are not workers. They exist all the same.
 	Others []string
 }
 
@@ -24,7 +24,8 @@ func (p *Pool) lists(clusterID string, n Node) bool {
 	return p != nil && slices.Contains(p.List, n.idIn(clusterID))
 }
 
-// knows reports whether core knows an earlier Node under the name of this one, and would delete this one as soon as it has its providerID.
+// knows reports whether core knows an earlier Node under the name of this one. Core would then delete this Node as soon as it has
+// a providerID.
 func (p *Pool) knows(clusterID string, n Node) bool {
 	if p == nil || !slices.Contains(p.Known, n.Name) {
 		return false
@@ -58,12 +59,13 @@ func (p *planner) binds(n *place) bool {
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
 func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.poolReplicas() }
 
-// enlist gives the pool the nodes that it has too few of. It runs after bind, so Machines that wait come first. The pool gets the nodes that
-// the portal removes first, so that it rarely removes the node of a Machine when the pool shrinks. The list names a node
-// before the node gets its providerID: core may still know an earlier Node of that name, and deletes the Node whose ID is not in the list.
+// enlist gives the pool the nodes that it is missing. It runs after bind, so Machines that wait come first. The pool gets the
+// nodes that the portal removes first, so that shrinking the pool rarely removes the node of a Machine. The list names a node
+// before the node gets its providerID, because core may still know an earlier Node of that name, and deletes a Node whose ID is
+// not in the list.
 //
-// It also lists the Nodes under names that core knows. They get no providerID before core has copied the list. A pool that is being deleted
-// is not copied any more, so they wait until it is gone.
+// It also lists the Nodes under names that core knows. They get no providerID before core has copied the list. The list of a pool
+// that is being deleted is not copied any more, so they wait until the pool is gone.
 func (p *planner) enlist() {
 	for _, n := range p.places {
 		switch {
@@ -90,10 +92,10 @@ func (p *planner) list(n *place) {
 	n.pooled = true
 }
 
-// strike removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being replaced may come back under
-// its ID. Core does not read the list of a MachinePool that is being deleted, so the nodes that stay when its surplus is gone, for a Machine
-// or because the portal refuses a cluster without workers, are struck too. Then the pool is empty and can go. If a Node waits for that, all
-// are struck at once.
+// strike removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being replaced may come
+// back under its ID. Core does not read the list of a MachinePool that is being deleted. So the IDs of nodes that stay after its
+// surplus is gone, for a Machine or because the portal refuses a cluster without workers, are removed too. Then the list is empty
+// and the pool can go. If a Node waits for that, all IDs are removed at once.
 func (p *planner) strike() {
 	if p.Pool == nil || p.Operation != Idle {
 		return

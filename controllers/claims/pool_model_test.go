@@ -18,7 +18,7 @@ type poolModel struct {
 	refs     []string // the names in the nodeRefs of the MachinePool
 	uids     []string // of these Nodes
 	read     *poolModel
-	away     bool // core's MachinePool controller is, until the next time that everything is to settle
+	away     bool // core's MachinePool controller is not running, until the next time that everything has to settle
 	paused   bool // by the provider, for an upgrade
 }
 
@@ -149,8 +149,8 @@ func (w *world) carryOutPool(move Move) bool {
 	return true
 }
 
-// reconcilePool is one pass of core's MachinePool controller, or the end of one that has read the MachinePool a while ago. The provider's
-// controller of the PortalMachinePool lets it go in the same step.
+// reconcilePool is one pass of core's MachinePool controller, or the end of one that read the MachinePool earlier. In the same
+// step, the provider's controller removes the finalizer of the PortalMachinePool.
 func (w *world) reconcilePool() {
 	p := w.pool
 	if p == nil || p.away || p.paused {
@@ -219,7 +219,7 @@ func (w *world) poolQuiet(held map[string]bool) bool {
 	return members == w.pool.replicas
 }
 
-// judgeList wants the IDs of Nodes that are gone to leave the list of a pool that is settled.
+// judgeList checks that the list of a settled pool contains no IDs of Nodes that are gone.
 func (w *world) judgeList() {
 	if w.pool == nil {
 		return

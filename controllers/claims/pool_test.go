@@ -77,7 +77,7 @@ func TestPool(t *testing.T) {
 	}.check(t)
 }
 
-// TestPoolShrinks checks how nodes of a pool go.
+// TestPoolShrinks checks how nodes of a pool are removed.
 func TestPoolShrinks(t *testing.T) {
 	outcomes{
 		"the newest is drained by the provider": {
@@ -124,7 +124,7 @@ func TestPoolShrinks(t *testing.T) {
 	}.check(t)
 }
 
-// TestPoolEnds checks that a pool that is being deleted keeps its list until its nodes are gone, or are somebody else's.
+// TestPoolEnds checks that a pool that is being deleted keeps its list until its nodes are gone, or belong to others.
 func TestPoolEnds(t *testing.T) {
 	outcomes{
 		"its nodes are drained": {
@@ -158,7 +158,7 @@ func knowing(p *Pool, names ...string) *Pool {
 	return p
 }
 
-// TestPoolKnows checks that a Node gets no providerID under a name by which core would delete it, whoever has it.
+// TestPoolKnows checks that a Node gets no providerID under a name by which core would delete it, even if a Machine has it.
 func TestPoolKnows(t *testing.T) {
 	reborn := View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Machines: []Machine{machine("m1", "")}}
 	with := func(p *Pool) View {

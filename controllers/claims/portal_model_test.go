@@ -11,7 +11,7 @@ import (
 
 // The portal.
 
-// addNode adds one, perhaps under the name of one that is gone.
+// addNode adds a node, possibly under the name of one that is gone.
 func (w *world) addNode(created time.Time) {
 	name := w.name("n")
 	if len(w.freed) > 0 && rapid.Bool().Draw(w.t, "name reused") {
@@ -25,8 +25,8 @@ func (w *world) addNode(created time.Time) {
 	w.nodes = append(w.nodes, n)
 }
 
-// removeNode removes the next worker. If the provider knows the order, no Pods run on it, unless it could as well have been another
-// one of the same second.
+// removeNode removes the next worker. If the provider knows the order, no Pods run on it, unless another node of the same second
+// could have been removed instead.
 func (w *world) removeNode() {
 	running := w.running()
 	candidates := running
@@ -57,12 +57,12 @@ func sameAge(nodes []*kubeNode, as *kubeNode) []*kubeNode {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return !n.Created.Equal(as.Created) })
 }
 
-// finish takes the operation that runs at the portal to its end, or an upgrade one step further.
+// finish completes the operation in flight at the portal, or takes an upgrade one step further.
 func (w *world) finish() {
 	switch {
 	case w.operation == Idle:
 		return
-	case w.unheard: // nothing runs at the portal
+	case w.unheard: // the portal is idle
 		return
 	case w.operation == RemovingNodes && (w.struck("fail") || w.struck("half")):
 		w.fails()
@@ -84,15 +84,15 @@ func (w *world) finish() {
 	}
 	w.say("portal is done: %d workers", w.size)
 	if w.lost {
-		return // nobody is told
+		return // nothing reports it to the provider
 	}
 	w.compare = w.operation == RemovingNodes
 	w.operation, w.pause = Idle, 0
 	w.recorded, w.uncertain = w.size, false
 }
 
-// replaceOne has an upgrade take a worker away, or bring it back as another machine, perhaps under the same name. It reports whether
-// the upgrade goes on.
+// replaceOne makes an upgrade remove a worker, or add it again as another machine, possibly under the same name. It reports
+// whether the upgrade goes on.
 func (w *world) replaceOne() bool {
 	if len(w.away) > 0 {
 		n := w.away[0]
@@ -129,7 +129,7 @@ func (w *world) renew(n *kubeNode, created time.Time) {
 	}
 }
 
-// fails ends the operation that runs at the portal, perhaps after a part of the work.
+// fails ends the operation in flight at the portal, possibly after a part of the work.
 func (w *world) fails() {
 	if w.trouble.kind == "half" {
 		for range rapid.IntRange(0, w.size-w.target).Draw(w.t, "removed") {
@@ -138,7 +138,7 @@ func (w *world) fails() {
 	}
 	w.say("portal fails: %d workers", w.size)
 	if w.lost {
-		return // nobody is told
+		return // nothing reports it to the provider
 	}
 	w.recorded, w.uncertain = max(w.from, w.target), true
 	w.operation = Idle

@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomHistories lets users, core, the portal and crashes do what they like, in any order, and then has everything
-// settle. What must hold is checked at every step (model_test.go) and at the end. Replay a failure with -rapid.seed or
-// the file that rapid names.
+// TestRandomHistories lets users, core, the portal and crashes act at random, then waits until everything has settled. The
+// invariants are checked at every step (model_test.go) and at the end. Replay a failure with -rapid.seed or the file that rapid
+// names.
 func TestRandomHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := begin(t)
@@ -57,7 +57,7 @@ func begin(t *rapid.T) *world {
 	return w
 }
 
-// act is what a user, or the world, does.
+// act is one action of a user, or of the environment.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
 	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "pool", "pool"}).Draw(w.t, "act") {
@@ -132,8 +132,8 @@ func (w *world) act() {
 	}
 }
 
-// move takes all objects to another management cluster, as clusterctl move and backups do: without status, and what was being
-// deleted is not any more.
+// move takes all objects to another management cluster, like clusterctl move and backups: without status, and objects that were
+// being deleted are not any more.
 func (w *world) move() {
 	w.say("all is moved")
 	w.looked, w.unfinished = nil, nil
@@ -150,7 +150,7 @@ func (w *world) setReplicas(d *deployment) {
 	d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
 }
 
-// step lets one of the actors do one thing.
+// step lets one of the actors act once.
 func (w *world) step() {
 	switch rapid.IntRange(0, 6).Draw(w.t, "actor") {
 	case 6:
@@ -186,14 +186,14 @@ func (w *world) step() {
 	w.check()
 }
 
-// round lets every actor do everything once.
+// round lets every actor act once.
 func (w *world) round() {
 	w.lap()
 	w.finish()
 	w.check()
 }
 
-// lap lets everybody but the portal do everything once.
+// lap lets every actor except the portal act once.
 func (w *world) lap() {
 	w.clock = w.clock.Add(20 * time.Second)
 	for _, d := range w.groups {
@@ -208,7 +208,7 @@ func (w *world) lap() {
 	w.pass(-1)
 }
 
-// schedule puts Pods on every node that takes them, and takes them from nodes that are not Ready for long.
+// schedule puts Pods on every node that accepts them, and evicts them from nodes that have not been Ready for long.
 func (w *world) schedule() {
 	for _, n := range w.running() {
 		n.busy = n.busy || n.Ready && !n.Cordoned
@@ -218,14 +218,14 @@ func (w *world) schedule() {
 	}
 }
 
-// check holds what must hold at every moment beyond what the model itself fails on.
+// check checks the invariants that hold at every moment, beyond those that the model itself checks.
 func (w *world) check() {
 	if len(w.history) > 3000 {
 		w.history = w.history[1500:]
 	}
 }
 
-// settle lets everything come to rest, and checks what must be so then. Blocked drains, and a portal that refuses, may keep it from
+// settle waits until nothing changes any more, and checks the final state. Blocked drains, and a portal that refuses, may prevent
 // that.
 func (w *world) settle() {
 	if w.pool != nil {
@@ -301,7 +301,7 @@ func (w *world) waiting() string {
 	return ""
 }
 
-// heal lets somebody revert templates that cannot be honoured, and heal nodes.
+// heal reverts templates that cannot be honoured, and heals nodes.
 func (w *world) heal() {
 	for _, d := range w.groups {
 		d.revision = d.good
@@ -315,7 +315,7 @@ func (w *world) dump() {
 	w.say("size recorded %d, uncertain %t; operation %d to %d, lost %t; last plan: %s", w.recorded, w.uncertain, w.operation, w.target, w.lost, summary(w.plan))
 	p := read(w.seen)
 	p.chooseLeaving()
-	w.say("surplus %d, needed %d, most %d, ready %d, leaving %d, partial %t, settled %t, %d places", p.surplus, p.needed(), p.most(), p.ready(), len(p.leaving), p.partial, p.settled, len(p.places))
+	w.say("surplus %d, needed %d, most %d, ready %d, leaving %d, partial %t, settled %t, %d places", p.surplus, p.needed(), p.maxWorkers(), p.ready(), len(p.leaving), p.partial, p.settled, len(p.places))
 	for _, n := range p.leaving {
 		w.say("leaving %s removable %t", n.Name, p.removable(n))
 	}
@@ -330,7 +330,7 @@ func (w *world) dump() {
 	}
 }
 
-// quiet tells whether Machines and nodes are one to one, everything is up to date and Ready, and nothing is cordoned.
+// quiet reports whether Machines and nodes match one to one, everything is up to date and Ready, and nothing is cordoned.
 func (w *world) quiet() bool {
 	running := w.running()
 	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.machinesWanted() {

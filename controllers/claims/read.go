@@ -13,10 +13,10 @@ import (
 type claim struct {
 	Machine
 	state state
-	at    *place // nil: it has no node, or its node is gone
+	at    *place // nil if it has no node, or its node is gone
 }
 
-// mismatched reports whether the Machine gets no node, because its template asks for other workers than the portal cluster has.
+// mismatched reports whether the Machine gets no node because its template asks for other workers than the portal cluster has.
 func (c *claim) mismatched() bool { return c.TemplateMismatch && c.state == stateUnbound }
 
 // place is a worker node with the claims on it.
@@ -24,7 +24,8 @@ type place struct {
 	Node
 	live      []*claim // of Machines that stay
 	departing []*claim // of Machines that are being deleted, and were not released
-	// leaving reports that the node is among those that go next. awaited reports that a held Machine is on its way to it.
+	// leaving reports that the node is among those that are removed next. awaited reports that a held Machine is being moved to
+	// it.
 	leaving, awaited bool
 	// taken reports that a Machine is bound to the node in this plan.
 	taken bool
@@ -51,18 +52,18 @@ func (n *place) drainedByCore() bool {
 // inUse reports whether a Machine that stays is on the node.
 func (n *place) inUse() bool { return len(n.live) > 0 }
 
-// planner is a decision in the making: the view, read and sorted, and the plan so far.
+// planner makes one plan. It holds the sorted view and the plan so far.
 type planner struct {
 	View
 	claims []*claim // older Machines first, ties by name
 	places []*place // the nodes whose machines exist, older first, ties by name
-	// leaving are the nodes that go next, in the order in which they are expected to go.
+	// leaving are the nodes that are removed next, in the expected order of removal.
 	leaving []*place
-	// partial reports that more are to go, when core has deleted further Machines.
+	// partial reports that more nodes have to be removed when core has deleted further Machines.
 	partial bool
-	// surplus is how many workers too many there are.
+	// surplus is the number of workers to remove.
 	surplus int
-	// settled reports that the portal is at rest and that what it did last is seen: nodes may be drained.
+	// settled reports that the portal is at rest and its last change is visible, so nodes may be drained.
 	settled bool
 	// owners of the Machines, by MachineSet.
 	owners map[string]string
@@ -73,7 +74,7 @@ type planner struct {
 func read(v View) *planner {
 	p := &planner{View: v, owners: map[string]string{}}
 	if v.AskAgain && v.Operation == AddingNodes && v.Desired < v.Target {
-		p.Operation = Idle // whether the portal adds nodes that are not wanted any more makes no difference
+		p.Operation = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
 	at := map[string]*place{}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
@@ -112,9 +113,9 @@ func (p *planner) takesNodes() bool {
 }
 
 // present drops Nodes whose machine appears to be gone. Without a cloud controller, a Node object outlives its machine. If the
-// portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, then those are gone. If more
-// are not Ready, those of them that no Machine holds are. If these are still too many, all Nodes count. If the size is uncertain,
-// those are gone that no Machine holds and that are not Ready for long. They count for longer as long as they may still have to go:
+// portal is at rest and there are N more Nodes than the size, and no more than N are not Ready, these are gone. If more are not
+// Ready, those of them without a Machine are gone. If these are still too many, all Nodes count. If the size is uncertain, Nodes
+// are gone that have no Machine and have not been Ready for long. They count for longer if they may still have to be removed:
 // unless more workers are desired than are Ready, or they were gone before the last scale.
 func (p *planner) present() []Node {
 	held := map[string]bool{}
@@ -144,8 +145,8 @@ func (p *planner) mayExist(n Node) bool {
 	return p.Desired <= p.ready() && p.existedBefore(n) && !p.past(n.NotReadySince, goneTime)
 }
 
-// goneTime is how long a Node may not be Ready before its machine counts as gone although the portal has not said so. A
-// portal that keeps failing would otherwise be asked for nothing any more. Half an hour is when its jobs count as stuck, too.
+// goneTime is how long a Node may not be Ready before its machine counts as gone although the portal has not confirmed it.
+// Without it, a portal that keeps failing would never be asked again. After half an hour, the portal's jobs count as stuck too.
 const goneTime = 30 * time.Minute
 
 // existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
@@ -153,7 +154,7 @@ func (p *planner) existedBefore(n Node) bool {
 	return len(p.Before) == 0 || slices.ContainsFunc(p.Before, func(b Sighting) bool { return b.UID == n.UID })
 }
 
-// long reports whether the Node is not Ready for so long that it counts as lost.
+// long reports whether the Node has not been Ready for so long that it counts as lost.
 func (p *planner) long(n Node) bool {
 	return !n.NotReadySince.IsZero() && p.past(n.NotReadySince, leftOverTime)
 }

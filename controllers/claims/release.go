@@ -2,8 +2,8 @@
 
 package claims
 
-// release ends the claims of Machines that are being deleted: of those whose node stays at once, for a MachineSet makes no
-// replacement before they are gone; of the others as soon as core has drained their node, which keeps a mark.
+// release ends the claims of Machines that are being deleted. If the node stays, it does so at once, because a MachineSet creates
+// no replacement before they are gone. Otherwise it waits until core has drained the node, which gets a mark.
 func (p *planner) release() {
 	for _, c := range p.claims {
 		switch {
@@ -22,7 +22,8 @@ func (p *planner) release() {
 	}
 }
 
-// releaseDrained releases a Machine whose node core drains, or has drained. While it is open whether the node goes, a drain goes on.
+// releaseDrained releases a Machine whose node core drains, or has drained. While it is undecided whether the node is removed, a
+// drain goes on.
 func (p *planner) releaseDrained(c *claim) {
 	goes := !c.at.inUse() && c.at.leaving
 	switch {
@@ -34,11 +35,11 @@ func (p *planner) releaseDrained(c *claim) {
 	p.detach(c)
 }
 
-// releaseHeld releases a held Machine, unless it goes on with a node or it is still open whether it does.
+// releaseHeld releases a held Machine, unless it waits for a node that is removed next, or that is not decided yet.
 func (p *planner) releaseHeld(c *claim) {
 	switch {
 	case p.has(Swap, c), c.at.awaited && !c.at.inUse():
-		// it is on its way to a node that goes next
+		// it is being moved to a node that is removed next
 	case c.at.leaving && !c.at.inUse() && p.first(c):
 	case p.surplus > 0 && !p.settled && !c.at.inUse():
 	default:
@@ -51,12 +52,12 @@ func (p *planner) first(c *claim) bool {
 	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == stateHeld
 }
 
-// unsettling reports whether the portal is changing which nodes exist, or what it changed is not seen yet.
+// unsettling reports whether the portal is changing which nodes exist, or its last change is not visible yet.
 func (p *planner) unsettling() bool {
 	return p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled
 }
 
-// detach releases a claim. A node whose Machine a MachineHealthCheck replaced remembers that.
+// detach releases a claim. If a MachineHealthCheck replaced the Machine, the node gets a mark.
 func (p *planner) detach(c *claim) {
 	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
 		p.add(MarkRemediated, c, c.at)
@@ -70,7 +71,7 @@ func (p *planner) finish(c *claim) {
 	left := p.named(c.ClaimNode) // core drains by name
 	switch {
 	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.PortalMachineDeleted):
-		// core has yet to copy the providerID; even if the Machine shows none, core may be about to write the previous one
+		// core has not copied the providerID yet. Even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
 		p.add(ForgetNode, c, nil)
 	case left != nil && !left.inCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):

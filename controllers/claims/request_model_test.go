@@ -10,7 +10,7 @@ import (
 
 // The provider's requests to the portal.
 
-// scale asks the portal, which may refuse, or whose answer may be lost, whether it acts on the request or not.
+// scale asks the portal. It may refuse, or its answer may be lost, whether or not it acts on the request.
 func (w *world) scale(p *pass) {
 	w.say("scale %d → %d", w.size, p.Size)
 	w.asked = w.clock
@@ -54,7 +54,7 @@ func direction(to, from int) Operation {
 	return AddingNodes
 }
 
-// judgeRequest wants the sum of the replicas, or a number on the way down to it.
+// judgeRequest checks that the request asks for the sum of the replicas, or for a number on the way down to it.
 func (w *world) judgeRequest(p *pass) {
 	most := w.size - 1
 	if p.view.Uncertain {

@@ -4,7 +4,7 @@ package claims
 
 import "testing"
 
-// TestRelease: how a Machine that is being deleted gives its node back.
+// TestRelease checks how a Machine that is being deleted gives its node back.
 func TestRelease(t *testing.T) {
 	rules{
 		"released: a node that the autoscaler wanted gone loses its taint": {
@@ -82,7 +82,7 @@ func TestRelease(t *testing.T) {
 	}.check(t)
 }
 
-// TestSize: when the portal is asked for another number of workers.
+// TestSize checks when the portal is asked for another number of workers.
 func TestSize(t *testing.T) {
 	rules{
 		"scale up although it is not seen yet which nodes are gone": {
@@ -130,7 +130,7 @@ func TestSize(t *testing.T) {
 	}.check(t)
 }
 
-// TestShield: when MachineHealthChecks are kept away.
+// TestShield checks when MachineHealthChecks are kept from remediating Machines.
 func TestShield(t *testing.T) {
 	rules{
 		"the shield comes off when the node is Ready": {

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// remediatedTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the Machine, not
-// on the Node, needs that time to show again.
+// remediatedTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the Machine,
+// not on the Node, needs that time to show again.
 const remediatedTime = 10 * time.Minute
 
-// shield keeps MachineHealthChecks away from Machines while the portal removes or replaces nodes. It lasts, for these Machines and
-// for those that were bound to a node with a fault, until the node is healthy and the portal is at rest.
+// shield keeps MachineHealthChecks from remediating Machines while the portal removes or replaces nodes. These Machines, and
+// those that were bound to a faulty node, stay shielded until the node is healthy and the portal is at rest.
 func (p *planner) shield() {
 	for _, c := range p.claims {
 		if c.Deleting || c.ClaimNodeUID == "" {
@@ -41,13 +41,14 @@ func (p *planner) healthy(c *claim) bool {
 // faulty reports whether a Machine on the Node would be remediated.
 func (n Node) faulty() bool { return !n.Ready || n.Sick }
 
-// podsAgain is how often the Pods of an autoscaled cluster are looked at. They are not watched: their number has no bound.
+// podsAgain is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not bounded.
 const podsAgain = 10 * time.Second
 
-// freeze keeps the cluster autoscaler from choosing nodes that the portal would not remove. While there are more workers than the
-// replicas ask for, all are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise those are frozen
-// that come after a node which must not go, in the order in which the portal removes them; and all if there is no order. The nodes that the
-// pool lists always are: the autoscaler can remove a node only by its Machine, and would evict the Pods of the others again and again.
+// freeze keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers exist than the
+// replicas ask for, all nodes are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise the nodes
+// are frozen that come, in the portal's order of removal, after a node that must not go. Without an order, all are frozen. The
+// nodes of the pool are always frozen: the autoscaler can remove a node only by its Machine, and would evict their Pods again and
+// again.
 func (p *planner) freeze() {
 	line := p.removalOrder()
 	from := p.frozenFrom(line)

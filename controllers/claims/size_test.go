@@ -10,14 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// lost is not Ready for ten minutes.
+// lost means not Ready for ten minutes.
 func lost(n *Node) { n.Ready, n.NotReadySince = false, epoch.Add(50*time.Minute) }
 
-// request writes what a plan asks the portal for.
+// request formats the plan's request to the portal.
 func request(p Plan) string { return summary(Plan{Scale: p.Scale, Size: p.Size}) }
 
-// TestUncertainSize checks what the portal is asked for while it is not known how many workers it runs. Size is the most that it may run.
-// "Doubtful" is a node that is not Ready, so its machine may be gone.
+// TestUncertainSize checks what the portal is asked for while it is unknown how many workers it runs. Size is the largest number
+// that it may run. "Doubtful" is a node that is not Ready, so its machine may be gone.
 func TestUncertainSize(t *testing.T) {
 	two, one := threeBound[:2], threeBound[:1]
 	asked := func(n *Node) { n.Cordoned, n.Drained = true, epoch.Add(59*time.Minute+30*time.Second) } // joinTime is not over
@@ -73,7 +73,8 @@ func TestUncertainSize(t *testing.T) {
 	}
 }
 
-// TestSizeNotSeen checks that a worker without a Node is not removed unseen: its node may be on its way. The workers are counted before long.
+// TestSizeNotSeen checks that a worker without a Node is not removed: its node may still be joining. The workers are counted
+// later.
 func TestSizeNotSeen(t *testing.T) {
 	rules{
 		"it would be the one too many": {
@@ -87,7 +88,7 @@ func TestSizeNotSeen(t *testing.T) {
 	}.check(t)
 }
 
-// TestUncertainLeaving checks which nodes are drained while it is not known how many workers the portal runs.
+// TestUncertainLeaving checks which nodes are drained while it is unknown how many workers the portal runs.
 func TestUncertainLeaving(t *testing.T) {
 	doubtful := node("n3", notReady, fresh)
 	rules{
@@ -110,7 +111,7 @@ func TestUncertainLeaving(t *testing.T) {
 	}.check(t)
 }
 
-// TestAskAgain checks what is asked for when the answer to a request was lost: a number that is right whether the portal acted on it or not.
+// TestAskAgain checks the request after a lost answer: its number is right whether or not the portal acted on the first request.
 func TestAskAgain(t *testing.T) {
 	drainedLast := []Node{node("n1"), node("n2"), node("n3", gone)}
 	tests := map[string]struct {
@@ -150,9 +151,10 @@ func TestAskAgain(t *testing.T) {
 	}
 }
 
-// TestUncertainSizeIsSafe goes through all clusters of up to three nodes whose size is uncertain. Whatever is asked for is not below what is
-// desired, and no node goes that is not drained, whether the portal runs all Nodes or only those that are Ready. Nodes that no Machine holds
-// and that are not Ready for long count as gone; drained ones only if more workers are desired than are Ready (see present).
+// TestUncertainSizeIsSafe goes through all clusters of up to three nodes with an uncertain size. A request never asks for less
+// than desired, and no node is removed that is not drained, whether the portal runs all Nodes or only the Ready ones. Nodes
+// without a Machine that have not been Ready for long count as gone. Drained ones only do if more workers are desired than are
+// Ready (see present).
 func TestUncertainSizeIsSafe(t *testing.T) {
 	kinds := []struct {
 		node  func(*Node)

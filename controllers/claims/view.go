@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// View is everything that a plan is made from.
+// View is everything that a plan is based on.
 type View struct {
 	ClusterID string
 	// Desired is the number of workers that the replicas of all MachineDeployments and of the pool ask for.
 	Desired int
-	// Size is the number of workers that the portal last accepted; negative: it never accepted one. If Uncertain, a request failed
-	// half way or its answer was lost, or somebody else scaled: then the portal runs at most Size workers.
+	// Size is the number of workers that the portal last accepted, or negative if it never accepted one. Uncertain reports that a
+	// request failed half way, its answer was lost, or somebody else scaled. The portal then runs at most Size workers.
 	Size      int
 	Uncertain bool
-	// Operation is what runs at the portal for the cluster, and Target the number of workers that a scale leaves.
+	// Operation is the operation in flight at the portal, and Target the number of workers that a scale leaves.
 	Operation Operation
 	Target    int
-	// Lost reports that the portal's answer to the request for the operation was lost: it may run or not. AskAgain reports that
-	// the portal may be asked again.
+	// Lost reports that the portal's answer to the request was lost, so the operation may or may not be running. AskAgain reports
+	// that the portal may be asked again.
 	Lost, AskAgain bool
-	// Order is the order in which the portal is expected to remove workers. Learned is what this cluster has shown of it.
+	// Order is the order in which the portal is expected to remove workers. Learned is what this cluster has shown about it.
 	Order   Order
 	Learned Learned
-	// Before are the nodes that existed before the last scale. Finished reports that it was a scale-down that succeeded, and that is
-	// still to be compared with the nodes that it left.
+	// Before are the nodes that existed before the last scale. Finished reports that this was a scale-down that succeeded and
+	// that was not yet compared with the nodes that it left.
 	Before   []Sighting
 	Finished bool
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
-	// Takeovers are allowed: core is known to behave as they need it (test/capibehavior).
+	// Takeovers are allowed, because core is known to support them (test/capibehavior).
 	Takeovers bool
 	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
 	Autoscaled bool
 	Now        time.Time
 	Machines   []Machine
 	Nodes      []Node // workers only
-	Pool       *Pool  // nil: the cluster has no pool
+	Pool       *Pool  // nil if the cluster has no pool
 }
 
-// Operation is what runs at the portal, as far as nodes are concerned.
+// Operation is what the portal is doing to nodes.
 type Operation int
 
 // The operations.
@@ -57,12 +57,12 @@ const (
 type Machine struct {
 	Name    string
 	Created time.Time
-	Owner   string // groups the Machines that may follow each other on a node: the MachineDeployment, else the MachineSet
-	Set     string // the MachineSet. Core writes its name on the Node that the Machine holds
+	Owner   string // Machines with the same owner may follow each other on a node: the MachineDeployment, else the MachineSet
+	Set     string // the MachineSet, whose name core writes on the Machine's Node
 
-	Outdated         bool // of an older revision of its MachineDeployment. A kubelet of another version alone does not make it so
+	Outdated         bool // of an older revision of its MachineDeployment. Another kubelet version alone does not count
 	DeleteFirst      bool // annotated to be deleted first
-	Unhealthy        bool // a MachineHealthCheck has found it so already. Shielding it now would not save it
+	Unhealthy        bool // a MachineHealthCheck has already found it unhealthy, so shielding comes too late
 	Suspect          bool // shows a condition that a MachineHealthCheck names
 	Shielded         bool // our annotation keeps MachineHealthChecks from remediating it
 	TemplateMismatch bool // its template asks for other workers than the portal cluster has
@@ -71,11 +71,11 @@ type Machine struct {
 	PreTerminate     bool // our pre-terminate hook is on it
 	Drained          bool // core waits at the pre-terminate hook
 
-	// ClaimProviderID, ClaimNode and ClaimNodeUID are in the spec of the PortalMachine.
+	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
-	// PortalMachineDeleted reports that the PortalMachine is deleted, or being deleted: core copies nothing from it any more.
+	// PortalMachineDeleted reports that the PortalMachine is deleted or being deleted. Core copies nothing from it any more.
 	PortalMachineDeleted bool
-	// ProviderID and NodeRef are what the Machine shows.
+	// ProviderID and NodeRef are from the Machine.
 	ProviderID, NodeRef string
 }
 
@@ -85,15 +85,15 @@ type Node struct {
 	Created               time.Time
 	Ready, Cordoned       bool
 
-	NotReadySince       time.Time // when it was last Ready; zero if that is not known
+	NotReadySince       time.Time // when it was last Ready, or zero if unknown
 	Sick                bool      // shows a condition that a MachineHealthCheck names
 	TaintedByAutoscaler bool      // the cluster autoscaler is about to remove it
 	LastSet             string    // the MachineSet of the Machine that last held it
-	DrainStarted        time.Time // when the provider began to drain it itself; zero: it did not
-	Drained             time.Time // when a drain of it ended, by core or by the provider; zero: none did
-	Remediated          time.Time // when a Machine that a MachineHealthCheck replaced gave it back; zero: never
+	DrainStarted        time.Time // when the provider started to drain it, or zero
+	Drained             time.Time // when its drain ended, by core or by the provider, or zero
+	Remediated          time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero
 	Pinned              bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
-	Frozen              bool      // the provider has disabled scaling it down, for the cluster autoscaler
+	Frozen              bool      // the provider has disabled scaling it down
 	ScaleDownSetByUser  bool      // the user has set the autoscaler's annotation, which is left alone
 }
 
@@ -103,7 +103,7 @@ func (n Node) inCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.I
 // drained reports whether the Node was drained and still is.
 func (n Node) drained() bool { return !n.Drained.IsZero() && n.Cordoned }
 
-// state of a claim. The states are explained in doc.go.
+// state of a claim, as described in doc.go.
 type state int
 
 const (
@@ -126,7 +126,7 @@ const released = "/released/"
 // IsReleased reports whether the providerID is that of a released claim.
 func IsReleased(providerID string) bool { return strings.Contains(providerID, released) }
 
-// providerID is the one that a Node gets which has none.
+// providerID returns the providerID for a Node that has none.
 func providerID(clusterID, node string) string { return "portal://" + clusterID + "/" + node }
 
 // SetByProvider reports whether the providerID is one that the provider gives to Nodes.
@@ -140,7 +140,7 @@ func (n Node) idIn(clusterID string) string {
 }
 
 // state returns the state of a Machine, given whether the node of its claim exists. A released claim of a Machine that is not
-// being deleted counts as none: its objects were moved or restored, which drops the deletion.
+// being deleted counts as none: moving or restoring its objects has dropped the deletion.
 func (m Machine) state(nodeExists bool) state {
 	switch {
 	case IsReleased(m.ClaimProviderID) && m.Deleting:
@@ -159,15 +159,15 @@ func (m Machine) state(nodeExists bool) state {
 	return stateBound
 }
 
-// waits reports whether core waits for the provider with the deletion of the Machine. Without hooks it was let go: core is
-// about to finish, although its last condition may not show that yet.
+// waits reports whether core waits for the provider before it deletes the Machine. Without hooks, core is about to finish the
+// deletion, although its last condition may not show that yet.
 func (m Machine) waits() bool { return m.Deleting && (m.PreDrain || m.PreTerminate) }
 
-// passedPreDrain reports whether core went past the pre-drain hook without a drain, because it knew no Node at that time. It
-// does not drain the Machine any more.
+// passedPreDrain reports whether core went past the pre-drain hook without a drain, because it knew no Node at that time. It does
+// not drain the Machine any more.
 func (m Machine) passedPreDrain() bool { return m.Drained && m.PreDrain }
 
-// unseen reports whether the Machine shows nothing by which core could take a Node for its own, now or later.
+// unseen reports whether the Machine shows nothing by which core could find a Node for it, now or later.
 func (m Machine) unseen() bool {
 	return m.ClaimProviderID == "" && m.ProviderID == "" && m.NodeRef == ""
 }

@@ -11,7 +11,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// node n1, n2, … is Ready, carries a providerID, and is younger the higher its number.
+// node returns Node n1, n2, … It is Ready, has a providerID, and is younger the higher its number.
 func node(name string, change ...func(*Node)) Node {
 	var age int
 	_, _ = fmt.Sscanf(name, "n%d", &age)
@@ -34,7 +34,7 @@ func remediated(n *Node) { n.Remediated = epoch }
 func nameless(n *Node)   { n.ProviderID = "" }
 func reborn(n *Node)     { n.UID += "-again" }
 
-// machine m1, m2, … holds the given node ("" for none) and is younger the higher its number.
+// machine returns Machine m1, m2, … It holds the given node ("" for none) and is younger the higher its number.
 func machine(name, on string, change ...func(*Machine)) Machine {
 	var age int
 	_, _ = fmt.Sscanf(name, "m%d", &age)
@@ -71,7 +71,7 @@ func of(owner string) func(*Machine) {
 }
 func last(set string) func(*Node) { return func(n *Node) { n.LastSet = set } }
 
-// was puts the Machine's nodeRef and providerID back to the node it held before, as core shows them for a moment.
+// was sets the Machine's nodeRef and providerID back to its previous node, as core shows them for a moment.
 func was(node string) func(*Machine) {
 	return func(m *Machine) { m.NodeRef, m.ProviderID = node, "cloud://"+node }
 }
@@ -84,7 +84,7 @@ var moveNames = map[MoveKind]string{
 	Freeze: "freeze", Unfreeze: "unfreeze", Enlist: "enlist", Strike: "strike",
 }
 
-// String writes a move as a reader would.
+// String formats a move for a reader.
 func (m Move) String() string {
 	word := moveNames[m.Kind] + " " + m.Machine
 	switch {
@@ -96,7 +96,7 @@ func (m Move) String() string {
 	return word
 }
 
-// summary writes a plan as a reader would.
+// summary formats a plan for a reader.
 func summary(p Plan) string {
 	var words []string
 	for _, m := range p.Moves {

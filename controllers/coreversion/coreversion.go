@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coreversion reports whether the Cluster API core manager is of a version whose behaviour was tried. Takeovers
-// rest on facts that are no contract (test/capibehavior holds them); beside a core that may behave differently a rolling update
-// waits instead.
+// Package coreversion reports whether the provider was tested with the running version of Cluster API core. Takeovers depend on
+// behaviour of core that no contract promises (test/capibehavior checks it). Beside another version, a rolling update waits instead.
 //
-// The version is that of the Deployment that runs, whoever installed it: clusterctl, a GitOps tool or the Cluster API Operator.
-// The API server converts Clusters with the webhook of core, so their CustomResourceDefinition names core's namespace. A tenant can
-// write neither it nor anything in that namespace. Only if the Deployment does not show its version, clusterctl's inventory counts.
+// The version is read from the running Deployment, which clusterctl, a GitOps tool or the Cluster API Operator may have
+// installed. The API server converts Clusters with core's webhook, so their CustomResourceDefinition names core's namespace. A
+// tenant can write neither the definition nor anything in that namespace. If the Deployment does not show its version,
+// clusterctl's inventory is used.
 package coreversion
 
 import (
@@ -33,24 +33,24 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=capi-controller-manager,verbs=get
 // +kubebuilder:rbac:groups=clusterctl.cluster.x-k8s.io,resources=providers,verbs=list
 
-// tried are the minor versions of core with which test/capibehavior passes.
-var tried = []string{"1.14"}
+// tested are the minor versions of core that test/capibehavior passes with.
+var tested = []string{"1.14"}
 
 const (
-	// deploymentName is core's, in the components of its releases. No installer changes it.
+	// deploymentName is the name of core's Deployment in its releases. No installer changes it.
 	deploymentName = "capi-controller-manager"
-	// versionLabel is what charts put on a Deployment whose image has no version as its tag.
+	// versionLabel is the label that charts set on a Deployment whose image has no version as its tag.
 	versionLabel = "app.kubernetes.io/version"
-	// lookAgain is how long an answer is used: core may be upgraded at any time.
-	lookAgain = 10 * time.Minute
-	// tryAgain is how long the last answer is used after the version could not be read.
-	tryAgain = 10 * time.Second
+	// maxAge is how long an answer is used: core may be upgraded at any time.
+	maxAge = 10 * time.Minute
+	// retryAfter is how long the last answer is used after the version could not be read.
+	retryAfter = 10 * time.Second
 )
 
-// unread is the answer until the first one.
-const unread = "the version of core could not be read yet (the manager's log has the cause)"
+// unread is the problem until the version was read once.
+const unread = "the version of core could not be read yet, as the manager's log explains"
 
-// Check looks at the version of core.
+// Check reads the version of core.
 type Check struct {
 	Reader client.Reader
 	// AllowUnverified accepts every version, and an unknown one.
@@ -58,11 +58,11 @@ type Check struct {
 
 	mu      sync.Mutex
 	next    time.Time // when the version is read again
-	read    bool      // it was read once
+	read    bool      // the version was read once
 	problem string
 }
 
-// Problem returns "" if core is of a version that was tried, else what is wrong, for a condition.
+// Problem returns "" if the provider was tested with the version of core, else the problem as a clause of a condition message.
 func (c *Check) Problem(ctx context.Context) string {
 	if c.AllowUnverified {
 		return ""
@@ -74,14 +74,14 @@ func (c *Check) Problem(ctx context.Context) string {
 	}
 	problem, err := c.look(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Read the version of core", "problem", c.last())
-		c.next = time.Now().Add(tryAgain)
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the version of core", "problem", c.last())
+		c.next = time.Now().Add(retryAfter)
 		return c.last()
 	}
 	if problem != "" && problem != c.problem {
 		ctrl.LoggerFrom(ctx).Info("Takeovers are off", "problem", problem)
 	}
-	c.next, c.read, c.problem = time.Now().Add(lookAgain), true, problem
+	c.next, c.read, c.problem = time.Now().Add(maxAge), true, problem
 	return problem
 }
 
@@ -105,9 +105,9 @@ func (c *Check) look(ctx context.Context) (problem string, err error) {
 	parsed, err := semver.ParseTolerant(version)
 	switch {
 	case err != nil:
-		problem = fmt.Sprintf("the version of core is not known: %s, and clusterctl's inventory does not have it", silent)
-	case !slices.Contains(tried, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)):
-		problem = fmt.Sprintf("core has version %s, and this was tried with %s only", version, strings.Join(tried, ", "))
+		problem = fmt.Sprintf("the version of core is unknown, because %s and clusterctl's inventory does not have it", silent)
+	case !slices.Contains(tested, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)):
+		problem = fmt.Sprintf("core has version %s, but the provider was tested with %s only", version, strings.Join(tested, ", "))
 	}
 	return problem, nil
 }
@@ -131,7 +131,7 @@ func (c *Check) deployed(ctx context.Context) (version, silent string, err error
 	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: deploymentName}
 	if err := c.Reader.Get(ctx, key, deployment); apierrors.IsNotFound(err) {
-		return "", fmt.Sprintf("there is no Deployment %s", key), nil
+		return "", fmt.Sprintf("Deployment %s does not exist", key), nil
 	} else if err != nil {
 		return "", "", fmt.Errorf("read core's Deployment: %w", err)
 	}
@@ -144,7 +144,7 @@ func (c *Check) deployed(ctx context.Context) (version, silent string, err error
 	return "", fmt.Sprintf("the image of Deployment %s, %q, has no version as its tag", key, image), nil
 }
 
-// listed returns the version that clusterctl's inventory has, or "". Where clusterctl was never used there is no such kind.
+// listed returns the version in clusterctl's inventory, or "". If clusterctl was never used, the kind does not exist.
 func (c *Check) listed(ctx context.Context) (string, error) {
 	providers := &clusterctlv1.ProviderList{}
 	if err := c.Reader.List(ctx, providers); err != nil && !meta.IsNoMatchError(err) && client.IgnoreNotFound(err) != nil {
@@ -167,7 +167,7 @@ func managerImage(deployment *appsv1.Deployment) string {
 	return containers[max(i, 0)].Image
 }
 
-// tag returns the tag of an image: host:port/name:tag@digest, all of which but the name may be missing.
+// tag returns the tag of an image of the form host:port/name:tag@digest, in which everything but the name is optional.
 func tag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")

@@ -106,7 +106,7 @@ func listed(version string) *clusterctlv1.Provider {
 func TestProblem(t *testing.T) {
 	const none = ""
 	portal := provider(clusterctlv1.InfrastructureProviderType, "infrastructure-portal", "v1.14.0")
-	unsaid := "the version of core is not known: "
+	unsaid := "the version of core is unknown, because "
 	labelled := deployment("capi-system", "core@sha256:abc")
 	labelled.Labels = map[string]string{"app.kubernetes.io/version": "1.14.2"}
 	bare := deployment("capi-system", "")
@@ -122,7 +122,7 @@ func TestProblem(t *testing.T) {
 		"a candidate of it":          {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.14.3-rc.0")}, none},
 		"by its label":               {[]client.Object{kinds("capi-system"), labelled}, none},
 		"another minor": {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.15.0")},
-			"core has version v1.15.0, and this was tried with 1.14 only"},
+			"core has version v1.15.0, but the provider was tested with 1.14 only"},
 		"one that only begins like it":       {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.140.0")}, "core has version v1.140.0"},
 		"another major":                      {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v2.14.0")}, "core has version v2.14.0"},
 		"upgraded by others than clusterctl": {[]client.Object{kinds("capi-system"), deployment("capi-system", "core:v1.15.0"), listed("v1.14.2")}, "core has version v1.15.0"},
@@ -131,7 +131,7 @@ func TestProblem(t *testing.T) {
 		"a digest only":        {[]client.Object{kinds("capi-system"), deployment("capi-system", "registry:5000/core@sha256:abc")}, unsaid},
 		"no container":         {[]client.Object{kinds("capi-system"), bare}, unsaid},
 		"a digest, listed":     {[]client.Object{kinds("capi-system"), deployment("capi-system", "core@sha256:abc"), portal, listed("v1.14.2")}, none},
-		"a tenant's":           {[]client.Object{kinds("capi-system"), deployment("tenant", "core:v1.14.2")}, unsaid + "there is no Deployment capi-system/capi-controller-manager"},
+		"a tenant's":           {[]client.Object{kinds("capi-system"), deployment("tenant", "core:v1.14.2")}, unsaid + "Deployment capi-system/capi-controller-manager does not exist"},
 		"no Deployment":        {[]client.Object{kinds("capi-system"), listed("v1.15.0")}, "core has version v1.15.0"},
 		"on another machine":   {[]client.Object{kinds(""), portal}, unsaid + "core's webhook is not a Service"},
 		"there too, listed":    {[]client.Object{kinds(""), listed("v1.14.2")}, none},

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain evicts the Pods of a Node that no Machine claims, a few at a time. Core drains the Nodes of Machines; a Node
-// without a Machine has only the provider. What is evicted is what kubectl drain evicts: everything but the Pods of DaemonSets and
-// static Pods. PodDisruptionBudgets are respected.
+// Package drain evicts the Pods of a Node that no Machine claims, a few at a time. Core drains the Nodes of Machines, so the
+// provider drains the others. Like kubectl drain, it evicts all Pods except those of DaemonSets and static Pods, and respects
+// PodDisruptionBudgets.
 package drain
 
 import (
@@ -25,9 +25,9 @@ import (
 // evictions is how many Pods one step evicts at most, so that a step is short. The next one follows a few seconds later.
 const evictions = 10
 
-// Progress is how far the drain of a Node is.
+// Progress describes how far the drain of a Node is.
 type Progress struct {
-	// Left is how many Pods are still on the Node, those that are terminating included.
+	// Left is the number of Pods still on the Node, including those that are terminating.
 	Left int
 	// Blocked are the Pods that must not be evicted now, as namespace/name.
 	Blocked []string
@@ -87,7 +87,7 @@ func step(ctx context.Context, workload kubernetes.Interface, node string) (Prog
 	return progress, errors.Join(failed...)
 }
 
-// String says what the drain waits for.
+// String describes what the drain waits for.
 func (p Progress) String() string {
 	text := fmt.Sprintf("%d Pods left", p.Left)
 	if len(p.Blocked) > 0 {

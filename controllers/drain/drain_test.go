@@ -68,7 +68,7 @@ func (s *apiServer) evict(action k8stesting.Action) (bool, runtime.Object, error
 	return true, nil, nil
 }
 
-// end takes the terminating Pods away.
+// end removes the terminating Pods.
 func (s *apiServer) end() {
 	s.pods = slices.DeleteFunc(s.pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
 }

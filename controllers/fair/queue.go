@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fair keeps one namespace from holding all workers of a controller. Passes over clusters whose API server hangs take seconds
-// each, and whoever owns a namespace decides how many such clusters it has.
+// Package fair keeps one namespace from holding all workers of a controller. Passes over clusters whose API server hangs take
+// seconds each, and the owner of a namespace decides how many such clusters it has.
 package fair
 
 import (
@@ -13,19 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// timesFree is how many times the idle workers one namespace may hold. A fixed share would leave workers idle where there is only one
-// namespace, or let two namespaces hold all of them. With this rule one namespace holds 15 of 20 workers, three hold 6 each, and there is
-// an idle worker left for a namespace that comes.
+// timesFree is how many times the idle workers one namespace may hold. A fixed share would leave workers idle if only one
+// namespace exists, or let two namespaces hold all of them. With this rule, one namespace holds 15 of 20 workers, three hold 6
+// each, and an idle worker is left for the next namespace.
 const timesFree = 3
 
-// Workers returns the options of a controller with so many workers, of which no namespace holds too many.
+// Workers returns the options of a controller with n workers, of which no namespace can hold too many.
 func Workers(n int) controller.Options {
 	return controller.Options{MaxConcurrentReconciles: n, NewQueue: func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return NewQueue(name, limiter, n)
 	}}
 }
 
-// NewQueue makes the queue that controller-runtime would make, for a controller with so many workers.
+// NewQueue returns the queue of a controller with n workers, which otherwise behaves like controller-runtime's.
 func NewQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], workers int) priorityqueue.PriorityQueue[reconcile.Request] {
 	return &queue{
 		PriorityQueue: priorityqueue.New(name, func(o *priorityqueue.Opts[reconcile.Request]) { o.RateLimiter = limiter }),
@@ -57,13 +57,14 @@ func (q *queue) GetWithPriority() (reconcile.Request, int, bool) {
 	}
 }
 
-// Get is GetWithPriority for those who do not need the priority.
+// Get is GetWithPriority without the priority.
 func (q *queue) Get() (reconcile.Request, bool) {
 	request, _, shutdown := q.GetWithPriority()
 	return request, shutdown
 }
 
-// take gives the request a worker, or parks it. A parked request is still the queue's to finish, so it is not returned a second time.
+// take gives the request a worker, or parks it. A parked request stays unfinished in the queue, so it is not returned a second
+// time.
 func (q *queue) take(request reconcile.Request, priority int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -79,7 +80,7 @@ func (q *queue) take(request reconcile.Request, priority int) bool {
 // full reports whether the namespace holds its share of the workers.
 func (q *queue) full(namespace string) bool { return q.busy[namespace] >= timesFree*q.free }
 
-// Done ends a pass. Of each namespace that may have another worker now, the request that was parked first is queued again.
+// Done ends a pass. For each namespace that may have another worker now, the request that was parked first is queued again.
 func (q *queue) Done(request reconcile.Request) {
 	q.PriorityQueue.Done(request)
 	q.mu.Lock()

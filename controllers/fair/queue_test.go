@@ -17,7 +17,7 @@ func request(namespace string, i int) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: fmt.Sprint(i)}}
 }
 
-// work runs so many workers, whose passes end when they are told. Passes under way are counted by namespace, and each object's in all.
+// work runs n workers, whose passes end when the test says so. It counts passes under way by namespace, and all passes by object.
 type work struct {
 	busy  map[string]int
 	total map[reconcile.Request]int

@@ -74,7 +74,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	secure := tls.NewListener(g.listener, &tls.Config{Certificates: []tls.Certificate{g.pair}, MinVersion: tls.VersionTLS13})
 	defer context.AfterFunc(ctx, func() {
 		if err := server.Close(); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Close the gateway to workload clusters")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to close the gateway to workload clusters")
 		}
 	})()
 	if err := server.Serve(secure); !errors.Is(err, http.ErrServerClosed) {
@@ -101,8 +101,8 @@ func (g *Gateway) Get(ctx context.Context, key client.ObjectKey, obj client.Obje
 	return nil
 }
 
-// admit makes the way to the API server that the kubeconfig names, and returns the kubeconfig that leads there through the gateway. An
-// earlier way to the same Cluster is closed.
+// admit creates the route to the API server that the kubeconfig names, and returns a kubeconfig that leads there through the
+// gateway. An earlier route to the same Cluster is closed.
 func (g *Gateway) admit(cluster client.ObjectKey, kubeconfig []byte) ([]byte, error) {
 	up, err := newUpstream(cluster, kubeconfig, g.hosts)
 	if err != nil {
@@ -134,17 +134,17 @@ func (g *Gateway) admit(cluster client.ObjectKey, kubeconfig []byte) ([]byte, er
 	})
 }
 
-// ServeHTTP sends a request on to the API server that its token stands for. A token that does not count any more gets 401, which makes
-// the ClusterCache connect again.
+// ServeHTTP forwards a request to the API server that its token belongs to. A token that is not valid any more gets 401, which
+// makes the ClusterCache connect again.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	up := g.tokens[r.Header.Get("Authorization")]
 	g.mu.Unlock()
 	switch {
 	case up == nil:
-		http.Error(w, "this way to a workload cluster is closed", http.StatusUnauthorized)
+		http.Error(w, "this route to a workload cluster is closed", http.StatusUnauthorized)
 	case r.URL.Query().Has("sendInitialEvents"):
-		// A list that is streamed has no end at which its size could be known. The client falls back to an ordinary list.
+		// The size of a streamed list is never known. The client falls back to an ordinary list.
 		http.Error(w, "lists are not streamed", http.StatusBadRequest)
 	default:
 		up.serve(w, r)

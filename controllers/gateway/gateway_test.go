@@ -126,7 +126,8 @@ func list(items string) string {
 	return `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[` + items + `]}`
 }
 
-// TestAnswersWithinBounds: what an API server answers reaches the client, which sends the stored credentials and not the gateway's.
+// TestAnswersWithinBounds: the API server's answers reach the client, and the request has the stored credentials, not the
+// gateway's.
 func TestAnswersWithinBounds(t *testing.T) {
 	for title, items := range map[string]string{
 		"no Node":                    "",
@@ -258,7 +259,8 @@ func TestEventsOfANamespace(t *testing.T) {
 	})
 }
 
-// TestUnfinishedAnswersOfANamespace: answers that never end take their place from their own namespace only, and until they are closed.
+// TestUnfinishedAnswersOfANamespace: answers that never end count only against their own namespace, and only until they are
+// closed.
 func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 	most := strings.Repeat(" ", maxAnswer-1000)
 	h := newHouse(t, func(w http.ResponseWriter, r *http.Request) {
@@ -309,7 +311,7 @@ func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 	}
 }
 
-// TestWays: a way ends when the ClusterCache connects again, and leads neither to link-local addresses nor to programs.
+// TestWays: a route ends when the ClusterCache connects again, and leads neither to link-local addresses nor to programs.
 func TestWays(t *testing.T) {
 	h := newHouse(t, answerJSON(`{"gitVersion":"v1.35.6"}`))
 	before := h.client("a")

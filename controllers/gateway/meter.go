@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// maxAnswer is the largest answer that is read: 500 Nodes of real kubelets have 5 MB.
+	// maxAnswer is the largest answer that is read. 500 Nodes of real kubelets take 5 MB.
 	maxAnswer = 8 << 20
-	// maxEvent is the largest event of a watch. A Node of a real kubelet has 10 kB.
+	// maxEvent is the largest event of a watch. A Node of a real kubelet takes 10 kB.
 	maxEvent = 256 << 10
-	// MaxObjects is how many objects a list may hold. An empty one has 3 bytes, and takes 1 kB decoded. A cluster of the portal has 50
-	// workers at most, and lists of Pods are asked for in pages of 500.
+	// MaxObjects is how many objects a list may hold. An empty object has 3 bytes, and takes 1 kB decoded. A portal cluster has
+	// 50 workers at most, and Pods are listed in pages of 500.
 	MaxObjects = 1000
-	// maxValues is how many values an answer may hold in all. An empty one has 3 bytes, and takes 100 decoded.
+	// maxValues is how many values an answer may hold in all. An empty value has 3 bytes, and takes 100 decoded.
 	maxValues = 300_000
 )
 
 var errTooLarge = errors.New("the answer of the API server is too large")
 
-// meter reads the body of an answer within bounds. It knows as much of JSON as it takes to count the values.
+// meter reads the body of an answer within the limits. It understands just enough JSON to count the values.
 type meter struct {
 	io.ReadCloser
 	ctx      context.Context //nolint:containedctx // of the request: a body is read without one
@@ -33,8 +33,8 @@ type meter struct {
 	list     bool // of objects
 	nodes    bool // of Nodes
 
-	held            int // bytes that count for the namespace
-	bytes           int // of the present value, as the others
+	held            int // bytes that count against the namespace
+	bytes           int // of the current value, like the others
 	objects, values int
 	depth           int
 	quoted, escaped bool
@@ -93,7 +93,7 @@ func (m *meter) count(read []byte) error {
 	return nil
 }
 
-// next counts one byte, and reports whether it ends a value that stands in no other.
+// next counts one byte, and reports whether it ends a top-level value.
 func (m *meter) next(b byte) (ended bool) {
 	m.bytes++
 	switch {

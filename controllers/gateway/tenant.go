@@ -13,7 +13,7 @@ const (
 	// maxUnderWay is how many bytes of unfinished answers one namespace may have. It is two answers of maxAnswer. Decoded, an answer takes
 	// about four times its size, so one namespace holds less than 100 MB of the manager's memory for a moment.
 	maxUnderWay = 2 * maxAnswer
-	// eventUnit is what an event of a watch is counted in. A Node of a real kubelet is smaller.
+	// eventUnit is the unit that the size of an event is counted in. A Node of a real kubelet is smaller.
 	eventUnit = 16 << 10
 	// eventBurst and eventRate are how many units one namespace may send. 1,000 Nodes report every 5 minutes: 3 a second.
 	eventBurst = 5000

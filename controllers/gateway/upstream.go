@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// dialTimeout and headerTimeout bound what the client's own timeout does not: lists and watches of a cache have 11 minutes.
+	// dialTimeout and headerTimeout bound what the client's own timeout does not: a cache gives its lists and watches 11 minutes.
 	dialTimeout   = 5 * time.Second
 	headerTimeout = 30 * time.Second
-	// maxHeader is many times what an API server sends. net/http accepts 10 MB by itself.
+	// maxHeader is far above the headers of an API server. net/http accepts 10 MB by default.
 	maxHeader = 64 << 10
-	// unusedTime is many times the interval of the ClusterCache's health probes.
+	// unusedTime is far above the interval of the ClusterCache's health probes.
 	unusedTime = 10 * time.Minute
 )
 
-// upstream is the way to one API server, as the kubeconfig was when the ClusterCache connected.
+// upstream is the route to one API server, with the kubeconfig that the ClusterCache connected with.
 type upstream struct {
 	cluster   client.ObjectKey
 	server    *url.URL
@@ -46,7 +46,7 @@ func newUpstream(cluster client.ObjectKey, kubeconfig []byte, hosts *cloud.Hosts
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	switch {
 	case err != nil:
-		return nil, errors.New("it holds no kubeconfig") // the cause may quote it
+		return nil, errors.New("it holds no valid kubeconfig") // the cause may quote it
 	case config.ExecProvider != nil || config.AuthProvider != nil:
 		return nil, errors.New("its kubeconfig runs a program or a plugin")
 	}
@@ -59,7 +59,7 @@ func newUpstream(cluster client.ObjectKey, kubeconfig []byte, hosts *cloud.Hosts
 	if err != nil {
 		return nil, err
 	}
-	up.transport = &http.Transport{ // HTTP/1.1: each answer has a connection of its own, and cutting one ends no other
+	up.transport = &http.Transport{ // HTTP/1.1, so that each answer has its own connection and cutting one ends no other
 		TLSClientConfig: tlsConfig, DialContext: hosts.DialServer(up.server), Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: dialTimeout,
 		ResponseHeaderTimeout: headerTimeout, MaxResponseHeaderBytes: maxHeader, DisableCompression: true, IdleConnTimeout: time.Minute,
 	}
@@ -77,8 +77,8 @@ func newUpstream(cluster client.ObjectKey, kubeconfig []byte, hosts *cloud.Hosts
 	return up, nil
 }
 
-// buffers makes the buffers that answers are copied through. A watch keeps its buffer for as long as it lasts, so that each connected cluster
-// has one. By itself a proxy takes 32 KiB.
+// buffers allocates the buffers that answers are copied through. A watch keeps its buffer as long as it lasts, so each connected
+// cluster has one. The proxy's default is 32 KiB.
 type buffers struct{}
 
 func (buffers) Get() []byte { return make([]byte, 4<<10) }
@@ -89,10 +89,10 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 	u.proxy.ServeHTTP(w, r)
 }
 
-// unused reports whether nothing was sent for a long time: the Cluster is gone, or is not connected any more.
+// unused reports whether the route was not used for a long time: the Cluster is gone, or is not connected any more.
 func (u *upstream) unused() bool { return time.Since(time.Unix(u.used.Load(), 0)) > unusedTime }
 
-// rewrite directs a request to the API server. It asks for JSON, because meter reads nothing else.
+// rewrite directs a request to the API server. It asks for JSON, because meter reads no other format.
 func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(u.server)
 	r.Out.Header.Del("Authorization") // it holds the gateway's token
@@ -107,12 +107,13 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	r.Out.Header.Set("Accept", accept)
 }
 
-// bound refuses an answer that meter could not read, or that would lead the client past the gateway. It has the others read by a meter.
+// bound refuses an answer that meter could not read, or that would lead the client past the gateway. The others are read by a
+// meter.
 func (u *upstream) bound(answer *http.Response) error {
 	encoding := answer.Header.Get("Content-Encoding")
 	switch {
 	case answer.StatusCode == http.StatusSwitchingProtocols, answer.StatusCode >= 300 && answer.StatusCode < 400:
-		return fmt.Errorf("an API server does not redirect: %d", answer.StatusCode)
+		return fmt.Errorf("the API server answered with a redirect (status %d), which is not followed", answer.StatusCode)
 	case encoding != "" && encoding != "identity":
 		return errors.New("the answer is compressed")
 	}

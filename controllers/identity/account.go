@@ -12,10 +12,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// config is what the client is configured with, on behalf of a namespace. It is the only place that reads the Secret's keys into it.
+// config returns the configuration of a portal client on behalf of a namespace. It is the only place that reads the Secret's keys
+// into it.
 //
-// The name of an account counts in the Secret's own namespace. A tenant could write any name into a Secret, and would slow down
-// another one whose account has that name.
+// The name of an account is only valid in the Secret's own namespace. Otherwise a tenant could write another tenant's account
+// name into a Secret and slow that tenant down.
 func (r *Resolver) config(namespace string, secret *corev1.Secret) (cloud.Config, error) {
 	config := cloud.Config{
 		BaseURL:   string(secret.Data[infrav1.IdentityBaseURL]),

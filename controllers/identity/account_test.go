@@ -32,7 +32,7 @@ func at(t *testing.T) *emulator.Portal {
 	return portal
 }
 
-// login puts a Secret into the namespace and returns the governor of its account, which a login has proved.
+// login puts a Secret into the namespace and returns the limiter of its account, which a login has proved.
 func (b *bench) login(portal *emulator.Portal, namespace string, data map[string]string) *ratelimit.Limiter {
 	b.Helper()
 	s := secret("id", nil)
@@ -57,8 +57,8 @@ func (b *bench) login(portal *emulator.Portal, namespace string, data map[string
 	return id.Portal.Limiter()
 }
 
-// TestAccountOfASecret: the name of an account joins the users of one namespace. A tenant who writes the name that another one uses
-// shares nothing with them.
+// TestAccountOfASecret: the name of an account joins the users of one namespace. A tenant who writes another tenant's account
+// name shares nothing with them.
 func TestAccountOfASecret(t *testing.T) {
 	b, portal := newBench(t), at(t)
 	acme := map[string]string{infrav1.IdentityAccount: "acme"}
@@ -83,7 +83,7 @@ func TestRequestsPerMinute(t *testing.T) {
 		b := newBench(t, s)
 		_, o := b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
 		if limit > 0 && !o.IsDone() || limit == 0 && (o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason ||
-			!strings.Contains(o.Message, `correct Secret "id": requestsPerMinute: must be a`)) {
+			!strings.Contains(o.Message, `Secret "id" cannot be used: requestsPerMinute: must be a`)) {
 			t.Errorf("%q: %+v", text, o)
 		}
 	}

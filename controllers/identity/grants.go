@@ -19,11 +19,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// grantTime is how long a grant counts beside what the cache shows. The intent of the operation is stored within a moment, and the cache
-// shows it soon after.
+// grantTime is how long a grant counts in addition to the cache. The intent of the operation is stored within a moment, and the
+// cache shows it soon after.
 const grantTime = time.Minute
 
-// grants are what control planes were allowed to ask for a short time ago. The cache may not show it yet. The zero value is ready to use.
+// grants are what control planes were allowed to ask for a short time ago. The cache may not show it yet. The zero value is ready
+// to use.
 type grants struct {
 	mu sync.Mutex
 	of map[types.UID]grant
@@ -34,11 +35,13 @@ type grant struct {
 	at time.Time
 }
 
-// Grant is done if the limits of the identity allow that the control plane asks the portal for a cluster of so many workers. Then this
-// counts at once, so that of two that ask for the last place at the same moment one is refused. If nothing is asked, call Return.
+// Grant is done if the limits of the identity allow the control plane to ask the portal for a cluster of so many workers. The
+// grant counts at once, so if two ask for the last place at the same moment, one is refused. If the portal is not asked after
+// all, call Return.
 //
-// What remains: managers that watch different namespaces count only what they see, and two managers may give away the last place at the same
-// moment. A portal cluster that no object owns any more, because its deletionPolicy was Retain or finalizers were removed, does not count.
+// Two gaps remain. Managers that watch different namespaces count only what they see, so two managers may both give away the last
+// place. A portal cluster without an owning object, because its deletionPolicy was Retain or finalizers were removed, does not
+// count.
 func (r *Resolver) Grant(ctx context.Context, id Identity, cp *infrav1.PortalControlPlane, workers int) outcome.Outcome {
 	if id.Limits == nil {
 		return outcome.Outcome{}
@@ -68,8 +71,8 @@ func (r *Resolver) Return(cp *infrav1.PortalControlPlane) {
 	delete(r.grants.of, cp.UID)
 }
 
-// othersOf counts what the control planes of the identity have, without the given one. The cache is read, so no call is made while the
-// grants are locked.
+// othersOf counts the clusters and workers of the identity's other control planes. It reads the cache, so no call is made while
+// the grants are locked.
 func (r *Resolver) othersOf(ctx context.Context, name string, except *infrav1.PortalControlPlane) (sum counted, err error) {
 	users, err := r.sharedUsers(ctx, name)
 	if err != nil {
@@ -119,8 +122,8 @@ func clusterName(obj client.Object) string {
 	return obj.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
-// count returns what the portal cluster of the object counts for: what is stored, and what a request under way may make of it. An object
-// whose annotations cannot be read may have a portal cluster.
+// count returns how much the portal cluster of the object counts: the stored size, or the size that a request under way may lead
+// to. An object whose annotations cannot be read may have a portal cluster.
 func count(cp *infrav1.PortalControlPlane) counted {
 	op, unreadable := operation.Load(cp)
 	record, err := operation.LoadRecord(cp)

@@ -121,7 +121,7 @@ func TestLastPlace(t *testing.T) {
 	}
 }
 
-// TestReturn: a place that was not used is free at once, and one of which nothing is seen is free after a while.
+// TestReturn: a place that was not used is free at once, and a grant without a visible cluster is free after a while.
 func TestReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, c := portalCluster("default", "a", -1, nil), portalCluster("default", "c", -1, nil)
@@ -153,9 +153,9 @@ func TestPlace(t *testing.T) {
 		"allowed":      {limits, "z1", "v1", ""},
 		"no limits":    {nil, "z9", "v9", ""},
 		"all allowed":  {&infrav1.PortalIdentityLimits{}, "z9", "v9", ""},
-		"another zone": {limits, "z3", "v1", `PortalClusterIdentity "team" allows the zones z1, z2, and not "z3"`},
-		"another VPC":  {limits, "z1", "v2", `allows the VPCs v1, and not "v2"`},
-		"no VPC":       {limits, "z1", "", `allows the VPCs v1, and not ""`},
+		"another zone": {limits, "z3", "v1", `PortalClusterIdentity "team" allows the zones z1, z2, but not "z3"`},
+		"another VPC":  {limits, "z1", "v2", `allows the VPCs v1, but not "v2"`},
+		"no VPC":       {limits, "z1", "", `allows the VPCs v1, but not ""`},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

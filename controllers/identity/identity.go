@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity turns an identity Secret into a client of the portal, and keeps the Secret from disappearing while
-// it is needed to delete what was created with it. The Secret is in the namespace of the PortalCluster, or in that of the manager
-// behind a PortalClusterIdentity (source.go). That one may limit what is created with it (limits.go, grants.go), and notes whose clusters are
-// whose (ledger.go).
+// Package identity turns an identity Secret into a client of the portal, and keeps the Secret while it is needed to delete what
+// was created with it. The Secret is in the namespace of the PortalCluster or, for a PortalClusterIdentity, in the manager's
+// namespace (source.go). A PortalClusterIdentity may limit what is created with it (limits.go, grants.go), and records which
+// cluster belongs to which namespace (ledger.go).
 package identity
 
 import (
@@ -36,16 +36,17 @@ type Resolver struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Metadata is a cache of the metadata of Secrets. It shows whether a Secret has changed since it was read. Without it, every read is live.
+	// Metadata is a cache of the metadata of Secrets. It shows whether a Secret has changed since it was read. If it is nil,
+	// every read is live.
 	Metadata client.Reader
 	// Namespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used, and the manager needs no right to them.
 	Namespace string
 	Pool      *cloud.Pool
-	// Hosts decides which portals identities may name. Nil: all.
+	// Hosts decides which portals identities may name. If it is nil, all are allowed.
 	Hosts *cloud.Hosts
 	// UserAgent is sent with every request to the portal.
 	UserAgent string
-	// Observe is told of every request, and ObserveLogin of every login, for metrics. Optional.
+	// Observe is called for every request, and ObserveLogin for every login, for metrics. Optional.
 	Observe      func(cloud.Call)
 	ObserveLogin func(error)
 	// Accounts are the portal accounts in use.
@@ -70,13 +71,13 @@ type Identity struct {
 	Object *infrav1.PortalClusterIdentity
 }
 
-// Resolve returns the client for the identity, or the outcome that says what is wrong with it.
+// Resolve returns the client for the identity, or an outcome with the problem.
 func (r *Resolver) Resolve(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
 	return r.resolve(ctx, namespace, ref, false)
 }
 
-// ResolveToDelete is Resolve for an object that is being deleted. It also returns an identity that the namespace may not use (Withdrawn). The
-// caller must delete nothing with it but what MayDelete allows.
+// ResolveToDelete is Resolve for an object that is being deleted. It also returns an identity that the namespace may not use any
+// more (Withdrawn). The caller must use it only for deletions that MayDelete allows.
 func (r *Resolver) ResolveToDelete(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (Identity, outcome.Outcome) {
 	return r.resolve(ctx, namespace, ref, true)
 }
@@ -87,7 +88,7 @@ func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.Po
 		return Identity{}, notAllowed(ref.Name, namespace)
 	}
 	if !problem.IsDone() {
-		if problem.Kind == outcome.Stalled { // there is no such identity now
+		if problem.Kind == outcome.Stalled { // the identity does not exist or cannot be used now
 			r.Accounts.Drop(accountName(namespace, ref))
 		}
 		return Identity{}, from.conceal(problem)
@@ -109,15 +110,15 @@ func (r *Resolver) resolve(ctx context.Context, namespace string, ref infrav1.Po
 	return id, outcome.Outcome{}
 }
 
-// client returns the portal client that the Secret stands for, on behalf of a namespace.
+// client returns a client for the portal and user in the Secret, on behalf of a namespace.
 func (r *Resolver) client(namespace string, secret *corev1.Secret) (*cloud.Client, outcome.Outcome) {
 	config, err := r.config(namespace, secret)
 	if err != nil {
-		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", secret.Name, err)
+		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "Secret %q cannot be used: %v. Correct it", secret.Name, err)
 	}
 	portal, err := r.Pool.Client(config)
 	if err != nil {
-		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct Secret %q: %v", secret.Name, err)
+		return nil, outcome.StallFor(0, infrav1.IdentityInvalidReason, "Secret %q cannot be used: %v. Correct it", secret.Name, err)
 	}
 	return portal, outcome.Outcome{}
 }
@@ -130,8 +131,8 @@ func accountName(namespace string, ref infrav1.PortalIdentityReference) string {
 	return namespace + "/" + ref.Name
 }
 
-// Hold puts our finalizer on the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A Secret
-// that is on its way out without our finalizer cannot be held any more.
+// Hold adds our finalizer to the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A Secret that is
+// already being deleted without our finalizer cannot be held any more.
 func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
 	from, problem := r.read(ctx, user.Namespace, user.Spec.IdentityRef)
 	switch {
@@ -150,7 +151,7 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 		return problem
 	}
 	if !secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
-		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted; create it anew", secret.Name)
+		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted. Create it again", secret.Name)
 	}
 	err := operation.Writer{Client: r.Client}.Change(ctx, secret, func() {
 		controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)
@@ -162,8 +163,8 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	return outcome.Outcome{}
 }
 
-// Release takes our finalizer off the Secret unless another PortalCluster of the namespace still needs it. One that is
-// being deleted needs it while its control plane is there; of two that go together, the second releases the Secret. A
+// Release removes our finalizer from the Secret unless another PortalCluster of the namespace still needs it. A PortalCluster
+// that is being deleted needs it until its control plane is gone. If two go together, the second one releases the Secret. A
 // PortalClusterIdentity is released by its own controller (ReleaseUnused).
 func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) error {
 	if leaving.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
@@ -207,8 +208,8 @@ func (r *Resolver) needs(ctx context.Context, user *infrav1.PortalCluster) (bool
 	return len(controlPlanes.Items) > 0, err
 }
 
-// EventFilter lets through what carries the label of --watch-filter, and Secrets and PortalClusterIdentities whatever they carry: users
-// label what is to be reconciled, not what it refers to. Whoever maps one of them to objects asks Watched for each.
+// EventFilter admits objects with the label of --watch-filter, and all Secrets and PortalClusterIdentities: users label the
+// objects to reconcile, not the objects that these refer to. Callers that map one of them to objects must ask Watched for each.
 func EventFilter(scheme *runtime.Scheme, log logr.Logger, watchFilterValue string) predicate.Predicate {
 	return predicate.Or[client.Object](
 		predicates.ResourceHasFilterLabel(scheme, log, watchFilterValue),
@@ -216,7 +217,7 @@ func EventFilter(scheme *runtime.Scheme, log logr.Logger, watchFilterValue strin
 	)
 }
 
-// Watched reports whether --watch-filter leaves the object to this manager.
+// Watched reports whether the object has the label of --watch-filter.
 func Watched(obj client.Object, watchFilterValue string) bool {
 	return watchFilterValue == "" || labels.HasWatchLabel(obj, watchFilterValue)
 }

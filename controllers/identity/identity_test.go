@@ -44,7 +44,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		}
 	}
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
-		WithIndex(&infrav1.PortalCluster{}, OwnIndex, IndexOwn).
+		WithIndex(&infrav1.PortalCluster{}, ownIndex, indexOwn).
 		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()
 	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Metadata: store, Namespace: home, Pool: &cloud.Pool{}}}
 }
@@ -100,7 +100,7 @@ func (b *bench) hold(users ...*infrav1.PortalCluster) {
 	}
 }
 
-// leave has PortalClusters give up the Secret, each seeing the others as they are now.
+// leave makes PortalClusters release the Secret. Each one sees the others as they are now.
 func (b *bench) leave(users ...*infrav1.PortalCluster) {
 	b.Helper()
 	for _, u := range users {
@@ -119,7 +119,7 @@ func (b *bench) delete(objects ...client.Object) {
 	}
 }
 
-// remove lets objects go, whatever holds them.
+// remove deletes objects, even if finalizers hold them.
 func (b *bench) remove(objects ...client.Object) {
 	b.Helper()
 	for _, obj := range objects {
@@ -151,7 +151,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// TestHoldWhileTheSecretIsDeleted: what is held stays usable until it is released; what is not cannot be held any more.
+// TestHoldWhileTheSecretIsDeleted: a Secret that is held stays usable until it is released. One that is not held cannot be held
+// any more.
 func TestHoldWhileTheSecretIsDeleted(t *testing.T) {
 	leaving := secret("leaving", nil)
 	leaving.Finalizers = []string{other}
@@ -181,7 +182,7 @@ func TestRelease(t *testing.T) {
 	b.leave(a) // and one that is gone is no error
 }
 
-// TestSharedSecret: the last of the PortalClusters releases the Secret that they share, whatever the order in which they go.
+// TestSharedSecret: the last of the PortalClusters releases the Secret that they share, in every order of deletion.
 func TestSharedSecret(t *testing.T) {
 	a, c := user("a", "id"), user("c", "id")
 	tests := map[string]struct {
@@ -238,7 +239,7 @@ func TestOtherSecretsAreLeftAlone(t *testing.T) {
 	}
 }
 
-// TestResolve says what is wrong with a Secret, and how to mend it, without its content.
+// TestResolve checks that the outcome names the problem of a Secret and the remedy, without its content.
 func TestResolve(t *testing.T) {
 	tests := map[string]struct {
 		secret *corev1.Secret
@@ -277,7 +278,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestVersion: the same Secret is the same identity and client; another password is another.
+// TestVersion: the same Secret gives the same identity and client, and another password another one.
 func TestVersion(t *testing.T) {
 	b := newBench(t, secret("id", nil))
 	ref := infrav1.PortalIdentityReference{Name: "id"}

@@ -13,11 +13,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// The status of a PortalClusterIdentity notes which portal clusters belong to which namespace, as long as the namespace is allowed to use the
-// identity. Users of the namespace cannot write it. So a namespace that is not allowed any more, whatever its objects say by now, can delete
-// its clusters and no others. After clusterctl move, which drops status, only namespaces that are allowed are noted again.
+// The status of a PortalClusterIdentity records which portal clusters belong to which namespace, as long as the namespace is
+// allowed to use the identity. Users of the namespace cannot write it. So a namespace that is not allowed any more can delete its
+// clusters and no others, even if its objects were changed. After clusterctl move, which drops status, only allowed namespaces
+// are recorded again.
 
-// Note notes that the portal cluster belongs to an object of the namespace, which must be allowed to use the identity.
+// Note records that the portal cluster belongs to an object of the namespace, which must be allowed to use the identity.
 func (r *Resolver) Note(ctx context.Context, id Identity, namespace, clusterID string) error {
 	if id.Object == nil || id.noted(namespace, clusterID) {
 		return nil
@@ -28,7 +29,7 @@ func (r *Resolver) Note(ctx context.Context, id Identity, namespace, clusterID s
 	})
 }
 
-// Forget drops the note: the portal cluster is gone.
+// Forget removes the record when the portal cluster is gone.
 func (r *Resolver) Forget(ctx context.Context, id Identity, namespace, clusterID string) error {
 	if id.Object == nil || !id.noted(namespace, clusterID) {
 		return nil
@@ -38,8 +39,8 @@ func (r *Resolver) Forget(ctx context.Context, id Identity, namespace, clusterID
 	})
 }
 
-// MayDelete is done if an object of the namespace may delete the portal cluster with the identity. Nothing is noted of an empty clusterID, a
-// creation whose end is not known.
+// MayDelete is done if an object of the namespace may delete the portal cluster with the identity. A creation whose outcome is
+// unknown has an empty clusterID, which is never recorded.
 func (id Identity) MayDelete(namespace, clusterID string) outcome.Outcome {
 	if id.Withdrawn && !id.noted(namespace, clusterID) {
 		return notAllowed(id.Shared, namespace)
@@ -58,7 +59,7 @@ func (r *Resolver) changeLedger(
 	id.Object.Status.Clusters = change(slices.Clone(before.Status.Clusters))
 	err := r.Client.Status().Patch(ctx, id.Object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
-		return fmt.Errorf("note the clusters of PortalClusterIdentity %q: %w", id.Shared, err)
+		return fmt.Errorf("record the clusters of PortalClusterIdentity %q: %w", id.Shared, err)
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ import (
 const (
 	// SharedIndex finds PortalClusters by the PortalClusterIdentity that they use.
 	SharedIndex = "portalClusterIdentity"
-	// OwnIndex finds PortalClusters by the Secret of their namespace that they use.
-	OwnIndex = "identitySecret"
+	// ownIndex finds PortalClusters by the Secret of their namespace that they use.
+	ownIndex = "identitySecret"
 )
 
 // IndexShared returns the name of the PortalClusterIdentity that the PortalCluster uses, if any.
@@ -34,8 +34,8 @@ func IndexShared(obj client.Object) []string {
 	return []string{c.Spec.IdentityRef.Name}
 }
 
-// IndexOwn returns the name of the Secret of its namespace that the PortalCluster uses, if any.
-func IndexOwn(obj client.Object) []string {
+// indexOwn returns the name of the Secret of its namespace that the PortalCluster uses, if any.
+func indexOwn(obj client.Object) []string {
 	c, ok := obj.(*infrav1.PortalCluster)
 	if !ok || c.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
 		return nil
@@ -45,7 +45,7 @@ func IndexOwn(obj client.Object) []string {
 
 // SetupWithManager adds to the manager's cache what the Resolver looks up.
 func (r *Resolver) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	for index, extract := range map[string]client.IndexerFunc{SharedIndex: IndexShared, OwnIndex: IndexOwn} {
+	for index, extract := range map[string]client.IndexerFunc{SharedIndex: IndexShared, ownIndex: indexOwn} {
 		if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalCluster{}, index, extract); err != nil {
 			return fmt.Errorf("index PortalClusters by %s: %w", index, err)
 		}
@@ -53,13 +53,14 @@ func (r *Resolver) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error
 	return nil
 }
 
-// Users returns the PortalClusters that use the Secret or PortalClusterIdentity. They are the cache's own, and must not be changed.
+// Users returns the PortalClusters that use the Secret or PortalClusterIdentity. They belong to the cache and must not be
+// changed.
 func (r *Resolver) Users(ctx context.Context, obj client.Object) ([]infrav1.PortalCluster, error) {
 	if shared, ok := obj.(*infrav1.PortalClusterIdentity); ok {
 		return r.sharedUsers(ctx, shared.Name)
 	}
 	own := &infrav1.PortalClusterList{}
-	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace()), client.MatchingFields{OwnIndex: obj.GetName()},
+	if err := r.Client.List(ctx, own, client.InNamespace(obj.GetNamespace()), client.MatchingFields{ownIndex: obj.GetName()},
 		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
@@ -95,18 +96,18 @@ func (r *Resolver) Shares(ctx context.Context, secret client.Object) (of []infra
 	return of, nil
 }
 
-// sharedUsers returns the PortalClusters that use the PortalClusterIdentity. They are the cache's own, and must not be changed.
+// sharedUsers returns the PortalClusters that use the PortalClusterIdentity. They belong to the cache and must not be changed.
 func (r *Resolver) sharedUsers(ctx context.Context, name string) ([]infrav1.PortalCluster, error) {
 	users := &infrav1.PortalClusterList{}
 	err := r.Client.List(ctx, users, client.MatchingFields{SharedIndex: name}, client.UnsafeDisableDeepCopy)
 	return users.Items, err
 }
 
-// Check reports whether the PortalClusterIdentity can be used, in words for its administrator.
+// Check reports whether the PortalClusterIdentity can be used. Its messages are for the identity's administrator.
 func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdentity) outcome.Outcome {
 	if allowed := shared.Spec.AllowedNamespaces; allowed != nil && allowed.Selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(allowed.Selector); err != nil {
-			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "correct spec.allowedNamespaces.selector: %v", err)
+			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "spec.allowedNamespaces.selector is invalid: %v. Correct it", err)
 		}
 	}
 	secret, problem := r.sharedSecret(ctx, shared)
@@ -119,8 +120,8 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
-// holdShared puts a finalizer on the PortalClusterIdentity, then one on its Secret. The Secret has no move label: `clusterctl move` would
-// take it away from the namespaces that stay.
+// holdShared adds a finalizer to the PortalClusterIdentity, then one to its Secret. The Secret gets no move label: `clusterctl
+// move` would take it away from the namespaces that stay.
 func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome {
 	shared, secret := from.shared, from.secret
 	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) {
@@ -144,13 +145,14 @@ func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome 
 	return outcome.Outcome{}
 }
 
-// ReleaseUnused takes our finalizers off the Secret and the PortalClusterIdentity if no PortalCluster uses it. It returns the number of those that do.
+// ReleaseUnused removes our finalizers from the Secret and the PortalClusterIdentity if no PortalCluster uses it. It returns the
+// number of those that do.
 func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
 	cached, err := r.sharedUsers(ctx, shared.Name)
 	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
 		return len(cached), err
 	}
-	all := &infrav1.PortalClusterList{} // of all namespaces, also of those that another manager watches
+	all := &infrav1.PortalClusterList{} // of all namespaces, including those that another manager watches
 	if err := r.Live.List(ctx, all); err != nil {
 		return 0, fmt.Errorf("list the PortalClusters of PortalClusterIdentity %q: %w", shared.Name, err)
 	}
@@ -169,7 +171,8 @@ func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClus
 	return 0, client.IgnoreNotFound(r.writer().Change(ctx, shared, func() { controllerutil.RemoveFinalizer(shared, infrav1.IdentityFinalizer) }))
 }
 
-// releaseSecret takes our finalizer off the Secret of a PortalClusterIdentity, unless another one that is in use has the same Secret.
+// releaseSecret removes our finalizer from the Secret of a PortalClusterIdentity, unless another identity in use has the same
+// Secret.
 func (r *Resolver) releaseSecret(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
 	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}
 	r.secrets.Forget(key)

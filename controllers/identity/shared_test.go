@@ -57,7 +57,7 @@ func get[T client.Object](b *bench, obj T) T {
 	return obj
 }
 
-// TestAllowedNamespaces: nobody may use an identity that names no namespaces, and everybody one with an empty selector.
+// TestAllowedNamespaces: without namespaces an identity cannot be used, and with an empty selector every namespace can use it.
 func TestAllowedNamespaces(t *testing.T) {
 	matching := &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
 	tests := map[string]struct {
@@ -102,8 +102,8 @@ func TestAllowedNamespaces(t *testing.T) {
 	}
 }
 
-// TestTenantsLearnNothing: a namespace that is not allowed cannot tell whether the identity exists, and one that is allowed learns nothing
-// of its Secret. The administrator's conditions say what is wrong.
+// TestTenantsLearnNothing: a namespace that is not allowed cannot find out whether the identity exists, and one that is allowed
+// learns nothing about its Secret. The administrator's conditions report the problem.
 func TestTenantsLearnNothing(t *testing.T) {
 	tests := map[string]struct {
 		change  func(*Resolver, *corev1.Secret, *infrav1.PortalClusterIdentity)
@@ -114,18 +114,18 @@ func TestTenantsLearnNothing(t *testing.T) {
 		"not allowed and without Secret": {func(_ *Resolver, s *corev1.Secret, i *infrav1.PortalClusterIdentity) {
 			i.Spec.AllowedNamespaces = nil
 			s.Name = "another"
-		}, infrav1.IdentityNotAllowedReason, `create Secret "account"`},
-		"no Secret": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) { s.Name = "another" }, infrav1.IdentityNotReadyReason, `create Secret "account"`},
+		}, infrav1.IdentityNotAllowedReason, `Secret "account" does not exist in namespace "capportal-system"`},
+		"no Secret": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) { s.Name = "another" }, infrav1.IdentityNotReadyReason, `Secret "account" does not exist in namespace "capportal-system"`},
 		"no password": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) {
 			delete(s.Data, infrav1.IdentityPassword)
-		}, infrav1.IdentityNotReadyReason, `add key "password" to Secret "account" in namespace "capportal-system"`},
+		}, infrav1.IdentityNotReadyReason, `Secret "account" in namespace "capportal-system" has no key "password"`},
 		"plain http": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) {
 			s.Data[infrav1.IdentityBaseURL] = []byte("http://portal.example")
 		}, infrav1.IdentityNotReadyReason, "https"},
 		"manager without a namespace": {func(r *Resolver, _ *corev1.Secret, _ *infrav1.PortalClusterIdentity) { r.Namespace = "" },
 			infrav1.IdentityNotReadyReason, ""},
 		"a Secret of the tenant's own": {func(_ *Resolver, s *corev1.Secret, _ *infrav1.PortalClusterIdentity) { s.Namespace = "default" },
-			infrav1.IdentityNotReadyReason, `create Secret "account"`},
+			infrav1.IdentityNotReadyReason, `Secret "account" does not exist in namespace "capportal-system"`},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -183,8 +183,8 @@ func TestSharedVersion(t *testing.T) {
 	}
 }
 
-// TestSharedAccounts: a Secret and a PortalClusterIdentity of one name have metrics of their own, and a namespace that is not allowed takes
-// them from nobody.
+// TestSharedAccounts: a Secret and a PortalClusterIdentity of one name have separate metrics, and a namespace that is not allowed
+// removes no other identity's metrics.
 func TestSharedAccounts(t *testing.T) {
 	b := newBench(t, account(), shared("id", nil), secret("id", nil))
 	_, _ = b.resolver.Resolve(t.Context(), "default", infrav1.PortalIdentityReference{Name: "id"})
@@ -197,7 +197,8 @@ func TestSharedAccounts(t *testing.T) {
 	b.accounts(1)
 }
 
-// TestHoldShared: identity and Secret are held until the last PortalCluster is gone, from whatever namespace, and the Secret is not moved.
+// TestHoldShared: identity and Secret are held until the last PortalCluster of any namespace is gone, and the Secret is not
+// moved.
 func TestHoldShared(t *testing.T) {
 	identity := shared("team", func(spec *infrav1.PortalClusterIdentitySpec) {
 		spec.AllowedNamespaces.List = []string{"default", "elsewhere"}
@@ -240,7 +241,7 @@ func TestHoldShared(t *testing.T) {
 	release(0)
 }
 
-// TestHoldSharedWhileItIsDeleted: what is held stays usable; what is on its way out cannot be held any more.
+// TestHoldSharedWhileItIsDeleted: an identity that is held stays usable. One that is being deleted cannot be held any more.
 func TestHoldSharedWhileItIsDeleted(t *testing.T) {
 	leaving := shared("leaving", nil)
 	leaving.Finalizers = []string{other}
@@ -278,7 +279,7 @@ func TestOneSecretForTwo(t *testing.T) {
 	}
 }
 
-// TestUsers finds whom a changed Secret or identity concerns.
+// TestUsers checks which PortalClusters a changed Secret or identity wakes.
 func TestUsers(t *testing.T) {
 	own := user("own", "account")
 	own.Namespace = home

@@ -21,10 +21,11 @@ import (
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalclusteridentities,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 
-// namespacePoll is how often a namespace that is not allowed is looked at again: its labels may match now, and namespaces are not watched.
+// namespacePoll is how often a namespace that is not allowed is checked again. Its labels may match now, and namespaces are not
+// watched.
 const namespacePoll = time.Minute
 
-// source is what an identity reference leads to.
+// source holds the objects that an identity reference names.
 type source struct {
 	secret *corev1.Secret
 	// shared is nil for a Secret of the namespace's own.
@@ -33,10 +34,10 @@ type source struct {
 	allowed bool
 }
 
-// withdrawn reports whether the PortalClusterIdentity exists, and the namespace may not use it.
+// withdrawn reports whether the PortalClusterIdentity exists but the namespace may not use it.
 func (from source) withdrawn() bool { return from.shared != nil && !from.allowed }
 
-// read reads what the reference leads to. Everything that an identity is made from is read here.
+// read reads the objects that the reference names. Everything that an identity is made from is read here.
 func (r *Resolver) read(ctx context.Context, namespace string, ref infrav1.PortalIdentityReference) (from source, problem outcome.Outcome) {
 	if ref.Kind != infrav1.PortalIdentityShared {
 		from.secret, problem = r.secret(ctx, client.ObjectKey{Namespace: namespace, Name: ref.Name})
@@ -44,7 +45,7 @@ func (r *Resolver) read(ctx context.Context, namespace string, ref infrav1.Porta
 	}
 	if r.Namespace == "" {
 		return from, outcome.StallFor(0, infrav1.IdentityNotReadyReason, "PortalClusterIdentity %q is not used by this manager, which serves one "+
-			"namespace or does not know its own. Name a Secret in a new PortalCluster", ref.Name)
+			"namespace only or does not know its own namespace. Name a Secret in a new PortalCluster", ref.Name)
 	}
 	shared := &infrav1.PortalClusterIdentity{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, shared)
@@ -72,11 +73,11 @@ func (r *Resolver) BaseURL(ctx context.Context, namespace string, ref infrav1.Po
 	return string(from.secret.Data[infrav1.IdentityBaseURL])
 }
 
-// secret returns a Secret, which must not be changed, and says what it lacks. It is read only if it may have changed. The content of a Secret
-// that is no identity is not kept.
+// secret returns a Secret, which must not be changed, or an outcome with what it lacks. It is read only if it may have changed.
+// The content of an incomplete Secret is not kept.
 func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
 	secret, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
-	problem := complete(key.Name, secret, err)
+	problem := complete(key, secret, err)
 	if !problem.IsDone() {
 		r.secrets.Forget(key)
 		return nil, problem
@@ -84,25 +85,25 @@ func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Se
 	return secret, problem
 }
 
-// liveSecret reads a Secret that is to be changed.
+// liveSecret reads a Secret that the caller will change.
 func (r *Resolver) liveSecret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, key, secret)
-	return secret, complete(key.Name, secret, err)
+	return secret, complete(key, secret, err)
 }
 
-// complete is done if the Secret was read and has all that an identity needs.
-func complete(name string, secret *corev1.Secret, err error) outcome.Outcome {
+// complete is done if the Secret was read and has all keys that an identity needs.
+func complete(key client.ObjectKey, secret *corev1.Secret, err error) outcome.Outcome {
 	if apierrors.IsNotFound(err) {
 		return outcome.StallFor(0, infrav1.IdentityNotFoundReason,
-			"create Secret %q with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", name)
+			"Secret %q does not exist in namespace %q. Create it with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", key.Name, key.Namespace)
 	}
 	if err != nil {
-		return outcome.Fail(fmt.Errorf("read identity Secret %q: %w", name, err))
+		return outcome.Fail(fmt.Errorf("read identity Secret %q: %w", key.Name, err))
 	}
-	for _, key := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
-		if len(secret.Data[key]) == 0 {
-			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "add key %q to Secret %q", key, name)
+	for _, name := range []string{infrav1.IdentityBaseURL, infrav1.IdentityEmail, infrav1.IdentityPassword} {
+		if len(secret.Data[name]) == 0 {
+			return outcome.StallFor(0, infrav1.IdentityInvalidReason, "Secret %q in namespace %q has no key %q. Add it", key.Name, key.Namespace, name)
 		}
 	}
 	return outcome.Outcome{}
@@ -110,15 +111,11 @@ func complete(name string, secret *corev1.Secret, err error) outcome.Outcome {
 
 // sharedSecret reads the Secret of a PortalClusterIdentity.
 func (r *Resolver) sharedSecret(ctx context.Context, shared *infrav1.PortalClusterIdentity) (*corev1.Secret, outcome.Outcome) {
-	secret, problem := r.secret(ctx, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
-	if problem.Kind == outcome.Stalled {
-		problem.Message += fmt.Sprintf(" in namespace %q", r.Namespace)
-	}
-	return secret, problem
+	return r.secret(ctx, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
 }
 
-// allows reports whether the namespace is one of those allowed. The namespace is read past the cache, so a label that was taken away
-// counts from the next pass on.
+// allows reports whether the namespace is allowed. The namespace is read past the cache, so a label that was removed counts from
+// the next pass on.
 func (r *Resolver) allows(ctx context.Context, allowed *infrav1.PortalIdentityNamespaces, namespace string) (bool, error) {
 	switch {
 	case allowed == nil:
@@ -131,7 +128,7 @@ func (r *Resolver) allows(ctx context.Context, allowed *infrav1.PortalIdentityNa
 	selector, err := metav1.LabelSelectorAsSelector(allowed.Selector)
 	switch {
 	case err != nil:
-		return false, nil //nolint:nilerr // condition Ready of the PortalClusterIdentity says what is wrong with it
+		return false, nil //nolint:nilerr // condition Ready of the PortalClusterIdentity reports the problem
 	case selector.Empty():
 		return true, nil
 	}
@@ -142,18 +139,19 @@ func (r *Resolver) allows(ctx context.Context, allowed *infrav1.PortalIdentityNa
 	return selector.Matches(labels.Set(found.Labels)), nil
 }
 
-// notAllowed is the outcome for a namespace that may not use the PortalClusterIdentity. It is the same if there is no such identity, so
-// nobody learns the names of others' identities from it.
+// notAllowed is the outcome for a namespace that may not use the PortalClusterIdentity. It is the same if the identity does not
+// exist, so users cannot find out the names of other identities.
 func notAllowed(name, namespace string) outcome.Outcome {
 	return outcome.StallFor(namespacePoll, infrav1.IdentityNotAllowedReason, "PortalClusterIdentity %q does not exist, or does not allow namespace %q. Ask its "+
 		"administrator to allow the namespace, or name another identity in a new PortalCluster", name, namespace)
 }
 
-// conceal returns the problem as the users of the namespace may know it: nothing of the Secret of a PortalClusterIdentity, which is not theirs.
+// conceal returns the problem as users of the namespace may see it. It hides everything about the Secret of a
+// PortalClusterIdentity.
 func (from source) conceal(problem outcome.Outcome) outcome.Outcome {
 	if from.shared == nil || problem.Kind != outcome.Stalled {
 		return problem
 	}
-	return outcome.StallFor(0, infrav1.IdentityNotReadyReason, "PortalClusterIdentity %q cannot be used now. Ask its administrator, who finds the reason in "+
+	return outcome.StallFor(0, infrav1.IdentityNotReadyReason, "PortalClusterIdentity %q cannot be used. Ask its administrator, who finds the cause in "+
 		"its conditions", from.shared.Name)
 }

@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestEventFilter: with --watch-filter Secrets pass whatever their labels, other objects only with the label.
+// TestEventFilter: with --watch-filter, all Secrets pass, and other objects only with the label.
 func TestEventFilter(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {

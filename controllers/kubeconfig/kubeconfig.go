@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeconfig decides which kubeconfigs the provider uses, and what of them. The portal sends them, and everyone with rights in a
-// namespace can write the Secrets that hold them. So each is checked whenever it is used, from wherever it comes:
+// Package kubeconfig decides which kubeconfigs the provider uses, and which parts of them. The portal sends them, and everyone
+// with rights in a namespace can write the Secrets that hold them. So every kubeconfig is checked each time it is used:
 //
-//	Minimal     reduces a kubeconfig to the server, certificates, keys and a token. What would read a file, run a command, use a
-//	            proxy or skip the verification of the server is refused
-//	FromSecret  returns the kubeconfig of a Secret that the provider wrote, or that a user has marked as user-managed
-//	Reader      reads Secrets for Cluster API's ClusterCache that way
+//	Minimal     reduces a kubeconfig to the server, certificates, keys and a token. It refuses a kubeconfig that would read a file,
+//	            run a command, use a proxy or skip the verification of the server
+//	fromSecret  returns the kubeconfig of a Secret that the provider wrote, or that a user has marked as user-managed
+//	Reader      reads Secrets for Cluster API's ClusterCache in this way
 //
-// No error holds anything of the content of a kubeconfig.
+// No error contains anything from a kubeconfig.
 package kubeconfig
 
 import (
@@ -20,22 +20,23 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// maxSize bounds what is parsed. A kubeconfig with three certificate chains has about 20 KiB, and a Secret can hold 1 MiB of aliases.
+// maxSize bounds what is parsed. A kubeconfig with three certificate chains has about 20 KiB, but a Secret can hold 1 MiB of YAML
+// aliases.
 const maxSize = 256 << 10
 
-// Minimal returns the current context of a kubeconfig with its server and credentials, and nothing else. A kubeconfig that needs more than
-// that, or names it, is refused. What Minimal returns is accepted by Minimal, and stays as it is.
+// Minimal returns the current context of a kubeconfig with its server and credentials, and nothing else. It refuses a kubeconfig
+// that needs or names anything more. Minimal accepts its own result and returns it unchanged.
 func Minimal(content []byte) ([]byte, error) {
 	if len(content) > maxSize {
 		return nil, errors.New("it is larger than 256 KiB")
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, errors.New("it is no kubeconfig")
+		return nil, errors.New("it is not a kubeconfig")
 	}
 	at := config.Contexts[config.CurrentContext]
 	if at == nil || config.Clusters[at.Cluster] == nil || config.AuthInfos[at.AuthInfo] == nil {
-		return nil, errors.New("it is no kubeconfig with a current context, a server and a user")
+		return nil, errors.New("it is not a kubeconfig with a current context, a server and a user")
 	}
 	cluster, user := config.Clusters[at.Cluster], config.AuthInfos[at.AuthInfo]
 	if err := errors.Join(checkServer(cluster), checkUser(user)); err != nil {
@@ -57,7 +58,7 @@ func Minimal(content []byte) ([]byte, error) {
 	return out, nil
 }
 
-// RESTConfig returns how to reach the API server that the kubeconfig leads to, if Minimal accepts it.
+// RESTConfig returns how to reach the API server in the kubeconfig, if Minimal accepts it.
 func RESTConfig(content []byte) (*rest.Config, error) {
 	minimal, err := Minimal(content)
 	if err != nil {
@@ -65,7 +66,7 @@ func RESTConfig(content []byte) (*rest.Config, error) {
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(minimal)
 	if err != nil {
-		return nil, errors.New("it is no kubeconfig with a current context, a server and a user")
+		return nil, errors.New("it is not a kubeconfig with a current context, a server and a user")
 	}
 	if _, err := rest.TLSConfigFor(config); err != nil {
 		return nil, errors.New("its certificates or its key cannot be read")
@@ -73,29 +74,29 @@ func RESTConfig(content []byte) (*rest.Config, error) {
 	return config, nil
 }
 
-// checkServer allows tls-server-name: with its own authority, a kubeconfig can have any name verified anyway.
+// checkServer allows tls-server-name. A kubeconfig brings its own authority, so it can have any name verified anyway.
 func checkServer(cluster *api.Cluster) error {
 	switch server, err := url.Parse(cluster.Server); {
 	case err != nil || server.Scheme != "https" || server.Hostname() == "" || server.User != nil:
-		return errors.New("its server is no https URL")
+		return errors.New("its server is not an https URL")
 	case cluster.CertificateAuthority != "":
 		return errFiles
 	case cluster.InsecureSkipTLSVerify:
-		return errors.New("it switches the verification of the server's certificate off")
+		return errors.New("it turns off the verification of the server's certificate")
 	case cluster.ProxyURL != "":
 		return errors.New("it names a proxy")
 	}
 	return nil
 }
 
-var errFiles = errors.New("it refers to files or commands; certificates and tokens have to be in it")
+var errFiles = errors.New("it refers to files or commands. Put certificates and tokens into it")
 
 func checkUser(user *api.AuthInfo) error {
 	switch {
 	case user.Exec != nil || user.AuthProvider != nil || user.TokenFile+user.ClientCertificate+user.ClientKey != "":
 		return errFiles
 	case user.Username+user.Password != "":
-		return errors.New("it uses a password, which Kubernetes does not accept any more")
+		return errors.New("it uses a password, which Kubernetes no longer accepts")
 	case user.Impersonate+user.ImpersonateUID != "" || len(user.ImpersonateGroups)+len(user.ImpersonateUserExtra) > 0:
 		return errors.New("it impersonates another user")
 	}

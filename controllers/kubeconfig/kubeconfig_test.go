@@ -33,7 +33,7 @@ users: [{name: u, user: {%s}}]
 `, cluster, user)
 }
 
-// readable is a file that exists: that it cannot be read must not be what fails.
+// readable is a file that exists, so that a refusal is not caused by a missing file.
 func readable(t testing.TB, content string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "token")
@@ -108,7 +108,7 @@ users:
 	}
 }
 
-// TestOtherContexts: what another context needs never gets through.
+// TestOtherContexts: nothing that only another context needs is kept.
 func TestOtherContexts(t *testing.T) {
 	config := strings.NewReplacer(
 		"contexts: [", "contexts: [{name: other, context: {cluster: other, user: other}}, ",
@@ -121,7 +121,7 @@ func TestOtherContexts(t *testing.T) {
 	}
 }
 
-// TestRefuses: what reads files, runs commands or leads elsewhere is refused, and the error holds nothing of the kubeconfig.
+// TestRefuses: a kubeconfig that reads files, runs commands or leads elsewhere is refused, and the error contains nothing of it.
 func TestRefuses(t *testing.T) {
 	name := readable(t, canary)
 	tests := map[string]string{
@@ -185,7 +185,8 @@ func TestRESTConfigRefuses(t *testing.T) {
 	}
 }
 
-// FuzzMinimal: whatever a Secret holds, what is left of it is reduced already, leads to an https server, and reads and runs nothing.
+// FuzzMinimal: for every content of a Secret, the result is minimal already, leads to an https server, and reads and runs
+// nothing.
 func FuzzMinimal(f *testing.F) {
 	for _, user := range []string{token, "tokenFile: /etc/hostname", `"token\u0046ile": /etc/hostname`, "exec: {command: a}", "username: a", "as: a"} {
 		f.Add([]byte(file(server, user)))

@@ -17,8 +17,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// Reader reads the kubeconfig Secrets of Clusters that have a PortalControlPlane, for Cluster API's ClusterCache. The ClusterCache would use
-// every field of a kubeconfig.
+// Reader reads the kubeconfig Secrets of Clusters with a PortalControlPlane for Cluster API's ClusterCache, which would use every
+// field of a kubeconfig.
 type Reader struct {
 	// Client reads Secrets, Clusters and PortalControlPlanes.
 	Client client.Reader
@@ -28,12 +28,12 @@ type Reader struct {
 
 var _ client.Reader = Reader{}
 
-// Get reads a kubeconfig Secret, and reduces its content to a kubeconfig that may be used.
+// Get reads a kubeconfig Secret, and reduces its content to its minimal form.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	stored, ok := obj.(*corev1.Secret)
 	clusterName, found := strings.CutSuffix(key.Name, "-"+string(secret.Kubeconfig))
 	if !ok || !found {
-		return fmt.Errorf("%s is no kubeconfig Secret", key)
+		return fmt.Errorf("%s is not a kubeconfig Secret", key)
 	}
 	if err := r.Client.Get(ctx, key, stored, opts...); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (r Reader) content(ctx context.Context, key client.ObjectKey, stored *corev
 	return fromOwner(ctx, r.Live, controlPlane, stored)
 }
 
-// fromOwner returns the kubeconfig in the Secret if it is the one that the PortalControlPlane's record names, or a user's.
+// fromOwner returns the kubeconfig in the Secret if the PortalControlPlane's record has its digest, or if it is user-managed.
 func fromOwner(ctx context.Context, reader client.Reader, key client.ObjectKey, stored *corev1.Secret) ([]byte, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := reader.Get(ctx, key, controlPlane); err != nil {
@@ -69,10 +69,10 @@ func fromOwner(ctx context.Context, reader client.Reader, key client.ObjectKey, 
 	if err != nil {
 		return nil, err
 	}
-	return FromSecret(stored, record.KubeconfigDigest)
+	return fromSecret(stored, record.KubeconfigDigest)
 }
 
-// List refuses: nothing but one kubeconfig at a time is read.
+// List refuses: only single kubeconfigs are read.
 func (Reader) List(context.Context, client.ObjectList, ...client.ListOption) error {
 	return errors.New("kubeconfig Secrets are not listed")
 }

@@ -75,13 +75,13 @@ func TestReader(t *testing.T) {
 	}{
 		"what the provider stored":                {content: minimal, own: minimal},
 		"what it stored, with more in it":         {content: full, own: full},
-		"what nobody knows":                       {content: full, refused: ErrNotOwn.Error()},
-		"another one":                             {content: full, own: minimal, refused: ErrNotOwn.Error()},
-		"another one, marked as not user-managed": {content: full, own: minimal, annotations: map[string]string{infrav1.UserManagedAnnotation: "false"}, refused: ErrNotOwn.Error()},
+		"what nobody knows":                       {content: full, refused: errNotOwn.Error()},
+		"another one":                             {content: full, own: minimal, refused: errNotOwn.Error()},
+		"another one, marked as not user-managed": {content: full, own: minimal, annotations: map[string]string{infrav1.UserManagedAnnotation: "false"}, refused: errNotOwn.Error()},
 		"a user's":                                {content: full, own: minimal, annotations: theirs},
 		"a user's, with a token file":             {content: bad, annotations: theirs, refused: "files"},
 		"the provider's, likewise":                {content: bad, own: bad, refused: "files"},
-		"nothing":                                 {refused: ErrNotOwn.Error()},
+		"nothing":                                 {refused: errNotOwn.Error()},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestReader(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.refused) || strings.Contains(err.Error(), canary) || len(secret.Data) > 0 {
 				t.Errorf("%v, %s", err, secret.Data)
 			}
-			if test.refused == ErrNotOwn.Error() && !errors.Is(err, ErrNotOwn) {
-				t.Errorf("%v is not ErrNotOwn", err)
+			if test.refused == errNotOwn.Error() && !errors.Is(err, errNotOwn) {
+				t.Errorf("%v is not errNotOwn", err)
 			}
 		})
 	}
@@ -119,7 +119,7 @@ func TestReaderOfANewKubeconfig(t *testing.T) {
 			t.Errorf("%s: %v", title, err)
 		}
 	}
-	if err := (Reader{before, before}).Get(t.Context(), key, &corev1.Secret{}); !errors.Is(err, ErrNotOwn) {
+	if err := (Reader{before, before}).Get(t.Context(), key, &corev1.Secret{}); !errors.Is(err, errNotOwn) {
 		t.Errorf("neither knows it: %v", err)
 	}
 }

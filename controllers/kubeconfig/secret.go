@@ -13,11 +13,11 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// ErrNotOwn says that a Secret holds neither what the provider stored last nor a kubeconfig that a user has marked.
-var ErrNotOwn = errors.New("it is not the kubeconfig that the provider stored, and not marked as user-managed")
+// errNotOwn reports that a Secret holds neither the kubeconfig that the provider stored last nor one that a user has marked.
+var errNotOwn = errors.New("it is neither the kubeconfig that the provider stored nor marked as user-managed")
 
-// Digest stands for a kubeconfig in the record of a PortalControlPlane. Labels and owner references of a Secret do not show who wrote it:
-// a user of the namespace can write them too.
+// Digest identifies a kubeconfig in the record of a PortalControlPlane. Labels and owner references of a Secret do not prove who
+// wrote it, because users of the namespace can write them too.
 func Digest(content []byte) string {
 	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
@@ -28,11 +28,11 @@ func UserManaged(s *corev1.Secret) bool {
 	return s.Annotations[infrav1.UserManagedAnnotation] == "true"
 }
 
-// FromSecret returns the kubeconfig in a Secret in its minimal form, if the Secret is user-managed or has the digest.
-func FromSecret(s *corev1.Secret, digest string) ([]byte, error) {
+// fromSecret returns the kubeconfig in a Secret in its minimal form, if the Secret is user-managed or has the digest.
+func fromSecret(s *corev1.Secret, digest string) ([]byte, error) {
 	content := s.Data[secret.KubeconfigDataName]
 	if !UserManaged(s) && Digest(content) != digest {
-		return nil, ErrNotOwn
+		return nil, errNotOwn
 	}
 	return Minimal(content)
 }

@@ -17,7 +17,7 @@ import (
 
 const baseURL = "https://somebody:" + password + "@portal.example:8443/api?token=" + password
 
-// TestAccount: what an account has used and has left.
+// TestAccount checks how much of an account was used and how much is left.
 func TestAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, emulator.Fault{Path: "/kubernetes-versions", Nth: 5, Count: 1, Status: 429, RetryAfter: 10 * time.Second})
@@ -30,7 +30,7 @@ func TestAccount(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		b.tells("account_", `
+		b.samples("account_", `
 			account_closed{account="team-a/portal"} 1
 			account_info{account="team-a/portal",identity="team-a/portal",portal="portal.example:8443"} 1
 			account_limit_requests_per_second{account="team-a/portal"} 5
@@ -46,48 +46,47 @@ func TestAccount(t *testing.T) {
 			account_waiting_requests{account="team-a/portal",class="read"} 0
 		`)
 		time.Sleep(15 * time.Second)
-		b.tells("account_closed", `account_closed{account="team-a/portal"} 0`)
+		b.samples("account_closed", `account_closed{account="team-a/portal"} 0`)
 	})
 }
 
-// TestIdentitiesShareAnAccount: an account has its series once, under the first of its identities, and the others are
-// known by the info metric. What goes away, in whatever way, takes its series with it.
+// TestIdentitiesShareAnAccount: an account has its series once, under the first of its identities, and the info metric names the
+// others. An identity that goes away takes its series with it.
 func TestIdentitiesShareAnAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		governor := ratelimit.NewLimiter(ratelimit.Options{Limit: 600})
-		other := func() *ratelimit.Limiter { return governor }
+		limiter := ratelimit.NewLimiter(ratelimit.Options{Limit: 600})
+		other := func() *ratelimit.Limiter { return limiter }
 		b.accounts.Use("team-b/portal", baseURL, b.client.Limiter)
 		b.accounts.Use("team-a/portal", baseURL, b.client.Limiter)
 		b.accounts.Use("team-c/portal", "https://elsewhere.example", other)
-		b.tells("account_info", `
+		b.samples("account_info", `
 			account_info{account="team-a/portal",identity="team-a/portal",portal="portal.example:8443"} 1
 			account_info{account="team-a/portal",identity="team-b/portal",portal="portal.example:8443"} 1
 			account_info{account="team-c/portal",identity="team-c/portal",portal="elsewhere.example"} 1
 		`)
-		b.tells("account_limit", `
+		b.samples("account_limit", `
 			account_limit_requests_per_second{account="team-a/portal"} 5
 			account_limit_requests_per_second{account="team-c/portal"} 10
 		`)
 
 		b.accounts.Drop("team-a/portal")
-		b.tells("account_limit", `
+		b.samples("account_limit", `
 			account_limit_requests_per_second{account="team-b/portal"} 5
 			account_limit_requests_per_second{account="team-c/portal"} 10
 		`)
 		b.accounts.Use("team-b/portal", "https://elsewhere.example", other) // other credentials in the same Secret
-		b.tells("account_limit", `account_limit_requests_per_second{account="team-b/portal"} 10`)
+		b.samples("account_limit", `account_limit_requests_per_second{account="team-b/portal"} 10`)
 		time.Sleep(accountIdle - time.Minute)
 		b.accounts.Use("team-c/portal", "https://elsewhere.example", other)
 		time.Sleep(2 * time.Minute)
-		b.tells("account_info", `account_info{account="team-c/portal",identity="team-c/portal",portal="elsewhere.example"} 1`)
+		b.samples("account_info", `account_info{account="team-c/portal",identity="team-c/portal",portal="elsewhere.example"} 1`)
 		time.Sleep(accountIdle)
-		b.tells("account_", "")
+		b.samples("account_", "")
 	})
 }
 
-// TestCanary: neither e-mail nor password is in what Prometheus reads, whatever happened, and the names keep Prometheus's
-// conventions.
+// TestCanary: Prometheus reads neither e-mail addresses nor passwords, and the names follow Prometheus's conventions.
 func TestCanary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, emulator.Fault{Path: "/kubernetes-versions", Count: 1, Status: 400, Code: "CODE_" + password, Message: password})

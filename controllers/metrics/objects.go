@@ -17,10 +17,10 @@ var (
 	objectConditions = newDesc("conditions",
 		"PortalClusters and PortalControlPlanes whose condition has this status and reason.", "condition", "kind", "reason", "status")
 	workers = newDesc("workers",
-		"Workers of all portal clusters, by state: desired, size (that the portal accepted), nodes, or claimed (by a Machine).", "state")
+		"Workers of all portal clusters, by state: desired, size (accepted by the portal), nodes, or claimed (by a Machine).", "state")
 )
 
-// objects are what the gauges are read from.
+// objects are the objects that the gauges are computed from.
 type objects struct {
 	clusters      infrav1.PortalClusterList
 	controlPlanes infrav1.PortalControlPlaneList

@@ -32,15 +32,15 @@ func TestConditions(t *testing.T) {
 	o.add(&infrav1.PortalControlPlane{}, nil, 0)
 	o.add(&infrav1.PortalCluster{Status: infrav1.PortalClusterStatus{Conditions: []metav1.Condition{
 		{Type: "IdentityReady", Status: metav1.ConditionUnknown, Reason: "InternalError"}}}}, nil, 0)
-	o.tells("conditions", "") // by then another manager may be the one that acts
+	o.samples("conditions", "") // by then another manager may be the one that acts
 	close(o.elected)
-	o.tells("conditions", `
+	o.samples("conditions", `
 		conditions{condition="Available",kind="PortalControlPlane",reason="Available",status="True"} 2
 		conditions{condition="Available",kind="PortalControlPlane",reason="PortalClusterGone",status="False"} 1
 		conditions{condition="IdentityReady",kind="PortalCluster",reason="InternalError",status="Unknown"} 1
 		conditions{condition="Provisioned",kind="PortalControlPlane",reason="PortalClusterGone",status="False"} 1
 	`)
-	o.tells("workers", `
+	o.samples("workers", `
 		workers{state="claimed"} 7
 		workers{state="desired"} 14
 		workers{state="nodes"} 10
@@ -49,7 +49,7 @@ func TestConditions(t *testing.T) {
 	if err := o.store.Delete(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	o.tells(`conditions{condition="Provisioned"`, "")
+	o.samples(`conditions{condition="Provisioned"`, "")
 }
 
 // TestObjectsOfOthers checks that a manager counts no objects that --watch-filter leaves to another.
@@ -59,6 +59,6 @@ func TestObjectsOfOthers(t *testing.T) {
 		o.add(settled(1, [3]string{"Available", "True", "Available"}), nil, 0)
 	}
 	close(o.elected)
-	o.tells("conditions", `conditions{condition="Available",kind="PortalControlPlane",reason="Available",status="True"} 2`)
-	o.tells(`workers{state="claimed"`, `workers{state="claimed"} 2`)
+	o.samples("conditions", `conditions{condition="Available",kind="PortalControlPlane",reason="Available",status="True"} 2`)
+	o.samples(`workers{state="claimed"`, `workers{state="claimed"} 2`)
 }

@@ -13,25 +13,25 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// collectTimeout bounds a read of the cache, which answers at once but before it is filled.
+// collectTimeout bounds a read of the cache. The cache answers at once, except before it is filled.
 const collectTimeout = 5 * time.Second
 
 var (
 	jobsInFlight = newDesc("jobs_in_flight",
-		"Jobs of the portal that were accepted and have not been seen to end, by operation.", "operation")
+		"Jobs that the portal accepted and that have not ended as far as the provider knows, by operation.", "operation")
 	oldestJobStart = newDesc("oldest_job_start_timestamp_seconds",
-		"When the oldest job in flight was asked for, in seconds since 1970, by operation; absent without a job.", "operation")
+		"Time at which the oldest job in flight was requested, in seconds since 1970, by operation. Absent without a job.", "operation")
 	unknownOutcomes = newDesc("unknown_outcomes",
-		"Creations whose outcome is unknown: held until a person says whether the thing exists, by operation.", "operation")
+		"Creations whose outcome is unknown, held until a person decides, by operation.", "operation")
 )
 
 // Operations collects the operations in flight from the annotations of the objects, and conditions and workers from their status.
 type Operations struct {
 	// Reader of the manager's cache.
 	Reader client.Reader
-	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter; empty: all objects count.
+	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter. If it is empty, all objects count.
 	WatchFilterValue string
-	// Elected is closed when this manager is the one that acts; others tell nothing, or sums would count twice.
+	// Elected is closed when this manager is the leader. Others report no objects, or sums would count twice.
 	Elected <-chan struct{}
 }
 
@@ -55,7 +55,7 @@ func (o *Operations) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	all, err := o.readObjects(ctx)
 	if err != nil {
-		ctrl.Log.WithName("metrics").Error(err, "Read operations from the cache")
+		ctrl.Log.WithName("metrics").Error(err, "Failed to read operations from the cache")
 		return
 	}
 	all.collectOperations(ch)
@@ -85,7 +85,7 @@ func (all *objects) collectOperations(ch chan<- prometheus.Metric) {
 	}
 }
 
-// inFlight returns the operations in flight. One that cannot be read shows in a condition of its object.
+// inFlight returns the operations in flight. One that cannot be read is reported in a condition of its object.
 func (all *objects) inFlight() (found []*operation.Operation) {
 	add := func(obj client.Object) {
 		if op, err := operation.Load(obj); err == nil && op.InFlight() {

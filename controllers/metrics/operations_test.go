@@ -63,7 +63,7 @@ func (o *office) add(obj client.Object, op *operation.Operation, seconds int) cl
 func (o *office) furnish() client.Object {
 	controlPlane := func() client.Object { return &infrav1.PortalControlPlane{} }
 	o.add(controlPlane(), nil, 0)
-	o.add(controlPlane(), &operation.Operation{Type: operation.Scale}, 0) // under way; nobody has promised anything yet
+	o.add(controlPlane(), &operation.Operation{Type: operation.Scale}, 0) // under way, and not accepted yet
 	o.add(controlPlane(), &operation.Operation{Type: operation.Scale, JobID: "a"}, 30)
 	last := o.add(controlPlane(), &operation.Operation{Type: operation.Scale, JobID: "b"}, 20)
 	o.add(controlPlane(), &operation.Operation{Type: operation.Create, JobID: "c", Unknown: "gone"}, 10)
@@ -77,24 +77,24 @@ func (o *office) furnish() client.Object {
 	return last
 }
 
-// TestOperations: what is in flight is what the journals say, the moment they say so.
+// TestOperations: the metrics follow the operations in the annotations at once.
 func TestOperations(t *testing.T) {
 	o := newOffice(t, "")
 	last := o.furnish()
-	o.tells("jobs_in_flight", "") // by then another manager may be the one that acts
+	o.samples("jobs_in_flight", "") // by then another manager may be the one that acts
 	close(o.elected)
-	o.tells("jobs_in_flight", `
+	o.samples("jobs_in_flight", `
 		jobs_in_flight{operation="create"} 0
 		jobs_in_flight{operation="create-network"} 1
 		jobs_in_flight{operation="delete"} 0
 		jobs_in_flight{operation="scale"} 2
 		jobs_in_flight{operation="upgrade"} 0
 	`)
-	o.tells("oldest_job", `
+	o.samples("oldest_job", `
 		oldest_job_start_timestamp_seconds{operation="create-network"} 9.4668481e+08
 		oldest_job_start_timestamp_seconds{operation="scale"} 9.4668482e+08
 	`)
-	o.tells("unknown_outcomes", `
+	o.samples("unknown_outcomes", `
 		unknown_outcomes{operation="create"} 2
 		unknown_outcomes{operation="create-network"} 0
 		unknown_outcomes{operation="delete"} 0
@@ -104,8 +104,8 @@ func TestOperations(t *testing.T) {
 	if err := o.store.Delete(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	o.tells(`jobs_in_flight{operation="scale"`, `jobs_in_flight{operation="scale"} 1`)
-	o.tells(`oldest_job_start_timestamp_seconds{operation="scale"`, `oldest_job_start_timestamp_seconds{operation="scale"} 9.4668483e+08`)
+	o.samples(`jobs_in_flight{operation="scale"`, `jobs_in_flight{operation="scale"} 1`)
+	o.samples(`oldest_job_start_timestamp_seconds{operation="scale"`, `oldest_job_start_timestamp_seconds{operation="scale"} 9.4668483e+08`)
 }
 
 // TestOperationsOfOthers: of two managers that share the objects by --watch-filter each counts its own.
@@ -113,11 +113,11 @@ func TestOperationsOfOthers(t *testing.T) {
 	o := newOffice(t, "filter-1")
 	o.furnish()
 	close(o.elected)
-	o.tells(`jobs_in_flight{operation="scale"`, `jobs_in_flight{operation="scale"} 1`)
-	o.tells(`unknown_outcomes{operation="create"`, `unknown_outcomes{operation="create"} 1`)
+	o.samples(`jobs_in_flight{operation="scale"`, `jobs_in_flight{operation="scale"} 1`)
+	o.samples(`unknown_outcomes{operation="create"`, `unknown_outcomes{operation="create"} 1`)
 }
 
-// TestOperationsWithoutACache: a cache that cannot be read costs these metrics, not all of them.
+// TestOperationsWithoutACache: if the cache cannot be read, these metrics are missing, but not the others.
 func TestOperationsWithoutACache(t *testing.T) {
 	b := &bench{T: t, registry: prometheus.NewPedanticRegistry()}
 	elected := make(chan struct{})
@@ -126,7 +126,7 @@ func TestOperationsWithoutACache(t *testing.T) {
 	if err := Register(b.registry, &b.accounts, &Operations{Reader: unable, Elected: elected}); err != nil {
 		t.Fatal(err)
 	}
-	b.tells("jobs_in_flight", "")
+	b.samples("jobs_in_flight", "")
 }
 
 func TestJobEnded(t *testing.T) {
@@ -135,15 +135,15 @@ func TestJobEnded(t *testing.T) {
 		JobEnded(operation.Scale, false, 40*time.Second)
 		JobEnded(operation.Scale, false, 2*time.Hour)
 		JobEnded(operation.Scale, true, time.Second)
-		b.tells("job_duration_seconds_count", `
+		b.samples("job_duration_seconds_count", `
 			job_duration_seconds_count{operation="scale",outcome="failed"} 1
 			job_duration_seconds_count{operation="scale",outcome="succeeded"} 2
 		`)
-		b.tells("job_duration_seconds_sum", `
+		b.samples("job_duration_seconds_sum", `
 			job_duration_seconds_sum{operation="scale",outcome="failed"} 1
 			job_duration_seconds_sum{operation="scale",outcome="succeeded"} 7240
 		`)
-		b.tells(`job_duration_seconds_bucket{operation="scale",outcome="succeeded",le="60"`,
+		b.samples(`job_duration_seconds_bucket{operation="scale",outcome="succeeded",le="60"`,
 			`job_duration_seconds_bucket{operation="scale",outcome="succeeded",le="60"} 1`)
 	})
 }

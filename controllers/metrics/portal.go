@@ -16,29 +16,29 @@ import (
 var (
 	requests = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "portal_requests_total",
-		Help: "Requests sent to the portal, logins and repetitions included, by endpoint, HTTP status (none: no answer) and the portal's error code.",
+		Help: "Requests sent to the portal, including logins and repetitions, by endpoint, HTTP status (none: no answer) and the portal's error code.",
 	}, []string{"endpoint", "status", "code"})
 
 	requestDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "portal_request_duration_seconds",
-		Help:    "How long requests to the portal took, from the start to the end of the answer, by endpoint.",
+		Help:    "Duration of requests to the portal, from the start to the end of the answer, by endpoint.",
 		Buckets: []float64{0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60},
 	}, []string{"endpoint"})
 
 	logins = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: namespace, Name: "portal_logins_total",
-		Help: "Logins to the portal, second factor included, by outcome: succeeded, refused (the credentials or the code), or failed (no usable answer).",
+		Help: "Logins to the portal, including the second factor, by outcome: succeeded, refused (the credentials or the code), or failed (no usable answer).",
 	}, []string{"outcome"})
 
 	wait = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "rate_limit_wait_seconds",
-		Help:    "How long requests that were sent had waited for the account's rate limit before, by class: mutation, creation, read, poll or login.",
+		Help:    "Time that requests waited for the account's rate limit before they were sent, by class: mutation, creation, read, poll or login.",
 		Buckets: []float64{0.1, 1, 5, 15, 30, 60, 120, 300, 600, 1200},
 	}, []string{"class"})
 
 	jobDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: namespace, Name: "job_duration_seconds",
-		Help:    "How long jobs of the portal took, from the request to the look that saw their end, by operation and outcome: succeeded or failed.",
+		Help:    "Duration of the portal's jobs, from the request to the poll that saw their end, by operation and outcome: succeeded or failed.",
 		Buckets: []float64{10, 30, 60, 120, 180, 300, 450, 600, 900, 1200, 1800, 3600},
 	}, []string{"operation", "outcome"})
 )
@@ -73,14 +73,14 @@ func JobEnded(t operation.Type, hasFailed bool, took time.Duration) {
 	jobDuration.WithLabelValues(string(t), outcome).Observe(took.Seconds())
 }
 
-// ObserveCall counts a request to the portal; it is a cloud.Config.Observe.
+// ObserveCall counts a request to the portal. It is used as cloud.Config.Observe.
 func ObserveCall(c cloud.Call) {
 	requests.WithLabelValues(c.Endpoint, status(c.Status), string(c.Code)).Inc()
 	requestDuration.WithLabelValues(c.Endpoint).Observe(c.Duration.Seconds())
 	wait.WithLabelValues(c.Class.String()).Observe(c.Waited.Seconds())
 }
 
-// ObserveLogin counts how a login ended; it is a cloud.Config.ObserveLogin. One that waits for the rate limit has not
+// ObserveLogin counts how a login ended. It is used as cloud.Config.ObserveLogin. A login that waits for the rate limit has not
 // ended.
 func ObserveLogin(err error) {
 	switch {
@@ -94,8 +94,8 @@ func ObserveLogin(err error) {
 	}
 }
 
-// status is the HTTP status as a label. One that HTTP does not know counts as its class, or the portal would decide how
-// many series there are.
+// status returns the HTTP status as a label. A status unknown to HTTP counts as its class, otherwise the portal would decide how
+// many series exist.
 func status(code int) string {
 	switch {
 	case code == 0:

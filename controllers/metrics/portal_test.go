@@ -63,8 +63,8 @@ func (b *bench) newClient(password string) *cloud.Client {
 	return c
 }
 
-// tells fails unless these are the samples whose names begin with the prefix.
-func (b *bench) tells(prefix, samples string) {
+// samples fails unless these are the samples whose names begin with the prefix.
+func (b *bench) samples(prefix, samples string) {
 	b.Helper()
 	var got, want []string
 	for line := range strings.Lines(b.exposition()) {
@@ -105,14 +105,14 @@ func TestPortalCalls(t *testing.T) {
 		if _, err := b.client.ScaleCluster(t.Context(), "an-id-of-a-cluster", 2); !cloud.IsNotFound(err) {
 			t.Fatal(err)
 		}
-		b.tells("portal_requests_total", `
+		b.samples("portal_requests_total", `
 			portal_requests_total{code="",endpoint="GET /kubernetes-versions",status="200"} 1
 			portal_requests_total{code="",endpoint="GET /kubernetes-versions",status="503"} 1
 			portal_requests_total{code="",endpoint="GET /kubernetes-versions",status="none"} 1
 			portal_requests_total{code="",endpoint="POST /login",status="200"} 1
 			portal_requests_total{code="RESOURCE_NOT_FOUND",endpoint="POST /kubernetes-clusters/{cluster_id}/scale",status="404"} 1
 		`)
-		b.tells("portal_request_duration_seconds_sum", `
+		b.samples("portal_request_duration_seconds_sum", `
 			portal_request_duration_seconds_sum{endpoint="GET /kubernetes-versions"} 3
 			portal_request_duration_seconds_sum{endpoint="POST /kubernetes-clusters/{cluster_id}/scale"} 0
 			portal_request_duration_seconds_sum{endpoint="POST /login"} 0
@@ -120,7 +120,7 @@ func TestPortalCalls(t *testing.T) {
 	})
 }
 
-// TestWaits: the requests that find the bucket empty are told apart from those that did not wait, by class.
+// TestWaits: requests that find the bucket empty are counted separately from those that did not wait, by class.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -134,10 +134,10 @@ func TestWaits(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			_, err = b.client.ScaleCluster(t.Context(), "a", 2)
 		}
-		b.tells(`rate_limit_wait_seconds_bucket{class="login",le="0.1"`, `rate_limit_wait_seconds_bucket{class="login",le="0.1"} 1`)
-		b.tells(`rate_limit_wait_seconds_bucket{class="read",le="0.1"`, `rate_limit_wait_seconds_bucket{class="read",le="0.1"} 44`)
-		b.tells(`rate_limit_wait_seconds_bucket{class="mutation",le="0.1"`, `rate_limit_wait_seconds_bucket{class="mutation",le="0.1"} 0`)
-		b.tells(`rate_limit_wait_seconds_bucket{class="mutation",le="1"`, `rate_limit_wait_seconds_bucket{class="mutation",le="1"} 1`)
+		b.samples(`rate_limit_wait_seconds_bucket{class="login",le="0.1"`, `rate_limit_wait_seconds_bucket{class="login",le="0.1"} 1`)
+		b.samples(`rate_limit_wait_seconds_bucket{class="read",le="0.1"`, `rate_limit_wait_seconds_bucket{class="read",le="0.1"} 44`)
+		b.samples(`rate_limit_wait_seconds_bucket{class="mutation",le="0.1"`, `rate_limit_wait_seconds_bucket{class="mutation",le="0.1"} 0`)
+		b.samples(`rate_limit_wait_seconds_bucket{class="mutation",le="1"`, `rate_limit_wait_seconds_bucket{class="mutation",le="1"} 1`)
 	})
 }
 
@@ -150,7 +150,7 @@ func TestLogins(t *testing.T) {
 		for _, c := range []*cloud.Client{b.client, b.newClient("wrong"), b.newClient(password), b.newClient(password)} {
 			_, _ = c.KubernetesVersions(t.Context())
 		}
-		b.tells("portal_logins_total", `
+		b.samples("portal_logins_total", `
 			portal_logins_total{outcome="failed"} 1
 			portal_logins_total{outcome="refused"} 1
 			portal_logins_total{outcome="succeeded"} 1

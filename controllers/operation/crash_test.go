@@ -16,7 +16,7 @@ import (
 
 const passes = 300
 
-// created counts what the portal has of what the work creates, and whether the object knows its id.
+// created counts the resources that the work has created at the portal, and reports whether the object knows their id.
 func (h *house) created() (count int, known bool) {
 	cp := h.object()
 	if h.work.Type == CreateNetwork {
@@ -29,8 +29,8 @@ func (h *house) created() (count int, known bool) {
 	return len(clusters), len(clusters) == 1 && clusters[0].ID == cp.Spec.ClusterID
 }
 
-// judge checks what must hold whatever happened. Of a creation: it was sent once, and what was created is known or held for a person. Of the
-// others: the work is done, and the portal got one job for it.
+// judge checks the invariants. A creation was sent once, and the created resource is known or held for a person. Every other
+// operation is done, and the portal got one job for it.
 func (h *house) judge(last outcome.Outcome) {
 	h.Helper()
 	jobs, requests := h.jobs()
@@ -55,8 +55,8 @@ func (h *house) judge(last outcome.Outcome) {
 	}
 }
 
-// TestCrashAtEveryWrite ends the manager at each of its writes, before or after it is stored, and starts another, for every operation. The
-// second manager is ended as well, at each of its writes.
+// TestCrashAtEveryWrite ends the manager at each of its writes, before or after it is stored, and starts another one, for every
+// operation. The second manager is ended at each of its writes as well.
 func TestCrashAtEveryWrite(t *testing.T) {
 	for _, w := range works {
 		lost := 0
@@ -119,7 +119,7 @@ func TestWritesThatFailOnce(t *testing.T) {
 	}
 }
 
-// TestPortalFaults spoils the request, and its job, in every way, for every operation.
+// TestPortalFaults makes the request, and its job, fail in every way, for every operation.
 func TestPortalFaults(t *testing.T) {
 	const held, again = infrav1.OutcomeUnknownReason, ""
 	tests := map[string]struct {
@@ -171,7 +171,7 @@ func TestPortalFaults(t *testing.T) {
 	}
 }
 
-// TestFoundByName asks the portal for the cluster by its name, where the portal answers that.
+// TestFoundByName asks the portal for the cluster by its name, if the portal supports that.
 func TestFoundByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, works[0], emulator.Options{ListClusters: true}, emulator.Fault{Count: 1, Cut: true, After: true})

@@ -6,7 +6,7 @@
 //
 // The states of an operation:
 //
-//	           ticket, then           202, the job's             the job ends, or the
+//	           token, then            202, the job's             the job ends, or the
 //	(none) ──▶ the intent is ──────▶ id is stored ────────────▶ result is seen otherwise
 //	or ended     stored                  │                           │
 //	   ▲        intended ───────────▶ accepted ──────────────────▶ ended ── (Result says how)
@@ -15,27 +15,26 @@
 //	   └───────────┘  │ manager killed   │ or a creation names no id
 //	                  └──────▶ lost ◀────┘
 //
-// What can interrupt it:
+// What can interrupt an operation:
 //
-//   - A conflict when the intent is stored: another writer was faster. Nothing was sent, and nothing is.
-//   - A refusal that says nothing about the request (busy, rate limit, maintenance, credentials): the record becomes what it was
-//     before. Any other refusal ends the operation as Refused.
-//   - A lost answer: the connection is cut, the answer cannot be read, or the manager ends between intent and answer. The
-//     portal may or may not be at work.
+//   - A conflict when the intent is stored: another writer was faster. Nothing was sent, and nothing will be.
+//   - A refusal that is not about the content of the request (busy, rate limit, maintenance, credentials): the previous record is
+//     restored. Any other refusal ends the operation as Refused.
+//   - A lost answer: the connection is cut, the answer cannot be read, or the manager stops between intent and answer. The
+//     portal may or may not carry the request out.
 //   - A job that the portal does not know any more, while the portal user is the same: lost too.
 //
-// What a lost operation means depends on its type (Type.Repeatable):
+// What happens to a lost operation depends on its type (Type.Repeatable):
 //
-//   - Scale, upgrade and delete name the cluster by its id and ask for an end state, so they can be sent again. Until then a lost one
-//     counts as running, because it may be. It ends when the nodes show that it is done (the controller knows, and calls
-//     Finish), or when a new request takes its place (Start). A portal that is still at work answers RESOURCE_BUSY, and the
-//     operation stays lost.
-//   - A creation that is sent twice makes two clusters: the portal has no idempotency keys and no documented list of
-//     clusters (specification, Limits rule 4). It is held, and never sent again by itself. It ends when it is found by its name, when a
-//     person states its id in spec, or when a person allows one retry.
+//   - Scale, upgrade and delete name the cluster by its id and ask for an end state, so they can be sent again. Until then, a lost one
+//     counts as running. It ends when the nodes show that it is done (the controller calls Finish), or when a new request replaces
+//     it (Start). If the portal is still working on it, it answers RESOURCE_BUSY, and the operation stays lost.
+//   - A creation that is sent twice makes two clusters, because the portal has no idempotency keys and no documented list of clusters
+//     (specification, Limits rule 4). So a lost creation is held, and the provider never sends it again on its own. It ends when the
+//     cluster is found by its name, when a person sets its id in spec, or when a person allows one retry.
 //
 // A person can end a stuck or lost scale, upgrade or delete with the annotation abandon-operation.
 //
-// An ended operation stays in the annotation as the record of the last request. An intent is stored with an optimistic lock before
-// the request. A result is stored at once after it, again and again until it is stored or the time is up (Writer.Settle).
+// An ended operation stays in the annotation as the record of the last request. The intent is stored with an optimistic lock before
+// the request is sent. The result is stored right after the answer, and repeated until it is stored or the time is up (Writer.Settle).
 package operation

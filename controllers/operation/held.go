@@ -12,20 +12,21 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// creations says what the operations that are not repeatable create, and how a person states the id of what exists.
+// creations describes the operations that are not repeatable: what they create, and how a person sets the id of a resource that
+// exists.
 var creations = map[Type]struct{ noun, wayOut string }{
 	Create:        {"cluster", "set spec.clusterID to its id"},
-	CreateNetwork: {"network", "set spec.network.id to its id and remove spec.network.cidr"},
+	CreateNetwork: {"network", "set spec.network.id to its id, and remove spec.network.cidr"},
 }
 
-// held holds a lost creation until it is found, or a person decides. It never sends the request by itself.
+// held holds a lost creation until it is found, or until a person decides. It never sends the request again.
 func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if op.NamedBy(m.Object, infrav1.RetryOperationAnnotation) {
 		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 			return outcome.Fail(err)
 		}
 		m.Memory.Backoff.Forget(m.key(op))
-		return outcome.RetryAfter(0) // with the request as it is to be now
+		return outcome.RetryAfter(0) // with the request as it would be now
 	}
 	var again time.Duration
 	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil && m.sentHere(op) {
@@ -41,7 +42,7 @@ func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Out
 		c.noun, op.Target, op.Unknown, c.noun, c.wayOut, m.annotate(infrav1.RetryOperationAnnotation, op))
 }
 
-// search asks the portal once for what may have been created.
+// search asks the portal once for the resource that may have been created.
 func (m Machine) search(ctx context.Context, op *Operation, finder Finder, r Request) outcome.Outcome {
 	key := m.Flow + "/find"
 	if refused, found := m.Memory.Backoff.Recall(key, op.ID); found {
@@ -61,7 +62,7 @@ func (m Machine) search(ctx context.Context, op *Operation, finder Finder, r Req
 	return outcome.StallFor(0, "", "")
 }
 
-// annotate is the command by which a person names the operation in an annotation.
+// annotate returns the command by which a person sets the annotation to the id of the operation.
 func (m Machine) annotate(annotation string, op *Operation) string {
 	kind := "portalcontrolplane"
 	if op.Type == CreateNetwork {

@@ -21,7 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// crash ends a manager: everything it holds in memory is lost, and the goroutine that it hits goes no further.
+// crash ends a manager: its memory is lost, and the goroutine that it hits goes no further.
 type crash struct{}
 
 // house is a management cluster with one object, and a portal. Managers come and go.
@@ -40,7 +40,7 @@ type house struct {
 
 var long = emulator.Durations{Create: 4 * time.Minute, Scale: 3 * time.Minute, Upgrade: 8 * time.Minute, Delete: 2 * time.Minute}
 
-// newHouse prepares what the work needs; the faults strike after that.
+// newHouse prepares the objects and resources that the work needs. The faults start after that.
 func newHouse(t *testing.T, w work, options emulator.Options, faults ...emulator.Fault) *house {
 	t.Helper()
 	options.Seed, options.Durations = 1, long
@@ -113,7 +113,7 @@ func versionID(portal *cloud.Client, name string) string {
 	return "none"
 }
 
-// patch is every write; the chosen one is the manager's last, stored or not.
+// patch intercepts every write. The chosen one is the manager's last, stored or not.
 func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	h.writes++
 	if h.writes != h.crashAt {

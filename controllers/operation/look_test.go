@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// jobBench is a portal with one job on it, and one who follows the job.
+// jobBench is a portal with one job, and a machine that follows it.
 type jobBench struct {
 	*testing.T
 	portal *emulator.Portal
@@ -28,7 +28,7 @@ type jobBench struct {
 	ended  []bool // as observed: whether the job failed
 }
 
-// newBench starts a job (the creation of a VPC) that takes the given time; the faults strike that call or what follows.
+// newJobBench starts a job (the creation of a VPC) that takes the given time. The faults affect that call and later ones.
 func newJobBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *jobBench {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{
@@ -81,7 +81,7 @@ func (b *jobBench) polls() (times []time.Time) {
 	return times
 }
 
-// follow looks again whenever it is told to, and, as events do, every second besides, until the job has ended.
+// follow looks when the outcome says so and, to simulate events, every second, until the job has ended.
 func (b *jobBench) follow(most time.Duration) (cloud.Job, bool, outcome.Outcome) {
 	b.Helper()
 	for end := time.Now().Add(most); time.Now().Before(end); time.Sleep(time.Second) {
@@ -110,14 +110,14 @@ func TestEvents(t *testing.T) {
 			}
 			last = at
 		}
-		// specification, Jobs: about every 5 seconds; so the end is seen at the fifth look.
+		// Every 5 seconds (specification, Jobs), so the fifth look sees the end.
 		if n := len(b.polls()); n != 5 {
 			t.Errorf("%d looks at a job of 23 s", n)
 		}
 	})
 }
 
-// TestAnotherManager: whoever finds the job in the journal leaves it alone for its first seconds too.
+// TestAnotherManager: a manager that finds the job in the annotation also waits for its first seconds.
 func TestAnotherManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Minute)
@@ -172,8 +172,8 @@ func TestHowAJobEnds(t *testing.T) {
 	}
 }
 
-// TestTroubleIsNotPolledFast: a portal that does not answer, or refuses to, is asked at most twice a minute, whatever
-// events there are, and all that while it is told.
+// TestTroubleIsNotPolledFast: a portal that does not answer, or refuses to, is asked at most twice a minute, even if events come
+// more often. The outcome stays the same in between.
 func TestTroubleIsNotPolledFast(t *testing.T) {
 	for _, status := range []int{400, 403, 409, 500, 503} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
@@ -197,8 +197,8 @@ func TestTroubleIsNotPolledFast(t *testing.T) {
 	}
 }
 
-// TestUnknownJob: that the portal does not know the job is told at every look, and asked at most twice a minute, whatever events
-// there are. Another user is answered at once: the job may be theirs.
+// TestUnknownJob: if the portal does not know the job, every look reports that, but the portal is asked at most twice a minute.
+// Another user is answered at once: the job may be theirs.
 func TestUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
@@ -223,7 +223,7 @@ func TestUnknownJob(t *testing.T) {
 	})
 }
 
-// TestRateLimitedLook: "come back in a second" is no reason to ask for a job more often than every 5 seconds.
+// TestRateLimitedLook: a retry time of one second does not make the provider ask for a job more often than every 5 seconds.
 func TestRateLimitedLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 429, RetryAfter: time.Second, Count: 1})
@@ -235,7 +235,7 @@ func TestRateLimitedLook(t *testing.T) {
 	})
 }
 
-// TestStuck: a job that is seen running after 30 minutes is told as stuck, and looked at slowly until it ends.
+// TestStuck: a job that is still running after 30 minutes is reported as stuck, and polled slowly until it ends.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, 2*time.Second, emulator.Fault{Path: "/vpcs", Job: emulator.JobStuck})
@@ -276,17 +276,17 @@ func TestNotLookingIsNotStuck(t *testing.T) {
 	})
 }
 
-// TestWaitingForTheRateLimit: without a ticket nothing is sent and nothing is told.
+// TestWaitingForTheRateLimit: without a token, nothing is sent and nothing is reported.
 func TestWaitingForTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour)
 		time.Sleep(time.Minute)
 		for range 200 { // others use the account up
-			ticket, err := b.client.Reserve("default/other", ratelimit.Read)
+			reservation, err := b.client.Reserve("default/other", ratelimit.Read)
 			if err != nil {
 				break
 			}
-			defer ticket.Cancel()
+			defer reservation.Cancel()
 		}
 		_, gone, o := b.look()
 		if gone || o.Kind != outcome.Retry || o.After <= 0 || len(b.polls()) != 0 {

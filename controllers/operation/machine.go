@@ -19,17 +19,17 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// Request is an operation as the controller of the object knows it.
+// Request is an operation as the controller of the object implements it.
 type Request interface {
 	// Send sends the one request that starts the operation.
 	Send(ctx context.Context) (cloud.Created, error)
-	// Note changes the object along with the operation. It runs in every write after the request: when the portal has
-	// accepted it (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of what a
-	// successful creation created, cause is why the portal refused the request or the job failed. Note must be idempotent.
+	// Note changes the object along with the operation. It runs in every write after the request: when the portal has accepted it
+	// (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of the resource that a
+	// successful creation created. cause is why the portal refused the request or the job failed. Note must be idempotent.
 	Note(op *Operation, id string, cause error)
 }
 
-// Preparer is a Request with something to check before the intent is stored. Prepare may ask the portal, but changes nothing.
+// Preparer is a Request that checks something before the intent is stored. Prepare may ask the portal, but changes nothing.
 type Preparer interface {
 	Prepare(ctx context.Context) outcome.Outcome
 }
@@ -47,18 +47,19 @@ type Machine struct {
 	Recorder events.EventRecorder
 	// Portal is nil while it cannot be called.
 	Portal *cloud.Client
-	// Flow names the object to the account's governor and to the backoff.
+	// Flow names the object to the account's limiter and to the backoff.
 	Flow string
 	// Cluster is the portal cluster's id or name, for the log.
 	Cluster string
-	// UserID is the portal user that the object belongs to, if known. What the portal does not know under another user may exist.
+	// UserID is the portal user that the object belongs to, if known. A resource that the portal does not know under another user
+	// may exist.
 	UserID string
 	// Observe is called for every job that was seen to end. Optional.
 	Observe func(t Type, failed bool, took time.Duration)
 }
 
-// Start reserves a ticket of the account's rate limit, stores the intent, sends the request and stores the result. It is done when
-// the portal has accepted the request; After is then the time to look at the job.
+// Start reserves a token of the account's rate limit, stores the intent, sends the request and stores the result. It is done
+// when the portal has accepted the request. After is then the time to look at the job.
 func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	last, err := Load(m.Object)
 	switch {
@@ -81,29 +82,29 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	if !op.Type.Repeatable() {
 		class = ratelimit.Creation
 	}
-	ticket, err := m.Portal.Reserve(m.Flow, class)
+	reservation, err := m.Portal.Reserve(m.Flow, class)
 	if err != nil {
 		return outcome.From(err)
 	}
-	defer ticket.Cancel()
+	defer reservation.Cancel()
 	op.Portal = m.Portal.Address()
 	if err := ctx.Err(); err != nil {
 		return outcome.Fail(fmt.Errorf("start the %s: %w", op, err))
 	}
-	// From here on the end of the pass stops nothing. An intent that is stored while nobody waits for the answer would count as lost.
+	// From here on, the end of the pass must not stop the call. An intent that is stored without its answer counts as lost.
 	ctx, cancel := Detach(ctx)
 	defer cancel()
 	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
 		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err))
 	}
-	return m.send(ctx, op, last, r, ticket)
+	return m.send(ctx, op, last, r, reservation)
 }
 
 // send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
-func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticket *ratelimit.Reservation) outcome.Outcome {
+func (m Machine) send(ctx context.Context, op, last *Operation, r Request, reservation *ratelimit.Reservation) outcome.Outcome {
 	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
 	log.Info("Sending a request to the portal")
-	created, err := r.Send(cloud.WithReservation(ctx, ticket))
+	created, err := r.Send(cloud.WithReservation(ctx, reservation))
 	if err != nil {
 		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.From(err).Reason, "error", err.Error())
 		return m.notAccepted(ctx, op, last, r, err)
@@ -120,7 +121,7 @@ func (m Machine) send(ctx context.Context, op, last *Operation, r Request, ticke
 	return outcome.Outcome{After: m.running(op).After}
 }
 
-// note is a change that stores the operation, and what goes with it.
+// note returns a change that stores the operation and calls Note.
 func (m Machine) note(op *Operation, r Request) func() {
 	return func() {
 		r.Note(op, "", nil)
@@ -128,16 +129,17 @@ func (m Machine) note(op *Operation, r Request) func() {
 	}
 }
 
-// notAccepted stores the result of a call that failed. If it may have taken effect, the operation is lost. If the portal refused what was
-// asked for, the operation has ended. Anything else says nothing about the request, so the record becomes what it was. An operation that
-// was lost before is still lost then, also if the new call may have taken effect: which of the two runs is not known.
+// notAccepted stores the result of a call that failed. If the call may have taken effect, the operation is lost. If the portal
+// refused the content of the request, the operation has ended. Any other error says nothing about the request, so the previous
+// record is restored. An operation that was lost before then stays lost, even if the new call may have taken effect, because it
+// is unknown which of the two runs.
 func (m Machine) notAccepted(ctx context.Context, op, last *Operation, r Request, cause error) outcome.Outcome {
 	unknown := cloud.IsUnknownOutcome(cause)
 	if unknown && !last.Lost() {
 		return m.lose(ctx, op, cause.Error(), r)
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
-	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end what runs
+	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
 		if err := m.end(ctx, op, Refused, "", cause, r); err != nil {
 			return outcome.Fail(err)
 		}
@@ -150,8 +152,8 @@ func (m Machine) notAccepted(ctx context.Context, op, last *Operation, r Request
 	return m.refuse(op, outcome.From(cause).Prefix("%s", op))
 }
 
-// Poll takes the operation in flight one step further, with one look at its job at most. It is done when the operation has ended well.
-// A failed job is the outcome that the next Start of the same attempt returns until its time has come.
+// Poll takes the operation in flight one step further, with one look at its job at most. It is done when the operation has
+// succeeded. After a failed job, the next Start of the same attempt returns the same outcome until its time has come.
 func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	op, err := Load(m.Object)
 	switch {
@@ -164,7 +166,7 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	case op.Lost():
 		return m.lost(ctx, op, r)
 	case op.JobID == "":
-		// The manager stopped. The optimistic lock makes sure that this was not read from a cache that has not seen the answer yet.
+		// The manager stopped. The optimistic lock fails if this object came from a cache that does not have the answer yet.
 		op.Unknown, op.Time = "the manager stopped during the call", metav1.Now()
 		if err := m.Writer.Change(ctx, m.Object, m.note(op, r)); err != nil {
 			return outcome.Fail(err)
@@ -173,20 +175,20 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	case m.Portal == nil:
 		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
 	case !m.sentHere(op):
-		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to the portal %s, and the identity names another one. "+
-			"Correct the identity", op, op.Portal)
+		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one.  "+
+			"Correct baseURL of the identity", op, op.Portal)
 	}
 	return m.follow(ctx, op, r)
 }
 
-// follow looks at the job.
+// follow looks at the job, and stores how it ended.
 func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	job, gone, o := m.look(ctx, op)
 	id, named := job.CreatedID(cloud.Kind(creations[op.Type].noun), op.Target)
 	switch {
 	case gone && m.Stranger(ctx):
 		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
-			"portal user: put the credentials of the user that started it into the identity Secret", op.JobID)
+			"portal user. Put the credentials of the user that started the job into the identity Secret", op.JobID)
 	case gone:
 		return m.lose(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
 	case !o.IsDone():
@@ -199,20 +201,20 @@ func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.O
 	return m.Finish(ctx, op, Succeeded, id, r)
 }
 
-// sentHere reports whether the operation was sent to the portal that the identity names. An id that one portal returned may be the id of
-// somebody else's cluster at another.
+// sentHere reports whether the operation was sent to the portal that the identity names. At another portal, the same id may
+// belong to somebody else's cluster.
 func (m Machine) sentHere(op *Operation) bool {
 	return op.Portal == "" || op.Portal == m.Portal.Address()
 }
 
-// Stranger reports whether the identity is, or may be, of another portal user than the object belongs to. What the portal does not know
-// then may exist (specification, HTTP status codes: 404).
+// Stranger reports whether the identity belongs, or may belong, to another portal user than the object. A 404 then does not prove
+// that the resource is gone (specification, HTTP status codes).
 func (m Machine) Stranger(ctx context.Context) bool {
 	userID, err := m.Portal.UserID(ctx)
 	return err != nil || m.UserID != "" && m.UserID != userID
 }
 
-// lose stores that the operation is lost, and why. It is not sent again at once.
+// lose stores that the operation is lost, and why. The provider does not send it again at once.
 func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
@@ -226,13 +228,13 @@ func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request)
 	return m.refuse(op, m.lost(ctx, op, r))
 }
 
-// lost is the outcome of a lost operation.
+// lost returns the outcome of a lost operation.
 func (m Machine) lost(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if !op.Type.Repeatable() {
 		return m.held(ctx, op, r)
 	}
-	return outcome.WaitFor(op.Pause(), infrav1.AnswerLostReason, "%s: the answer was lost (%s). It counts as running until the nodes show that "+
-		"it is done, or until it is sent again%s", op, op.Unknown, m.wayToAbandon(op))
+	return outcome.WaitFor(op.Pause(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost: %s. The operation counts as running until the nodes show that "+
+		"it is done, or until the provider sends it again%s", op, op.Unknown, m.wayToAbandon(op))
 }
 
 // Finish stores how the operation ended.
@@ -247,13 +249,13 @@ func (m Machine) Finish(ctx context.Context, op *Operation, result Result, id st
 	return outcome.Outcome{}
 }
 
-// abandon ends the operation because a person wants that. The same request is not sent again at once.
+// abandon ends the operation because a person asked for it. The provider does not send the same request again at once.
 func (m Machine) abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 		return outcome.Fail(err)
 	}
-	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Abandoned the %s, because annotation %s says so", op, infrav1.AbandonOperationAnnotation)
-	return m.refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. It is decided again", op))
+	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Abandoned the %s: a person set annotation %s", op, infrav1.AbandonOperationAnnotation)
+	return m.refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. The provider decides again what to do", op))
 }
 
 // fail ends an operation whose job failed.
@@ -269,7 +271,7 @@ func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r 
 	return m.refuse(op, o.Prefix("job %s for the %s failed", op.JobID, op))
 }
 
-// end stores the result. An annotation that names the operation has served its purpose.
+// end stores the result, and removes the annotations that name the operation.
 func (m Machine) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
@@ -282,7 +284,7 @@ func (m Machine) end(ctx context.Context, op *Operation, result Result, id strin
 	})
 }
 
-// Progress is the outcome of Start or Poll as a condition that stays False while the operation, if any, is in flight.
+// Progress returns the outcome of Start or Poll for a condition. The condition stays False while an operation is in flight.
 func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
 	if !op.InFlight() || op.Lost() || !o.IsDone() && o.Kind != outcome.Retry {
 		return o

@@ -94,7 +94,7 @@ func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 	})
 }
 
-// TestNothingIsSentFromOldData: somebody else has written the object since it was read.
+// TestNothingIsSentFromOldData: another writer has changed the object since it was read.
 func TestNothingIsSentFromOldData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, scaleUp, emulator.Options{})
@@ -112,8 +112,8 @@ func TestNothingIsSentFromOldData(t *testing.T) {
 	})
 }
 
-// TestBusyLeavesTheRecord: a refusal that says nothing about the request does not replace what is known of the last one. A lost operation is
-// still lost, because it may be what the portal is busy with.
+// TestBusyLeavesTheRecord: a refusal that is not about the content of the request does not replace the last record. A lost
+// operation is still lost, because the portal may be busy with it.
 func TestBusyLeavesTheRecord(t *testing.T) {
 	for title, last := range map[string]*Operation{
 		"none":  nil,

@@ -30,7 +30,7 @@ const (
 	CreateNetwork Type = "create-network"
 )
 
-// Repeatable reports whether the request can be sent again when its answer was lost. If not, a lost answer is held.
+// Repeatable reports whether the request can be sent again after its answer was lost. If not, the operation is held.
 func (t Type) Repeatable() bool { return t == Scale || t == Upgrade || t == Delete }
 
 // Result is how an operation ended.
@@ -45,30 +45,30 @@ const (
 	Abandoned    Result = "Abandoned"    // a person ended it
 )
 
-// Operation is the last request for an object that changes something at the portal: in flight while it has no Result.
+// Operation is the last request for an object that changes something at the portal. It is in flight while it has no Result.
 type Operation struct {
 	// ID names the operation to people.
 	ID   string `json:"id"`
 	Type Type   `json:"type"`
-	// Target is the end state: a cluster name, a size, a version, a cluster id, a CIDR.
+	// Target is the wanted end state: a cluster name, a size, a version, a cluster id, a CIDR.
 	Target string `json:"target"`
-	// Time of the intent or, of a lost operation, the time since which it is lost.
+	// Time of the intent or, for a lost operation, the time at which it was lost.
 	Time metav1.Time `json:"time"`
 	// JobID of the portal. It is empty until the portal has answered.
 	JobID string `json:"jobID,omitempty"`
-	// Portal is where the request was sent (cloud.Address). Its job and its result are looked for nowhere else.
+	// Portal is the portal that the request was sent to (cloud.Address). Its job and its result are looked for there only.
 	Portal string `json:"portal,omitempty"`
 	// Attempt is a fingerprint of the request. After a failure the same attempt waits longer than another one.
 	Attempt string `json:"attempt,omitempty"`
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.
 	Nodes int `json:"nodes,omitempty"`
-	// From is the size before a scale, or the largest that it may have been, and Before the worker nodes at that moment.
+	// From is the size before a scale, or the largest that it may have been. Before are the worker nodes at that time.
 	From       int               `json:"from,omitempty"`
 	FromAtMost bool              `json:"fromAtMost,omitempty"`
 	Before     []claims.Sighting `json:"before,omitempty"`
-	// Unknown is why it is not known whether the portal runs the operation.
+	// Unknown is the reason for which it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
-	// Searched is true after the portal was asked for a resource of that name and did not know one.
+	// Searched is true after the portal was asked for a resource of that name and did not find one.
 	Searched bool `json:"searched,omitempty"`
 	// Result is empty while the operation is in flight.
 	Result Result `json:"result,omitempty"`
@@ -88,7 +88,7 @@ func (o *Operation) Lost() bool { return o.InFlight() && o.Unknown != "" }
 // Is reports whether the operation, which may be nil, has the type.
 func (o *Operation) Is(t Type) bool { return o != nil && o.Type == t }
 
-// Size is the number of workers that a scale asks for; SizeUnknown if Target is no number.
+// Size returns the number of workers that a scale asks for, or SizeUnknown if Target is not a number.
 func (o *Operation) Size() int {
 	if size, err := strconv.Atoi(o.Target); err == nil {
 		return size
@@ -100,21 +100,22 @@ func (o *Operation) Size() int {
 func (o *Operation) RemovesNodes() bool { return o.Is(Scale) && o.Size() < o.From }
 
 const (
-	// stuckAfter is when a job that is seen pending or running counts as stuck (specification, Jobs), if it touches usualNodes at most.
+	// stuckAfter is how long a job may run before it counts as stuck (specification, Jobs), if it touches usualNodes at most.
 	stuckAfter = 30 * time.Minute
 	usualNodes = 5
-	// timePerNode is added for every further node: an upgrade of 5 nodes takes 15 to 20 minutes (specification, Kubernetes endpoints).
+	// timePerNode is added for every further node. An upgrade of 5 nodes takes 15 to 20 minutes (specification, Kubernetes
+	// endpoints).
 	timePerNode = 4 * time.Minute
-	// resendAfter is how long a lost operation is left to show its effect before it may be sent again.
+	// resendAfter is how long the provider waits for the effect of a lost operation before it may send it again.
 	resendAfter = 30 * time.Second
 )
 
-// StuckAfter is how long the job may run before it counts as stuck.
+// StuckAfter returns how long the job may run before it counts as stuck.
 func (o *Operation) StuckAfter() time.Duration {
 	return stuckAfter + time.Duration(max(0, o.Nodes-usualNodes))*timePerNode
 }
 
-// Pause is how long a lost operation still waits before it may be sent again.
+// Pause returns how long a lost operation still waits before it may be sent again.
 func (o *Operation) Pause() time.Duration {
 	if !o.Lost() {
 		return 0
@@ -122,8 +123,8 @@ func (o *Operation) Pause() time.Duration {
 	return max(0, time.Until(o.Time.Add(resendAfter)))
 }
 
-// replaceableBy reports whether another request may be sent while the operation is in flight. A lost one may be running, so only
-// a request of its kind may take its place. A deletion need not wait for anything but a deletion.
+// replaceableBy reports whether a request of type next may be sent while the operation is in flight. A lost operation may be
+// running, so only a request of the same type may replace it. A deletion may replace anything but a deletion.
 func (o *Operation) replaceableBy(next Type) bool {
 	switch {
 	case !o.InFlight():
@@ -140,7 +141,7 @@ func (o *Operation) String() string {
 	return noun
 }
 
-// words are the operation as a noun, and what it did if it succeeded; id is that of what it created.
+// words returns the operation as a noun, and what it did if it succeeded. id is the id of the resource that it created.
 func (o *Operation) words(id string) (noun, done string) {
 	switch o.Type {
 	case Create:
@@ -166,8 +167,8 @@ func Load(obj client.Object) (*Operation, error) {
 	return load[Operation](obj, infrav1.OperationAnnotation)
 }
 
-// Put makes op the last operation of the object; nil: there was none. While the portal's answer is not stored the object must
-// not be moved to another management cluster.
+// Put makes op the last operation of the object, or none if op is nil. Until the portal's answer is stored, the object must not
+// be moved to another management cluster.
 func Put(obj client.Object, op *Operation) {
 	put(obj, infrav1.OperationAnnotation, op)
 	delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation)
@@ -176,7 +177,7 @@ func Put(obj client.Object, op *Operation) {
 	}
 }
 
-// NamedBy reports whether a person has named the operation in the annotation: to allow one retry, or to abandon it.
+// NamedBy reports whether a person has set the annotation to the id of the operation, to allow one retry or to abandon it.
 func (o *Operation) NamedBy(obj client.Object, annotation string) bool {
 	return obj.GetAnnotations()[annotation] == o.ID
 }
@@ -188,7 +189,7 @@ func load[T any](obj client.Object, annotation string) (*T, error) {
 	}
 	value := new(T)
 	if err := json.Unmarshal([]byte(text), value); err != nil {
-		return nil, fmt.Errorf("annotation %s is not what this provider wrote; restore it from a backup or correct it: %w", annotation, err)
+		return nil, fmt.Errorf("annotation %s cannot be read: %w. Restore it from a backup, or correct it", annotation, err)
 	}
 	return value, nil
 }

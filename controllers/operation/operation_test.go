@@ -94,7 +94,7 @@ func TestNamedBy(t *testing.T) {
 	}
 }
 
-// TestSpoiltAnnotations: what somebody has edited is never taken for "nothing is in flight".
+// TestSpoiltAnnotations: an annotation that was edited never counts as "nothing is in flight".
 func TestSpoiltAnnotations(t *testing.T) {
 	for _, text := range []string{"", "{", `"create"`, `{"time":"yesterday"}`} {
 		obj := &infrav1.PortalControlPlane{}
@@ -170,7 +170,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestReplaceableBy checks that a creation is never sent again while it may have happened, and that nothing but a deletion is sent while
+// TestReplaceableBy checks that a creation is never sent again while it may have happened, and that only a deletion is sent while
 // a job runs.
 func TestReplaceableBy(t *testing.T) {
 	running := func(t Type) *Operation { return &Operation{Type: t, JobID: "job-1"} }

@@ -17,13 +17,13 @@ func TestSettleEndsWithTheTime(t *testing.T) {
 		ctx, cancel := Detach(t.Context())
 		defer cancel()
 		err := b.writer.Settle(ctx, b.cached, func() { Put(b.cached, New(Scale, "5")) })
-		if took := time.Since(start); err == nil || took < CallTimeout-time.Second || took > CallTimeout+time.Second {
+		if took := time.Since(start); err == nil || took < callTimeout-time.Second || took > callTimeout+time.Second {
 			t.Errorf("%v after %s", err, took)
 		}
 	})
 }
 
-// TestSettleOutlivesAnOutage: the API server may be away for a moment or for a minute; the outcome is stored all the same.
+// TestSettleOutlivesAnOutage: the result is stored even if the API server is away for a moment or for a minute.
 func TestSettleOutlivesAnOutage(t *testing.T) {
 	for _, outage := range []time.Duration{time.Millisecond, 300 * time.Millisecond, 3 * time.Second, time.Minute} {
 		t.Run(outage.String(), func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestSettleOutlivesAnOutage(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteLeavesNothingBehind: a change that was not stored is not believed in memory either.
+// TestAFailedWriteLeavesNothingBehind: a change that was not stored is not kept in memory either.
 func TestAFailedWriteLeavesNothingBehind(t *testing.T) {
 	b := newWriterBench(t)
 	b.away(time.Hour)

@@ -14,8 +14,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestPassEndsDuringTheIntent: the time of a pass is up while the intent is on its way, and the API server stores it all the same. The operation
-// is not lost: a creation that nothing was sent for would wait for a person.
+// TestPassEndsDuringTheIntent: the time of a pass ends while the intent is being written, and the API server stores it all the
+// same. The operation is not lost. Otherwise a creation that was never sent would wait for a person.
 func TestPassEndsDuringTheIntent(t *testing.T) {
 	for _, w := range works {
 		t.Run(string(w.Type), func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 					if err := c.Patch(context.WithoutCancel(ctx), obj, patch, opts...); err != nil {
 						return err
 					}
-					return ctx.Err() // the answer reaches nobody
+					return ctx.Err() // the manager does not get the answer
 				}})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
@@ -58,7 +58,7 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 	}
 }
 
-// TestPassThatIsOver: a pass whose time is up, or a manager that ends, starts nothing.
+// TestPassThatIsOver: a pass that has timed out, or a manager that stops, starts nothing.
 func TestPassThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, works[0], emulator.Options{})

@@ -13,27 +13,29 @@ import (
 
 // Record holds facts about a portal cluster that cannot be read back from the portal or from Kubernetes.
 type Record struct {
-	// UID is the object that wrote the record. A copy of the object, such as a clone or a restored backup, has another UID.
+	// UID of the object that wrote the record. A copy of the object, such as a clone or a restored backup, has another UID.
 	UID types.UID `json:"uid,omitempty"`
-	// ClusterID is the portal cluster that the record is about, which the object has created or claimed. It owns the cluster only while
-	// UID is its own, too. When a person sets spec.clusterID to another id, the object claims that cluster with a new record.
+	// ClusterID is the portal cluster that the record is about, which the object has created or claimed. The object owns the
+	// cluster only if UID is its own too. When a person sets spec.clusterID to another id, the object claims that cluster with a
+	// new record.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Portal is the portal of the cluster (cloud.Address), where alone its id means something. It is empty until the identity is known.
+	// Portal is the portal of the cluster (cloud.Address). The cluster's id is valid there only. It is empty until the identity
+	// is known.
 	Portal string `json:"portal,omitempty"`
-	// Name is the name that the provider generated for the cluster, unless the user chose one. Only a cluster with a generated name is
-	// known to be the object's own when it is found by its name: a user may choose the name of another cluster.
+	// Name is the name that the provider generated for the cluster, unless the user chose one. A cluster found by its name is
+	// known to be the object's own only if the name was generated: a user may choose the name of another cluster.
 	Name string `json:"name,omitempty"`
 	// TakenOver is true if the object claimed a cluster that it did not create. Then an empty deletionPolicy means Retain.
 	TakenOver bool `json:"takenOver,omitempty"`
 	// UserID is the portal user that created the cluster. Only under the same user does a 404 mean that it is gone
 	// (specification, HTTP status codes: a 404 may mean another account's).
 	UserID string `json:"userID,omitempty"`
-	// Size is the number of workers that the portal last accepted; SizeUnknown: the cluster is adopted and was never scaled.
+	// Size is the number of workers that the portal last accepted, or SizeUnknown if the cluster is adopted and was never scaled.
 	Size int `json:"size"`
-	// SizeUncertain is true if a scale failed half way, its answer was lost, or somebody else scaled: then the portal runs at
+	// SizeUncertain is true if a scale failed half way, its answer was lost, or somebody else scaled. The portal then runs at
 	// most Size workers, as far as is known.
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
-	// RemovalOrder is what the scale-downs of the cluster have shown of the order in which the portal removes workers.
+	// RemovalOrder is what the scale-downs of the cluster have shown about the order in which the portal removes workers.
 	RemovalOrder claims.Learned `json:"removalOrder,omitzero"`
 	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
 	Version string `json:"version,omitempty"`
@@ -42,16 +44,16 @@ type Record struct {
 	// NetworkID and VPCID are where the cluster was placed.
 	NetworkID string `json:"networkID,omitempty"`
 	VPCID     string `json:"vpcID,omitempty"`
-	// KubeconfigDigest stands for the content of the kubeconfig Secret that the provider stored last. A Secret with another content was
-	// written by someone else.
+	// KubeconfigDigest identifies the kubeconfig that the provider stored last. A Secret with another content was written by
+	// someone else.
 	KubeconfigDigest string `json:"kubeconfigDigest,omitempty"`
-	// Endpoint is the API server in the kubeconfig that was used last. If spec.controlPlaneEndpoint is another one, the user chose it.
+	// Endpoint is the API server in the kubeconfig that was used last. If spec.controlPlaneEndpoint differs, the user chose it.
 	Endpoint clusterv1.APIEndpoint `json:"endpoint,omitzero"`
-	// AbandonedNames are names under which a create job failed. A record may remain at the portal.
+	// AbandonedNames are the cluster names of failed create jobs. A record under each of them may remain at the portal.
 	AbandonedNames []string `json:"abandonedNames,omitempty"`
 }
 
-// SizeUnknown is the Size of an adopted cluster that was never scaled from here.
+// SizeUnknown is the Size of an adopted cluster that the provider never scaled.
 const SizeUnknown = -1
 
 // LoadRecord returns the record of the object, or an empty one.

@@ -15,7 +15,7 @@ import (
 type work struct {
 	Type                       Type
 	target, method, route, job string
-	// reached reports whether the object says that the work is done.
+	// reached reports whether the object shows that the work is done.
 	reached func(cp *infrav1.PortalControlPlane) bool
 	// seen reports whether the portal has done it, as Nodes would show.
 	seen func(h *house) bool
@@ -69,7 +69,7 @@ var works = []work{
 	{
 		Type: Delete, target: "id", method: "DELETE", route: "/kubernetes-clusters/{cluster_id}", job: "delete cluster",
 		reached: succeeded,
-		seen:    func(*house) bool { return false }, // there are no Nodes to look at: a 404 shows it
+		seen:    func(*house) bool { return false }, // no Nodes exist: a 404 shows it
 	},
 }
 

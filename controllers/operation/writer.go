@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// CallTimeout bounds a call that changes something at the portal together with the storing of its intent and its result. The manager's grace
-// period is longer, so SIGTERM lets both end.
-const CallTimeout = 80 * time.Second
+// callTimeout bounds a call that changes something at the portal, together with the storing of its intent and its result. The
+// manager's grace period is longer, so SIGTERM lets both end.
+const callTimeout = 80 * time.Second
 
 // The pauses between attempts to store a result.
 const (
@@ -37,17 +37,17 @@ type Writer struct {
 // detached is the key of contexts that Detach has made.
 type detached struct{}
 
-// Detach returns a context for a call to the portal and the storing of its intent and its result. It outlives the reconcile that began it. A
-// detached context is returned as it is: the call and the storing share its time.
+// Detach returns a context for a call to the portal and the storing of its intent and its result. It outlives the reconcile. A
+// detached context is returned as it is, so the call and the storing share its time.
 func Detach(ctx context.Context) (context.Context, context.CancelFunc) {
 	if ctx.Value(detached{}) != nil {
 		return ctx, func() {}
 	}
-	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), CallTimeout)
+	return context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), detached{}, true), callTimeout)
 }
 
 // Change applies one change to the object's metadata or spec with an optimistic lock. A change that makes no difference is not
-// written. If it fails the object is left as it was.
+// written. If the write fails, the object is left as it was.
 func (w Writer) Change(ctx context.Context, obj client.Object, change func()) error {
 	before, ok := obj.DeepCopyObject().(client.Object)
 	if !ok {
@@ -66,8 +66,9 @@ func (w Writer) Change(ctx context.Context, obj client.Object, change func()) er
 	return nil
 }
 
-// Settle stores the result of a portal call: it makes the change on the object as it is now, again after every failure, until it is
-// stored, the object is gone or ctx is done. ctx must be detached from the reconcile, and change must be idempotent.
+// Settle stores the result of a portal call. It applies the change to the object as it is now, and repeats that after every
+// failure until the result is stored, the object is gone or ctx is done. ctx must be detached from the reconcile, and change must
+// be idempotent.
 func (w Writer) Settle(ctx context.Context, obj client.Object, change func()) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := w.Change(ctx, obj, change)
@@ -85,7 +86,7 @@ func (w Writer) Settle(ctx context.Context, obj client.Object, change func()) er
 	}
 }
 
-// refresh reads the object again. If that fails the object is left as it is.
+// refresh reads the object again. If that fails, the object is left as it is.
 func (w Writer) refresh(ctx context.Context, obj client.Object) error {
 	fresh, ok := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	if !ok {
@@ -98,8 +99,8 @@ func (w Writer) refresh(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// LetMove removes clusterctl's block-move annotation from a paused object. Its reconciler is the only one that sends requests for it,
-// so no request is under way, and its operation may move along.
+// LetMove removes clusterctl's block-move annotation from a paused object. Only its reconciler sends requests for it, so no
+// request is under way, and its operation may move along.
 func (w Writer) LetMove(ctx context.Context, obj client.Object) error {
 	if _, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]; !blocked {
 		return nil
@@ -107,7 +108,7 @@ func (w Writer) LetMove(ctx context.Context, obj client.Object) error {
 	return w.Change(ctx, obj, func() { delete(obj.GetAnnotations(), clusterctlv1.BlockMoveAnnotation) })
 }
 
-// replace makes obj what other is.
+// replace overwrites obj with other.
 func replace(obj, other client.Object) {
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(other).Elem())
 }

@@ -67,7 +67,7 @@ func (b *writerBench) intend(op *Operation) error {
 	return b.writer.Change(b.Context(), b.cached, func() { Put(b.cached, op) })
 }
 
-// away makes the API server refuse everything for so long.
+// away makes the API server refuse everything for the duration.
 func (b *writerBench) away(outage time.Duration) {
 	back := time.Now().Add(outage)
 	b.before = func() error {
@@ -120,7 +120,7 @@ func TestIntend(t *testing.T) {
 	}
 }
 
-// TestIntendStopsAtAConflict: whoever reads old data must not call the portal.
+// TestIntendStopsAtAConflict: a manager that reads old data must not call the portal.
 func TestIntendStopsAtAConflict(t *testing.T) {
 	b := newWriterBench(t)
 	b.somebodyElse()
@@ -130,7 +130,7 @@ func TestIntendStopsAtAConflict(t *testing.T) {
 	}
 }
 
-// TestSettleAfterAConflict: an outcome is stored on the object as it is, and nothing that others wrote is lost.
+// TestSettleAfterAConflict: a result is stored on the present object, and other writers' changes are kept.
 func TestSettleAfterAConflict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWriterBench(t)
@@ -152,7 +152,7 @@ func TestSettleAfterAConflict(t *testing.T) {
 	})
 }
 
-// TestSettleEndsWithTheObject: what is gone needs no outcome.
+// TestSettleEndsWithTheObject: if the object is gone, its result need not be stored.
 func TestSettleEndsWithTheObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newWriterBench(t)
@@ -177,10 +177,10 @@ func TestDetach(t *testing.T) {
 		if err := ctx.Err(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(CallTimeout / 2)
+		time.Sleep(callTimeout / 2)
 		storing, done := Detach(ctx) // the result of the call
 		defer done()
-		time.Sleep(CallTimeout/2 + time.Second)
+		time.Sleep(callTimeout/2 + time.Second)
 		if !errors.Is(storing.Err(), context.DeadlineExceeded) {
 			t.Errorf("the storing takes longer than the manager's grace period: %v", storing.Err())
 		}

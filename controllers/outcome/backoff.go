@@ -12,13 +12,13 @@ import (
 const (
 	firstRetry = 30 * time.Second // at most two attempts a minute
 	lastRetry  = 10 * time.Minute
-	lastWait   = 2 * time.Minute // for what passes by itself
+	lastWait   = 2 * time.Minute // for a wait, which ends without a person
 	forgetAt   = time.Hour
 )
 
-// Backoff remembers attempts that were refused. The same attempt (same key, same fingerprint of everything that went
-// into it) is not made again before its time, and tells the same outcome meanwhile; another fingerprint starts afresh.
-// The zero value is ready to use.
+// Backoff remembers attempts that were refused. An attempt is a key and a fingerprint of everything that went into it. Until its
+// time has come, the same attempt is not made again and has the same outcome. Another fingerprint starts over. The zero value is
+// ready to use.
 type Backoff struct {
 	mu      sync.Mutex
 	refused map[string]refusal
@@ -43,10 +43,9 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 	return r.outcome, true
 }
 
-// Refuse remembers that the attempt ended in the outcome, and returns the outcome with the time to try again: 30 s
-// after the first time, twice as long after each further one up to 10 min, with up to a fifth more as jitter. What
-// passes by itself (Wait) begins with its own time and goes up to 2 min. A longer time in the outcome itself (the portal
-// asked for it) is kept.
+// Refuse remembers the outcome of the attempt, and returns it with the time to try again: 30 s after the first refusal, twice as
+// long after each further one up to 10 min, with up to a fifth more as jitter. A Wait starts with its own time and goes up to 2
+// min. If the outcome has a longer time, which the portal asked for, that time is kept.
 func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if o.Kind == Done || o.Kind == Retry {
 		return o
@@ -65,7 +64,7 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	return o
 }
 
-// Remember has Recall return the outcome of the attempt until its time has come.
+// Remember makes Recall return the outcome of the attempt until its time has come.
 func (b *Backoff) Remember(key, attempt string, o Outcome) Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,20 +72,20 @@ func (b *Backoff) Remember(key, attempt string, o Outcome) Outcome {
 	return o
 }
 
-// Forget lets the next attempt start afresh.
+// Forget makes the next attempt start over.
 func (b *Backoff) Forget(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.refused, key)
 }
 
-// store remembers a refusal, and drops those that nobody has asked for in a long time.
+// store remembers a refusal, and drops those that were not recalled for a long time.
 func (b *Backoff) store(key string, r refusal) {
 	if b.refused == nil {
 		b.refused = map[string]refusal{}
 	}
 	maps.DeleteFunc(b.refused, func(_ string, old refusal) bool { return time.Since(old.at) > forgetAt })
-	r.outcome.Cause = nil // which is logged once
+	r.outcome.Cause = nil // it is logged once
 	r.at = time.Now().Add(r.outcome.After)
 	b.refused[key] = r
 }

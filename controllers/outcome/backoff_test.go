@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestBackoffGrows: 30 s, then twice as long each time up to 10 min, with up to a fifth more; the same words meanwhile.
+// TestBackoffGrows: 30 s, then twice as long each time up to 10 min, with up to a fifth more. The message stays the same.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
@@ -77,7 +77,7 @@ func TestBackoffKeepsLongerTimes(t *testing.T) {
 	})
 }
 
-// TestBackoffLetsOthersThrough: what went well, or has to wait for the rate limit only, is no refusal.
+// TestBackoffLetsOthersThrough: a success, or a wait for the rate limit, is not a refusal.
 func TestBackoffLetsOthersThrough(t *testing.T) {
 	var b Backoff
 	for _, o := range []Outcome{{}, RetryAfter(time.Minute)} {
@@ -90,7 +90,7 @@ func TestBackoffLetsOthersThrough(t *testing.T) {
 	}
 }
 
-// TestBackoffForgetsInTheEnd: objects that are gone leave nothing behind.
+// TestBackoffForgetsInTheEnd: objects that are gone leave no entries.
 func TestBackoffForgetsInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -20,8 +21,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// Report makes the outcome of a step the condition that stands for it. A step that has nothing to tell now leaves its
-// condition as it is, so that waiting for the account's rate limit never looks like a failure.
+// Report sets the condition of a step to its outcome. A Retry leaves the condition as it is, so waiting for the account's rate
+// limit never looks like a failure.
 func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	switch o.Kind {
 	case Done:
@@ -34,28 +35,30 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 		if passes(o.Err) {
 			return // it says nothing about the object
 		}
-		Set(obj, conditionType, metav1.ConditionUnknown, Outcome{Reason: infrav1.InternalErrorReason, Message: "please check the manager's log"})
+		Set(obj, conditionType, metav1.ConditionUnknown, Outcome{Reason: infrav1.InternalErrorReason, Message: "an unexpected error occurred. Look at the manager's log"})
 	case Retry:
 	}
 }
 
-// passes reports whether the error is one of a management API server that is busy or away for a moment, or of a manager that ends.
+// passes reports whether the error is expected to pass: the management API server is busy or away for a moment, or the manager
+// stops.
 func passes(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
 }
 
-// Set sets a condition; the time of its last transition is kept while its status is.
+// Set sets a condition. Its last transition time changes only with its status.
 func Set(obj conditions.Setter, conditionType string, status metav1.ConditionStatus, o Outcome) {
 	reason := o.Reason
 	if reason == "" {
 		reason = conditionType
 	}
-	conditions.Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: o.Message})
+	conditions.Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: sentence(o.Message)})
 }
 
-// ReportDeleting sets the condition Deleting by the deletion timestamp of the object. The message is that of an object that is being deleted.
+// ReportDeleting sets the condition Deleting from the deletion timestamp of the object. An object that is being deleted gets the
+// message.
 func ReportDeleting(obj interface {
 	conditions.Setter
 	metav1.Object
@@ -67,9 +70,9 @@ func ReportDeleting(obj interface {
 	Set(obj, clusterv1.DeletingCondition, metav1.ConditionTrue, Outcome{Reason: infrav1.DeletingReason, Message: message})
 }
 
-// Summarize makes the condition of the first of the others that is not True: its reason and message say what a user has to look at. The
-// default strategy of SetSummaryCondition joins all messages and has a reason of its own, which says less. Its observedGeneration is the
-// lowest of theirs: a condition that a pass had nothing to say about is still about an earlier spec.
+// Summarize sets a condition from the first of the others that is not True, with its reason and message. The default strategy of
+// SetSummaryCondition joins all messages under a reason of its own, which is harder to read. observedGeneration is the lowest one
+// of the others: a condition that a pass left alone is still about an earlier spec.
 func Summarize(obj conditions.Setter, conditionType, reason string, others ...string) {
 	err := conditions.SetSummaryCondition(obj, obj, conditionType, conditions.ForConditionTypes(others),
 		conditions.CustomMergeStrategy{MergeStrategy: firstNotTrue(reason)})
@@ -88,16 +91,16 @@ func Summarize(obj conditions.Setter, conditionType, reason string, others ...st
 	obj.SetConditions(all)
 }
 
-// Remark gives a condition a message, and changes nothing else of it.
+// Remark changes the message of a condition, and nothing else.
 func Remark(obj conditions.Setter, conditionType, message string) {
 	all := obj.GetConditions()
 	if c := meta.FindStatusCondition(all, conditionType); c != nil {
-		c.Message = message
+		c.Message = sentence(message)
 		obj.SetConditions(all)
 	}
 }
 
-// Observed returns the generation of the object that a condition is about; 0 if there is no such condition.
+// Observed returns the generation of the object that a condition is about, or 0 if the condition does not exist.
 func Observed(obj conditions.Getter, conditionType string) int64 {
 	if c := conditions.Get(obj, conditionType); c != nil {
 		return c.ObservedGeneration
@@ -105,7 +108,7 @@ func Observed(obj conditions.Getter, conditionType string) int64 {
 	return 0
 }
 
-// firstNotTrue is the merge strategy of Summarize; its value is the reason if all conditions are True.
+// firstNotTrue is the merge strategy of Summarize. Its value is the reason if all conditions are True.
 type firstNotTrue string
 
 // Merge implements conditions.MergeStrategy.
@@ -123,8 +126,9 @@ func (reason firstNotTrue) Merge(_ conditions.MergeOperation, have []conditions.
 // statusTimeout bounds the writing of a status.
 const statusTimeout = 10 * time.Second
 
-// PatchStatus writes the status of the object, to which status points, if it differs from before. Only status: metadata and spec are
-// written, with an optimistic lock, when they are decided. A pass whose time is up still writes its status, which says what it waited for.
+// PatchStatus writes the status of the object, to which status points, if it differs from before. Metadata and spec are written
+// elsewhere, with an optimistic lock, when they are decided. A pass that has timed out still writes its status, which reports
+// what it waited for.
 func PatchStatus[S any](ctx context.Context, c client.Client, obj client.Object, status *S, before S) error {
 	after := *status
 	if equality.Semantic.DeepEqual(before, after) {
@@ -142,4 +146,13 @@ func PatchStatus[S any](ctx context.Context, c client.Client, obj client.Object,
 		return fmt.Errorf("write status: %w", err)
 	}
 	return nil
+}
+
+// sentence returns the message with its first letter in upper case, unless its first word is a name such as spec.version.
+func sentence(message string) string {
+	first, _, _ := strings.Cut(message, " ")
+	if word := strings.TrimRight(first, ",:"); word == "" || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz'") != "" {
+		return message
+	}
+	return strings.ToUpper(message[:1]) + message[1:]
 }

@@ -29,12 +29,12 @@ func TestReport(t *testing.T) {
 		outcome Outcome
 		want    metav1.Condition
 	}{
-		"done":                  {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Healthy"}},
-		"done with a reason":    {DoneBecause("Fine", "%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "3 of 3"}},
-		"wait":                  {WaitFor(time.Second, "Slow", "soon"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Slow", Message: "soon"}},
-		"hold":                  {StallFor(0, "Wrong", "correct it"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Wrong", Message: "correct it"}},
-		"blocked":               {BlockedBy("First", "see the other"), metav1.Condition{Status: metav1.ConditionUnknown, Reason: "First", Message: "see the other"}},
-		"nothing to tell stays": {RetryAfter(time.Minute), before},
+		"done":                    {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Healthy"}},
+		"done with a reason":      {DoneBecause("Fine", "%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "3 of 3"}},
+		"wait":                    {WaitFor(time.Second, "Slow", "soon"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Slow", Message: "Soon"}},
+		"hold":                    {StallFor(0, "Wrong", "correct it"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Wrong", Message: "Correct it"}},
+		"blocked":                 {BlockedBy("First", "see the other"), metav1.Condition{Status: metav1.ConditionUnknown, Reason: "First", Message: "See the other"}},
+		"a retry changes nothing": {RetryAfter(time.Minute), before},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -49,12 +49,12 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportKeepsErrorsOut: an unforeseen error is for the log; nobody knows what its text holds.
+// TestReportKeepsErrorsOut: the text of an unexpected error may hold secrets, so it is only logged.
 func TestReportKeepsErrorsOut(t *testing.T) {
 	obj := &infrav1.PortalCluster{}
 	Report(obj, "Healthy", Fail(errors.New("token abc")))
 	got := conditions.Get(obj, "Healthy")
-	if got.Status != metav1.ConditionUnknown || got.Reason != infrav1.InternalErrorReason || got.Message != "please check the manager's log" {
+	if got.Status != metav1.ConditionUnknown || got.Reason != infrav1.InternalErrorReason || got.Message != "An unexpected error occurred. Look at the manager's log" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -83,7 +83,7 @@ func TestReportOfTheManagementCluster(t *testing.T) {
 	}
 }
 
-// TestNoConditionBeforeThereIsSomethingToTell: waiting for the rate limit makes no condition either.
+// TestNoConditionBeforeThereIsSomethingToTell: waiting for the rate limit sets no condition either.
 func TestNoConditionBeforeThereIsSomethingToTell(t *testing.T) {
 	obj := &infrav1.PortalCluster{}
 	Report(obj, "Healthy", RetryAfter(time.Minute))
@@ -172,7 +172,7 @@ func TestPatchStatus(t *testing.T) {
 	}
 }
 
-// TestSummaryIsAboutTheOldestSpec: a summary counts as about the new generation when all of its parts are.
+// TestSummaryIsAboutTheOldestSpec: a summary is about the new generation when all of its parts are.
 func TestSummaryIsAboutTheOldestSpec(t *testing.T) {
 	obj := &infrav1.PortalCluster{}
 	pass := func(generation int64, types ...string) int64 {
@@ -190,5 +190,26 @@ func TestSummaryIsAboutTheOldestSpec(t *testing.T) {
 	}
 	if got := Observed(obj, "Other"); got != 0 {
 		t.Errorf("of no condition: %d", got)
+	}
+}
+
+// TestSentence checks that conditions begin with a capital letter, but that no name is changed.
+func TestSentence(t *testing.T) {
+	for message, want := range map[string]string{
+		"":                               "",
+		"waiting for a node":             "Waiting for a node",
+		"scale: lost":                    "Scale: lost",
+		"3 nodes exist":                  "3 nodes exist",
+		"the portal's answer":            "The portal's answer",
+		"spec.version is not offered":    "spec.version is not offered",
+		"k8s-1 is gone":                  "k8s-1 is gone",
+		"baseURL leads to another host":  "baseURL leads to another host",
+		"Node n1 has another providerID": "Node n1 has another providerID",
+	} {
+		c := &infrav1.PortalCluster{}
+		Set(c, infrav1.ReadyCondition, metav1.ConditionFalse, Outcome{Reason: "R", Message: message})
+		if got := conditions.GetMessage(c, infrav1.ReadyCondition); got != want {
+			t.Errorf("%q: %q", message, got)
+		}
 	}
 }

@@ -21,9 +21,9 @@ import (
 // noteLimit is the longest text of an event that the API server accepts.
 const noteLimit = 1024
 
-// WarnStalled emits a Warning for each condition that began in this pass to wait for a person, or that waits for another reason than
-// before. Several conditions that wait for the same are one event. The conditions before the pass are the memory, so a restart of the
-// manager repeats nothing.
+// WarnStalled emits a Warning for each condition that started to wait for a person in this pass, or that now waits for another
+// reason. Several conditions with the same reason make one event. The conditions before the pass are the memory, so a restart of
+// the manager repeats nothing.
 func WarnStalled(recorder events.EventRecorder, obj Object, before []metav1.Condition, outcomes map[string]Outcome) {
 	told := map[string]bool{}
 	for _, c := range before {
@@ -41,8 +41,8 @@ func WarnStalled(recorder events.EventRecorder, obj Object, before []metav1.Cond
 	}
 }
 
-// held returns the reason of the events of the condition, or "" if that is the condition's own. That a deletion waits is worth an event
-// even if something else waited for the same before.
+// held returns the reason of the condition's events, or "" to use the condition's own reason. A held deletion is worth an event
+// even if another condition already waited for the same reason.
 func held(condition string) string {
 	if condition == clusterv1.DeletingCondition {
 		return infrav1.EventDeletionHeld
@@ -56,8 +56,9 @@ type Object interface {
 	runtime.Object
 }
 
-// note returns the message of a condition as the text of an event.
+// note returns the message of a condition as the text of an event, at most noteLimit bytes long.
 func note(message string) string {
+	message = sentence(message)
 	if len(message) <= noteLimit {
 		return message
 	}

@@ -15,7 +15,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestWarnStalled lives through passes: what begins to wait for a person is one Warning, however many passes and conditions wait for it.
+// TestWarnStalled: a condition that starts to wait for a person emits one Warning, even if many passes and conditions wait for
+// it.
 func TestWarnStalled(t *testing.T) {
 	stalled := func(reason string) Outcome { return StallFor(0, reason, "do something about %s", reason) }
 	type passes []map[string]Outcome
@@ -23,20 +24,20 @@ func TestWarnStalled(t *testing.T) {
 		passes passes
 		want   []string
 	}{
-		"once":                    {passes{{"A": stalled("X")}, {"A": stalled("X")}, {"A": stalled("X")}}, []string{"Warning X do something about X"}},
-		"another reason":          {passes{{"A": stalled("X")}, {"A": stalled("Y")}}, []string{"Warning X do something about X", "Warning Y do something about Y"}},
-		"again after it was well": {passes{{"A": stalled("X")}, {"A": Outcome{}}, {"A": stalled("X")}}, []string{"Warning X do something about X", "Warning X do something about X"}},
-		"nothing to tell between": {passes{{"A": stalled("X")}, {"A": RetryAfter(0)}, {"A": stalled("X")}}, []string{"Warning X do something about X"}},
-		"two wait for the same":   {passes{{"A": stalled("X"), "B": stalled("X")}}, []string{"Warning X do something about X"}},
-		"the other follows":       {passes{{"A": stalled("X")}, {"A": stalled("X"), "B": stalled("X")}}, []string{"Warning X do something about X"}},
+		"once":                    {passes{{"A": stalled("X")}, {"A": stalled("X")}, {"A": stalled("X")}}, []string{"Warning X Do something about X"}},
+		"another reason":          {passes{{"A": stalled("X")}, {"A": stalled("Y")}}, []string{"Warning X Do something about X", "Warning Y Do something about Y"}},
+		"again after it was well": {passes{{"A": stalled("X")}, {"A": Outcome{}}, {"A": stalled("X")}}, []string{"Warning X Do something about X", "Warning X Do something about X"}},
+		"nothing to tell between": {passes{{"A": stalled("X")}, {"A": RetryAfter(0)}, {"A": stalled("X")}}, []string{"Warning X Do something about X"}},
+		"two wait for the same":   {passes{{"A": stalled("X"), "B": stalled("X")}}, []string{"Warning X Do something about X"}},
+		"the other follows":       {passes{{"A": stalled("X")}, {"A": stalled("X"), "B": stalled("X")}}, []string{"Warning X Do something about X"}},
 		"nobody has to do anything": {
 			passes{{"A": WaitFor(0, "X", ""), "B": BlockedBy("Y", ""), "C": RetryAfter(0), "D": Outcome{}}}, nil,
 		},
 		"a deletion waits for the same": {
 			passes{{"A": stalled("X")}, {clusterv1.DeletingCondition: stalled("X")}, {clusterv1.DeletingCondition: stalled("X")}},
-			[]string{"Warning X do something about X", "Warning " + infrav1.EventDeletionHeld + " do something about X"},
+			[]string{"Warning X Do something about X", "Warning " + infrav1.EventDeletionHeld + " Do something about X"},
 		},
-		"a deletion": {passes{{clusterv1.DeletingCondition: stalled("X")}}, []string{"Warning " + infrav1.EventDeletionHeld + " do something about X"}},
+		"a deletion": {passes{{clusterv1.DeletingCondition: stalled("X")}}, []string{"Warning " + infrav1.EventDeletionHeld + " Do something about X"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -60,7 +61,7 @@ func TestWarnStalled(t *testing.T) {
 	}
 }
 
-// TestWarnStalledIsShown: an outcome that no condition shows is no event, or each pass would repeat it.
+// TestWarnStalledIsShown: an outcome that no condition shows emits no event, or each pass would repeat it.
 func TestWarnStalledIsShown(t *testing.T) {
 	recorder, obj := events.NewFakeRecorder(10), &infrav1.PortalCluster{}
 	Set(obj, "A", metav1.ConditionFalse, Outcome{Reason: "Idle"})
@@ -72,7 +73,7 @@ func TestWarnStalledIsShown(t *testing.T) {
 
 // TestNoteIsBounded: the API server refuses an event with a longer text.
 func TestNoteIsBounded(t *testing.T) {
-	for _, message := range []string{"short", strings.Repeat("x", noteLimit), strings.Repeat("ä", noteLimit)} {
+	for _, message := range []string{"Short", strings.Repeat("X", noteLimit), strings.Repeat("ä", noteLimit)} {
 		got := note(message)
 		if len(got) > noteLimit || !utf8.ValidString(got) || len(message) <= noteLimit && got != message {
 			t.Errorf("%d bytes of %d", len(got), len(message))

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package outcome says how a step of a reconcile ended, and turns that into a ctrl.Result in one place.
+// Package outcome describes how a step of a reconcile ended, and turns that into conditions and a ctrl.Result in one place.
 //
-// A step never sleeps and never returns a bare error of the portal. Its outcome is one of six kinds: it is done, it waits (for a time or
-// for an event), it is stalled until a person changes something, it is retried later with nothing to report, it is blocked by another
-// step, or it failed unexpectedly.
-// From maps the portal's errors. Backoff keeps a refused request from being sent again too soon.
+// A step never sleeps and never returns a bare error of the portal. Its outcome is one of six kinds: done, wait (for a time or
+// for an event), stalled (until a person changes something), retry (later, with nothing to report), blocked (by another step), or
+// failed (unexpectedly). From maps the portal's errors to outcomes. Backoff keeps a refused request from being sent again too
+// soon.
+//
+// A message is `state: detail. What to do`. It begins in lower case, like an error, so that Prefix can put words in front of it.
+// Conditions and events show it as a sentence.
 package outcome
 
 import (
@@ -24,38 +27,38 @@ type Kind int
 
 // The kinds.
 const (
-	Done    Kind = iota // what the step wants is so
-	Wait                // the step is under way; it is looked at again after a time, or when something watched changes
-	Stalled             // only a person or a change of the spec gets the step further. It is tried again slowly, if at all
-	Retry               // nothing can be said now (no ticket yet, stale cache). Conditions stay as they are
-	Blocked             // another step has to get further first; conditions say Unknown
-	Failed              // something unexpected, to be logged
+	Done    Kind = iota // the step has nothing left to do
+	Wait                // the step is in progress. It runs again after a time, or when a watched object changes
+	Stalled             // the step needs a person or a change of the spec. It is tried again slowly, if at all
+	Retry               // the step could not find out anything (no token of the rate limit yet, stale cache). Conditions stay as they are
+	Blocked             // the step waits for another step. Its condition is Unknown
+	Failed              // the step met an unexpected error, which is logged
 )
 
-// PollPriority is the queue priority of everything that is looked at again by time: below the -100 of the initial list,
-// which steady requeues would starve otherwise.
-const PollPriority = -100
+// pollPriority is the queue priority of an object that is reconciled again because a time has passed. It is lower than the -100
+// of the initial list, which steady requeues would starve otherwise.
+const pollPriority = -100
 
 // Outcome of a step. Reason and Message become a condition.
 type Outcome struct {
 	Kind    Kind
 	Reason  string
 	Message string
-	After   time.Duration // when to look again; 0: an event will tell
+	After   time.Duration // when to reconcile again. 0: an event wakes the object
 	Err     error
-	Cause   error // for the log: what the message must not say, or leaves out
+	Cause   error // for the log: the part of the cause that the message leaves out
 }
 
-// IsDone tells whether what the step wants is so.
+// IsDone reports whether the step has nothing left to do.
 func (o Outcome) IsDone() bool { return o.Kind == Done }
 
-// In returns the outcome with the time to look again.
+// In returns the outcome with the time after which to reconcile again.
 func (o Outcome) In(after time.Duration) Outcome {
 	o.After = after
 	return o
 }
 
-// NoLaterThan returns the outcome with the time to look again, if that is sooner; 0 is no time.
+// NoLaterThan returns the outcome with the time after which to reconcile again, if that is sooner. 0 means no time.
 func (o Outcome) NoLaterThan(after time.Duration) Outcome {
 	if after > 0 && (o.After == 0 || after < o.After) {
 		o.After = after
@@ -71,32 +74,32 @@ func (o Outcome) Prefix(format string, args ...any) Outcome {
 	return o
 }
 
-// DoneBecause is a Done with something to tell.
+// DoneBecause is the outcome of a step that is done and has a message.
 func DoneBecause(reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Done, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// WaitFor is under way; after 0 means that an event will tell.
+// WaitFor is the outcome of a step in progress. If after is 0, an event wakes the object.
 func WaitFor(after time.Duration, reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Wait, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
 }
 
-// StallFor waits for a person. After 0 means until something changes.
+// StallFor is the outcome of a step that waits for a person. If after is 0, it is not tried again until something changes.
 func StallFor(after time.Duration, reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Stalled, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
 }
 
-// BlockedBy waits for another step.
+// BlockedBy is the outcome of a step that waits for another step.
 func BlockedBy(reason, format string, args ...any) Outcome {
 	return Outcome{Kind: Blocked, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// RetryAfter looks again after a time, and has nothing to report.
+// RetryAfter is the outcome of a step that has nothing to report and runs again after a time.
 func RetryAfter(after time.Duration) Outcome {
 	return Outcome{Kind: Retry, After: max(after, time.Second)}
 }
 
-// Fail is an unexpected error. A conflict is none: somebody else wrote the object, so it is looked at again.
+// Fail is the outcome of an unexpected error. A conflict is expected: another writer changed the object, so it is read again.
 func Fail(err error) Outcome {
 	if apierrors.IsConflict(err) {
 		return RetryAfter(0)
@@ -104,7 +107,7 @@ func Fail(err error) Outcome {
 	return Outcome{Kind: Failed, Err: err}
 }
 
-// Result is the ctrl.Result for a list of outcomes: the soonest of their times, at poll priority.
+// Result returns the ctrl.Result for the outcomes: the soonest of their times, at poll priority.
 func Result(outcomes ...Outcome) ctrl.Result {
 	var soonest Outcome
 	for _, o := range outcomes {
@@ -113,11 +116,11 @@ func Result(outcomes ...Outcome) ctrl.Result {
 	if soonest.After == 0 {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(PollPriority)}
+	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(pollPriority)}
 }
 
-// Log writes down the causes that no condition shows, under the logger of the pass, which names the object. A cause that is
-// remembered (Backoff) is not written again.
+// Log logs the causes that no condition shows. The logger of the pass names the object. A cause that Backoff remembers is not
+// logged again.
 func Log(ctx context.Context, outcomes ...Outcome) {
 	var written []string
 	for _, o := range outcomes {
@@ -129,7 +132,7 @@ func Log(ctx context.Context, outcomes ...Outcome) {
 	}
 }
 
-// FirstError is the error of the first step that failed in a way nobody foresaw.
+// FirstError returns the error of the first step that failed unexpectedly, or nil.
 func FirstError(outcomes ...Outcome) error {
 	for _, o := range outcomes {
 		if o.Kind == Failed {

@@ -16,7 +16,7 @@ import (
 )
 
 func TestResult(t *testing.T) {
-	at := func(d time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: d, Priority: ptr.To(PollPriority)} }
+	at := func(d time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: d, Priority: ptr.To(pollPriority)} }
 	tests := map[string]struct {
 		outcomes []Outcome
 		want     ctrl.Result
@@ -36,8 +36,8 @@ func TestResult(t *testing.T) {
 			}
 		})
 	}
-	if PollPriority > -100 {
-		t.Errorf("polls at %d starve the initial list, which controller-runtime queues at -100", PollPriority)
+	if pollPriority > -100 {
+		t.Errorf("polls at %d starve the initial list, which controller-runtime queues at -100", pollPriority)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestFirstError(t *testing.T) {
 	}
 }
 
-// TestWords: words in front are for those outcomes that say something.
+// TestWords: only outcomes with a message get a prefix.
 func TestWords(t *testing.T) {
 	hold := StallFor(time.Minute, "R", "no %s", "room").Prefix("create %q", "a")
 	if diff := cmp.Diff(Outcome{Kind: Stalled, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {

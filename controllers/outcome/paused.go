@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// EnsurePaused sets the condition Paused and reports whether the object is paused, as paused.EnsurePausedCondition does. It leaves a new
-// object that is not paused to ReportNotPaused: a write of its own would cost one request for each object.
+// EnsurePaused sets the condition Paused and reports whether the object is paused, like paused.EnsurePausedCondition. For a new
+// object that is not paused, ReportNotPaused sets the condition together with the other ones, which saves one request for each
+// object.
 func EnsurePaused(ctx context.Context, c client.Client, cluster *clusterv1.Cluster, obj paused.ConditionSetter) (isPaused, requeue bool, err error) {
 	isNew := !conditions.Has(obj, clusterv1.PausedCondition)
 	if cluster == nil {
@@ -26,7 +27,7 @@ func EnsurePaused(ctx context.Context, c client.Client, cluster *clusterv1.Clust
 	return paused.EnsurePausedCondition(ctx, c, cluster, obj)
 }
 
-// ReportNotPaused sets the condition Paused of a new object that is not paused, together with what else the pass reports.
+// ReportNotPaused sets the condition Paused of a new object that is not paused, before the pass writes its status.
 func ReportNotPaused(obj conditions.Setter) {
 	if !conditions.Has(obj, clusterv1.PausedCondition) {
 		Set(obj, clusterv1.PausedCondition, metav1.ConditionFalse, Outcome{Reason: clusterv1.NotPausedReason})

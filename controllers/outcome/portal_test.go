@@ -27,18 +27,18 @@ func TestFrom(t *testing.T) {
 		says   string
 		after  time.Duration
 	}{
-		"busy":             {&cloud.Error{Code: cloud.CodeResourceBusy, Status: 409}, Wait, infrav1.PortalBusyReason, "waiting for it", busyRetry},
+		"busy":             {&cloud.Error{Code: cloud.CodeResourceBusy, Status: 409}, Wait, infrav1.PortalBusyReason, "busy with another operation", busyRetry},
 		"second factor":    {&cloud.Error{Code: cloud.CodeMFARequired, Status: 403}, Stalled, infrav1.MFARequiredReason, "totpSeed", 0},
 		"password":         {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401, Endpoint: "POST /login"}, Stalled, infrav1.UnauthorizedReason, "password in the identity Secret", 0},
 		"one-time code":    {&cloud.Error{Status: 401, Endpoint: "POST /mfa/verify-otp"}, Stalled, infrav1.UnauthorizedReason, "totpSeed", 0},
 		"fresh token":      {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401, Endpoint: "GET /vpcs"}, Stalled, infrav1.UnauthorizedReason, "just issued", 0},
-		"right":            {&cloud.Error{Status: 403, Message: "no"}, Stalled, infrav1.ForbiddenReason, "the right to do this", 0},
+		"right":            {&cloud.Error{Status: 403, Message: "no"}, Stalled, infrav1.ForbiddenReason, "the right to do it", 0},
 		"quota":            {&cloud.Error{Code: cloud.CodeQuotaExceeded, Status: 422, Message: "50 at most"}, Stalled, infrav1.QuotaExceededReason, "50 at most", 0},
-		"capacity":         {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Stalled, infrav1.InsufficientCapacityReason, "trying again", 0},
-		"not found":        {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Stalled, infrav1.NotFoundReason, "check the identifier", 0},
+		"capacity":         {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Stalled, infrav1.InsufficientCapacityReason, "tries again", 0},
+		"not found":        {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Stalled, infrav1.NotFoundReason, "Check the identifier", 0},
 		"invalid":          {&cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "zoneId"}, Stalled, infrav1.RefusedReason, "zoneId", 0},
-		"not allowed":      {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Stalled, infrav1.RefusedReason, "what the portal refuses", 0},
-		"down":             {&cloud.Error{Status: 503}, Wait, infrav1.PortalUnavailableReason, "trying again", firstRetry},
+		"not allowed":      {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Stalled, infrav1.RefusedReason, "Change what it refuses", 0},
+		"down":             {&cloud.Error{Status: 503}, Wait, infrav1.PortalUnavailableReason, "tries again", firstRetry},
 		"unknown code":     {&cloud.Error{Code: "TEAPOT", Status: 418, Message: "short and stout"}, Stalled, infrav1.RefusedReason, "short and stout", 0},
 		"unsupported":      {&cloud.Error{Status: 405}, Wait, infrav1.InternalErrorReason, "not understood", firstRetry},
 		"not the portal's": {errors.New("odd"), Wait, infrav1.InternalErrorReason, "odd", firstRetry},
@@ -57,7 +57,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// TestFromKeepsThePortalsTime: a time to come back that the portal named is kept, unless ours is later.
+// TestFromKeepsThePortalsTime: a retry time from the portal is kept, unless ours is later.
 func TestFromKeepsThePortalsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(3 * time.Minute)

@@ -22,9 +22,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// TestOneMessageForEveryCause checks that nobody learns from a condition what is at a host that is no portal: the outcome is the same
-// for a closed port, a server without TLS, one whose certificate is not trusted, an unknown name, and every HTTP status without
-// the portal's own words. Each cause is in the log.
+// TestOneMessageForEveryCause checks that a condition does not reveal what runs on a host that is not a portal: the outcome is
+// the same for a closed port, a server without TLS, one whose certificate is not trusted, an unknown name, and every HTTP status
+// without the portal's own error. Each cause is in the log.
 func TestOneMessageForEveryCause(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -96,7 +96,7 @@ func ask(t *testing.T, base string, trust bool) error {
 	return err
 }
 
-// logged is what a pass writes down of its outcomes.
+// logged returns what a pass logs of its outcomes.
 func logged(outcomes ...Outcome) string {
 	var lines []string
 	log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
@@ -104,7 +104,7 @@ func logged(outcomes ...Outcome) string {
 	return strings.Join(lines, "\n")
 }
 
-// resolve has every name resolve to the address while the test runs.
+// resolve makes every name resolve to the address while the test runs.
 func resolve(t *testing.T, address [4]byte) {
 	t.Helper()
 	before := net.DefaultResolver
@@ -116,10 +116,10 @@ func resolve(t *testing.T, address [4]byte) {
 	}}
 }
 
-// answer is a DNS server for one question (RFC 1035, section 4): it repeats the question, and to one for an IPv4 address adds the
-// address.
+// answer is a DNS server for one question (RFC 1035, section 4): it repeats the question, and adds the address if the question
+// asks for an IPv4 address.
 func answer(conn net.Conn, address [4]byte) {
-	defer conn.Close() //nolint:errcheck // Whoever asked has the answer, or gets none.
+	defer conn.Close() //nolint:errcheck // the client has the answer, or gets none
 	var length [2]byte
 	if _, err := io.ReadFull(conn, length[:]); err != nil {
 		return
@@ -140,8 +140,8 @@ func answer(conn net.Conn, address [4]byte) {
 	_, _ = conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(reply))), reply...))
 }
 
-// TestHostRefusedIsSaid checks that a host which the manager may not call is said to be one: only the administrator of the manager
-// can help. The name is in the list, and it resolves to the address of a metadata service.
+// TestHostRefusedIsSaid checks the message for a host that the manager may not call: only the administrator of the manager can
+// help. The name is in the list, and it resolves to the address of a metadata service.
 func TestHostRefusedIsSaid(t *testing.T) {
 	hosts, err := cloud.NewHosts("*.local.example")
 	if err != nil {
@@ -161,8 +161,8 @@ func TestHostRefusedIsSaid(t *testing.T) {
 	}
 }
 
-// TestCausesAreLoggedOnce checks that a cause is written once, in a pass that has it more than once, and in the passes that
-// recall it.
+// TestCausesAreLoggedOnce checks that a cause is logged once, in a pass that has it more than once, and in the passes that recall
+// it.
 func TestCausesAreLoggedOnce(t *testing.T) {
 	down := From(&cloud.Error{Status: 503, Endpoint: "GET /vpcs"})
 	if got := logged(down, down, Outcome{}, WaitFor(0, "Other", "")); strings.Count(got, "GET /vpcs") != 1 || strings.Contains(got, "\n") {

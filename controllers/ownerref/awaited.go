@@ -8,11 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// linkTime is how long core may take to make itself the owner of a new object before the object reports that it has none. Core takes a
-// second or two, and more in a storm. A report of this moment would cost one request for each object, and is gone before a person reads it.
+// linkTime is how long core may take to make itself the owner of a new object before the object reports that it has none. Core
+// takes a second or two, or longer under load. Reporting earlier would cost one request for each object, and the report would be
+// outdated at once.
 const linkTime = 10 * time.Second
 
-// Awaited returns how long the object may still be without an owner. Then it is to be looked at again.
+// Awaited returns how long to wait for the object's owner before the object is reconciled again, or 0.
 func Awaited(obj metav1.Object, owned bool) time.Duration {
 	if owned || obj.GetDeletionTimestamp() != nil {
 		return 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownerref compares and corrects owner references to objects of Cluster API. An object that was restored from a backup carries
-// the UID that its owner had then. Kubernetes' garbage collector takes such an object for an orphan and deletes it.
+// Package ownerref compares and corrects owner references to objects of Cluster API. An object that was restored from a backup
+// has its owner's old UID. Kubernetes' garbage collector takes such an object for an orphan and deletes it.
 package ownerref
 
 import (
@@ -28,7 +28,7 @@ func To(kind string, obj metav1.Object) (all []metav1.OwnerReference) {
 	return all
 }
 
-// Stale reports whether an owner reference of the object names a Cluster other than the present one.
+// Stale reports whether an owner reference of the object names another Cluster than the present one, by name or by UID.
 func Stale(obj metav1.Object, present *clusterv1.Cluster) bool {
 	for _, reference := range To(Cluster, obj) {
 		if reference.Name != present.Name || reference.UID != present.UID {

@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// RestoreSecret makes owner the controller of a Secret that the provider wrote, and reports whether it is. Without its owner the Secret
-// would outlive the Cluster, and with it the credentials of the portal cluster. A reference with an old API version is brought up to
-// date, because an API server that no longer serves that version cannot find the owner. A Secret that does not have the type and the label that the
-// contract of Cluster API demands was written by somebody else. It is left alone, and so is a Secret that another object controls. A
-// controller of the owner's kind and name, but with another UID, is an earlier life of the owner.
+// RestoreSecret makes owner the controller of a Secret that the provider wrote, and reports whether it is. Without its owner, the
+// Secret and its credentials would outlive the Cluster. A reference with an old API version is updated, because an API server
+// that no longer serves that version cannot find the owner. A Secret without the type and the label that the contract of Cluster
+// API demands was not written by the provider, so it is left alone. So is a Secret that another object controls. A controller of
+// the owner's kind and name but with another UID is the owner before a restore.
 func RestoreSecret(ctx context.Context, c client.Client, owner client.Object, clusterName string, secret *corev1.Secret) (bool, error) {
 	if secret.Type != clusterv1.ClusterSecretType || secret.Labels[clusterv1.ClusterNameLabel] != clusterName {
 		return metav1.IsControlledBy(secret, owner), nil

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portalbootstrapconfig reconciles PortalBootstrapConfigs, of which there is nothing to do: the portal bootstraps
-// its nodes. The kind exists because a ClusterClass cannot be written without a bootstrap template, and because core
-// wants to know, before it goes on with a Machine or a MachinePool, that its bootstrap data is ready and which Secret holds it. An empty
-// name is an error to core, and a name without a Secret would be a lie to everybody else; so there is a Secret, and it
-// holds nothing.
+// Package portalbootstrapconfig reconciles PortalBootstrapConfigs. The portal bootstraps its nodes itself, but a ClusterClass
+// cannot be written without a bootstrap template. Core also waits until the bootstrap data of a Machine or a MachinePool is
+// ready, and wants the name of the Secret with the data. So the controller creates a Secret that is empty.
 //
-// There is no finalizer: core deletes a PortalBootstrapConfig with its Machine or MachinePool, and the Secret goes with its owner.
+// There is no finalizer: core deletes a PortalBootstrapConfig with its Machine or MachinePool, and the Secret goes with its
+// owner.
 package portalbootstrapconfig
 
 import (
@@ -21,7 +20,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
-	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -40,10 +38,10 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=clusters;machinepools;machines,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create;get;patch
 
-// dataKey is where the contract for bootstrap providers has the data in the Secret.
+// dataKey is the key of the data in the Secret, as the contract for bootstrap providers requires.
 const dataKey = "value"
 
-// retryAfter is when a name that is taken is looked at again: Secrets are not watched.
+// retryAfter is how often a name that is taken is checked again: Secrets are not watched.
 const retryAfter = time.Minute
 
 // Reconciler reconciles PortalBootstrapConfigs.
@@ -68,7 +66,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(ctx, r)
 }
 
-// Reconcile gives one PortalBootstrapConfig its Secret, and keeps it.
+// Reconcile creates the Secret of one PortalBootstrapConfig, and keeps it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	config := &infrav1.PortalBootstrapConfig{}
 	if err := r.Client.Get(ctx, req.NamespacedName, config); err != nil {
@@ -84,7 +82,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			return ctrl.Result{}, err
 		}
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, cluster, config); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, config); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 	if !config.DeletionTimestamp.IsZero() {
@@ -92,6 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	before := config.Status.DeepCopy()
 	o := r.reconcileSecret(ctx, config, clusterName)
+	outcome.ReportNotPaused(config)
 	outcome.Report(config, infrav1.ReadyCondition, o)
 	if err := outcome.PatchStatus(ctx, r.Client, config, &config.Status, *before); err != nil {
 		return ctrl.Result{}, err
@@ -115,14 +114,14 @@ func (r *Reconciler) ownerCluster(ctx context.Context, config *infrav1.PortalBoo
 	return pool.Spec.ClusterName, nil
 }
 
-// reconcileSecret makes sure that the Secret exists and belongs to the config, and names it in status. A restore may have dropped the
-// Secret, or its owner.
+// reconcileSecret makes sure that the Secret exists and belongs to the config, and names it in status. A restore may have removed
+// the Secret, or its owner.
 func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, clusterName string) outcome.Outcome {
 	if clusterName == "" {
 		if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
 			return outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
 		}
-		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine or MachinePool owns this object")
+		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine or MachinePool owns this object. Core sets the owner")
 	}
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(config), secret)
@@ -138,7 +137,7 @@ func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.Portal
 		return outcome.Fail(err)
 	case !owned:
 		return outcome.StallFor(retryAfter, infrav1.DataSecretTakenReason,
-			"Secret %s exists and belongs to something else; nothing is read from it or written to it: delete it if nobody needs it", secret.Name)
+			"Secret %s belongs to another owner, so it is neither read nor changed. Delete it if it is not needed", secret.Name)
 	}
 	return created(config)
 }
@@ -163,7 +162,7 @@ func (r *Reconciler) createSecret(ctx context.Context, config *infrav1.PortalBoo
 	return created(config)
 }
 
-// created names the Secret in status. Core reads the name once.
+// created sets the Secret's name in status. Core reads the name once.
 func created(config *infrav1.PortalBootstrapConfig) outcome.Outcome {
 	config.Status.DataSecretName = config.Name
 	config.Status.Initialization.DataSecretCreated = ptr.To(true)

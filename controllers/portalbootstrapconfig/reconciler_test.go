@@ -48,7 +48,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// reconcile stores what there is, if it is the first time, and reconciles once more than the Paused condition needs.
+// reconcile stores the objects, if it is the first time, and reconciles once.
 func (b *bench) reconcile(more ...client.Object) ctrl.Result {
 	b.t.Helper()
 	if b.store == nil {
@@ -60,12 +60,8 @@ func (b *bench) reconcile(more ...client.Object) ctrl.Result {
 			WithObjects(append(more, b.cluster, b.machine, b.config)...).Build()
 	}
 	r := &Reconciler{Client: b.store}
-	var result ctrl.Result
-	for range 2 {
-		var err error
-		result, err = r.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: key})
-		b.Expect(err).NotTo(HaveOccurred())
-	}
+	result, err := r.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: key})
+	b.Expect(err).NotTo(HaveOccurred())
 	b.Expect(b.store.Get(b.t.Context(), key, b.config)).To(Succeed())
 	return result
 }
@@ -79,7 +75,7 @@ func (b *bench) secrets() []corev1.Secret {
 
 func (b *bench) reason() string { return conditions.GetReason(b.config, infrav1.ReadyCondition) }
 
-// TestSecret: it is as the contract for bootstrap providers has it, and holds nothing.
+// TestSecret: the Secret follows the contract for bootstrap providers, and is empty.
 func TestSecret(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()
@@ -94,7 +90,7 @@ func TestSecret(t *testing.T) {
 	b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
 }
 
-// TestStatusComesBack: clusterctl move brings the Secret along, but no status.
+// TestStatusComesBack: clusterctl move moves the Secret, but no status.
 func TestStatusComesBack(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()
@@ -164,7 +160,7 @@ func TestWaitsForMachine(t *testing.T) {
 	b.Expect(b.secrets()).To(BeEmpty())
 }
 
-// TestSecretOfSomebodyElse is not touched.
+// TestSecretOfSomebodyElse checks that such a Secret is not touched.
 func TestSecretOfSomebodyElse(t *testing.T) {
 	b := newBench(t)
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{"value": []byte("theirs")}}

@@ -16,7 +16,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// clusterIndex finds PortalClusters by the Cluster whose name they carry.
+// clusterIndex finds PortalClusters by the Cluster in their label.
 const clusterIndex = "cluster"
 
 func indexCluster(obj client.Object) []string {
@@ -26,8 +26,8 @@ func indexCluster(obj client.Object) []string {
 	return nil
 }
 
-// controlPlaneChanged lets through what a PortalCluster reads of a PortalControlPlane: that it exists, whose it is, and whether it has a
-// kubeconfig. A control plane writes its status many times while it is created.
+// controlPlaneChanged admits the changes of a PortalControlPlane that a PortalCluster reads: that it exists, its Cluster, and
+// whether it has a kubeconfig. A control plane writes its status many times while it is created.
 var controlPlaneChanged = predicate.Or[client.Object](predicate.LabelChangedPredicate{}, predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool { return hasKubeconfig(e.ObjectOld) != hasKubeconfig(e.ObjectNew) },
 })
@@ -47,7 +47,7 @@ func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) (r
 	clusters := &infrav1.PortalClusterList{}
 	if err := r.Client.List(ctx, clusters, client.InNamespace(obj.GetNamespace()), client.MatchingFields{clusterIndex: name},
 		client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusters for a watch event")
 		return nil
 	}
 	for i := range clusters.Items {

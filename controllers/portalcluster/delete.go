@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileDelete lets the PortalCluster go when its control plane, which needs the identity, is gone.
+// reconcileDelete removes the finalizer of the PortalCluster when its control plane, which needs the identity, is gone.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.portalCluster, infrav1.ClusterFinalizer) {
 		return ctrl.Result{}, nil
@@ -41,12 +41,13 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	}))
 }
 
-// reportNetwork reports the network that remains at the portal, or that may remain there because the outcome of its creation is not known.
+// reportNetwork emits an event about the network that remains at the portal, or that may remain there because the outcome of its
+// creation is unknown.
 func (r *Reconciler) reportNetwork(s *scope) {
 	network := ptr.Deref(s.portalCluster.Spec.Network, infrav1.PortalNetwork{})
 	if id := s.portalCluster.Annotations[infrav1.NetworkAnnotation]; id != "" {
 		r.event(s, infrav1.EventNetworkRemains, "Delete",
-			"network %s, created from %s, remains: the portal's API cannot delete networks", id, network.CIDR)
+			"Network %s, created from %s, remains at the portal: its API cannot delete networks. Delete it on the portal's pages", id, network.CIDR)
 		return
 	}
 	op, err := operation.Load(s.portalCluster)
@@ -58,12 +59,12 @@ func (r *Reconciler) reportNetwork(s *scope) {
 		return
 	}
 	r.Recorder.Eventf(s.portalCluster, nil, corev1.EventTypeWarning, infrav1.EventNetworkMayRemain, "Delete",
-		"A network with CIDR %s may remain at the portal: the outcome of its creation is not known. Look for a network with this CIDR on the "+
+		"A network with CIDR %s may remain at the portal: the outcome of its creation is unknown. Look for a network with this CIDR on the "+
 			"portal's pages, and delete it there if nothing uses it", cidr)
 }
 
-// controlPlane names a PortalControlPlane that still needs this PortalCluster: the one that the Cluster refers to, or
-// one that carries the Cluster's name.
+// controlPlane returns the name of a PortalControlPlane that still needs this PortalCluster: the one that the Cluster refers to,
+// or one with the Cluster's name in its label.
 func (r *Reconciler) controlPlane(ctx context.Context, s *scope) (string, error) {
 	if s.cluster != nil && s.cluster.Spec.ControlPlaneRef.Kind == "PortalControlPlane" {
 		cp := &infrav1.PortalControlPlane{}

@@ -16,7 +16,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestDelete: the control plane needs the identity; then the Secret is let go, and what remains is told.
+// TestDelete: the PortalCluster stays while the control plane needs the identity. Then the Secret is released, and an event names
+// the network that remains.
 func TestDelete(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
 	b.reconcile(5)

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portalcluster reconciles PortalClusters: where at the portal a Cluster lives, and under which account.
+// Package portalcluster reconciles PortalClusters: where at the portal a Cluster is placed, and under which account.
 //
-// A PortalCluster is ready when the portal accepts its identity, its VPC is found and its network is known. Then the PortalControlPlane
-// creates the portal cluster. The PortalCluster is provisioned when the PortalControlPlane has a kubeconfig besides, because Cluster API
-// connects to the workload cluster then. The endpoint is in the PortalControlPlane.
+// A PortalCluster is ready when the portal accepts its identity and its VPC and network are known. Then the PortalControlPlane
+// creates the portal cluster. The PortalCluster is provisioned when the PortalControlPlane also has a kubeconfig, because Cluster
+// API connects to the workload cluster then. The endpoint is in the PortalControlPlane.
 //
-// The steps, in order (reconciler.go): identity → vpc → network. Only the creation of a network from a CIDR changes
-// anything at the portal. It is an operation (package operation), like the creation of a cluster. The portal can neither list nor
-// delete networks, so only a person can settle an interrupted call, with spec.network.id.
+// The steps, in order (reconciler.go): identity → vpc → network. Only the creation of a network from a CIDR changes anything at
+// the portal. It is an operation (package operation), like the creation of a cluster. The portal can neither list nor delete
+// networks, so only a person can settle an interrupted call, with spec.network.id.
 //
-// Deletion waits for the PortalControlPlane, which still needs the identity; then the identity Secret is released. A network that was
-// created, or may have been created, remains at the portal, and an event names it.
+// Deletion waits for the PortalControlPlane, which still needs the identity. Then the identity Secret is released. A network that
+// was created, or may have been created, remains at the portal, and an event names it.
 //
 // A PortalCluster with the annotation cluster.x-k8s.io/managed-by is not touched (Cluster API's contract, externally managed
-// infrastructure). The system that manages it writes status.initialization.provisioned, status.vpcID and status.networkID, and removes
-// every finalizer when the object is deleted.
+// infrastructure). The system that manages it writes status.initialization.provisioned, status.vpcID and status.networkID, and
+// removes every finalizer when the object is deleted.
 package portalcluster

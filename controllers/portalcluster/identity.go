@@ -9,8 +9,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileIdentity resolves the identity, holds on to it and logs in with it. A refused login is not repeated
-// before its time, unless the Secret changes.
+// reconcileIdentity resolves the identity, holds it and logs in with it. A refused login is not repeated before its time, unless
+// the Secret changes.
 func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Outcome {
 	id, problem := r.Identities.Resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef)
 	if !problem.IsDone() {

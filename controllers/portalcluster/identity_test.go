@@ -11,8 +11,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// TestRevokedPassword: once the portal has refused a login, whoever needed it, the condition says so, and what is
-// provisioned stays provisioned; the new password in the Secret counts at once.
+// TestRevokedPassword: once the portal has refused any login of the identity, the condition reports it, and provisioned stays
+// true. The new password in the Secret counts at once.
 func TestRevokedPassword(t *testing.T) {
 	const changed = "portal-password-changed-6e02"
 	b := newBench(t, nil)
@@ -33,8 +33,8 @@ func TestRevokedPassword(t *testing.T) {
 	}
 	logins := b.calls("POST", "/login")
 	b.reconcile(3)
-	b.says(infrav1.IdentityReadyCondition, metav1.ConditionFalse, infrav1.UnauthorizedReason, "correct email and password")
-	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.UnauthorizedReason, "correct email and password")
+	b.says(infrav1.IdentityReadyCondition, metav1.ConditionFalse, infrav1.UnauthorizedReason, "Correct email and password")
+	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.UnauthorizedReason, "Correct email and password")
 	if p := b.get().Status.Initialization.Provisioned; p == nil || !*p {
 		t.Error("no longer provisioned")
 	}

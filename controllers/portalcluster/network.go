@@ -40,8 +40,8 @@ func (r *Reconciler) reconcileNetwork(ctx context.Context, s *scope) outcome.Out
 	return outcome.DoneBecause(infrav1.NetworkReadyReason, "network %s was created from %s", s.networkID, network.CIDR)
 }
 
-// restoreNetwork writes the annotation with the network's id again, after a user has replaced the object by a manifest that does not have it.
-// The status survives that.
+// restoreNetwork writes the annotation with the network's id again after a user has replaced the object by a manifest without it.
+// The status survives such a replacement.
 func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation.Operation) error {
 	id := s.portalCluster.Status.NetworkID
 	if id == "" || op.InFlight() || s.portalCluster.Annotations[infrav1.NetworkAnnotation] != "" {
@@ -52,7 +52,7 @@ func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation
 	})
 }
 
-// adoptNetwork ends an unfinished creation: spec.network.id says what it created.
+// adoptNetwork ends an unfinished creation: spec.network.id names the network that it created.
 func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, op *operation.Operation) outcome.Outcome {
 	if op.InFlight() {
 		if o := r.machine(s).Finish(ctx, op, operation.Abandoned, "", networkCreation{s}); !o.IsDone() {
@@ -78,8 +78,8 @@ func (r *Reconciler) createNetwork(ctx context.Context, s *scope, op *operation.
 	return operation.Progress(op, o, infrav1.NetworkCreatingReason)
 }
 
-// networkCreation is a request for a network from a CIDR. The portal can neither list nor delete networks, so there is no way to find one
-// that an interrupted call may have created.
+// networkCreation is a request for a network from a CIDR. The portal can neither list nor delete networks, so a network that an
+// interrupted call may have created cannot be found.
 type networkCreation struct{ s *scope }
 
 // Send implements operation.Request.

@@ -46,7 +46,7 @@ type Reconciler struct {
 	Identities       *identity.Resolver
 	Recorder         events.EventRecorder
 	WatchFilterValue string
-	// Woken is the source of the objects for which the governor has a token.
+	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
 	controller capicontroller.Controller
@@ -82,7 +82,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	users, err := r.Identities.Users(ctx, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusters for a watch event")
 		return nil
 	}
 	for i := range users {
@@ -105,12 +105,12 @@ type scope struct {
 	identityReady, networkReady, deleting outcome.Outcome
 }
 
-// newScope begins a pass. A step that is not reached has nothing to tell: least of all that all is well.
+// newScope begins a pass. All steps start as waiting, so a step that is not reached reports nothing.
 func newScope(cluster *clusterv1.Cluster, portalCluster *infrav1.PortalCluster) *scope {
 	return &scope{cluster: cluster, portalCluster: portalCluster, identityReady: outcome.RetryAfter(0), networkReady: outcome.RetryAfter(0)}
 }
 
-// Reconcile brings one PortalCluster a step further.
+// Reconcile takes one PortalCluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	ctx = cloud.WithFlow(ctx, req.String()+"/reads") // as package wakeup expects it
 	portalCluster := &infrav1.PortalCluster{}
@@ -148,7 +148,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 
 func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if s.cluster == nil {
-		return ctrl.Result{}, nil // core sets the owner; a watch event tells
+		return ctrl.Result{}, nil // core sets the owner, which wakes the object
 	}
 	if err := r.ensureOwned(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -163,8 +163,8 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
 }
 
-// findKubeconfig finds out whether the control plane has a kubeconfig. Until then the infrastructure is not reported as provisioned: core
-// connects to the workload cluster as soon as it is, and after an attempt that failed only half a minute later.
+// findKubeconfig finds out whether the control plane has a kubeconfig. Until then the infrastructure is not reported as
+// provisioned. Otherwise core would connect to the workload cluster too early, and try again only after half a minute.
 func (r *Reconciler) findKubeconfig(ctx context.Context, s *scope) error {
 	ref := s.cluster.Spec.ControlPlaneRef
 	if ref.Kind != "PortalControlPlane" {
@@ -179,13 +179,13 @@ func (r *Reconciler) findKubeconfig(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// reconcilePlace settles VPC and network, once the portal accepts the identity.
+// reconcilePlace finds VPC and network, once the portal accepts the identity.
 func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outcome {
 	if s.identityReady.Kind == outcome.Retry {
 		return s.identityReady
 	}
 	if !s.identityReady.IsDone() {
-		return outcome.BlockedBy(infrav1.WaitingForIdentityReason, "see condition IdentityReady")
+		return outcome.BlockedBy(infrav1.WaitingForIdentityReason, "waiting for the identity: see condition IdentityReady")
 	}
 	if o := r.reconcileVPC(ctx, s); !o.IsDone() {
 		return o
@@ -221,7 +221,7 @@ func (r *Reconciler) writer() operation.Writer {
 	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
-// wrote keeps the next pass from reading a cache that has not seen our own write.
+// wrote makes the next pass wait until the cache shows our own write.
 func (r *Reconciler) wrote(obj client.Object) {
 	if r.controller != nil {
 		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,

@@ -181,7 +181,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestBadInput is told, with what to do, and costs one request however many events there are.
+// TestBadInput: a mistake is reported with what to do, and costs one request, even with many events.
 func TestBadInput(t *testing.T) {
 	set := func(key, value string) func(*corev1.Secret) {
 		return func(s *corev1.Secret) { s.Data[key] = []byte(value) }
@@ -192,7 +192,7 @@ func TestBadInput(t *testing.T) {
 		reason    string
 		says      string
 	}{
-		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "correct email and password"},
+		"wrong password": {set(infrav1.IdentityPassword, "another"), infrav1.IdentityReadyCondition, infrav1.UnauthorizedReason, "Correct email and password"},
 		"no password":    {set(infrav1.IdentityPassword, ""), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, `"password"`},
 		"plain http":     {set(infrav1.IdentityBaseURL, "http://portal.example"), infrav1.IdentityReadyCondition, infrav1.IdentityInvalidReason, "https"},
 		"unknown CA":     {set(infrav1.IdentityCABundle, ""), infrav1.IdentityReadyCondition, infrav1.PortalUnavailableReason, "cannot be reached"},
@@ -212,7 +212,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestCorrectedSecretCountsAtOnce: nobody waits for a backoff after a correction.
+// TestCorrectedSecretCountsAtOnce: a correction does not wait for a backoff.
 func TestCorrectedSecretCountsAtOnce(t *testing.T) {
 	b := newBench(t, nil, func(s *corev1.Secret) { s.Data[infrav1.IdentityPassword] = []byte("another") })
 	b.reconcile(3)
@@ -239,14 +239,14 @@ func TestVPCNotFound(t *testing.T) {
 	}
 }
 
-// TestLostNetwork: a network that may or may not be there is never asked for again; its id is the way out.
+// TestLostNetwork: a network that may exist is never requested again. The user can set its id.
 func TestLostNetwork(t *testing.T) {
 	b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
 	if err := b.portal.Inject(emulator.Fault{Method: "POST", Path: "/networks", Cut: true, After: true, Count: 1}); err != nil {
 		t.Fatal(err)
 	}
 	b.reconcile(10)
-	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.OutcomeUnknownReason, "set spec.network.id to its id and remove spec.network.cidr")
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.OutcomeUnknownReason, "set spec.network.id to its id, and remove spec.network.cidr")
 	if n := b.calls("POST", "/networks"); n != 1 {
 		t.Fatalf("%d requests for one network", n)
 	}
@@ -287,8 +287,8 @@ func TestExternallyManaged(t *testing.T) {
 	}
 }
 
-// TestNothingIsClaimedBeforeItIsReached has the very first write conflict, as happens when core writes at that moment: a
-// pass that got nowhere must not say that the object is provisioned, for that stays.
+// TestNothingIsClaimedBeforeItIsReached has a conflict on the very first write, as happens when core writes at that moment. A
+// pass that got nowhere must not report the object as provisioned, because that is never reset.
 func TestNothingIsClaimedBeforeItIsReached(t *testing.T) {
 	b := newBench(t, nil)
 	conflicts := 1 // yet to come

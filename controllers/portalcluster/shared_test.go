@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// share has the PortalCluster use a PortalClusterIdentity, whose Secret is in another namespace.
+// share makes the PortalCluster use a PortalClusterIdentity, whose Secret is in another namespace.
 func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret)) *infrav1.PortalClusterIdentity {
 	b.Helper()
 	b.r.Identities.Namespace = "capportal-system"
@@ -44,7 +44,8 @@ func (b *bench) share(change func(*infrav1.PortalClusterIdentity, *corev1.Secret
 	return shared
 }
 
-// TestSharedIdentity: a namespace that is allowed gets on; when it is not any more its condition says so, and what is provisioned stays.
+// TestSharedIdentity: a namespace that is allowed can use the identity. When it is not allowed any more, its condition reports
+// that, and provisioned stays true.
 func TestSharedIdentity(t *testing.T) {
 	b := newBench(t, nil)
 	shared := b.share(nil)

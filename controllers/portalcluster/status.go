@@ -15,8 +15,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// patchStatus writes what the pass found, if it changed. Of a new object whose turn at the account's rate limit has not come there is nothing
-// to report.
+// patchStatus writes what the pass found, if it changed. A new object that waits for the account's rate limit has nothing to
+// report.
 func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.PortalClusterStatus) error {
 	if s.waitsForTurn() && !conditions.Has(s.portalCluster, infrav1.ReadyCondition) {
 		return nil
@@ -33,7 +33,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 	return err
 }
 
-// waitsForTurn reports whether the pass learned nothing new.
+// waitsForTurn reports whether the pass learned nothing new because it waits for the rate limit.
 func (s *scope) waitsForTurn() bool {
 	return s.cluster != nil && s.deleting.Reason == "" && (s.identityReady.Kind == outcome.Retry || s.networkReady.Kind == outcome.Retry)
 }
@@ -55,7 +55,7 @@ func (s *scope) updateConditions() {
 	}
 	outcome.Set(s.portalCluster, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
 	if s.cluster == nil {
-		waiting := outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster refers to this object in spec.infrastructureRef")
+		waiting := outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster owns this object. Name it in spec.infrastructureRef of a Cluster")
 		outcome.Report(s.portalCluster, infrav1.ReadyCondition, waiting)
 		return
 	}
@@ -67,7 +67,7 @@ func (s *scope) updateConditions() {
 	}
 	status.VPCID, status.NetworkID = s.vpcID, s.networkID
 	if s.hasKubeconfig {
-		status.Initialization.Provisioned = ptr.To(true) // and so it stays: the contract does not take it back
+		status.Initialization.Provisioned = ptr.To(true) // it is never reset, as the contract requires
 	}
 }
 

@@ -30,7 +30,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 	}
 	if len(vpcs) != 1 {
 		return r.memory.Backoff.Refuse(key, attempt, outcome.StallFor(0, infrav1.VPCNotFoundReason,
-			"%d VPCs of the account are named %q; there must be exactly one. Create it, or name another in a new PortalCluster", len(vpcs), vpc.Name))
+			"%d VPCs of the portal account are named %q, but exactly one must be. Create it, or name another VPC in a new PortalCluster", len(vpcs), vpc.Name))
 	}
 	s.vpcID = vpcs[0].ID
 	return outcome.Outcome{}

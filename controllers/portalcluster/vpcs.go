@@ -12,17 +12,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// vpcFresh is how long a VPC that was found counts for other PortalClusters. It covers those that are created together. It is short because a
-// person may replace the VPC by another one of that name.
+// vpcFresh is how long a VPC that was found counts for other PortalClusters. It covers PortalClusters that are created together.
+// It is short because a person may replace the VPC by another one of that name.
 const vpcFresh = time.Minute
 
-// vpcs remembers the VPCs that were found, so that many PortalClusters of one account look a VPC up once. The zero value is ready to use.
+// vpcs remembers the VPCs that were found, so that many PortalClusters of one account look a VPC up once. The zero value is ready
+// to use.
 type vpcs struct {
 	mu    sync.Mutex
 	known map[vpcKey]*vpcLookup
 }
 
-// vpcKey names a VPC. A portal client stands for an account: one with other credentials is another client.
+// vpcKey identifies a VPC name in an account. A portal client represents an account: other credentials make another client.
 type vpcKey struct {
 	portal *cloud.Client
 	name   string
@@ -30,14 +31,14 @@ type vpcKey struct {
 
 // vpcLookup is a request under way, or its answer.
 type vpcLookup struct {
-	done  chan struct{} // closed when the answer is there
+	done  chan struct{} // closed when the answer has arrived
 	at    time.Time     // of the answer
 	found []cloud.VPC
 	err   error
 }
 
-// find returns the VPCs of that name. Of several callers at the same time one asks the portal, and the others get its answer. Only an answer
-// with exactly one VPC is remembered: a person may correct anything else at any time.
+// find returns the VPCs of that name. If several callers ask at the same time, one request is sent and all get its answer. Only
+// an answer with exactly one VPC is remembered, because a person may correct any other at any time.
 func (v *vpcs) find(ctx context.Context, portal *cloud.Client, name string) ([]cloud.VPC, error) {
 	key := vpcKey{portal, name}
 	v.mu.Lock()
@@ -62,7 +63,7 @@ func (v *vpcs) find(ctx context.Context, portal *cloud.Client, name string) ([]c
 	}
 }
 
-// ask asks the portal. The answer is there when it returns, and also if it panics: others wait for it.
+// ask asks the portal. It closes done even if it panics, because others wait for it.
 func (v *vpcs) ask(ctx context.Context, key vpcKey, lookup *vpcLookup) {
 	var found []cloud.VPC
 	err := errors.New("the portal was not asked")

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portalclusteridentity reconciles PortalClusterIdentities: it reports whether their Secret is complete, and lets them go when no
-// PortalCluster uses them any more. It never calls the portal. PortalClusters resolve and hold their identities themselves (package
-// identity).
+// Package portalclusteridentity reconciles PortalClusterIdentities: it reports whether their Secret is complete, and removes
+// their finalizer when no PortalCluster uses them any more. It never calls the portal. PortalClusters resolve and hold their
+// identities themselves (package identity).
 //
-// The finalizers go when the last PortalCluster is gone, not when the identity is deleted. So a Secret that nothing needs can be deleted,
-// and `clusterctl move`, which removes PortalClusters without their controllers, leaves no finalizer behind.
+// The finalizers are removed when the last PortalCluster is gone, not when the identity is deleted. So a Secret that is not
+// needed can be deleted, and `clusterctl move`, which removes PortalClusters without their controllers, leaves no finalizer
+// behind.
 package portalclusteridentity
 
 import (
@@ -57,7 +58,7 @@ func fromPortalCluster(_ context.Context, obj client.Object) (requests []reconci
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	shared, err := r.Identities.Shares(ctx, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusterIdentities for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusterIdentities for a watch event")
 		return nil
 	}
 	for i := range shared {
@@ -66,13 +67,13 @@ func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (request
 	return requests
 }
 
-// scope is what one pass finds out.
+// scope is one pass over one PortalClusterIdentity.
 type scope struct {
 	identity        *infrav1.PortalClusterIdentity
 	ready, deleting outcome.Outcome
 }
 
-// Reconcile looks at one PortalClusterIdentity.
+// Reconcile checks one PortalClusterIdentity.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	s := &scope{identity: &infrav1.PortalClusterIdentity{}}
 	if err := r.Client.Get(ctx, req.NamespacedName, s.identity); err != nil {
@@ -91,7 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	s.ready = r.Identities.Check(ctx, s.identity)
 	if users > 0 {
-		s.deleting = outcome.WaitFor(0, infrav1.IdentityInUseReason, "%d PortalClusters use the identity and need it to delete what they created. Delete "+
+		s.deleting = outcome.WaitFor(0, infrav1.IdentityInUseReason, "waiting for %d PortalClusters, which need the identity to delete their resources at the portal. Delete "+
 			"their Clusters", users)
 	}
 	return outcome.Result(s.ready), outcome.FirstError(s.ready)

@@ -100,7 +100,7 @@ func (b *bench) says(condition string, status metav1.ConditionStatus, reason, wo
 func TestReady(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()
-	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityNotFoundReason, `create Secret "account"`)
+	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityNotFoundReason, `Secret "account" does not exist`)
 	incomplete := secret()
 	delete(incomplete.Data, infrav1.IdentityEmail)
 	if err := b.store.Create(t.Context(), incomplete); err != nil {
@@ -124,7 +124,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestDeletionWaitsForUsers: an identity that is deleted stays, and says for whom, until the last PortalCluster is gone.
+// TestDeletionWaitsForUsers: an identity that is deleted stays, and reports for whom, until the last PortalCluster is gone.
 func TestDeletionWaitsForUsers(t *testing.T) {
 	b := newBench(t, secret(), user())
 	if o := b.r.Identities.Hold(t.Context(), user()); !o.IsDone() {
@@ -136,7 +136,7 @@ func TestDeletionWaitsForUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile()
-	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.IdentityInUseReason, "1 PortalClusters use the identity")
+	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.IdentityInUseReason, "Waiting for 1 PortalClusters")
 	if err := b.store.Delete(t.Context(), user()); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 )
 
-// access is what the API server of a workload cluster says to the stored kubeconfig. It is a word and nothing more: conditions can be
-// read by people who choose the address in the kubeconfig, and must not show them the manager's network.
+// access is how the API server of a workload cluster reacts to the stored kubeconfig. It is one word and no detail: conditions
+// can be read by the people who choose the address in the kubeconfig, and must not show them the manager's network.
 type access string
 
 const (
@@ -30,17 +30,17 @@ const (
 	renewed access = "renewed"
 	// answering: the API server accepts the kubeconfig, and the ClusterCache is not connected, or not any more.
 	answering access = "answering"
-	// unreachable: nothing answers in time, or what answers does not work.
+	// unreachable: no usable answer arrives in time.
 	unreachable access = "unreachable"
 	// unauthorized: the API server refuses the credentials.
 	unauthorized access = "unauthorized"
-	// expired: as unauthorized or unreachable, and the credentials have expired.
+	// expired: like unauthorized or unreachable, and the credentials have expired.
 	expired access = "expired"
 	// untrusted: the API server's certificate does not verify.
 	untrusted access = "untrusted"
-	// unusable: the Secret does not hold a kubeconfig that may be used.
+	// unusable: the content of the Secret is not an allowed kubeconfig.
 	unusable access = "unusable"
-	// changed: the Secret does not hold what the provider stored last. The API server is not asked.
+	// changed: the Secret does not hold the kubeconfig that the provider stored last. The API server is not asked.
 	changed access = "changed"
 )
 
@@ -48,10 +48,10 @@ const (
 func (a access) failing() bool { return a != working && a != renewed && a != answering }
 
 const (
-	// probeTimeout bounds the one request of a pass to an API server that may not answer. A pass keeps a worker busy that other
+	// probeTimeout bounds the one request of a pass to an API server that may not answer. A pass occupies a worker that other
 	// clusters need.
 	probeTimeout = 2 * time.Second
-	// probePause is how long its answer counts. Passes are woken by many events.
+	// probePause is how long the answer of a probe counts. Many events wake a pass.
 	probePause = 5 * time.Second
 )
 
@@ -65,9 +65,9 @@ type probed struct {
 	config [sha256.Size]byte // of the kubeconfig that was tried
 	access access
 	at     time.Time
-	since  time.Time // when the answer was first this one
+	since  time.Time // when this was first the answer
 
-	reconnected time.Time // when the ClusterCache was last told to connect again
+	reconnected time.Time // when the ClusterCache was last made to connect again
 }
 
 // access returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
@@ -101,7 +101,7 @@ func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content [
 	return seen, now.since
 }
 
-// mayReconnect reports whether the ClusterCache may be told to connect again. It drops the connection that it has or makes at that moment,
+// mayReconnect reports whether the ClusterCache may be made to connect again. It drops the connection that it has or is making,
 // so it gets the time that an attempt may take.
 func (p *probes) mayReconnect(cluster client.ObjectKey) bool {
 	p.mu.Lock()
@@ -115,7 +115,7 @@ func (p *probes) mayReconnect(cluster client.ObjectKey) bool {
 	return true
 }
 
-// forget drops what is known of a cluster that works, or is gone.
+// forget drops the answers of a cluster that works, or is gone.
 func (p *probes) forget(cluster client.ObjectKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,21 +138,21 @@ func probe(ctx context.Context, config *rest.Config, hosts *cloud.Hosts) access 
 	if err != nil {
 		return unusable
 	}
-	response, err := transport.RoundTrip(request) // follows no redirects
+	response, err := transport.RoundTrip(request) // RoundTrip follows no redirects
 	if err != nil {
 		return classify(err)
 	}
-	_ = response.Body.Close() // nothing of it is read
+	_ = response.Body.Close() // the body is not read
 	switch response.StatusCode {
 	case http.StatusOK:
 		return answering
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return unauthorized
 	}
-	return unreachable // an API server that starts, or something else that listens there
+	return unreachable // the API server is starting, or another server listens there
 }
 
-// probeTransport has a connection of its own, so that a probe never meets one that was opened before the server or its certificate changed.
+// probeTransport has its own connection, so a probe never uses one that was opened before the server or its certificate changed.
 func probeTransport(config *rest.Config, dial func(ctx context.Context, network, target string) (net.Conn, error)) (http.RoundTripper, error) {
 	tlsConfig, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -163,7 +163,7 @@ func probeTransport(config *rest.Config, dial func(ctx context.Context, network,
 	})
 }
 
-// classify says what a request that got no answer means.
+// classify returns the access for a request without an answer.
 func classify(err error) access {
 	var verification *tls.CertificateVerificationError
 	var op *net.OpError

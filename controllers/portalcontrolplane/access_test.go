@@ -42,7 +42,7 @@ func (s *apiServer) kubeconfig(user string) string {
 	return kubeconfigFor(fmt.Sprintf("server: '%s', certificate-authority-data: %s", s.URL, base64.StdEncoding.EncodeToString(ca)), user)
 }
 
-// TestAccess classifies what an API server does with a kubeconfig.
+// TestAccess classifies how an API server reacts to a kubeconfig.
 func TestAccess(t *testing.T) {
 	closed := newAPIServer(t, 200)
 	closed.Close()

@@ -22,7 +22,7 @@ import (
 // scaleDownDisabled keeps the cluster autoscaler from removing a Node.
 const scaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
-// setByUser reports whether the Node has the autoscaler's annotation from someone else. It is left alone.
+// setByUser reports whether someone else set the autoscaler's annotation on the Node. It is then left alone.
 func setByUser(n *corev1.Node) bool {
 	return metav1.HasAnnotation(n.ObjectMeta, scaleDownDisabled) && !metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation)
 }
@@ -34,7 +34,7 @@ func freeze(n *corev1.Node) {
 	}
 }
 
-// unfreeze removes what freeze has set. If the user has changed the value since, it is theirs.
+// unfreeze removes the annotation that freeze has set. If the user has changed its value since, it stays.
 func unfreeze(n *corev1.Node) {
 	if metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation) {
 		if n.Annotations[scaleDownDisabled] == "true" {
@@ -76,7 +76,7 @@ func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool
 	return seen.pinned, nil
 }
 
-// nodesWithPinnedPods lists the metadata of all Pods, and reads those that must not be evicted: few, as a rule.
+// nodesWithPinnedPods lists the metadata of all Pods, and reads those that must not be evicted, which are usually few.
 func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[string]bool, error) {
 	nodes := map[string]bool{}
 	all := &metav1.PartialObjectMetadataList{}
@@ -105,8 +105,8 @@ func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[strin
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates/status,verbs=patch
 
-// noteCapacity tells, on the templates of the MachineDeployments, what their nodes report: all workers of a portal cluster
-// are alike, so any node that is Ready will do. The cluster autoscaler reads it when there is no node left to look at.
+// noteCapacity copies the capacity of a Node into the templates of the MachineDeployments. All workers of a portal cluster are
+// alike, so any Ready Node will do. The cluster autoscaler reads it when no Node is left to look at.
 func (r *Reconciler) noteCapacity(ctx context.Context, s *scope) error {
 	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return util.IsNodeReady(&n) && len(n.Status.Capacity) > 0 })
 	if i < 0 || len(s.plan.Mismatched) > 0 {

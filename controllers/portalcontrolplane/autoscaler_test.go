@@ -31,7 +31,7 @@ func TestFreezeNode(t *testing.T) {
 	tests := map[string]struct {
 		before           notes
 		byUser           bool
-		frozen, unfrozen notes // after freeze, and after unfreeze of what was there before; nil: a plan never does that
+		frozen, unfrozen notes // after freeze, and after unfreeze of the original. nil means that a plan never does that
 	}{
 		"nothing":                       {notes{}, false, notes{users: "true", ours: ""}, notes{}},
 		"frozen":                        {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
@@ -125,7 +125,7 @@ func newPods(t *testing.T) *pods {
 	return p
 }
 
-// run has a Pod on each of the Nodes. The user forbids to evict those whose Nodes have an exclamation mark.
+// run puts a Pod on each of the Nodes. An exclamation mark means that the user forbids its eviction.
 func (p *pods) run(nodes ...string) {
 	p.all = nil
 	for i, node := range nodes {

@@ -20,7 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileCluster makes sure that the portal cluster exists: created once, or adopted by its id.
+// reconcileCluster makes sure that the portal cluster exists. It is created once, or adopted by its id.
 func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Outcome {
 	if s.controlPlane.Spec.ClusterID != "" {
 		if o := r.claim(ctx, s); !o.IsDone() {
@@ -38,7 +38,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 		return r.pollCreation(ctx, s)
 	}
 	if s.retiring() {
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is created")
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so no portal cluster is created")
 	}
 	request, o := r.createRequest(ctx, s)
 	if !o.IsDone() {
@@ -48,7 +48,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 		return o
 	}
 	if o := s.identity.Place(request.ZoneID, request.VPCID); !o.IsDone() {
-		return o // the PortalCluster says so too, but its status can be changed by users
+		return o // the PortalCluster reports this too, but users can change its status
 	}
 	if err := r.ensureName(ctx, s); err != nil {
 		return outcome.Fail(err)
@@ -76,7 +76,7 @@ func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome
 	return operation.Progress(s.op, o, infrav1.CreatingReason)
 }
 
-// fingerprint stands for all that goes into the request but the name, which changes after a failure.
+// fingerprint identifies the content of the request except the name, which changes after a failure.
 func fingerprint(request cloud.CreateClusterRequest, identity string) string {
 	request.Name = ""
 	hash := fnv.New64a()
@@ -89,8 +89,8 @@ type creation struct {
 	s       *scope
 	request cloud.CreateClusterRequest
 	userID  string
-	// generated reports whether the provider generated the name, which was never used before. A cluster with a name that a person chose
-	// may be somebody else's.
+	// generated reports whether the provider generated the name, which was then never used before. A cluster with a name that a
+	// person chose may be somebody else's.
 	generated      bool
 	nextName       string
 	versionRefused bool // the portal refused the id of the version
@@ -101,8 +101,8 @@ func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
 	return &creation{s: s, request: request, generated: s.record.Name != "" && s.record.Name == request.Name, nextName: nameAfter(base, request.Name)}
 }
 
-// Prepare implements operation.Preparer. A chosen name must not be taken (specification, Limits 4: look the resource up first), as far
-// as this portal answers that.
+// Prepare implements operation.Preparer. A name that a person chose must not be taken, if the portal supports the lookup
+// (specification, Limits 4: look the resource up first).
 func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 	var err error
 	if q.userID, err = q.s.identity.Portal.UserID(ctx); err != nil {
@@ -116,8 +116,8 @@ func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 	case err != nil && !cloud.IsUnsupported(err):
 		return outcome.From(err)
 	case len(found) > 0:
-		return outcome.StallFor(0, infrav1.RefusedReason, "the portal has a cluster named %q already (id %s): set spec.clusterID to its id, "+
-			"or choose another name", q.request.Name, found[0].ID)
+		return outcome.StallFor(0, infrav1.RefusedReason, "the portal already has a cluster named %q (id %s). Set spec.clusterID to its id, "+
+			"or choose another spec.clusterName", q.request.Name, found[0].ID)
 	}
 	return outcome.Outcome{}
 }
@@ -129,7 +129,8 @@ func (q *creation) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-// Find implements operation.Finder. A cluster with a name that a person chose proves nothing, and of several it is not known which is ours.
+// Find implements operation.Finder. A cluster with a name that a person chose proves nothing, and if several are found, it is
+// unknown which one is ours.
 func (q *creation) Find(ctx context.Context) (string, error) {
 	if !q.generated {
 		return "", nil
@@ -141,8 +142,9 @@ func (q *creation) Find(ctx context.Context) (string, error) {
 	return found[0].ID, nil
 }
 
-// Note implements operation.Request. After a failed job a record may remain under the name, so a generated name is replaced. A name
-// that the user chose, before the request or since, is sent again: if the portal says that it is taken, the user has to choose another one.
+// Note implements operation.Request. After a failed job, a record may remain under the name, so a generated name is replaced. A
+// name that the user chose, before the request or since, is sent again. If the portal reports that it is taken, the user has to
+// choose another one.
 func (q *creation) Note(op *operation.Operation, id string, cause error) {
 	cp, record := q.s.controlPlane, q.s.record
 	switch {
@@ -178,10 +180,11 @@ func (q *creation) Note(op *operation.Operation, id string, cause error) {
 	}
 }
 
-// settleTime is left for the MachineDeployments of one manifest to arrive, so that the first size is their sum.
+// settleTime is how long the creation waits for the MachineDeployments of one manifest to arrive, so that the first size is their
+// sum.
 const settleTime = 3 * time.Second
 
-// createRequest collects what the portal cluster is created with, except its name, or says what is missing.
+// createRequest collects the parameters of the portal cluster, except its name, or returns an outcome with what is missing.
 func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
 	none := cloud.CreateClusterRequest{}
 	var err error
@@ -196,7 +199,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 		return none, o
 	}
 	if wait := settleTime - time.Since(s.desired.youngest); wait > 0 {
-		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForWorkersReason, "MachineDeployments are still being created")
+		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForWorkersReason, "waiting a few seconds for all MachineDeployments to be created")
 	}
 	version, o := r.offered(ctx, s, s.controlPlane.Spec.Version)
 	if !o.IsDone() {
@@ -223,7 +226,7 @@ func (r *Reconciler) ensureName(ctx context.Context, s *scope) error {
 	return r.change(ctx, s, s.nameCluster)
 }
 
-// generateName returns a name that a person can find at the portal, and that was never used before.
+// generateName returns a name that a person can recognize at the portal, and that was never used before.
 func generateName(base string) string {
 	return stem(base) + rand.String(generatedLength)
 }
@@ -234,7 +237,7 @@ const (
 	generatedFrom   = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
 )
 
-// stem is the part of a generated name that says whose it is.
+// stem is the part of a generated name that comes from the Cluster's name.
 func stem(base string) string {
 	base = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
@@ -245,8 +248,8 @@ func stem(base string) string {
 	return strings.Trim(base[:min(len(base), longestName-generatedLength-1)], "-") + "-"
 }
 
-// nameAfter returns the generated name that takes the place of another one. It follows from that one, so that a backup which holds an
-// earlier name leads to the portal cluster.
+// nameAfter returns the generated name that replaces another one. It is derived from that one, so that a backup with an earlier
+// name leads to the portal cluster.
 func nameAfter(base, name string) string {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(name))
@@ -258,7 +261,7 @@ func nameAfter(base, name string) string {
 	return stem(base) + string(random)
 }
 
-// isGenerated reports whether the name is one of ours.
+// isGenerated reports whether the provider could have generated the name.
 func isGenerated(base, name string) bool {
 	random, ours := strings.CutPrefix(name, stem(base))
 	return ours && len(random) == generatedLength && strings.Trim(random, generatedFrom) == ""

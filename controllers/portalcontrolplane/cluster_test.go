@@ -32,8 +32,8 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// TestFingerprint: another request, or another identity, is another attempt; another name alone is not, since a failed
-// creation takes a new one.
+// TestFingerprint: another request, or another identity, is another attempt. Another name alone is not, because a failed creation
+// gets a new one.
 func TestFingerprint(t *testing.T) {
 	base := cloud.CreateClusterRequest{Name: "a-1", Description: "d", ZoneID: "z", KubernetesVersionID: "k", ServiceOfferingID: "s", Size: 3, ControlNodes: 1, VPCID: "v"}
 	with := func(change func(*cloud.CreateClusterRequest)) string {
@@ -61,7 +61,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestIsGenerated: a name that a person chose may be somebody else's cluster, however much it looks like one of ours.
+// TestIsGenerated: a name that a person chose may be somebody else's cluster, even if it looks like one of ours.
 func TestIsGenerated(t *testing.T) {
 	for _, base := range []string{"a", "prod", "prod.eu", strings.Repeat("a", 253)} {
 		for range 100 {

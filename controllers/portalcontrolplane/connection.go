@@ -22,8 +22,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// findAccess finds out how the API server reacts to the stored kubeconfig. It is asked only while the ClusterCache is not connected, or
-// its last probe failed. A Secret that holds neither the provider's kubeconfig nor a user's is tried on no server.
+// findAccess finds out how the API server reacts to the stored kubeconfig. The API server is asked only while the ClusterCache is
+// not connected, or if its last probe failed. If the Secret holds neither the provider's kubeconfig nor a user's, no server is
+// asked.
 func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKubeconfig) {
 	if !stored.own(s.record) && !kubeconfig.UserManaged(stored.Secret) {
 		s.access = changed
@@ -36,14 +37,14 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 		return
 	}
 	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content(), r.Identities.Hosts)
-	// By itself the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
+	// On its own, the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
 	if s.access == answering && time.Since(s.accessSince) >= connectTime && r.probes.mayReconnect(s.clusterKey()) {
 		r.Reconnect(s.clusterKey())
 	}
 }
 
-// reconcileConnection makes sure that the workload cluster can be read. While it is out of reach for a moment, a condition that is True
-// stays so: a manager that starts has no connection yet.
+// reconcileConnection makes sure that the workload cluster can be read. During a short outage, a condition that is True stays so:
+// a manager that starts has no connection yet.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
 	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
 	return r.outages.Over(s.flow(), connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
@@ -52,7 +53,7 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 // connect reads Nodes and version of the workload cluster, and watches its Nodes.
 func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.KubeconfigReadyCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition KubeconfigReady")
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the kubeconfig: see condition KubeconfigReady")
 	}
 	if s.access.failing() {
 		return s.refusedAccess()
@@ -81,44 +82,45 @@ func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.DoneBecause(infrav1.ConnectedReason, "")
 }
 
-// connectTime is how long the ClusterCache may take to connect before it is told to connect again. It takes milliseconds, and an event wakes
-// the control plane.
+// connectTime is how long the ClusterCache may take to connect before it is made to connect again. Connecting takes milliseconds,
+// and an event wakes the control plane.
 const connectTime = 5 * time.Second
 
-// connecting is the outcome while the ClusterCache makes a connection to an API server that answers.
+// connecting is the outcome while the ClusterCache connects to an API server that answers.
 func (s *scope) connecting() outcome.Outcome {
 	return outcome.WaitFor(connectTime, infrav1.ConnectionDownReason, "connecting to the API server at %s", s.endpoint())
 }
 
-// blockedByConnection is the outcome of the steps that need a connection. Their conditions stay as they are if that of the connection does.
+// blockedByConnection is the outcome of the steps that need a connection. Their conditions stay as they are if the connection's
+// does.
 func (s *scope) blockedByConnection() outcome.Outcome {
 	if s.outcomes[infrav1.ConnectedCondition].Kind == outcome.Retry {
 		return outcome.RetryAfter(connectTime)
 	}
-	return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "see condition Connected")
+	return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "waiting for the workload cluster: see condition Connected")
 }
 
-// refusedAccess says why there is no connection. The kubeconfig is fetched again in the meantime.
+// refusedAccess returns the reason for which the connection fails. The kubeconfig is fetched again in the meantime.
 func (s *scope) refusedAccess() outcome.Outcome {
 	switch {
 	case s.userManaged != "":
 		return s.refusedUserManaged()
 	case s.access == unauthorized:
 		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
-			"kubeconfig, and the portal returns no others. If it stays so, ask the portal's support for new credentials", s.endpoint())
+			"kubeconfig, and the portal returns no others. If this lasts, ask the portal's support for new credentials", s.endpoint())
 	case s.access == untrusted:
 		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match the stored "+
-			"kubeconfig, and the portal returns no other. If it stays so, ask the portal's support", s.endpoint())
+			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", s.endpoint())
 	}
-	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not answer yet, or not any more", s.endpoint())
+	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not answer. The provider tries again. If this lasts, look at the cluster at the portal", s.endpoint())
 }
 
 func (s *scope) endpoint() string { return s.controlPlane.Spec.ControlPlaneEndpoint.String() }
 
 type nodePredicate = predicate.TypedPredicate[client.Object]
 
-// nodeChanged lets only those changes of a Node through that a plan depends on, not its heartbeats. Any label may be one that
-// spec.workerNodeSelector selects by. Labels change rarely.
+// nodeChanged admits only those changes of a Node that a plan depends on, not its heartbeats. spec.workerNodeSelector may use any
+// label, and labels change rarely.
 var nodeChanged nodePredicate = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)

@@ -14,16 +14,17 @@ import (
 )
 
 const (
-	// renewShare is the part of a credential's remaining lifetime, counted from the last fetch, after which the kubeconfig is fetched
-	// again. Two thirds leave time for a portal that cannot be reached for a while. If the portal returns the same credential, the
-	// next fetch comes after two thirds of what is left then, so a portal that renews late is asked a few times and not all the time.
+	// renewShare is the part of a credential's remaining lifetime, counted from the last fetch, after which the kubeconfig is
+	// fetched again. Two thirds leave time in case the portal cannot be reached for a while. If the portal returns the same
+	// credential, the next fetch comes after two thirds of the remaining time, so a portal that renews late is asked only a few
+	// times.
 	renewShare = 2.0 / 3
-	// renewPause is the shortest time between two such fetches, however short-lived the credentials are.
+	// renewPause is the shortest time between two such fetches, even for credentials with a short lifetime.
 	renewPause = 30 * time.Second
 )
 
-// expiry returns when the credentials in a kubeconfig expire, or zero if they do not, or do not say so. Of a certificate and a token the
-// earlier time counts.
+// expiry returns when the credentials in a kubeconfig expire, or zero if they do not expire or do not show it. If there are a
+// certificate and a token, the earlier time counts.
 func expiry(config *rest.Config) time.Time {
 	first := certificateExpiry(config.CertData)
 	if token := tokenExpiry(config.BearerToken); first.IsZero() || !token.IsZero() && token.Before(first) {
@@ -64,8 +65,8 @@ func tokenExpiry(token string) time.Time {
 	return time.Unix(int64(claims.Exp), 0)
 }
 
-// renewIn returns how long a kubeconfig that was fetched then may be used before it is fetched again, and 0 if there is no such time: it
-// does not say when it expires, or it has expired, when the connection shows what to do.
+// renewIn returns how long a kubeconfig that was fetched then may be used before it is fetched again. It returns 0 if no such
+// time exists: the kubeconfig does not show when it expires, or it has expired and the connection decides what to do.
 func renewIn(expires, fetched, now time.Time) (wait time.Duration, due bool) {
 	if expires.IsZero() || !expires.After(now) {
 		return 0, false

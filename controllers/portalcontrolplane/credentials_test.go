@@ -42,7 +42,7 @@ func clientPair(t *testing.T, expires time.Time) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-// TestExpiry reads when credentials expire. What does not say so has no time, whatever else it is.
+// TestExpiry reads when credentials expire. Credentials that do not contain a time have none.
 func TestExpiry(t *testing.T) {
 	soon, late := time.Unix(2_000_000_000, 0), time.Unix(2_100_000_000, 0)
 	certificate, _ := clientPair(t, late)

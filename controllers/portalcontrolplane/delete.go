@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileDelete deletes the portal cluster, then lets the PortalControlPlane go.
+// reconcileDelete deletes the portal cluster, then removes the finalizer of the PortalControlPlane.
 func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
 		return ctrl.Result{}, nil
@@ -47,7 +47,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// deleteCluster takes the deletion one step further. It is done when there is nothing left at the portal.
+// deleteCluster takes the deletion one step further. It is done when nothing is left at the portal.
 func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcome {
 	spec := s.controlPlane.Spec
 	mine, err := r.mayDelete(ctx, s)
@@ -55,26 +55,27 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 	case err != nil:
 		return outcome.Fail(err)
 	case spec.ClusterID == "" && s.op == nil:
-		r.tellAbandoned(s)
-		return outcome.Outcome{} // the portal was never asked, or refused
+		r.warnAbandonedNames(s)
+		return outcome.Outcome{} // no request was sent, or it was refused
 	case !mine:
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s is left as it is: this object does not own it", spec.ClusterID)
+		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: this object does not own it", spec.ClusterID)
 		return outcome.Outcome{}
 	case s.deletionPolicy() == infrav1.DeletionPolicyRetain:
-		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "portal cluster %s is left as it is: deletionPolicy is Retain",
+		r.event(s, infrav1.EventPortalClusterRetained, "Delete", "Left portal cluster %s unchanged: deletionPolicy is Retain",
 			cmp.Or(spec.ClusterID, spec.ClusterName)) // the name of an adopted cluster is not known
 		return outcome.Outcome{}
 	case !s.infrastructure.IsDone():
-		return s.infrastructure.Prefix("to delete the portal cluster (or set spec.deletionPolicy to Retain to leave it running)")
+		return s.infrastructure.Prefix("the portal cluster cannot be deleted yet (to keep it, set spec.deletionPolicy to Retain)")
 	case spec.ClusterID == "":
 		return r.finishCreation(ctx, s)
 	}
 	return r.deleteKnown(ctx, s)
 }
 
-// finishCreation waits for a creation that is under way, or settles one whose outcome is unknown: only then is there an id to delete.
+// finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
+// delete is known.
 func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	settled := s.op.Lost() && s.op.NamedBy(s.controlPlane, infrav1.RetryOperationAnnotation) // a person has seen that it does not exist
+	settled := s.op.Lost() && s.op.NamedBy(s.controlPlane, infrav1.RetryOperationAnnotation) // a person has checked that the cluster does not exist
 	o := r.pollCreation(ctx, s)
 	switch {
 	case o.Kind == outcome.Failed:
@@ -84,12 +85,12 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 	case s.op == nil && settled:
 		return outcome.Outcome{}
 	case s.op == nil:
-		return outcome.RetryAfter(0) // the creation failed: nothing is left to delete
+		return outcome.RetryAfter(0) // the creation failed, so nothing is left to delete
 	}
 	return o
 }
 
-// deleteKnown deletes the cluster by its id, after the operation in flight, unless that is stuck or lost.
+// deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
 func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
 	if o := r.endCreation(ctx, s); !o.IsDone() {
 		return o
@@ -101,7 +102,7 @@ func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome 
 		case o.Kind == outcome.Failed:
 			return o
 		case running.Type == operation.Delete && s.last.Result == operation.Succeeded:
-			r.tellAbandoned(s)
+			r.warnAbandonedNames(s)
 			return outcome.Outcome{}
 		case s.op == nil, s.op.Lost() && s.op.Pause() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
@@ -138,19 +139,19 @@ func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 	return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)
 }
 
-// goneOrHidden decides what a 404 means: only under the user that created the cluster does it say that it is gone.
+// goneOrHidden interprets a 404: only under the user that created the cluster does it prove that the cluster is gone.
 func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
 	if !r.machine(s).Stranger(ctx) {
 		return outcome.Outcome{}
 	}
 	return outcome.StallFor(o.After, infrav1.AccountChangedReason,
-		"the portal does not know cluster %s, which user %s created: see to it that the identity Secret holds that user's credentials, "+
+		"the portal does not know cluster %s, which portal user %s created. Put that user's credentials into the identity Secret, "+
 			"or set spec.deletionPolicy to Retain if the cluster is gone", s.controlPlane.Spec.ClusterID, s.record.UserID)
 }
 
-func (r *Reconciler) tellAbandoned(s *scope) {
+func (r *Reconciler) warnAbandonedNames(s *scope) {
 	if len(s.record.AbandonedNames) > 0 {
-		r.warn(s, infrav1.EventOperationFailed, "Create", "creation failed under these names, records may remain at the portal: %s",
+		r.warn(s, infrav1.EventOperationFailed, "Create", "Creating the cluster failed under these names, and records may remain at the portal: %s. Look for them there",
 			strings.Join(s.record.AbandonedNames, ", "))
 	}
 }

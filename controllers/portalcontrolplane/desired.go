@@ -25,20 +25,20 @@ const (
 	templateKind = "PortalMachineTemplate"
 )
 
-// desired is how many workers the objects of the Cluster ask for.
+// desired is the number of workers that the objects of the Cluster ask for.
 type desired struct {
-	// known is false while an object does not say its number yet.
+	// known is false if an object does not have its number yet.
 	known bool
-	// sum of the replicas of MachineDeployments, of MachineSets and Machines that stand alone, and of the pool. Those that are being deleted do not
-	// count, unless the garbage collector may have deleted them.
+	// sum of the replicas of MachineDeployments, of standalone MachineSets and Machines, and of the pool. Objects that are being
+	// deleted do not count, unless the garbage collector may have deleted them.
 	sum int
-	// stays is how many of sum nobody asks for: the portal does without no fewer.
+	// stays is the part of sum that no object asks for, because the portal refuses fewer workers.
 	stays int
-	// objects that ask for workers, those that are being deleted included.
+	// objects is the number of objects that ask for workers, including those that are being deleted.
 	objects int
-	// collected are those that the garbage collector may have deleted: they count until they are gone.
+	// collected are the objects that the garbage collector may have deleted. They count until they are gone.
 	collected []string
-	// templates that the workers are made from, sorted.
+	// templates that the workers are created from, sorted.
 	templates []string
 	// youngest of the objects that count.
 	youngest time.Time
@@ -49,8 +49,8 @@ type desired struct {
 	autoscaled bool
 	// pool is the Cluster's pool, or nil.
 	pool *pool
-	// made are the MachineDeployments of the Cluster's topology; awaited are those that it has yet to make, which are in the
-	// sum as far as their workers are there already.
+	// made are the MachineDeployments of the Cluster's topology. awaited are those that the topology controller has not created
+	// yet. They are in the sum as far as their workers exist already.
 	made    []clusterv1.MachineDeployment
 	awaited awaited
 }
@@ -59,7 +59,7 @@ func (d *desired) count(cluster *clusterv1.Cluster, meta metav1.ObjectMeta, repl
 	d.add(meta, ownerref.Stale(&meta, cluster), replicas, template)
 }
 
-// add counts an object. If it is stale and is being deleted, the garbage collector may have deleted it.
+// add counts an object. If it is stale and being deleted, the garbage collector may have deleted it.
 func (d *desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, template string) {
 	d.objects++
 	if !meta.DeletionTimestamp.IsZero() {
@@ -114,12 +114,12 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	}
 	d.sum += d.stays
 	if d.objects == 0 {
-		d.known = false // nobody has said a number yet: that is not zero
+		d.known = false // an unset number is not zero
 	}
 	return d, nil
 }
 
-// countMachines takes note of the Machines that are backed by PortalMachines, and counts those that stand alone.
+// countMachines collects the Machines that are backed by PortalMachines, and counts the standalone ones.
 func (d *desired) countMachines(cluster *clusterv1.Cluster, machines []clusterv1.Machine) {
 	for _, m := range machines {
 		if m.Spec.InfrastructureRef.Kind != machineKind {
@@ -132,8 +132,8 @@ func (d *desired) countMachines(cluster *clusterv1.Cluster, machines []clusterv1
 	}
 }
 
-// kept is how many workers stay beyond the sum. Of several objects that the garbage collector deletes, the first one that is gone must not
-// take its workers along.
+// kept is how many workers stay beyond the sum. If the garbage collector deletes several objects, the first one that is gone must
+// not take its workers along.
 func (d *desired) kept(size int) int {
 	if len(d.collected) > 0 {
 		return max(0, size-d.sum)
@@ -141,12 +141,12 @@ func (d *desired) kept(size int) int {
 	return d.awaited.keptFor(d.sum, size)
 }
 
-// workerParameters says what the workers are made of: what the templates of the MachineDeployments agree on, or
-// spec.workers where there is none yet.
+// workerParameters returns what the workers are created from: the parameters on which the templates of the MachineDeployments
+// agree, or spec.workers if no template exists yet.
 func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.WorkerParameters, outcome.Outcome) {
 	none := infrav1.WorkerParameters{}
 	if !s.desired.known && s.desired.objects > 0 {
-		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment has no spec.replicas yet")
+		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment of the Cluster has no spec.replicas yet. Set it")
 	}
 	pool := s.desired.pool
 	if len(s.desired.templates) == 0 && pool == nil {
@@ -154,12 +154,12 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 			return *own, outcome.Outcome{}
 		}
 		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
-			"create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", s.cluster.Name)
+			"the Cluster has no worker template yet. Create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", s.cluster.Name)
 	}
 	byParameters := map[infrav1.WorkerParameters][]string{}
 	switch {
 	case pool != nil && pool.infra == nil:
-		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "create the PortalMachinePool that MachinePool %s names", pool.machinePool.Name)
+		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "the PortalMachinePool that MachinePool %s names does not exist. Create it", pool.machinePool.Name)
 	case pool != nil:
 		byParameters[pool.infra.Spec.WorkerParameters] = []string{"PortalMachinePool " + pool.infra.Name}
 	}
@@ -167,7 +167,7 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 		template := &infrav1.PortalMachineTemplate{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
 		if apierrors.IsNotFound(err) {
-			return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "create PortalMachineTemplate %s, which a MachineDeployment names", name)
+			return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "PortalMachineTemplate %s, which a MachineDeployment names, does not exist. Create it", name)
 		}
 		if err != nil {
 			return none, outcome.Fail(err)
@@ -177,7 +177,7 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 	return agreed(byParameters)
 }
 
-// agreed returns the parameters that all templates share; the portal makes all workers of a cluster alike.
+// agreed returns the parameters that all templates share. The portal makes all workers of a cluster alike.
 func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerParameters, outcome.Outcome) {
 	var all []string
 	var one infrav1.WorkerParameters
@@ -190,6 +190,6 @@ func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerP
 	}
 	slices.Sort(all)
 	return one, outcome.StallFor(0, infrav1.TemplatesDisagreeReason,
-		"the portal makes all workers of a cluster alike, but the PortalMachineTemplates of the MachineDeployments, or the pool, differ (%s); make them agree",
+		"the PortalMachineTemplates of the MachineDeployments, or the pool, differ (%s). Make them equal: the portal makes all workers of a cluster alike",
 		strings.Join(all, "; "))
 }

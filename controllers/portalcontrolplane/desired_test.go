@@ -24,7 +24,7 @@ func TestAgreed(t *testing.T) {
 		t.Errorf("two templates that say the same: %+v, %+v", one, o)
 	}
 	var first outcome.Outcome
-	for i := range 20 { // a map has no order; a message has to
+	for i := range 20 { // a map has no order, but a message must have one
 		_, o = agreed(map[infrav1.WorkerParameters][]string{large: {"c"}, small: {"a", "b"}})
 		if i == 0 {
 			first = o

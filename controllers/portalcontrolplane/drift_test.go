@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// present are the worker nodes that exist; all of them count.
+// present are the worker nodes that exist. All of them count.
 func present(uids ...string) func(*scope) {
 	return func(s *scope) {
 		s.plan = claims.Plan{Counted: len(uids)}
@@ -100,7 +100,7 @@ func (d *drifting) wait(total time.Duration) {
 	}
 }
 
-// restore has the portal asked for the size, which succeeds, and shows these nodes.
+// restore asks the portal for the size, which succeeds, and shows these nodes.
 func (d *drifting) restore(uids ...string) {
 	d.last = operation.New(operation.Scale, "3")
 	d.last.From, d.last.Before, d.last.Result = d.record.Size, claims.Sight(d.plan.Present), operation.Succeeded
@@ -144,7 +144,7 @@ func TestReconcileDrift(t *testing.T) {
 	})
 }
 
-// TestDriftInterrupted checks that the time begins again when the nodes change, and when they were right in between.
+// TestDriftInterrupted checks that the time starts again when the nodes change, and when they were right in between.
 func TestDriftInterrupted(t *testing.T) {
 	for title, interrupt := range map[string]func(*scope){
 		"another node is missing":   present("1", "3"),
@@ -174,8 +174,8 @@ func TestDriftInterrupted(t *testing.T) {
 	}
 }
 
-// TestDriftOnce checks that the workers are counted once for each set of nodes. If the portal's answer makes no difference a condition says
-// so, and nothing is asked again; another set counts anew.
+// TestDriftOnce checks that the workers are counted once for each set of nodes. If the portal's answer makes no difference, a
+// condition reports that, and nothing is asked again. Another set is counted again.
 func TestDriftOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDrifting(t, "1", "2")

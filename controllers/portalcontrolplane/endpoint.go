@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
 )
 
-// endpointOf reads host and port of the API server from a kubeconfig. Nothing of its content gets into the errors.
+// endpointOf reads host and port of the API server from a kubeconfig. Its errors contain nothing from the kubeconfig.
 func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 	none := clusterv1.APIEndpoint{}
 	parsed, err := kubeconfig.RESTConfig(config)
@@ -23,11 +23,11 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 	}
 	server, err := url.Parse(parsed.Host)
 	if err != nil {
-		return none, errors.New("its server is no https URL")
+		return none, errors.New("its server is not an https URL")
 	}
 	port, err := strconv.ParseUint(cmp.Or(server.Port(), "443"), 10, 16)
 	if err != nil || port == 0 {
-		return none, errors.New("the port of its server is no port")
+		return none, errors.New("the port of its server is invalid")
 	}
 	host := server.Hostname()
 	if ip := net.ParseIP(host); ip != nil {
@@ -36,8 +36,9 @@ func endpointOf(config []byte) (clusterv1.APIEndpoint, error) {
 	return clusterv1.APIEndpoint{Host: host, Port: int32(port)}, nil
 }
 
-// endpointChosen reports whether the user chose the endpoint in spec. The provider chose it if the kubeconfig that was used last leads there.
-// A record of an earlier version holds the digest of a kubeconfig and no endpoint. Those versions always set the endpoint.
+// endpointChosen reports whether the user chose the endpoint in spec. The provider chose it if it is the server of the kubeconfig
+// that was used last. A record of an earlier version holds the digest of a kubeconfig but no endpoint. Those versions always set
+// the endpoint.
 func (s *scope) endpointChosen() bool {
 	inSpec, known := s.controlPlane.Spec.ControlPlaneEndpoint, s.record.Endpoint.IsValid() || s.record.KubeconfigDigest == ""
 	return known && inSpec.IsValid() && inSpec != s.record.Endpoint

@@ -20,7 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// handsOut is a portal that gives everybody the same kubeconfig.
+// handsOut is a portal that returns the same kubeconfig to every caller.
 type handsOut string
 
 // RoundTrip implements http.RoundTripper.

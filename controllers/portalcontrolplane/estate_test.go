@@ -36,7 +36,7 @@ type estate struct {
 	identity identity.Identity // of all objects
 }
 
-// newEstate has no PortalControlPlane yet. lists is whether the portal can be asked for clusters by their names.
+// newEstate returns an estate without PortalControlPlanes. lists reports whether the portal supports the lookup by name.
 func newEstate(t *testing.T, lists bool) *estate {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{
@@ -78,7 +78,7 @@ func (e *estate) add(namespace, name string, change func(*infrav1.PortalControlP
 	return client.ObjectKeyFromObject(cp)
 }
 
-// copyOf makes an object what a copy of the other object is: its spec and annotations, and nothing else.
+// copyOf gives an object the spec and annotations of the other object, like a copy.
 func copyOf(other *infrav1.PortalControlPlane) func(*infrav1.PortalControlPlane) {
 	return func(cp *infrav1.PortalControlPlane) {
 		cp.Spec, cp.Annotations, cp.Finalizers = *other.Spec.DeepCopy(), other.DeepCopy().Annotations, slices.Clone(other.Finalizers)
@@ -124,7 +124,7 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	return s
 }
 
-// passes reconciles the portal clusters of the objects in turn, as often as it takes until nothing happens any more.
+// passes reconciles the portal clusters of the objects in turn until nothing happens any more.
 func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.Outcome {
 	e.Helper()
 	last := map[client.ObjectKey]outcome.Outcome{}
@@ -145,7 +145,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 	return last
 }
 
-// delete deletes the object, and waits until nothing keeps it any more or a minute is over.
+// delete deletes the object, and waits until it is gone or a minute has passed.
 func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 	e.Helper()
 	e.change(key, func(cp *infrav1.PortalControlPlane) { controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer) })

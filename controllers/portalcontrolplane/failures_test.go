@@ -24,7 +24,7 @@ const (
 // checked by TestCreateCutOff and its neighbours in test/stories.
 func TestFailuresByOperation(t *testing.T) {
 	cut := emulator.Fault{Cut: true}
-	late := emulator.Fault{Cut: true, After: true, JobDelay: 10 * time.Minute} // the portal is at work
+	late := emulator.Fault{Cut: true, After: true, JobDelay: 10 * time.Minute} // the portal is busy with it
 	forgotten := emulator.Fault{Job: emulator.JobForgotten, JobDelay: 4 * time.Minute}
 	stuck, fails := emulator.Fault{Job: emulator.JobStuck}, emulator.Fault{Job: emulator.JobFails}
 	tests := map[string]struct {
@@ -67,7 +67,7 @@ func TestFailuresByOperation(t *testing.T) {
 	}
 }
 
-// begin starts an operation whose request the fault strikes, and returns how a pass continues it.
+// begin starts an operation whose request meets the fault, and returns how a pass continues it.
 func (h *house) begin(operation string, fault emulator.Fault) (pass func() *scope) {
 	h.Helper()
 	switch operation {

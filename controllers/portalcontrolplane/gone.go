@@ -14,16 +14,17 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// A portal cluster is gone if the portal answers 404 to the request for its kubeconfig, under the portal user that the cluster belongs
-// to. Nothing is asked for this alone while the cluster works: a deleted cluster has no API server, and a lost connection has the
-// kubeconfig fetched. The fact is the condition Provisioned. While it is so, the portal is asked again by the backoff of refused requests
-// (30 s, doubling to 10 min): a mistake of the portal's heals in seconds, and a cluster that is gone costs 6 requests an hour. After
-// a restart of the manager the portal is asked at once.
+// A portal cluster is gone if the portal answers 404 to the request for its kubeconfig, under the portal user that the cluster
+// belongs to. While the cluster works, no request is sent for this alone: a deleted cluster has no API server, and a lost
+// connection causes a fetch of the kubeconfig. The condition Provisioned stores the result. In that state the portal is asked
+// again with the backoff of refused requests (30 s, doubling to 10 min), so a mistake of the portal heals quickly, and a cluster
+// that is gone costs 6 requests an hour. After a restart of the manager, the portal is asked at once.
 
-// ownerPoll is how often it is looked whether the portal can be asked again, which a change of the identity usually shows sooner.
+// ownerPoll is how often the provider checks whether the portal can be asked again. A change of the identity usually wakes the
+// object sooner.
 const ownerPoll = time.Minute
 
-// reconcileExistence is done unless the portal was seen not to know the cluster.
+// reconcileExistence is done unless the portal does not know the cluster.
 func (r *Reconciler) reconcileExistence(ctx context.Context, s *scope) outcome.Outcome {
 	if refused, found := r.memory.Backoff.Recall(s.goneKey(), s.goneAttempt()); found {
 		return refused
@@ -35,7 +36,8 @@ func (r *Reconciler) reconcileExistence(ctx context.Context, s *scope) outcome.O
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
-// askExistence asks the portal for the kubeconfig only to see whether it knows the cluster. Without an answer the conditions stay as they are.
+// askExistence asks the portal for the kubeconfig only to find out whether it knows the cluster. Without an answer, the
+// conditions stay as they are.
 func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.infrastructure.IsDone() {
 		return outcome.RetryAfter(ownerPoll)
@@ -52,20 +54,20 @@ func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
-// reportGone decides what a 404 means. Only under the user that the cluster belongs to does it say that the cluster is gone. It sets the
-// outcome of the step Provisioned, which may have ended before.
+// reportGone interprets a 404. Only under the user that the cluster belongs to does it prove that the cluster is gone. It sets
+// the outcome of the step Provisioned, which may have ended before.
 func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 	id := s.controlPlane.Spec.ClusterID
 	user, err := s.identity.Portal.UserID(ctx)
 	if err != nil {
-		return outcome.RetryAfter(max(outcome.From(err).After, connectionRetry)) // nothing is known yet, and what was stays so
+		return outcome.RetryAfter(max(outcome.From(err).After, connectionRetry)) // the user is unknown now, so the conditions stay as they are
 	}
 	var o outcome.Outcome
 	if owner := s.record.UserID; owner != "" && owner != user {
-		o = outcome.StallFor(0, infrav1.AccountChangedReason, "the portal does not know cluster %s, which belongs to user %s: put that user's "+
+		o = outcome.StallFor(0, infrav1.AccountChangedReason, "the portal does not know cluster %s, which belongs to portal user %s. Put that user's "+
 			"credentials into the identity Secret", id, owner)
 	} else {
-		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s: it was deleted at the portal, or the id is "+
+		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s, because it was deleted at the portal or the id is "+
 			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", id)
 	}
 	o = r.memory.Backoff.Refuse(s.goneKey(), s.goneAttempt(), o)
@@ -75,7 +77,7 @@ func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 
 func (s *scope) goneKey() string { return s.flow() + "/gone" }
 
-// goneAttempt is another one if the id or the credentials change: then the portal is asked at once.
+// goneAttempt changes with the id and the credentials, so after such a change the portal is asked at once.
 func (s *scope) goneAttempt() string { return s.controlPlane.Spec.ClusterID + " " + s.identity.Version }
 
 // noticing is a request that notices a 404 on the cluster.
@@ -91,11 +93,11 @@ func (n *noticing) Send(ctx context.Context) (cloud.Created, error) {
 	return created, err
 }
 
-// refusedUnknown is the outcome of a request that the portal refused because it does not know the cluster, or something else that the
-// request names.
+// refusedUnknown returns the outcome of a request that the portal refused because it does not know the cluster, or another
+// resource that the request names.
 func (r *Reconciler) refusedUnknown(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
 	if gone := r.askExistence(ctx, s); gone.IsDone() {
 		return o
 	}
-	return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+	return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 }

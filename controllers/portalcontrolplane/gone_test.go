@@ -17,7 +17,7 @@ import (
 
 const notFound = "RESOURCE_NOT_FOUND"
 
-// vanish has a person delete the portal cluster.
+// vanish deletes the portal cluster at the portal, as a person would.
 func (h *house) vanish() {
 	h.Helper()
 	if _, err := h.cloud.DeleteCluster(h.Context(), h.id); err != nil {
@@ -30,8 +30,8 @@ func (h *house) reason(condition string) string {
 	return conditions.GetReason(h.controlPlane(), condition)
 }
 
-// TestGone: a lost connection shows that the cluster is gone. That is reported once, nothing waits for anything else, and the portal is
-// asked slowly.
+// TestGone: a lost connection shows that the cluster is gone. That is reported once, no other condition waits for anything, and
+// the portal is asked at long intervals.
 func TestGone(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
 	inHouse(t, &now, func(h *house) {
@@ -69,7 +69,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// TestGoneByMistake: a portal that finds the cluster again heals everything by itself.
+// TestGoneByMistake: if the portal finds the cluster again, everything recovers without a person.
 func TestGoneByMistake(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
 	inHouse(t, &now, func(h *house) {
@@ -96,7 +96,7 @@ func TestGoneByMistake(t *testing.T) {
 	})
 }
 
-// TestGoneUnderAnotherUser: what another portal user does not know may exist.
+// TestGoneUnderAnotherUser: a cluster that another portal user does not see may exist.
 func TestGoneUnderAnotherUser(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
 	inHouse(t, &now, func(h *house) {
@@ -121,7 +121,7 @@ func TestGoneUnderAnotherUser(t *testing.T) {
 	})
 }
 
-// TestGoneSeenByAScale: a 404 to a scale has the portal asked whether it knows the cluster at all.
+// TestGoneSeenByAScale: after a 404 to a scale, the portal is asked whether it knows the cluster at all.
 func TestGoneSeenByAScale(t *testing.T) {
 	for title, gone := range map[string]bool{"the cluster": true, "something else": false} {
 		t.Run(title, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestGoneSeenByAScale(t *testing.T) {
 	}
 }
 
-// join has so many worker Nodes exist that the portal knows nothing of.
+// join adds so many worker Nodes that the portal does not know.
 func (h *house) join(n int) {
 	h.Helper()
 	for _, name := range []string{"left-1", "left-2", "left-3"}[:n] {
@@ -159,7 +159,7 @@ func (h *house) join(n int) {
 	}
 }
 
-// TestAdoptsAnother: what is known of the old cluster does not hold for the one whose id a person sets.
+// TestAdoptsAnother: the record of the old cluster does not apply to the one whose id a person sets.
 func TestAdoptsAnother(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
 	inHouse(t, &now, func(h *house) {

@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// warnings lives for ten minutes and returns the Warnings of that time.
+// warnings runs passes for ten minutes and returns the Warnings of that time.
 func (h *house) warnings() (all []string) {
 	h.Helper()
 	for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(10 * time.Second) {
@@ -27,8 +27,8 @@ func (h *house) warnings() (all []string) {
 	return slices.DeleteFunc(h.events(), func(event string) bool { return !strings.HasPrefix(event, "Warning ") })
 }
 
-// TestHoldsWarnOnce checks that what waits for a person is one Warning, although it is tried again and again, and that a manager that
-// starts repeats none.
+// TestHoldsWarnOnce checks that a wait for a person emits one Warning, although it is tried again and again, and that a manager
+// that starts repeats none.
 func TestHoldsWarnOnce(t *testing.T) {
 	refused := func(word string) func(*house) {
 		return func(h *house) {

@@ -62,7 +62,7 @@ type nodes struct {
 	client.Client
 	mu      sync.Mutex
 	version string // of the API server
-	// kubeconfig is what the portal hands out. Nil is nothing.
+	// kubeconfig is the kubeconfig that the portal returns. Nil means none.
 	kubeconfig func() string
 	// ids returns the providerID of a Node. Nil is the portal's own.
 	ids func(emulator.Node) string
@@ -126,7 +126,7 @@ func (n *nodes) Kubeconfig(context.Context, string) ([]byte, error) {
 	return []byte(n.kubeconfig()), nil
 }
 
-// workloads are the nodes as the portal sees them: its Delete is another one than a client's.
+// workloads are the nodes as the portal sees them: its Delete differs from a client's.
 type workloads struct{ *nodes }
 
 // Delete implements emulator.Workloads.
@@ -198,7 +198,7 @@ func (h *house) furnish(size int) {
 		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
 }
 
-// patch is every write of a manager.
+// patch intercepts every write of a manager.
 func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	if cp, ok := obj.(*infrav1.PortalControlPlane); ok && h.crash != nil && h.crash(cp) {
 		panic(h.crash)
@@ -206,7 +206,7 @@ func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object
 	return c.Patch(ctx, obj, patch, opts...)
 }
 
-// restart starts a manager, which knows nothing of the one before.
+// restart starts a manager with an empty memory.
 func (h *house) restart() {
 	h.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: h.store, Live: h.store},
@@ -259,7 +259,7 @@ func (h *house) pass() (s *scope) {
 	return s
 }
 
-// scope is what a pass begins with.
+// scope returns the scope at the start of a pass.
 func (h *house) scope() *scope {
 	h.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
@@ -293,7 +293,7 @@ func (h *house) scale(replicas int32) {
 	}
 }
 
-// answers are the portal's answers to requests at the end of whose path stands the word; 0: none.
+// answers are the portal's answers to requests whose path ends in the word. 0 means none.
 func (h *house) answers(word string) (codes []string) {
 	for _, e := range h.portal.Journal() {
 		if e.Route == "/kubernetes-clusters/{cluster_id}/"+word {

@@ -23,13 +23,13 @@ import (
 
 const controlPlaneKind = "PortalControlPlane"
 
-// ensureOwned sets the finalizer with what else the first write of all stores (begin), corrects an owner reference that names the present Cluster with the UID of an earlier one, and notes
-// the owner. Core corrects references too, but the garbage collector may be faster. The write fails if the object was deleted in the
-// meantime, so the owner that is noted was the owner of an object that nobody had deleted.
+// ensureOwned makes the first write to the object (begin), which sets the finalizer. It also corrects an owner reference with an
+// earlier UID of the present Cluster, and records the owner. Core corrects references too, but the garbage collector may be
+// faster. The write fails if the object was deleted in the meantime, so the recorded owner is the owner before any deletion.
 func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
 	cluster := s.cluster
 	if ownerref.Stale(s.controlPlane, cluster) && refersTo(cluster, s.controlPlane) {
-		cluster = &clusterv1.Cluster{} // the cache may still hold the earlier Cluster, whose UID would break a good reference
+		cluster = &clusterv1.Cluster{} // the cache may still hold the earlier Cluster, whose UID would break a correct reference
 		if err := r.Live.Get(ctx, s.clusterKey(), cluster); err != nil {
 			return fmt.Errorf("read Cluster: %w", err)
 		}
@@ -59,11 +59,11 @@ func own(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
 	}
 }
 
-// holdDeletion is done if the portal cluster may be deleted, or if there is nothing to delete. Otherwise a person has to decide.
+// holdDeletion is done if the portal cluster may be deleted, or if nothing has to be deleted. Otherwise a person has to decide.
 func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome {
 	spec := s.controlPlane.Spec
 	if spec.ClusterID == "" || s.deletionPolicy() == infrav1.DeletionPolicyRetain || s.op.Is(operation.Delete) {
-		return outcome.Outcome{} // a deletion that was sent is followed to its end
+		return outcome.Outcome{} // the deletion was sent, and is followed to its end
 	}
 	if owner, err := r.otherOwner(ctx, s); err != nil {
 		return outcome.Fail(err)
@@ -75,7 +75,7 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Fail(err)
 	}
 	if guard := protection(s.controlPlane, cluster); guard != "" {
-		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "the portal cluster %s is protected by %s and was not deleted. "+
+		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "portal cluster %s was not deleted: %s protects it. "+
 			"To delete it, remove the protection. To keep it and let this object go, set spec.deletionPolicy to Retain", spec.ClusterID, guard)
 	}
 	if s.deletionConfirmed() {
@@ -86,11 +86,11 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	case err != nil:
 		return outcome.Fail(err)
 	case doubt == "" && s.unclaimed():
-		doubt = "this object was deleted before it took its portal cluster over"
+		doubt = "this object was deleted before it had taken over its portal cluster"
 	case doubt == "":
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so the portal cluster %s was not deleted. To keep it and "+
+	return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so portal cluster %s was not deleted. To keep it and "+
 		"let this object go, set spec.deletionPolicy to Retain. To delete it: kubectl annotate portalcontrolplane %s -n %s %s=%s",
 		doubt, spec.ClusterID, s.controlPlane.Name, s.controlPlane.Namespace, infrav1.ConfirmDeletionAnnotation, spec.ClusterID)
 }
@@ -100,7 +100,7 @@ func (s *scope) deletionConfirmed() bool {
 	return s.controlPlane.Annotations[infrav1.ConfirmDeletionAnnotation] == s.controlPlane.Spec.ClusterID
 }
 
-// doubt says why the deletion may not be meant, or returns "". The garbage collector only deletes an object whose owners are gone.
+// doubt returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners are gone.
 // Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
 func (r *Reconciler) doubt(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
 	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
@@ -111,12 +111,12 @@ func (r *Reconciler) doubt(ctx context.Context, cp *infrav1.PortalControlPlane, 
 	case len(references) > 0 && cluster == nil:
 		return fmt.Sprintf("the garbage collector may have deleted this object: its owner, Cluster %s, does not exist", references[0].Name), nil
 	case len(references) > 0 && (ownerref.Stale(cp, cluster) || cp.Annotations[infrav1.OwnerAnnotation] != string(cluster.UID)):
-		return fmt.Sprintf("the garbage collector may have deleted this object: its owner was another Cluster %s than the present one", cluster.Name), nil
+		return fmt.Sprintf("the garbage collector may have deleted this object: its owner was an earlier Cluster %s", cluster.Name), nil
 	}
 	return r.removedKind(ctx, cp, "portalcontrolplanes."+infrav1.GroupVersion.Group)
 }
 
-// removedKind says that the object was deleted because its CustomResourceDefinition is being deleted, or returns "".
+// removedKind reports that the object was deleted because its CustomResourceDefinition is being deleted, or returns "".
 func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, name string) (string, error) {
 	definition := &metav1.PartialObjectMetadata{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -129,8 +129,8 @@ func (r *Reconciler) removedKind(ctx context.Context, deleted client.Object, nam
 	return "the CustomResourceDefinition " + name + " is being deleted, and all objects with it", nil
 }
 
-// liveCluster reads the Cluster that the owner reference names, whatever its UID, or the label if there is no reference, past the cache. It
-// returns nil if there is none.
+// liveCluster reads the Cluster that the owner reference names, with any UID, past the cache. Without a reference, it uses the
+// label. It returns nil if no such Cluster exists.
 func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlPlane) (*clusterv1.Cluster, error) {
 	references := ownerref.To(ownerref.Cluster, cp)
 	if name := cp.Labels[clusterv1.ClusterNameLabel]; len(references) == 0 && name != "" {
@@ -146,10 +146,10 @@ func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlP
 			return nil, fmt.Errorf("read Cluster %s: %w", reference.Name, err)
 		}
 	}
-	return nil, nil //nolint:nilnil // none is no error
+	return nil, nil //nolint:nilnil // a missing Cluster is not an error
 }
 
-// protection names what protects the portal cluster against deletion, or returns "".
+// protection returns the name of the field or annotation that protects the portal cluster against deletion, or "".
 func protection(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) string {
 	switch {
 	case ptr.Deref(cp.Spec.DeletionProtection, false):

@@ -31,7 +31,7 @@ const (
 	controlPlaneCRD = "portalcontrolplanes.infrastructure.cluster.x-k8s.io"
 )
 
-// owner is a reference to Cluster prod with the UID; "" is none.
+// owner returns a reference to Cluster prod with the UID, or none for "".
 func owner(uid types.UID) []metav1.OwnerReference {
 	if uid == "" {
 		return nil
@@ -39,10 +39,10 @@ func owner(uid types.UID) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: prod.Name, UID: uid}}
 }
 
-// departure is a control plane that is being deleted, and what is around it. The present Cluster has the UID "present".
+// departure is a control plane that is being deleted, and its surroundings. The present Cluster has the UID "present".
 type departure struct {
 	owner, noted      types.UID // of the owner reference and of the annotation
-	without, leaves   bool      // there is no Cluster, or it is being deleted
+	without, leaves   bool      // the Cluster does not exist, or is being deleted
 	estranged         bool      // the Cluster refers to another control plane
 	confirmed         string
 	policy            infrav1.DeletionPolicy
@@ -99,7 +99,7 @@ func (h *house) leave(d departure) {
 	}
 }
 
-// leaving is one pass over the object that is being deleted. It returns nil when the object is gone.
+// leaving makes one pass over the object that is being deleted. It returns nil when the object is gone.
 func (h *house) leaving() *scope {
 	h.Helper()
 	cp := &infrav1.PortalControlPlane{}
@@ -132,14 +132,14 @@ func (h *house) deletions() (n int) {
 	return n
 }
 
-// TestDeletionIsMeant is the rule: who deleted the object, as far as owner references tell, and what the portal is asked.
+// TestDeletionIsMeant checks who deleted the object, as far as owner references show, and what the portal is asked.
 func TestDeletionIsMeant(t *testing.T) {
 	const held, protected = infrav1.DeletionNotConfirmedReason, infrav1.DeletionProtectedReason
 	restored := departure{owner: "earlier", noted: "earlier"}
 	with := func(d departure, change func(*departure)) departure { change(&d); return d }
 	tests := map[string]struct {
 		departure
-		reason string // of the hold; "" is none
+		reason string // of the hold, or ""
 		stays  bool   // the portal cluster stays although the object goes
 	}{
 		"a person":                                     {departure: departure{owner: "present", noted: "present"}},
@@ -212,7 +212,7 @@ func (h *house) holds(s *scope, reason string) {
 	}
 }
 
-// TestHeldDeletionIsConfirmed: both ways out of a hold work after it began.
+// TestHeldDeletionIsConfirmed: both ways out of a hold work after it has started.
 func TestHeldDeletionIsConfirmed(t *testing.T) {
 	tests := map[string]struct {
 		way       func(*infrav1.PortalControlPlane, string)

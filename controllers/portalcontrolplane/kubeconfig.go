@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// notRunningRetry is how often the kubeconfig of a cluster that does not run yet is asked for.
+	// notRunningRetry is how often the provider asks for the kubeconfig of a cluster that is not running yet.
 	notRunningRetry = 15 * time.Second
 	// connectionRetry is how often an API server that does not answer is asked again.
 	connectionRetry = 15 * time.Second
@@ -57,21 +57,21 @@ func (k storedKubeconfig) fetched() time.Time {
 	return k.CreationTimestamp.Time
 }
 
-// own reports whether the Secret holds what the provider stored last. The record says so, not the Secret, which a user of the namespace
-// can write.
+// own reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record, because users
+// of the namespace can write the Secret.
 func (k storedKubeconfig) own(record *operation.Record) bool {
 	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest
 }
 
-// taken reports whether the Secret does not even look like one that the provider wrote. One that does look like it may have been changed
-// since, restored from a backup of another age, or stored by an earlier version of the provider. It is replaced rather than used, so whoever
-// forges the mark loses the Secret and nothing more.
+// taken reports whether the Secret lacks the mark of a Secret that the provider wrote. A Secret with the mark may have been
+// changed since, restored from an older backup, or stored by an earlier version of the provider. It is replaced and not used, so
+// a user who forges the mark only loses the Secret.
 func (k storedKubeconfig) taken(record *operation.Record) bool {
 	_, marked := k.Annotations[fetchedAnnotation]
 	return !k.missing && !marked && !k.own(record)
 }
 
-// Why a kubeconfig is fetched, beside an access that fails. Each has a backoff of its own, so that a portal that returns the same
+// The reasons for a fetch besides an access that fails. Each has its own backoff, so that a portal that returns the same
 // kubeconfig for one reason is still asked at once for another one.
 const (
 	whyMissing   = "missing"
@@ -79,11 +79,12 @@ const (
 	whyExpiring  = "expiring"
 )
 
-// reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. A kubeconfig that is
-// there is fetched again when it does not work, well before it expires, and after each operation: an upgrade may change what is in it.
+// reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
+// kubeconfig is fetched again if it does not work, well before it expires, and after each operation, because an upgrade may
+// change it.
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.ProvisionedCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 	}
 	stored, err := r.readKubeconfig(ctx, s)
 	if err != nil {
@@ -111,9 +112,9 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	o := r.fetchKubeconfig(ctx, s, stored, why)
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == expired || s.access == unusable || s.access == changed:
-		return s.uselessKubeconfig(o)
+		return s.unusableKubeconfig(o)
 	}
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.After) // the old one may still do
 }
@@ -123,7 +124,7 @@ func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeco
 	key := s.kubeconfigSecret()
 	missing := storedKubeconfig{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, missing: true}
 	if secretcache.Absent(ctx, r.Metadata, key) {
-		return missing, nil // if it was created a moment ago, ours cannot be
+		return missing, nil // if one was created a moment ago, creating ours fails
 	}
 	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *scope) kubeconfigSecret() client.ObjectKey {
 	return client.ObjectKey{Namespace: s.cluster.Namespace, Name: secret.Name(s.cluster.Name, secret.Kubeconfig)}
 }
 
-// whyFetch returns why the kubeconfig is to be fetched now. If it is not, again is the time until it will be for its age.
+// whyFetch returns the reason to fetch the kubeconfig now, or "" and the time until it has to be renewed.
 func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Duration) {
 	switch {
 	case s.access.failing():
@@ -155,15 +156,15 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 	return "", again
 }
 
-// uselessKubeconfig is the outcome while the stored kubeconfig cannot be used and the portal gave no other one.
-func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
+// unusableKubeconfig is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
+func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigExpiredReason, "the credentials in the stored kubeconfig have expired"
-	advice := ", and the portal returns the same ones. Ask the portal's support for new credentials"
+	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
 	switch s.access {
 	case unusable:
-		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold a kubeconfig that may be used"
+		reason, state = infrav1.KubeconfigInvalidReason, "the content of the kubeconfig Secret is not an allowed kubeconfig"
 	case changed:
-		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret does not hold what the provider stored last, and is not used"
+		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret was changed by someone else, so it is not used"
 		advice = ". The provider fetches the kubeconfig again"
 	}
 	if fetch.Kind != outcome.Retry && fetch.Message != "" {
@@ -174,8 +175,8 @@ func (s *scope) uselessKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// fetchKubeconfig fetches and stores the kubeconfig, unless that brought nothing new a short time ago. The record notes what is about to be
-// stored, so a manager that ends in between leaves a Secret that is fetched again, and never one that nobody recognizes.
+// fetchKubeconfig fetches and stores the kubeconfig, unless a recent fetch returned nothing new. The digest is recorded before
+// the Secret is written. A manager that stops in between leaves a Secret that does not match, which is fetched again.
 func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, why string) outcome.Outcome {
 	config, refuse, o := r.askKubeconfig(ctx, s, why)
 	if !o.IsDone() {
@@ -214,8 +215,8 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 
 func (s *scope) kubeconfigKey(why string) string { return s.flow() + "/kubeconfig/" + why }
 
-// askKubeconfig asks the portal for the kubeconfig, unless that was in vain a short time ago. The outcome is done if there is an answer, and
-// refuse says that the answer is of no use, too.
+// askKubeconfig asks the portal for the kubeconfig, unless that failed a short time ago. The outcome is done if the portal has
+// answered. refuse records that the answer is useless too.
 func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_ []byte, refuse func(outcome.Outcome) outcome.Outcome, _ outcome.Outcome) {
 	if !s.infrastructure.IsDone() {
 		return nil, nil, s.infrastructure
@@ -231,14 +232,14 @@ func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_
 		return nil, nil, r.reportGone(ctx, s)
 	case cloud.IsNotAllowed(err), cloud.IsBusy(err):
 		return nil, nil, refuse(outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
-			"the portal gives the kubeconfig when the cluster is Running; it is not yet"))
+			"the cluster is not Running yet. The portal returns the kubeconfig when it is"))
 	case err != nil:
 		return nil, nil, refuse(outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
 	}
 	return config, refuse, outcome.Outcome{}
 }
 
-// storeKubeconfig creates or updates the Secret as the contract wants it.
+// storeKubeconfig creates or updates the Secret as the contract requires.
 func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, config []byte) (err error) {
 	before, obj := stored.DeepCopy(), stored.Secret
 	obj.Data = map[string][]byte{secret.KubeconfigDataName: config}
@@ -262,8 +263,8 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	return err
 }
 
-// noteCluster stores the endpoint and the digest of the kubeconfig, and of an adopted cluster the user that knows it. An endpoint that the
-// user chose stays.
+// noteCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An endpoint
+// that the user chose stays.
 func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
 	userID := s.record.UserID
 	if userID == "" {

@@ -10,7 +10,7 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// canary stands for all that is secret in a kubeconfig.
+// canary represents everything that is secret in a kubeconfig.
 const canary = "canary-7d1f"
 
 // kubeconfigFor has the given cluster and user, in YAML's flow style.
@@ -48,7 +48,7 @@ func TestEndpointOf(t *testing.T) {
 	}
 }
 
-// TestEndpointOfRefuses: what cannot be used is refused, and the error holds nothing of the kubeconfig.
+// TestEndpointOfRefuses: an unusable kubeconfig is refused, and the error contains nothing of it.
 func TestEndpointOfRefuses(t *testing.T) {
 	token := "token: " + canary
 	server := "server: 'https://" + canary + ".example:6443'"

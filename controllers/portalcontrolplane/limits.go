@@ -8,7 +8,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// withinLimits starts an operation after which the portal cluster has so many workers, if the limits of the identity leave room for it.
+// withinLimits starts an operation that leaves the portal cluster with so many workers, if the limits of the identity allow them.
 func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, start func() outcome.Outcome) outcome.Outcome {
 	if s.identity.Limits == nil {
 		return start()
@@ -17,13 +17,14 @@ func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, st
 		return o
 	}
 	o := start()
-	if s.op == nil { // nothing was sent, or it was refused
+	if s.op == nil { // the request was not sent, or it was refused
 		r.Identities.Return(s.controlPlane)
 	}
 	return o
 }
 
-// noteShared notes at a PortalClusterIdentity that the portal cluster is this object's, as long as the namespace may use the identity.
+// noteShared records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the namespace may
+// use the identity.
 func (r *Reconciler) noteShared(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.infrastructure.IsDone() || s.identity.Shared == "" || !s.owns() {
 		return outcome.Outcome{}
@@ -34,7 +35,8 @@ func (r *Reconciler) noteShared(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.Outcome{}
 }
 
-// forgetShared drops the note when the object goes, unless the portal cluster is another object's: its owner needs the note to delete it.
+// forgetShared removes the record when the object goes, unless another object owns the portal cluster and needs the record to
+// delete it.
 func (r *Reconciler) forgetShared(ctx context.Context, s *scope) error {
 	if s.identity.Shared == "" {
 		return nil

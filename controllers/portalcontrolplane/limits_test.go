@@ -87,7 +87,8 @@ func TestRefusedCreationGivesItsPlaceBack(t *testing.T) {
 	})
 }
 
-// TestPlaceLimit: what a user writes into the status of the PortalCluster leads to no other VPC, and no name is tried in another zone.
+// TestPlaceLimit: a value that a user writes into the status of the PortalCluster leads to no other VPC, and no name is tried in
+// another zone.
 func TestPlaceLimit(t *testing.T) {
 	for title, limits := range map[string]*infrav1.PortalIdentityLimits{"zone": {Zones: []string{"another"}}, "VPC": {VPCs: []string{"another"}}} {
 		t.Run(title, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestPlaceLimit(t *testing.T) {
 	}
 }
 
-// TestWorkerLimit: replicas beyond the limit are not asked for, those within are, and a lowered limit takes nothing away.
+// TestWorkerLimit: replicas beyond the limit are not requested, those within are, and a lowered limit removes nothing.
 func TestWorkerLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 2, emulator.Durations{})
@@ -145,7 +146,8 @@ func TestWorkerLimit(t *testing.T) {
 	})
 }
 
-// TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that were its own before, and no others.
+// TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that belonged to it before, and
+// no others.
 func TestWithdrawn(t *testing.T) {
 	names := func(other string) func(cp *infrav1.PortalControlPlane) {
 		return func(cp *infrav1.PortalControlPlane) {
@@ -181,7 +183,7 @@ func TestWithdrawn(t *testing.T) {
 				e.passes(victim)
 				id := e.get(victim).Spec.ClusterID
 				e.change(victim, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
-				if err := e.store.Delete(t.Context(), e.get(victim)); err != nil { // nobody owns the cluster now
+				if err := e.store.Delete(t.Context(), e.get(victim)); err != nil { // the cluster has no owner now
 					t.Fatal(err)
 				}
 				key := e.addSharing("team-b", "attacker", nil)

@@ -25,15 +25,15 @@ import (
 const (
 	// lookupTimeout bounds the request for the version of an API server.
 	lookupTimeout = 2 * time.Second
-	// lookupPause is how long an answer counts before the API server is asked again. Passes are woken by many events.
+	// lookupPause is how long an answer counts before the API server is asked again. Many events wake a pass.
 	lookupPause = 5 * time.Second
-	// lookupAge is how long an answer is used, while the API server is asked again. It is half of versionPoll, so a lost upgrade is never
-	// judged by the answer of an earlier poll.
+	// lookupAge is how long an answer is used while the API server is asked again. It is half of versionPoll, so a lost upgrade
+	// is never judged by the answer of an earlier poll.
 	lookupAge = versionPoll / 2
 )
 
-// lookups asks API servers for their versions, outside of passes: a pass never waits for an API server that does not answer. It holds at
-// most one request for each cluster. The zero value is ready to use.
+// lookups asks API servers for their versions outside of passes, so a pass never waits for an API server that does not answer. It
+// sends at most one request at a time for each cluster. The zero value is ready to use.
 type lookups struct {
 	mu    sync.Mutex
 	last  map[client.ObjectKey]*lookup
@@ -42,8 +42,8 @@ type lookups struct {
 
 type lookup struct {
 	question string
-	config   *rest.Config // that led to the API server. A new connection may lead to another one
-	version  string       // empty: there was no answer
+	config   *rest.Config // used to reach the API server. A new connection may lead to another one
+	version  string       // empty if the API server did not answer
 	at       time.Time
 	asking   bool
 }
@@ -60,7 +60,8 @@ func (l *lookups) source() source.Source {
 	return source.Channel(l.woken, &handler.EnqueueRequestForObject{})
 }
 
-// findVersion finds the version of the API server in the answers so far. It is not done until there is one from after the last operation.
+// findVersion finds the version of the API server in the answers so far. It is not done until an answer from after the last
+// operation has arrived.
 func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome {
 	config, err := r.ClusterCache.GetRESTConfig(ctx, s.clusterKey())
 	switch {
@@ -69,19 +70,19 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	case err != nil:
 		return outcome.Fail(err)
 	}
-	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.question())
+	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.versionKey())
 	switch {
 	case found.answered():
 		s.running = found.version
 		return outcome.Outcome{}
 	case found.failed():
-		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not tell its version", s.endpoint())
+		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not report its version. The provider tries again", s.endpoint())
 	}
 	return s.connecting()
 }
 
-// question names the portal cluster whose version is asked for, and its last operation, since an upgrade changes the answer.
-func (s *scope) question() string {
+// versionKey names the portal cluster and its last operation, because an upgrade changes the answer.
+func (s *scope) versionKey() string {
 	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
 	if s.last != nil {
 		question += fmt.Sprint(" ", s.last.ID, s.last.Result)
@@ -89,7 +90,7 @@ func (s *scope) question() string {
 	return question
 }
 
-// of returns the last answer to the question. It has the API server asked again if the answer is not new.
+// of returns the last answer to the question. If it is not new, the API server is asked again.
 func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config, question string) lookup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +110,7 @@ func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config
 	return *last
 }
 
-// ask asks one API server, and wakes the control plane if a pass waits for the answer or the answer is another one than before.
+// ask asks one API server, and wakes the control plane if a pass waits for the answer or the answer has changed.
 func (l *lookups) ask(ctx context.Context, who client.Object, config *rest.Config, into *lookup) {
 	config.Timeout = lookupTimeout
 	answer := ""
@@ -117,7 +118,7 @@ func (l *lookups) ask(ctx context.Context, who client.Object, config *rest.Confi
 		if version, err := d.ServerVersion(); err == nil {
 			answer = version.GitVersion
 		} else {
-			ctrl.LoggerFrom(ctx).V(4).Info("The API server does not tell its version", "err", err)
+			ctrl.LoggerFrom(ctx).V(4).Info("The API server did not report its version", "err", err)
 		}
 	}
 	l.mu.Lock()
@@ -129,7 +130,7 @@ func (l *lookups) ask(ctx context.Context, who client.Object, config *rest.Confi
 	}
 }
 
-// forget drops what is known of a control plane that is gone.
+// forget drops the answers for a control plane that is gone.
 func (l *lookups) forget(who client.ObjectKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

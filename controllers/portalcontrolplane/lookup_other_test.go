@@ -33,7 +33,7 @@ func TestLookupOfAnotherCluster(t *testing.T) {
 			config := &rest.Config{Host: server.URL, BearerToken: "first"}
 			l := &lookups{}
 			l.source()
-			look := func() lookup { return l.of(t.Context(), cp, config, (&scope{controlPlane: cp}).question()) }
+			look := func() lookup { return l.of(t.Context(), cp, config, (&scope{controlPlane: cp}).versionKey()) }
 			look()
 			<-l.woken
 			if found := look(); !found.answered() {

@@ -17,7 +17,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestLookup: a pass never waits for the version. It is asked for again after an operation, and a server that hangs is given up.
+// TestLookup: a pass never waits for the version. The version is requested again after an operation, and the request to a server
+// that hangs is given up.
 func TestLookup(t *testing.T) {
 	var asked atomic.Int32
 	var hang atomic.Bool

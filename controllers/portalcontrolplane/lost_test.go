@@ -24,9 +24,9 @@ const (
 	routeScale   = "/kubernetes-clusters/*/scale"
 )
 
-// TestLostUpgrade loses the answer to an upgrade in every way. VersionUpToDate stays False until all workers run the version, the
-// upgrade counts as running while the portal is at work, so that Machines stay shielded, and the portal gets one job. The last of the four
-// nodes shows the version after 9 of the 12 minutes.
+// TestLostUpgrade loses the answer to an upgrade in every way. VersionUpToDate stays False until all workers run the version. The
+// upgrade counts as running while the portal is working on it, so that Machines stay shielded, and the portal gets one job. The
+// last of the four nodes shows the version after 9 of the 12 minutes.
 func TestLostUpgrade(t *testing.T) {
 	unanswered := func(cp *infrav1.PortalControlPlane) bool { // the write that stores the job's id
 		op, err := operation.Load(cp)
@@ -88,8 +88,8 @@ func (h *house) jobs(word string) (n int) {
 	return n
 }
 
-// TestFailedUpgrade has the job fail half way. The version does not count as reached, although the API server runs it, and the upgrade is
-// sent again.
+// TestFailedUpgrade makes the job fail half way. The version does not count as reached, although the API server runs it, and the
+// upgrade is sent again.
 func TestFailedUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 3, emulator.Durations{Upgrade: 2 * time.Minute})
@@ -117,7 +117,7 @@ func TestFailedUpgrade(t *testing.T) {
 	})
 }
 
-// TestUpgradeNotWantedAnyMore: a lost upgrade of which nothing is seen ends when the version is taken back.
+// TestUpgradeNotWantedAnyMore: a lost upgrade without a visible effect ends when spec.version is set back.
 func TestUpgradeNotWantedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 2, emulator.Durations{})
@@ -172,8 +172,8 @@ func TestLostScale(t *testing.T) {
 	}
 }
 
-// TestLostScaleIsDecidedAgain: the replicas change while it is not known whether the portal scales. If the portal got the request it is
-// asked for the new sum when it has finished. If not, the old sum is not asked for again.
+// TestLostScaleIsDecidedAgain: the replicas change while it is unknown whether the portal scales. If the portal got the request,
+// it is asked for the new sum when it has finished. If not, it is not asked for the old sum again.
 func TestLostScaleIsDecidedAgain(t *testing.T) {
 	for title, test := range map[string]struct {
 		fault emulator.Fault
@@ -216,7 +216,7 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 		h.strike(emulator.Fault{Path: routeScale, Cut: true})
 		h.scale(2)
 		for s := h.pass(); s.op == nil; s = h.pass() {
-			time.Sleep(5 * time.Second) // the node that goes is drained first
+			time.Sleep(5 * time.Second) // the node to remove is drained first
 		}
 		for range 10 {
 			s := h.pass()
@@ -231,7 +231,7 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 	})
 }
 
-// TestStuckUpgradeOfManyWorkers: a healthy upgrade of 40 workers takes 160 minutes; a job that takes longer is stuck.
+// TestStuckUpgradeOfManyWorkers: a healthy upgrade of 40 workers takes 160 minutes. A job that takes longer is stuck.
 func TestStuckUpgradeOfManyWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 40, emulator.Durations{Upgrade: 4 * time.Hour})

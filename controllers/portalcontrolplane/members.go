@@ -13,9 +13,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
-// correctMembers corrects the owner references of MachineSets and Machines that name a present object with the UID of an earlier one.
-// Core corrects those of all other objects. It ignores a MachineSet or Machine whose owner has another UID, and creates a second one. A
-// deletion that has begun goes on, so objects that are being deleted stay as they are.
+// correctMembers corrects the owner references of MachineSets and Machines that have an earlier UID of a present object. Core
+// corrects the references of all other objects. It ignores a MachineSet or Machine whose owner has another UID, and creates a
+// second one. Objects that are being deleted stay as they are.
 func (r *Reconciler) correctMembers(ctx context.Context, s *scope) error {
 	deployments, sets, machines := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}
 	for _, list := range []client.ObjectList{deployments, sets, machines} {

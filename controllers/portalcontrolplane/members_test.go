@@ -80,8 +80,8 @@ func TestCorrectMembers(t *testing.T) {
 	}
 }
 
-// TestCollectedDeploymentsKeepTheirWorkers has the garbage collector delete MachineDeployments, one after the other. The portal is never
-// asked for fewer workers, neither while they go nor when all are gone.
+// TestCollectedDeploymentsKeepTheirWorkers makes the garbage collector delete MachineDeployments, one after the other. The portal
+// is never asked for fewer workers, neither in between nor when all are gone.
 func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	for title, test := range map[string]struct {
 		owner  types.UID

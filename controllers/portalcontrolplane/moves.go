@@ -14,8 +14,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
-// carryOut does one move of a plan: one write, on an object that the plan has read past the cache. If the object has changed since, as it
-// does when core writes it, it is read again, once.
+// carryOut does one move of a plan: one write, on an object that the plan has read past the cache. If the object was changed
+// since, for example by core, it is read again once.
 func (r *Reconciler) carryOut(ctx context.Context, s *scope, move claims.Move) error {
 	switch {
 	case move.Kind.OfNode():
@@ -74,7 +74,7 @@ func applyToMachine(m *clusterv1.Machine, kind claims.MoveKind) {
 	case claims.DeleteFirst:
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.DeleteMachineAnnotation, "")
 	case claims.Shield:
-		if !metav1.HasAnnotation(m.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation) { // else the user has set it
+		if !metav1.HasAnnotation(m.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation) { // otherwise the user has set it
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.MachineSkipRemediationAnnotation, "")
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, infrav1.ShieldAnnotation, "")
 		}
@@ -84,8 +84,8 @@ func applyToMachine(m *clusterv1.Machine, kind claims.MoveKind) {
 	}
 }
 
-// carryOutClaim binds the PortalMachine of a Machine to a Node, or gives its Node back. From a PortalMachine that was deleted by hand core
-// copies no providerID any more, so it is the Machine that is released.
+// carryOutClaim binds the PortalMachine of a Machine to a Node, or releases it. Core copies no providerID from a PortalMachine
+// that was deleted by hand, so then the Machine itself is changed.
 func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clusterv1.Machine, move claims.Move) error {
 	claim, detach := s.claim(machine.Spec.InfrastructureRef.Name), move.Kind == claims.Detach
 	released := claims.ReleasedProviderID(s.controlPlane.Spec.ClusterID, machine.Name)
@@ -97,7 +97,7 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clust
 	case detach:
 		return r.writer().Change(ctx, claim, func() { claim.Spec.ProviderID = released })
 	case !claim.DeletionTimestamp.IsZero(), move.Kind == claims.Bind && !machine.DeletionTimestamp.IsZero():
-		return nil // it is leaving: the next plan knows
+		return nil // it is being deleted: the next plan sees that
 	}
 	return r.writer().Change(ctx, claim, func() {
 		claim.Spec.ProviderID = move.Node.ProviderID
@@ -105,7 +105,7 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clust
 	})
 }
 
-// machine returns the Machine that the plan has read, as the moves so far have left it, or nil.
+// machine returns the Machine as the plan has read it and the moves so far have changed it, or nil.
 func (s *scope) machine(name string) *clusterv1.Machine {
 	for i := range s.desired.machines {
 		if m := &s.desired.machines[i]; m.Name == name {
@@ -115,7 +115,7 @@ func (s *scope) machine(name string) *clusterv1.Machine {
 	return nil
 }
 
-// claim returns the PortalMachine that the plan has read, as the moves so far have left it, or nil.
+// claim returns the PortalMachine as the plan has read it and the moves so far have changed it, or nil.
 func (s *scope) claim(name string) *infrav1.PortalMachine {
 	for i := range s.claimed {
 		if c := &s.claimed[i]; c.Name == name {

@@ -21,7 +21,7 @@ func bindings(t *testing.T) (*Reconciler, *scope) {
 	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}
 	machine.Spec.InfrastructureRef.Name = "c"
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "c"}}
-	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(machine, claim).Build()} // without Live: nothing is read
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(machine, claim).Build()} // without Live, so nothing can be read
 	s := &scope{cluster: &clusterv1.Cluster{}, controlPlane: &infrav1.PortalControlPlane{}}
 	machines, claimed := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
 	for _, list := range []client.ObjectList{machines, claimed} {
@@ -55,8 +55,8 @@ func TestMovesOnMachines(t *testing.T) {
 	}
 }
 
-// TestMovesOnChangedMachines checks that a Machine or PortalMachine which has changed since the plan was made is read again, and that nothing
-// of the change is lost. One that is gone has the plan made again.
+// TestMovesOnChangedMachines checks that a Machine or PortalMachine that has changed since the plan was made is read again, and
+// that the change is kept. If one is gone, the plan is made again.
 func TestMovesOnChangedMachines(t *testing.T) {
 	r, s := bindings(t)
 	r.Live = r.Client

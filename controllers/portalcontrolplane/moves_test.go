@@ -24,8 +24,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
-// TestMovesOnNodes: what a move leaves of a Node, and whether the plan has to be made anew, because the Node is not the one
-// that was seen.
+// TestMovesOnNodes checks what a move changes on a Node, and whether the plan has to be made again, because the Node is not the
+// one of the plan.
 func TestMovesOnNodes(t *testing.T) {
 	name := claims.Move{Kind: claims.NameNode, Node: claims.Node{Name: "w", ProviderID: "portal:///ours"}}
 	free := claims.Move{Kind: claims.Uncordon, Node: claims.Node{Name: "w"}}
@@ -34,7 +34,7 @@ func TestMovesOnNodes(t *testing.T) {
 	labelled := func(n *corev1.Node) { n.Labels = map[string]string{"by": "somebody"} }
 	tests := map[string]struct {
 		move      claims.Move
-		node      func(*corev1.Node) // as it is; nil: gone
+		node      func(*corev1.Node) // the Node as it is, or nil if it is gone
 		meanwhile func(*corev1.Node) // somebody's change between our read and our write
 		want      func(*corev1.Node)
 		lookAgain bool
@@ -78,7 +78,7 @@ func TestMovesOnNodes(t *testing.T) {
 	}
 }
 
-// newWorkload is a workload cluster with Node w, which somebody changes as soon as it was read for the first time.
+// newWorkload is a workload cluster with Node w, which somebody changes after it was read for the first time.
 func newWorkload(t *testing.T, node, meanwhile func(*corev1.Node)) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -17,8 +17,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// TestProtectedInDeletedNamespace: the API server refuses to delete a protected Cluster with its namespace, but deletes its MachineDeployment.
-// The workers stay. They go if a person deletes the MachineDeployment alone.
+// TestProtectedInDeletedNamespace: the API server refuses to delete a protected Cluster with its namespace, but deletes its
+// MachineDeployment. The workers stay. They are removed if a person deletes only the MachineDeployment.
 func TestProtectedInDeletedNamespace(t *testing.T) {
 	for title, leaves := range map[string]bool{"the namespace": true, "the MachineDeployment": false} {
 		t.Run(title, func(t *testing.T) {

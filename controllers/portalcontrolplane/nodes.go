@@ -25,7 +25,7 @@ import (
 // autoscalerTaint is on a Node that the cluster autoscaler is about to remove.
 const autoscalerTaint = "ToBeDeletedByClusterAutoscaler"
 
-// carryOutNode does one move of a Node: one write, on the Node as it is now. A Node that is gone needs none.
+// carryOutNode does one move of a Node: one write, on the Node as it is now. If the Node is gone, it does nothing.
 func (r *Reconciler) carryOutNode(ctx context.Context, s *scope, move claims.Move) error {
 	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
 	if err != nil {
@@ -71,7 +71,7 @@ func applyToNode(n *corev1.Node, move claims.Move, now time.Time) {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainStartedAnnotation, stamp)
 	case claims.MarkDrained:
 		n.Spec.Unschedulable = true
-		removeAutoscalerTaint(n) // or an autoscaler that restarts would make the Node schedulable
+		removeAutoscalerTaint(n) // otherwise an autoscaler that restarts would make the Node schedulable
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainedAnnotation, stamp)
 		delete(n.Annotations, infrav1.DrainStartedAnnotation)
 	case claims.Uncordon:
@@ -94,11 +94,11 @@ func removeAutoscalerTaint(n *corev1.Node) {
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == autoscalerTaint })
 }
 
-// evictTimeout bounds one step of a drain: an API server that does not answer must not hold up other clusters.
+// evictTimeout bounds one step of a drain, so an API server that does not answer does not hold up other clusters.
 const evictTimeout = 10 * time.Second
 
-// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts some Pods, or records that none is left. After the
-// MachineDeployment's nodeDrainTimeoutSeconds the drain ends with Pods left, as core's does.
+// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts some Pods, or records that none is left.
+// After the MachineDeployment's nodeDrainTimeoutSeconds, the drain ends even if Pods are left, like core's.
 func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Client, node *corev1.Node) error {
 	started := timeIn(node, infrav1.DrainStartedAnnotation)
 	if started.IsZero() || !node.Spec.Unschedulable {
@@ -108,7 +108,7 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 	defer cancel()
 	progress, err := r.Drain(ctx, s.clusterKey(), node.Name)
 	timeout := s.desired.drainTimeout(node)
-	expired := timeout > 0 && time.Since(started) >= timeout // then it does not matter why Pods are left, as for core
+	expired := timeout > 0 && time.Since(started) >= timeout // then it does not matter why Pods are left, like in core
 	if err != nil && !expired {
 		return err
 	}
@@ -122,7 +122,8 @@ func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Cl
 	return changeNode(ctx, workload, node, claims.Move{Kind: claims.MarkDrained})
 }
 
-// drainTimeout is how long a drain of the Node may take, as the pool says, or the MachineDeployment that held it last; 0: without end.
+// drainTimeout is how long a drain of the Node may take, according to the pool, or to the MachineDeployment that held it last. 0
+// means forever.
 func (d *desired) drainTimeout(n *corev1.Node) time.Duration {
 	if d.pool.lists(n) {
 		return d.pool.drainTimeout()

@@ -116,7 +116,7 @@ func TestMovesOnAnotherNode(t *testing.T) {
 	}
 }
 
-// TestDeleteNode checks that the Node object is deleted, also if it is gone.
+// TestDeleteNode checks that the Node object is deleted, and that one that is gone is no error.
 func TestDeleteNode(t *testing.T) {
 	d := newDraining(t, 0, nodeWith(cordon))
 	for range 2 {
@@ -189,7 +189,7 @@ func (d *draining) node() *corev1.Node {
 	return n
 }
 
-// pass takes a step, and says what the Node shows afterwards.
+// pass takes a step, and returns what the Node shows afterwards.
 func (d *draining) pass() string {
 	d.Helper()
 	if err := d.carryOut(claims.DrainNode); err != nil {
@@ -280,7 +280,7 @@ func TestDrainNodeFails(t *testing.T) {
 	})
 }
 
-// TestDrainTimeout checks which MachineSet says how long the drain of a Node may take.
+// TestDrainTimeout checks which MachineSet decides how long the drain of a Node may take.
 func TestDrainTimeout(t *testing.T) {
 	set := func(name string, seconds *int32) (ms clusterv1.MachineSet) {
 		ms.Name, ms.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = name, seconds

@@ -11,8 +11,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestNoteOfTheOwner: an object that names a portal cluster without owning it takes nothing from the owner when it goes. The owner can still
-// delete the cluster when the namespace may not use the identity any more.
+// TestNoteOfTheOwner: an object that names a portal cluster without owning it does not remove the owner's record when it is
+// deleted. The owner can still delete the cluster when the namespace may not use the identity any more.
 func TestNoteOfTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)

@@ -16,8 +16,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// offered finds the version in the list that the portal offers. The specification does not show what its state means, so any state may be
-// usable. If the portal refuses an entry, the next request names another entry of the same version.
+// offered finds the version in the list that the portal offers. The specification does not define the state of an entry, so any
+// state may be usable. If the portal refuses an entry, the next request names another entry of the same version.
 func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
 	versions, o := r.versions.list(ctx, s, &r.memory.Backoff)
 	if !o.IsDone() {
@@ -29,10 +29,10 @@ func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (clou
 	names := namesFrom(versions, s.reached())
 	if len(names) == 0 {
 		return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
-			"the portal does not offer %s, nor any version from %s on; set spec.version to a version that it offers", wanted, cmp.Or(s.reached(), wanted))
+			"the portal does not offer %s, nor any version from %s on. Set spec.version to a version that it offers", wanted, cmp.Or(s.reached(), wanted))
 	}
 	return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
-		"the portal does not offer %s; set spec.version to one of: %s", wanted, strings.Join(names, ", "))
+		"the portal does not offer %s. Set spec.version to one of: %s", wanted, strings.Join(names, ", "))
 }
 
 // candidates returns the entries that are the wanted version, the best first: build metadata and leading v match, build metadata matches,
@@ -54,7 +54,8 @@ func candidates(versions []cloud.KubernetesVersion, wanted string) []cloud.Kuber
 	return same
 }
 
-// namesFrom returns the versions that a cluster of the running version can be set to, in order. Without a running version it returns all.
+// namesFrom returns the versions that a cluster of the running version can be set to, in order. If running is empty, it returns
+// all.
 func namesFrom(versions []cloud.KubernetesVersion, running string) []string {
 	var names []string
 	for _, v := range versions {
@@ -66,7 +67,7 @@ func namesFrom(versions []cloud.KubernetesVersion, running string) []string {
 	return slices.Compact(names)
 }
 
-// refusesVersion reports whether the portal refused the request for the id of its version, as far as the answer names a field.
+// refusesVersion reports whether the portal refused the request because of the version's id, if the answer names a field.
 func refusesVersion(err error) bool {
 	var refusal *cloud.Error
 	return cloud.IsInvalid(err) && errors.As(err, &refusal) && (refusal.Field == "" || refusal.Field == "kubernetesVersionId")
@@ -75,7 +76,7 @@ func refusesVersion(err error) bool {
 // offersAge is how long a list of versions is used.
 const offersAge = 2 * time.Minute
 
-// offers keeps the portal's list of versions for a while, for each client, and which of them it refused.
+// offers caches the portal's list of versions for each client, and remembers which of them it refused.
 type offers struct {
 	mu      sync.Mutex
 	known   map[*cloud.Client]offer
@@ -87,8 +88,8 @@ type offer struct {
 	at       time.Time
 }
 
-// refuse remembers that the portal refused the id, until the manager ends. If ids were forgotten earlier, requests would alternate
-// between entries that the portal refuses, and none of them would be sent ever more slowly.
+// refuse remembers that the portal refused the id until the manager stops. If ids were forgotten earlier, requests would
+// alternate between entries that the portal refuses, and none of them would back off.
 func (o *offers) refuse(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -70,8 +70,8 @@ func TestOffered(t *testing.T) {
 // TestNotOffered checks that the message names what the user can set: the portal does not downgrade.
 func TestNotOffered(t *testing.T) {
 	tests := map[string]struct{ running, want string }{
-		"before the creation":  {"", "set spec.version to one of: v1.33.1, v1.34.9, v1.35.6"},
-		"of a running cluster": {"v1.34.9+portal", "set spec.version to one of: v1.34.9, v1.35.6"},
+		"before the creation":  {"", "Set spec.version to one of: v1.33.1, v1.34.9, v1.35.6"},
+		"of a running cluster": {"v1.34.9+portal", "Set spec.version to one of: v1.34.9, v1.35.6"},
 		"of a newer cluster":   {"v1.36.3", "nor any version from v1.36.3 on"},
 	}
 	for title, test := range tests {
@@ -91,8 +91,8 @@ func TestNotOffered(t *testing.T) {
 	}
 }
 
-// TestDisabledVersion has the portal list the version twice and refuse the first entry. The next request names the other entry. If the
-// portal refuses both, it is asked ever more slowly.
+// TestDisabledVersion: the portal lists the version twice and refuses the first entry. The next request names the other entry. If
+// the portal refuses both, the requests back off.
 func TestDisabledVersion(t *testing.T) {
 	for title, test := range map[string]struct {
 		bothRefused bool
@@ -123,7 +123,7 @@ func TestDisabledVersion(t *testing.T) {
 	}
 }
 
-// TestRefusedCreation checks which refusals of a creation have the next request name another entry of the version.
+// TestRefusedCreation checks after which refusals of a creation the next request names another entry of the version.
 func TestRefusedCreation(t *testing.T) {
 	for title, test := range map[string]struct {
 		fault emulator.Fault

@@ -27,8 +27,8 @@ func (r *Reconciler) machine(s *scope) operation.Machine {
 	return m
 }
 
-// start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt; what op.Attempt
-// holds already counts as well.
+// start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt. A
+// value that op.Attempt already has is part of it.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operation, request operation.Request) outcome.Outcome {
 	op.Attempt += op.Target + " " + s.identity.Version
 	sent := &noticing{Request: request}
@@ -39,7 +39,7 @@ func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operatio
 	return o
 }
 
-// after reads again what an operation may have changed.
+// after reads again the values that an operation may have changed.
 func (s *scope) after(o outcome.Outcome) outcome.Outcome {
 	if err := s.loadOperation(); err != nil {
 		return outcome.Fail(err)
@@ -47,14 +47,14 @@ func (s *scope) after(o outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// reconcileOperation looks at the operation in flight and stores how it ended. If it has ended, the next steps decide again.
+// reconcileOperation polls the operation in flight and stores how it ended. If it has ended, the next steps decide again.
 // Creations are polled by reconcileCluster.
 func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.Outcome {
 	if s.op == nil || s.op.Type == operation.Create {
 		return outcome.Outcome{}
 	}
-	if s.controlPlane.DeletionTimestamp.IsZero() && !s.owns() { // a deletion has asked mayDelete
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+	if s.controlPlane.DeletionTimestamp.IsZero() && !s.owns() { // a deletion has already checked mayDelete
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 	}
 	o := s.after(r.machine(s).Poll(ctx, s.request()))
 	switch {
@@ -68,7 +68,7 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 	return o
 }
 
-// request is the one that the operation in flight was started with.
+// request returns the Request that the operation in flight was started with.
 func (s *scope) request() operation.Request {
 	switch s.op.Type {
 	case operation.Scale:

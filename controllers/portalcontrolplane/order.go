@@ -13,14 +13,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// orders remembers in which order each portal removes workers, so that a new cluster starts with what others at the same portal have
-// shown. The zero value is ready to use.
+// orders remembers in which order each portal removes workers, so that a new cluster starts with what others at the same portal
+// have shown. The zero value is ready to use.
 //
-// An order counts for the clusters of its own namespace only. A tenant can write the annotations that it comes from, and must not
-// decide which nodes of others are drained.
+// An order counts for the clusters of its own namespace only. It comes from annotations that tenants can write, and a tenant must
+// not decide which nodes of others are drained.
 type orders struct{ sync.Map }
 
-// shareOrder shares what the cluster knows of its portal with others, and takes from others what it does not know.
+// shareOrder shares the order that the cluster has shown, and takes over what others have shown if the cluster has shown nothing.
 func (r *Reconciler) shareOrder(s *scope) {
 	namespaced := s.controlPlane.Namespace + " " + s.identity.BaseURL
 	if learned := s.record.RemovalOrder; learned.Known() {
@@ -30,8 +30,8 @@ func (r *Reconciler) shareOrder(s *scope) {
 	s.sharedOrder, _ = shared.(claims.Order)
 }
 
-// expected is the order in which the portal is expected to remove workers: what the user says, else what the cluster has shown, else what
-// others at the portal have, in the same namespace, else a guess.
+// expected is the order in which the portal is expected to remove workers: the user's choice, else the order that the cluster has
+// shown, else the order that others in the namespace have shown at the same portal, else a guess.
 func (s *scope) expected() claims.Order {
 	learned := s.record.RemovalOrder
 	if stated := claims.Order(s.controlPlane.Spec.RemovalOrder); stated != "" {
@@ -43,7 +43,7 @@ func (s *scope) expected() claims.Order {
 	return cmp.Or(s.sharedOrder, learned.Order, claims.Newest)
 }
 
-// noteOrder records what the last scale-down has shown of the order in which the portal removes workers.
+// noteOrder records what the last scale-down has shown about the order in which the portal removes workers.
 func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 	if !s.plan.Observed {
 		return nil
@@ -58,10 +58,10 @@ func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
 		return err
 	}
 	if now := s.expected(); now != before {
-		then := fmt.Sprintf("it is expected to remove them in the order %s", now)
+		then := fmt.Sprintf("the provider expects the order %s", now)
 		if now == claims.Random {
-			then = "the order counts as random, and the portal is asked for fewer workers only when all drains have ended. " +
-				"Set spec.removalOrder if that is wrong"
+			then = "the provider expects no order, and asks the portal for fewer workers only when all drains have ended. " +
+				"If that is wrong, set spec.removalOrder"
 		}
 		r.event(s, infrav1.EventUnexpectedWorkersRemoved, "scale", "The portal removed other workers than expected (%s first). From now on %s", before, then)
 	}

@@ -69,8 +69,8 @@ func (r *Reconciler) orderOf(namespace, portal string) claims.Order {
 	return s.expected()
 }
 
-// TestShareOrder checks who starts with an order that the record of a cluster holds: its namespace, at the same portal. A tenant can write
-// that record.
+// TestShareOrder checks which clusters use an order from the record of another one: those of its namespace, at the same portal. A
+// tenant can write that record.
 func TestShareOrder(t *testing.T) {
 	r := &Reconciler{}
 	s := at("a", "one", oneSite)
@@ -96,8 +96,8 @@ func TestShareOrder(t *testing.T) {
 	}
 }
 
-// TestNoteOrder checks what a compared scale-down leaves: the record, and an event if another order is expected now. Other namespaces expect
-// what they did: the record can be forged.
+// TestNoteOrder checks the result of a compared scale-down: the record, and an event if another order is expected now. Other
+// namespaces do not use it, because a tenant can write the record.
 func TestNoteOrder(t *testing.T) {
 	tests := map[string]struct {
 		before, learned claims.Learned

@@ -27,8 +27,9 @@ type otherManager struct {
 	said  bool
 }
 
-// confirmed reports whether the sign was first seen driftTimeout ago, and was not reported yet. Core writes its annotations within seconds,
-// so a younger one may just be out of date. A pass without a sign changes nothing: two cores overwrite each other's annotations.
+// confirmed reports whether the sign was first seen driftTimeout ago and not reported yet. Core writes its annotations within
+// seconds, so a younger sign may be outdated. A pass without a sign changes nothing, because two cores overwrite each other's
+// annotations.
 func (o *otherManagers) confirmed(key, what string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -45,17 +46,17 @@ func (o *otherManagers) confirmed(key, what string) bool {
 	return now
 }
 
-// noticeOtherManager warns if Nodes show that another management cluster manages the portal cluster, too. It changes nothing: which of the
-// two is right cannot be known here.
+// noticeOtherManager warns if Nodes show that another management cluster manages the portal cluster too. It changes nothing,
+// because it cannot know which of the two is right.
 func (r *Reconciler) noticeOtherManager(s *scope) {
 	if what := s.otherManager(); what != "" && r.others.confirmed(s.flow(), what) {
-		r.warn(s, infrav1.EventAnotherManager, "Observe", "Another management cluster probably manages portal cluster %s, too: %s. Only one may: "+
+		r.warn(s, infrav1.EventAnotherManager, "Observe", "Another management cluster probably also manages portal cluster %s: %s. Only one may: "+
 			"pause or delete the Cluster in the other one, with deletionPolicy Retain", s.controlPlane.Spec.ClusterID, what)
 	}
 }
 
-// otherManager says which Node belongs to a Machine here while core has written the name of another owner on it, or returns "". Core writes
-// these annotations on the Node of each of its Machines. Other Nodes may carry those of a Machine that is gone.
+// otherManager names a Node that belongs to a Machine here but has another owner in core's annotations, or returns "". Core
+// writes these annotations on the Node of each of its Machines. Other Nodes may have those of a Machine that is gone.
 func (s *scope) otherManager() string {
 	for _, m := range s.desired.machines {
 		i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return m.Status.NodeRef.Name == n.Name })
@@ -68,7 +69,7 @@ func (s *scope) otherManager() string {
 		machine := cmp.Or(notes[clusterv1.MachineAnnotation], m.Name)
 		known := slices.ContainsFunc(s.desired.machines, func(other clusterv1.Machine) bool { return other.Name == machine })
 		if namespace != s.cluster.Namespace || name != s.cluster.Name || !known {
-			return fmt.Sprintf("Node %s belongs to Machine %s here, and its annotations name Machine %s of Cluster %s/%s, which is not here",
+			return fmt.Sprintf("Node %s belongs to Machine %s here, but its annotations name Machine %s of Cluster %s/%s, which does not exist here",
 				s.nodes[i].Name, m.Name, machine, namespace, name)
 		}
 	}

@@ -54,7 +54,8 @@ func TestOtherManager(t *testing.T) {
 	}
 }
 
-// TestOtherManagerIsReportedOnce: the sign must last for two minutes, also if the own core overwrites it in between, and costs one event.
+// TestOtherManagerIsReportedOnce: the sign must last for two minutes, even if the own core overwrites it in between, and emits
+// one event.
 func TestOtherManagerIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recorder := events.NewFakeRecorder(10)

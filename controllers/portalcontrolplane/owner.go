@@ -20,11 +20,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// portalClusterIndex finds PortalControlPlanes by what names their portal cluster.
+// portalClusterIndex finds PortalControlPlanes by the id or the creation of their portal cluster.
 const portalClusterIndex = "portalCluster"
 
-// indexPortalCluster returns what names the portal cluster of the object: its id, and the creation that it comes from. Clones of an
-// object that is being created have no id in common yet, but follow the same creation.
+// indexPortalCluster returns the id of the object's portal cluster, and the creation that it comes from. Clones of an object that
+// is being created have no id in common yet, but the same creation.
 func indexPortalCluster(obj client.Object) []string {
 	cp, ok := obj.(*infrav1.PortalControlPlane)
 	if !ok {
@@ -40,7 +40,8 @@ func indexPortalCluster(obj client.Object) []string {
 	return keys
 }
 
-// ownsCluster reports whether the object creates, has created or has claimed its portal cluster. A record that cannot be read may say so.
+// ownsCluster reports whether the object creates, has created or has claimed its portal cluster. A record that cannot be read
+// counts as such.
 func ownsCluster(cp *infrav1.PortalControlPlane) bool {
 	record, err := operation.LoadRecord(cp)
 	if err != nil {
@@ -80,9 +81,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	case owner != nil:
 		return r.yield(ctx, s, owner)
 	case s.owns():
-		return r.pinPortal(ctx, s)
+		return r.recordPortal(ctx, s)
 	case s.retiring():
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
 	}
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
 	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
@@ -101,17 +102,17 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	switch {
 	case unsaid:
-		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. spec.deletionPolicy "+
-			"is Retain now: set it to Delete if the portal cluster is to be deleted with this object", id)
+		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create, and set spec.deletionPolicy to Retain. "+
+			"Set it to Delete if the portal cluster shall be deleted with this object", id)
 	case adopted:
 		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create", id)
 	}
-	return outcome.RetryAfter(0) // with another look at who else claims it
+	return outcome.RetryAfter(0) // after another check for other claims
 }
 
-// pinPortal notes the portal of a cluster that the object owns, when the portal is known for the first time. An identity that names another
-// portal later is refused by loadIdentity.
-func (r *Reconciler) pinPortal(ctx context.Context, s *scope) outcome.Outcome {
+// recordPortal records the portal of a cluster that the object owns, when the portal becomes known. loadIdentity refuses an identity
+// that names another portal later.
+func (r *Reconciler) recordPortal(ctx context.Context, s *scope) outcome.Outcome {
 	if s.record.Portal == "" && s.infrastructure.IsDone() {
 		if err := r.change(ctx, s, func() {
 			s.record.Portal = s.identity.Portal.Address()
@@ -123,8 +124,8 @@ func (r *Reconciler) pinPortal(ctx context.Context, s *scope) outcome.Outcome {
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
-// forgetCluster drops what is known of another portal cluster. Nothing of it holds for the one that spec.clusterID names now, except for an
-// endpoint that the user chose.
+// forgetCluster drops the record of another portal cluster. Nothing in it applies to the one that spec.clusterID names now,
+// except for an endpoint that the user chose.
 func (s *scope) forgetCluster() {
 	if !s.endpointChosen() {
 		s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
@@ -138,11 +139,11 @@ func (s *scope) adopts() bool {
 	return s.record.ClusterID != s.controlPlane.Spec.ClusterID && !s.createdBefore()
 }
 
-// createdBefore reports whether an earlier version of the provider created the portal cluster. Its records hold neither UID nor cluster id,
-// but what a cluster was created with.
+// createdBefore reports whether an earlier version of the provider created the portal cluster. Its records have neither UID nor
+// cluster id, but the parameters of the creation.
 func (s *scope) createdBefore() bool { return s.record.UID == "" && s.record.Workers != nil }
 
-// endCreation ends an unfinished creation: spec.clusterID says what it created.
+// endCreation ends an unfinished creation: spec.clusterID names the cluster that it created.
 func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.op.Is(operation.Create) {
 		return outcome.Outcome{}
@@ -150,7 +151,7 @@ func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome 
 	return s.after(r.machine(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
 }
 
-// yield leaves the portal cluster to its owner. If both objects own it, this one gives its claim up.
+// yield leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
 func (r *Reconciler) yield(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
 	id, other := s.controlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
 	if s.owns() {
@@ -161,16 +162,16 @@ func (r *Reconciler) yield(ctx context.Context, s *scope, owner *infrav1.PortalC
 		if err != nil {
 			return outcome.Fail(err)
 		}
-		r.warn(s, infrav1.EventOwnershipGivenUp, "Adopt", "Gave portal cluster %s up, because PortalControlPlane %s owns it, too, and is older. "+
-			"The kubeconfig Secret of this object stays as it is", id, other)
+		r.warn(s, infrav1.EventOwnershipGivenUp, "Adopt", "Gave up portal cluster %s, because PortalControlPlane %s also owns it and is older. "+
+			"The kubeconfig Secret of this object is not changed", id, other)
 	}
 	return outcome.StallFor(0, infrav1.OwnedByAnotherReason, "portal cluster %s belongs to PortalControlPlane %s. This object changes nothing at the "+
-		"portal, and deleting it deletes nothing there. Delete this object, or let the other one hand the cluster over: set its "+
-		"spec.deletionPolicy to Retain and delete it", id, other)
+		"portal, and deleting it deletes nothing there. Delete this object. Or, to take the cluster over, set "+
+		"spec.deletionPolicy of the other one to Retain and delete it", id, other)
 }
 
-// otherOwner returns the PortalControlPlane that the portal cluster belongs to, or nil if that is this object. Objects of every namespace
-// that the manager sees count.
+// otherOwner returns the PortalControlPlane that the portal cluster belongs to, or nil if it belongs to this object. It considers
+// the objects of every namespace that the manager sees.
 func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalControlPlane, error) {
 	seen := map[types.UID]bool{s.controlPlane.UID: true}
 	first := s.controlPlane
@@ -182,7 +183,7 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 		for i := range all.Items {
 			cached := &all.Items[i]
 			if seen[cached.UID] || s.owns() && !ownsCluster(cached) {
-				continue // an owner need not ask the API server about objects that own nothing
+				continue // an owner does not ask the API server about objects that own nothing
 			}
 			seen[cached.UID] = true
 			other := &infrav1.PortalControlPlane{}
@@ -196,13 +197,13 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 		}
 	}
 	if first == s.controlPlane {
-		return nil, nil //nolint:nilnil // no other owner is no error
+		return nil, nil //nolint:nilnil // that there is no other owner is not an error
 	}
 	return first, nil
 }
 
-// rivals reports whether two objects that had the key in common name one portal cluster. A creation says nothing of objects that both name
-// one by its id.
+// rivals reports whether two objects with a common key name the same portal cluster. If both name one by its id, a common
+// creation does not matter.
 func rivals(cp, other *infrav1.PortalControlPlane, key string) bool {
 	id, of := cp.Spec.ClusterID, other.Spec.ClusterID
 	return slices.Contains(indexPortalCluster(other), key) && (id == "" || of == "" || id == of)
@@ -227,18 +228,18 @@ func (r *Reconciler) portalOf(ctx context.Context, cp *infrav1.PortalControlPlan
 	return cloud.Address(r.Identities.BaseURL(ctx, cp.Namespace, portalCluster.Spec.IdentityRef))
 }
 
-// unclaimed reports whether the object has not claimed a portal cluster that is probably its own: it is a copy of one that owned the cluster,
-// or a person has said by the id what its lost creation made.
+// unclaimed reports whether the object has not claimed a portal cluster that is probably its own. It is a copy of the owner, or a
+// person has set the id of the cluster that its lost creation made.
 func (s *scope) unclaimed() bool {
 	copied := s.record.UID != "" && s.record.UID != s.controlPlane.UID && !s.adopts()
 	return !s.owns() && (copied || s.op.Is(operation.Create))
 }
 
-// mayDelete reports whether the object owns what the portal would be asked to delete, or created it under an earlier version of the
-// provider, or a person has confirmed the deletion of what nobody owns.
+// mayDelete reports whether the object may ask the portal to delete its cluster: it owns the cluster, or created it under an
+// earlier version of the provider, or a person has confirmed the deletion of a cluster without owner.
 func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	if s.controlPlane.Spec.ClusterID == "" {
-		return true, nil // a creation under way is awaited first
+		return true, nil // the creation under way has to end first
 	}
 	if !s.owns() && !s.createdBefore() && !s.deletionConfirmed() {
 		return false, nil
@@ -247,7 +248,7 @@ func (r *Reconciler) mayDelete(ctx context.Context, s *scope) (bool, error) {
 	return owner == nil, err
 }
 
-// deletionPolicy is what becomes of the portal cluster when the object is deleted.
+// deletionPolicy returns what happens to the portal cluster when the object is deleted.
 func (s *scope) deletionPolicy() infrav1.DeletionPolicy {
 	if s.record.TakenOver {
 		return cmp.Or(s.controlPlane.Spec.DeletionPolicy, infrav1.DeletionPolicyRetain)

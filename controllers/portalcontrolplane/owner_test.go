@@ -19,8 +19,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// TestClone copies an object at every moment of its life, into the same namespace under another name and into another namespace. One
-// portal cluster is made, the original keeps it, and the deletion of the copy deletes nothing.
+// TestClone copies an object in every state, into the same namespace under another name and into another namespace. One portal
+// cluster is created, the original keeps it, and the deletion of the copy deletes nothing.
 func TestClone(t *testing.T) {
 	created := func(e *estate, key client.ObjectKey) { e.passes(key) }
 	creating := func(e *estate, key client.ObjectKey) {
@@ -73,8 +73,8 @@ func TestClone(t *testing.T) {
 	}
 }
 
-// TestHandOver deletes the owner with Retain. The object that waits takes the portal cluster over, and does not delete it unless the user
-// says so.
+// TestHandOver deletes the owner with Retain. The object that waits takes over the portal cluster, and deletes it only if the
+// user has set that.
 func TestHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)
@@ -103,7 +103,7 @@ func TestHandOver(t *testing.T) {
 	})
 }
 
-// TestDeletionPolicy checks whose word counts when the object is deleted.
+// TestDeletionPolicy checks which setting counts when the object is deleted.
 func TestDeletionPolicy(t *testing.T) {
 	for title, test := range map[string]struct {
 		adopt     bool
@@ -127,7 +127,7 @@ func TestDeletionPolicy(t *testing.T) {
 				if o := e.passes(key)[key]; !o.IsDone() || e.get(key).Spec.DeletionPolicy != test.written {
 					t.Errorf("%+v, policy %q", o, e.get(key).Spec.DeletionPolicy)
 				}
-				retained := fmt.Sprintf("portal cluster %s is left as it is", e.get(key).Spec.ClusterID)
+				retained := fmt.Sprintf("Left portal cluster %s unchanged", e.get(key).Spec.ClusterID)
 				e.delete(key)
 				if got := e.asked("DELETE"); got != test.deletions {
 					t.Errorf("%d deletions", got)
@@ -140,7 +140,7 @@ func TestDeletionPolicy(t *testing.T) {
 	}
 }
 
-// TestPrecedence checks to which of two objects a portal cluster belongs, whichever of them is asked.
+// TestPrecedence checks to which of two objects a portal cluster belongs. Both give the same answer.
 func TestPrecedence(t *testing.T) {
 	type object struct {
 		owns, deleting bool
@@ -176,7 +176,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestBothOwn has two objects that both own a portal cluster, as after a race. The younger one gives it up, and says so once.
+// TestBothOwn: if two objects own a portal cluster, as after a race, the younger one gives it up, and reports that once.
 func TestBothOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)

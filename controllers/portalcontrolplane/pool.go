@@ -21,13 +21,13 @@ import (
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinepools,verbs=get;list;watch;patch
 
-// pool is the MachinePool that has the nodes which no Machine claims, with its PortalMachinePool.
+// pool is the MachinePool that gets the nodes which no Machine claims, with its PortalMachinePool.
 type pool struct {
 	machinePool clusterv1.MachinePool
-	infra       *infrav1.PortalMachinePool // nil: core, or the user, has yet to create it, or it is gone
+	infra       *infrav1.PortalMachinePool // nil if it is not created yet, or is gone
 }
 
-// readPool adds the Cluster's pool, if it has one, to what is desired.
+// readPool adds the Cluster's pool, if it has one, to the desired workers.
 func (r *Reconciler) readPool(ctx context.Context, reader client.Reader, s *scope, d *desired, all []clusterv1.MachinePool) error {
 	chosen := portalmachinepool.Chosen(all)
 	if chosen == nil {
@@ -46,8 +46,8 @@ func (r *Reconciler) readPool(ctx context.Context, reader client.Reader, s *scop
 	return nil
 }
 
-// poolView is what a plan needs to know of the pool. Until core has removed a MachinePool it may delete Nodes under the names that it knows,
-// also if the PortalMachinePool is gone already.
+// poolView returns the pool for a plan. Until core has removed a MachinePool, it may delete Nodes under the names that it knows,
+// even if the PortalMachinePool is gone already.
 func (s *scope) poolView() *claims.Pool {
 	p := s.desired.pool
 	if p == nil {
@@ -80,7 +80,7 @@ func (p *pool) lists(n *corev1.Node) bool {
 	return p != nil && p.infra != nil && slices.Contains(p.infra.Spec.ProviderIDList, n.Spec.ProviderID)
 }
 
-// drainTimeout is how long a drain of a node of the pool may take; 0: without end.
+// drainTimeout is how long a drain of a node of the pool may take. 0 means forever.
 func (p *pool) drainTimeout() time.Duration {
 	return time.Duration(ptr.Deref(p.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0)) * time.Second
 }
@@ -94,8 +94,9 @@ func (s *scope) mismatchedPool() string {
 	return p.infra.Name
 }
 
-// carryOutPool does one move of the pool: one write of its list. All nodes that the plan gives to the pool are listed by the first write.
-// Core deletes the Nodes which it knows and which the list does not name, so it must not see a part of a list that was lost.
+// carryOutPool does one move of the pool: one write of its list. The first write lists all nodes that the plan gives to the pool.
+// Core deletes the Nodes which it knows and which the list does not name, so it must not see half of a list that has to be
+// rebuilt.
 func (r *Reconciler) carryOutPool(ctx context.Context, s *scope, move claims.Move) error {
 	list, id := s.desired.pool.infra, move.Node.ProviderID
 	return r.writer().Change(ctx, list, func() {

@@ -68,7 +68,7 @@ func TestPoolView(t *testing.T) {
 	}
 }
 
-// TestDrainTimeoutOfPool checks that the MachinePool says how long a drain of the pool's nodes may take.
+// TestDrainTimeoutOfPool checks that the MachinePool decides how long a drain of the pool's nodes may take.
 func TestDrainTimeoutOfPool(t *testing.T) {
 	d := desired{pool: aPool()}
 	for id, want := range map[string]time.Duration{"portal://c/n1": time.Minute, "portal://c/n2": 0} {
@@ -110,7 +110,7 @@ func TestTopologyAwaitsPools(t *testing.T) {
 	}
 }
 
-// TestEnoughConcurrencyForPools checks that a topology with a pool only needs more than core's default, too.
+// TestEnoughConcurrencyForPools checks that a topology with only a pool also needs more than core's default.
 func TestEnoughConcurrencyForPools(t *testing.T) {
 	cluster := withTopology()
 	cluster.Spec.Topology.Workers.MachinePools = []clusterv1.MachinePoolTopology{{Name: "pool"}}
@@ -119,8 +119,8 @@ func TestEnoughConcurrencyForPools(t *testing.T) {
 	}
 }
 
-// TestListsAtOnce checks that the first write lists all nodes that a plan gives to the pool: core deletes those that it knows and that a
-// list, which was lost and is filled again, does not name yet.
+// TestListsAtOnce checks that the first write lists all nodes that a plan gives to the pool. If a list was lost and is filled
+// again, core deletes the known Nodes that are not in it yet.
 func TestListsAtOnce(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {

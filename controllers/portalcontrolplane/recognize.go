@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// controlMarks are the labels and the taints of control nodes. The specification shows neither, so either is enough.
+// controlMarks are the labels and taints of control nodes. The specification defines neither, so either is enough.
 var controlMarks = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
 // isControlNode reports whether a Node has a mark of control nodes: the label, or the taint with any effect.
@@ -51,8 +51,8 @@ func listNodes(ctx context.Context, workload client.Reader) (unmarked, control [
 	return unmarked, control, nil
 }
 
-// readWorkers reads the worker Nodes into the scope: those without a mark that the selector, if there is one, selects. Of the other Nodes it
-// keeps the providerIDs.
+// readWorkers reads the worker Nodes into the scope: those without a mark that the selector, if set, selects. It keeps the
+// providerIDs of the other Nodes.
 func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
 	unmarked, control, err := listNodes(ctx, workload)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
 	selector := labels.Everything()
 	if chosen := s.controlPlane.Spec.WorkerNodeSelector; chosen != nil {
 		if selector, err = metav1.LabelSelectorAsSelector(chosen); err != nil {
-			selector = labels.Nothing() // recognized says so
+			selector = labels.Nothing() // recognized reports the mistake
 		}
 	}
 	s.unmarked, s.controlNodes, s.nodes, s.otherIDs, s.nodeUIDs = len(unmarked), len(control), nil, nil, nil
@@ -94,8 +94,8 @@ func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outco
 	return s.recognized()
 }
 
-// namespaceStays is done unless the namespace is being deleted. Then its MachineDeployments and Machines are deleted first or last, but a
-// protected Cluster stays, and nobody has asked for fewer workers.
+// namespaceStays is done unless the namespace is being deleted. Its MachineDeployments and Machines are then deleted in any
+// order, but a protected Cluster stays, and no user has asked for fewer workers.
 func (r *Reconciler) namespaceStays(ctx context.Context, s *scope) outcome.Outcome {
 	namespace := &corev1.Namespace{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: s.cluster.Namespace}, namespace)
@@ -105,25 +105,25 @@ func (r *Reconciler) namespaceStays(ctx context.Context, s *scope) outcome.Outco
 	case namespace.DeletionTimestamp.IsZero():
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(0, infrav1.DeletingReason, "the namespace %s is being deleted, but the Cluster is not. Its worker nodes stay as they "+
-		"are. Delete the Cluster, after its protection against deletion is removed", namespace.Name)
+	return outcome.StallFor(0, infrav1.DeletingReason, "Namespace %s is being deleted, but the Cluster is not, so its worker nodes stay as they "+
+		"are. Remove the Cluster's protection against deletion, then delete the Cluster", namespace.Name)
 }
 
-// recognized is done if the worker Nodes can be told from the control nodes. A Machine on a control node would have it drained.
+// recognized is done if worker Nodes can be distinguished from control nodes. A Machine on a control node would cause its drain.
 func (s *scope) recognized() outcome.Outcome {
 	hold := func(format string, args ...any) outcome.Outcome {
 		return outcome.StallFor(0, infrav1.WorkersUnrecognizedReason, format, args...)
 	}
 	if selector := s.controlPlane.Spec.WorkerNodeSelector; selector != nil {
 		if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-			return hold("spec.workerNodeSelector is no label selector: %v. Correct it", err)
+			return hold("spec.workerNodeSelector is not a valid label selector: %v. Correct it", err)
 		}
 		if len(s.nodes) == 0 && s.unmarked > 0 && s.record.Size > 0 {
 			return hold("spec.workerNodeSelector selects none of %d Nodes. Correct it, or label the Nodes of the workers", s.unmarked)
 		}
 		return outcome.Outcome{}
 	}
-	// Only right after the creation is it known how many Nodes are workers: later a person may have added some.
+	// The number of worker Nodes is only known right after the creation. Later a person may have added some.
 	fresh := s.last.Is(operation.Create) && s.controlNodes == 0 && !s.bound
 	control := int(ptr.Deref(s.controlPlane.Spec.Replicas, 1))
 	if fresh && s.unmarked > s.record.Size && s.unmarked <= s.record.Size+control {

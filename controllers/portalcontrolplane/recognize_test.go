@@ -66,7 +66,8 @@ func both(changes ...func(*corev1.Node)) func(*corev1.Node) {
 	}
 }
 
-// TestRecognized: of a new cluster of 2 workers and 3 control nodes, nothing is bound while it is not clear which are which.
+// TestRecognized: in a new cluster of 2 workers and 3 control nodes, no Machine is bound until workers and control nodes are
+// known.
 func TestRecognized(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
 	tests := map[string]struct {
@@ -74,7 +75,7 @@ func TestRecognized(t *testing.T) {
 		last                       operation.Type
 		bound                      bool
 		selector                   *metav1.LabelSelector
-		holds                      string // what the message names
+		holds                      string // a part of the message
 	}{
 		"marked":                             {unmarked: 2, marked: 3, last: operation.Create},
 		"not shown at all":                   {unmarked: 2, last: operation.Create},
@@ -88,7 +89,7 @@ func TestRecognized(t *testing.T) {
 		"selected":                           {unmarked: 5, selected: 2, last: operation.Create, selector: selector},
 		"none is selected":                   {unmarked: 5, last: operation.Create, selector: selector, holds: "selects none of 5"},
 		"none is selected of none":           {last: operation.Create, selector: selector},
-		"a selector that is none":            {unmarked: 5, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"!": ""}}, holds: "no label selector"},
+		"a selector that is none":            {unmarked: 5, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"!": ""}}, holds: "not a valid label selector"},
 		"none is selected, long after":       {unmarked: 5, bound: true, selector: selector, holds: "selects none of 5"},
 		"fewer than the size, none of which": {unmarked: 1, last: operation.Create},
 	}

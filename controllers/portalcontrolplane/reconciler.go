@@ -44,12 +44,12 @@ import (
 type Reconciler struct {
 	Client           client.Client
 	Live             client.Reader // past the cache
-	Metadata         client.Reader // a cache of the metadata of Secrets; without it, every read of a Secret is live
+	Metadata         client.Reader // a cache of the metadata of Secrets. If it is nil, every read of a Secret is live
 	Identities       *identity.Resolver
 	ClusterCache     clustercache.ClusterCache
 	Recorder         events.EventRecorder
 	WatchFilterValue string
-	// CoreProblem returns why core is not known to behave as takeovers need it (package coreversion), or "".
+	// CoreProblem returns why the version of core is not known to support takeovers (package coreversion), or "".
 	CoreProblem func(context.Context) string
 	// Reconnect drops the connection to a workload cluster, if there is one, and makes a new one with the stored kubeconfig.
 	Reconnect func(cluster client.ObjectKey)
@@ -57,7 +57,7 @@ type Reconciler struct {
 	Oversized func(cluster client.ObjectKey) bool
 	// Drain takes one step of the drain of a Node of a workload cluster (package drain).
 	Drain func(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error)
-	// Woken is the source of the objects for which the governor has a token.
+	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
 	controller capicontroller.Controller
@@ -72,7 +72,7 @@ type Reconciler struct {
 	others     otherManagers
 }
 
-// step is one thing that a pass sees to; its outcome becomes the condition.
+// step is one part of a pass. Its outcome becomes the condition.
 type step struct {
 	condition string
 	run       func(context.Context, *scope) outcome.Outcome
@@ -89,7 +89,7 @@ func (r *Reconciler) steps() []step {
 	}
 }
 
-// Reconcile brings one portal cluster a step further.
+// Reconcile takes one portal cluster a step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Result, reterr error) {
 	ctx = cloud.WithFlow(ctx, req.String()) // as in scope.flow
 	controlPlane := &infrav1.PortalControlPlane{}
@@ -123,7 +123,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}()
 	switch {
 	case s.unreadable != nil:
-		return ctrl.Result{}, nil // status says so; a change of the annotation tells
+		return ctrl.Result{}, nil // status reports it, and a change of the annotation wakes the object
 	case !controlPlane.DeletionTimestamp.IsZero():
 		return r.reconcileDelete(ctx, s)
 	}
@@ -132,7 +132,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 
 func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result, error) {
 	if s.cluster == nil {
-		return ctrl.Result{}, nil // core sets the owner; a watch event tells
+		return ctrl.Result{}, nil // core sets the owner, which wakes the object
 	}
 	if err := r.ensureOwned(ctx, s); err != nil {
 		return ctrl.Result{}, err
@@ -157,7 +157,7 @@ func (r *Reconciler) writer() operation.Writer {
 	return operation.Writer{Client: r.Client, Live: r.Live, Wrote: r.wrote}
 }
 
-// wrote keeps the next pass from reading a cache that has not seen our own write.
+// wrote makes the next pass wait until the cache shows our own write.
 func (r *Reconciler) wrote(obj client.Object) {
 	if _, ours := obj.(*infrav1.PortalControlPlane); ours && r.controller != nil {
 		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,

@@ -21,7 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// connect is what Reconcile does up to the connection.
+// connect runs the steps up to the connection.
 func (h *house) connect() *scope {
 	h.Helper()
 	s := h.scope()
@@ -41,7 +41,7 @@ func (h *house) connect() *scope {
 	return s
 }
 
-// disconnect has the ClusterCache lose its connection, also for managers that come.
+// disconnect makes the ClusterCache lose its connection, also for later managers.
 func (h *house) disconnect() { h.manager.ClusterCache = clustercache.NewFakeEmptyClusterCache() }
 
 // stored is the kubeconfig in the Secret.
@@ -54,7 +54,7 @@ func (h *house) stored() string {
 	return string(s.Data["value"])
 }
 
-// storedIs reports whether the Secret holds the kubeconfig, reduced to what may be used.
+// storedIs reports whether the Secret holds the kubeconfig in its minimal form.
 func (h *house) storedIs(content string) bool {
 	h.Helper()
 	minimal, err := kubeconfig.Minimal([]byte(content))
@@ -77,7 +77,8 @@ func inHouse(t *testing.T, content *string, test func(h *house)) {
 	})
 }
 
-// TestFetchesWhatNoLongerWorks: when the stored kubeconfig does not work any more it is fetched again at once, stored, and used.
+// TestFetchesWhatNoLongerWorks: when the stored kubeconfig does not work any more, another one is fetched at once, stored, and
+// used.
 func TestFetchesWhatNoLongerWorks(t *testing.T) {
 	closed := newAPIServer(t, 200)
 	closed.Close()
@@ -109,7 +110,7 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 					t.Errorf("%d fetches, want one beside the first", got)
 				}
 				now = works
-				time.Sleep(37 * time.Second) // the backoff of the first one that was in vain, with its jitter
+				time.Sleep(37 * time.Second) // the backoff after the first fetch without a result, with its jitter
 				before := h.reconnects
 				s = h.connect()
 				if !h.storedIs(works) || h.reconnects != before+1 || !s.done(infrav1.KubeconfigReadyCondition) {
@@ -123,8 +124,8 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 	}
 }
 
-// TestFetchesSlowlyInVain: a portal that has no other kubeconfig is asked ever more slowly, whatever wakes the passes and whatever the API
-// server answers.
+// TestFetchesSlowlyInVain: a portal that has no other kubeconfig is asked at growing intervals, for every event and every answer
+// of the API server.
 func TestFetchesSlowlyInVain(t *testing.T) {
 	server := newAPIServer(t, 401)
 	now := server.kubeconfig("token: old")
@@ -150,7 +151,7 @@ func TestFetchesSlowlyInVain(t *testing.T) {
 	})
 }
 
-// TestFetchesBeforeExpiry: a kubeconfig is fetched again when two thirds of its time are over, while the connection works.
+// TestFetchesBeforeExpiry: a kubeconfig is fetched again after two thirds of its lifetime, while the connection works.
 func TestFetchesBeforeExpiry(t *testing.T) {
 	var now string
 	inHouse(t, &now, func(h *house) {
@@ -187,7 +188,7 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 	})
 }
 
-// TestFetchesAfterEachOperation: once, and also by a manager that did not see the operation end.
+// TestFetchesAfterEachOperation: the kubeconfig is fetched once, also by a manager that did not see the operation end.
 func TestFetchesAfterEachOperation(t *testing.T) {
 	now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
 	inHouse(t, &now, func(h *house) {
@@ -216,8 +217,8 @@ func TestFetchesAfterEachOperation(t *testing.T) {
 	})
 }
 
-// TestConnecting checks how often a new connection to an API server that answers is asked for. The ClusterCache gets time to connect before it is told to start again: each pass that told it
-// dropped the connection that it had just made.
+// TestConnecting checks how often a new connection to an API server that answers is made. The ClusterCache gets time to connect
+// first. Without it, each pass would drop the connection that the one before had just started.
 func TestConnecting(t *testing.T) {
 	now := newAPIServer(t, 200).kubeconfig("token: " + canary)
 	inHouse(t, &now, func(h *house) {

@@ -31,8 +31,8 @@ func (h *house) setConnected() {
 	}
 }
 
-// TestRestartKeepsAvailable checks that a manager which starts and has no connection yet leaves Available as it is, whether the API server
-// answers its probes or is too busy for that. After a minute the condition says that there is no connection.
+// TestRestartKeepsAvailable checks that a manager that starts and has no connection yet leaves Available as it is, whether the
+// API server answers its probes or is too busy. After a minute, the condition reports that the connection is missing.
 func TestRestartKeepsAvailable(t *testing.T) {
 	silent := newAPIServer(t, 200)
 	silentConfig := silent.kubeconfig("token: " + canary)

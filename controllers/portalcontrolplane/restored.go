@@ -17,12 +17,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// laterNames is how many generated names after the one in spec are looked for: a backup may be older than as many failed creations.
+// laterNames is how many generated names after the one in spec are looked up: a backup may be older than that many failed
+// creations.
 const laterNames = 4
 
-// begin returns the first write of all. It puts the finalizer on the object. An object that begins its life here gets its UID into the
-// record and a name for its portal cluster. An object that carries a trace of another life does not: it was cloned, moved or restored, or
-// its annotations were replaced, which leaves its status as it was.
+// begin returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a name for
+// its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
+// annotations were replaced, which left its status as it was.
 func (s *scope) begin() func() {
 	_, recorded := s.controlPlane.Annotations[infrav1.RecordAnnotation]
 	elsewhere := recorded || s.last != nil || conditions.Has(s.controlPlane, infrav1.ProvisionedCondition) ||
@@ -35,7 +36,7 @@ func (s *scope) begin() func() {
 	}
 }
 
-// beginLife notes that the object never had a portal cluster, and generates a name for one if the user chose none.
+// beginLife records that the object never had a portal cluster, and generates a name for one if the user chose none.
 func (s *scope) beginLife() {
 	s.record.UID = s.controlPlane.UID
 	operation.PutRecord(s.controlPlane, s.record)
@@ -56,7 +57,8 @@ func (s *scope) named() bool {
 	return s.record.Name != "" && s.record.Name == s.controlPlane.Spec.ClusterName
 }
 
-// lookBeforeCreating looks for the portal cluster of an object that did not begin its life here. It is done when one may be created.
+// lookBeforeCreating looks for the portal cluster of an object with an earlier life. It is done when a portal cluster may be
+// created.
 func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.Outcome {
 	cp := s.controlPlane
 	if s.record.UID == cp.UID {
@@ -96,8 +98,8 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	return r.memory.Backoff.Refuse(key, attempt, s.restoredOutcome(found, instances))
 }
 
-// findByName asks the portal for clusters of the name in spec and, if that was generated, of the names that follow it. The bool reports
-// whether the answer is complete: the portal answers such questions, and the name is known.
+// findByName asks the portal for clusters with the name in spec and, if that was generated, with the names that follow it. The
+// bool reports whether the answer is complete: the portal supports the lookup, and the name is known.
 func (s *scope) findByName(ctx context.Context) (found []cloud.Cluster, byName bool, err error) {
 	base, name := s.controlPlane.Name, s.controlPlane.Spec.ClusterName
 	if name == "" {
@@ -117,8 +119,8 @@ func (s *scope) findByName(ctx context.Context) (found []cloud.Cluster, byName b
 	return found, true, nil
 }
 
-// namedLike returns the names of the instances that look like nodes of the object's portal cluster. They prove that it exists. That
-// there are none proves nothing: the specification does not say that the name of an instance contains that of its cluster.
+// namedLike returns the names of the instances that look like nodes of the object's portal cluster. They prove that it exists. If
+// there are none, that proves nothing: the specification does not define the names of instances.
 func (s *scope) namedLike(all []cloud.Instance) (names []string) {
 	base, name := s.controlPlane.Name, s.controlPlane.Spec.ClusterName
 	length := len(stem(base)) + generatedLength
@@ -135,7 +137,7 @@ func (s *scope) namedLike(all []cloud.Instance) (names []string) {
 
 // restoredOutcome holds the object until a person decides.
 func (s *scope) restoredOutcome(found []cloud.Cluster, instances []string) outcome.Outcome {
-	seen := "The portal cannot be asked whether it exists"
+	seen := "The provider cannot ask the portal whether it exists"
 	switch {
 	case len(found) > 0:
 		var ids []string
@@ -145,7 +147,7 @@ func (s *scope) restoredOutcome(found []cloud.Cluster, instances []string) outco
 		slices.Sort(ids)
 		seen = "The portal has " + strings.Join(ids, " and ")
 	case len(instances) > 0:
-		seen = fmt.Sprintf("The portal runs instances that look like its nodes, such as %s", instances[0])
+		seen = fmt.Sprintf("The portal runs instances that look like its nodes, for example %s", instances[0])
 	}
 	cp := s.controlPlane
 	return outcome.StallFor(0, infrav1.RestoredObjectReason, "this object was cloned, moved, restored or replaced, and its portal cluster may exist. %s. If the "+

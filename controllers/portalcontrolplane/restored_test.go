@@ -39,7 +39,7 @@ func (e *estate) sawFirst(key client.ObjectKey) *infrav1.PortalControlPlane {
 	return e.get(key)
 }
 
-// failOnce has the portal fail the next creation.
+// failOnce makes the next creation at the portal fail.
 func (e *estate) failOnce() {
 	e.Helper()
 	if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Count: 1, Job: emulator.JobFails}); err != nil {
@@ -47,8 +47,8 @@ func (e *estate) failOnce() {
 	}
 }
 
-// TestOldBackup restores an object that was saved before its portal cluster was created, after it was. No second cluster is created: the
-// first one is found by its name if the portal answers that, and otherwise a person is asked.
+// TestOldBackup restores an object that was saved before its portal cluster was created, after the creation. No second cluster is
+// created. The first one is found by its name if the portal supports that, otherwise a person has to decide.
 func TestOldBackup(t *testing.T) {
 	chosen := func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "main" }
 	for title, test := range map[string]struct {
@@ -61,12 +61,12 @@ func TestOldBackup(t *testing.T) {
 	}{
 		"found by its name":                       {lists: true, adopted: true},
 		"found by the name after it":              {lists: true, fails: true, adopted: true},
-		"the portal cannot be asked":              {says: "instances that look like its nodes, such as prod-"},
-		"nor be asked, and the name was replaced": {fails: true, says: "instances that look like its nodes, such as prod-"},
+		"the portal cannot be asked":              {says: "instances that look like its nodes, for example prod-"},
+		"nor be asked, and the name was replaced": {fails: true, says: "instances that look like its nodes, for example prod-"},
 		"a chosen name is found":                  {lists: true, change: chosen, says: "The portal has main (id "},
-		"a chosen name, and no question":          {change: chosen, says: "instances that look like its nodes, such as main-"},
+		"a chosen name, and no question":          {change: chosen, says: "instances that look like its nodes, for example main-"},
 		"the name is not in the backup": {
-			lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, says: "instances that look like its nodes, such as prod-",
+			lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "" }, says: "instances that look like its nodes, for example prod-",
 		},
 		"no record is in the backup": {lists: true, spoil: func(cp *infrav1.PortalControlPlane) { cp.Annotations = nil }, says: "The portal has prod-"},
 	} {
@@ -112,8 +112,8 @@ func TestOldBackup(t *testing.T) {
 	}
 }
 
-// TestRestoredWithoutCluster restores an object whose portal cluster was never created. It is created at once if the portal says that it
-// does not exist, and otherwise when a person says so of this very object.
+// TestRestoredWithoutCluster restores an object whose portal cluster was never created. It is created at once if the portal
+// reports that it does not exist, otherwise when a person allows it for this very object.
 func TestRestoredWithoutCluster(t *testing.T) {
 	for title, lists := range map[string]bool{"the portal says so": true, "a person says so": false} {
 		t.Run(title, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRestoredWithoutCluster(t *testing.T) {
 				e := newEstate(t, lists)
 				key := e.add("fleet", "prod", nil)
 				backup := e.sawFirst(key)
-				metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.RetryOperationAnnotation, string(backup.UID)) // says nothing of a copy
+				metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.RetryOperationAnnotation, string(backup.UID)) // does not count for a copy
 				e.forget(key)
 				e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
 					copyOf(backup)(cp)
@@ -175,7 +175,8 @@ func TestRestoredDuringCreation(t *testing.T) {
 	})
 }
 
-// TestRestoredDeletedAtOnce deletes a restored object whose creation was under way. What its former self created stays.
+// TestRestoredDeletedAtOnce deletes a restored object whose creation was under way. The cluster that the original object created
+// stays.
 func TestRestoredDeletedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)
@@ -190,7 +191,7 @@ func TestRestoredDeletedAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplaced has a user replace the object with the manifest of before, annotations and all, while the portal creates its cluster.
+// TestReplaced replaces the object with its original manifest, including annotations, while the portal creates its cluster.
 func TestReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)
@@ -212,7 +213,7 @@ func TestReplaced(t *testing.T) {
 	})
 }
 
-// TestBegin checks which objects begin their life here, and that they have a name from then on.
+// TestBegin checks which objects count as new, and that they have a name from then on.
 func TestBegin(t *testing.T) {
 	for title, test := range map[string]struct {
 		change func(*infrav1.PortalControlPlane)
@@ -309,7 +310,7 @@ func TestChosenNameStays(t *testing.T) {
 	}
 }
 
-// TestNameAfter: each generated name leads to the next one, and never back.
+// TestNameAfter: each generated name leads to the next one, and never back to an earlier one.
 func TestNameAfter(t *testing.T) {
 	name, seen := "prod-bcdfg", map[string]bool{}
 	for range 1000 {

@@ -17,12 +17,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestRollOutBesideUntriedCore begins a roll-out with surge, as it is by default. Beside a core that was not tried it waits, and the
-// condition has the cause and the way out. As soon as core is one that was tried, it goes on.
+// TestRollOutBesideUntriedCore starts a roll-out with surge, which is the default. Beside an untested core it waits, and the
+// condition has the cause and the way out. As soon as core has a tested version, it goes on.
 func TestRollOutBesideUntriedCore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 1, emulator.Durations{})
-		problem := "core has version v1.15.0, and this was tried with 1.14 only"
+		problem := "core has version v1.15.0, but the provider was tested with 1.14 only"
 		h.manager.CoreProblem = func(context.Context) string { return problem }
 		h.machine("old", func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotUpToDateReason})

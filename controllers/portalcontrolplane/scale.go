@@ -22,14 +22,14 @@ type scaling struct {
 	to int
 }
 
-// Send implements operation.Request. This is where the replicas of MachineDeployments become a request to the portal.
+// Send implements operation.Request. Here the replicas of MachineDeployments become a request to the portal.
 func (q scaling) Send(ctx context.Context) (cloud.Created, error) {
 	job, err := q.s.identity.Portal.ScaleCluster(ctx, q.s.controlPlane.Spec.ClusterID, q.to)
 	return cloud.Created{Job: job}, err
 }
 
-// Note implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at most the larger of
-// both numbers.
+// Note implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at most the
+// larger of both numbers.
 func (q scaling) Note(op *operation.Operation, _ string, cause error) {
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
@@ -43,7 +43,7 @@ func (q scaling) Note(op *operation.Operation, _ string, cause error) {
 	operation.PutRecord(q.s.controlPlane, q.s.record)
 }
 
-// scale asks the portal for the number of workers that the plan wants.
+// scale asks the portal for the plan's number of workers.
 func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	from, to := s.record.Size, s.plan.Size
 	if from < 0 {
@@ -55,7 +55,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	op := operation.New(operation.Scale, strconv.Itoa(to))
 	op.From, op.FromAtMost, op.Nodes, op.Before = from, s.record.SizeUncertain, max(to-from, from-to), s.plan.Before
 	if s.op.Lost() {
-		op.Before = s.op.Before // some may be gone since
+		op.Before = s.op.Before // some may be gone by now
 	}
 	start := func() outcome.Outcome { return r.start(ctx, s, op, scaling{s, to}) }
 	o := r.withinLimits(ctx, s, to, start)
@@ -71,7 +71,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 // refusedEmpty reports whether the portal has just refused a cluster without workers.
 func (s *scope) refusedEmpty() bool { return s.last != nil && s.last.Result == operation.RefusedEmpty }
 
-// scaleReached ends a lost scale whose result the Nodes show.
+// scaleReached ends a lost scale when the Nodes show its result.
 func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
 	if o := s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
@@ -80,17 +80,17 @@ func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome
 	return outcome.RetryAfter(0)
 }
 
-// driftTimeout is how long the node count must differ from the size before the workers are counted. Shorter differences are usually
-// nodes that still join, or Node objects of removed machines that are about to become NotReady.
+// driftTimeout is how long the node count must differ from the size before the workers are counted. Shorter differences are
+// usually nodes that are still joining, or Node objects of removed machines that will soon be NotReady.
 const driftTimeout = 2 * time.Minute
 
-// sights remembers what was seen of each portal cluster. The zero value is ready to use.
+// sights remembers observations of each portal cluster. The zero value is ready to use.
 type sights struct{ sync.Map }
 
-// sight is what was seen of one portal cluster in earlier passes, of which there is one at a time.
+// sight holds the observations of one portal cluster in earlier passes. Only one pass at a time uses it.
 type sight struct {
-	drift      string    // the set of nodes that differs from the size; "": none
-	driftSince time.Time // since when, without anything else in between
+	drift      string    // the set of nodes that differs from the size, or ""
+	driftSince time.Time // since when the set has been the same
 	pinned     map[string]bool
 	pinnedAt   time.Time
 }
@@ -101,9 +101,9 @@ func (s *sights) of(key string) *sight {
 	return seen
 }
 
-// reconcileDrift notices that the number of workers differs from the size because somebody else has changed it, on the portal's own
-// pages or by deleting Node objects. After a while the workers are counted, and the portal is asked for what is desired, like
-// after any other change: once for each set of nodes, never in a loop.
+// reconcileDrift notices that the number of workers differs from the size because somebody else has changed it, on the portal's
+// own pages or by deleting Node objects. After driftTimeout the workers are counted, and the portal is asked for the desired
+// number, like after any other change. It is asked once for each set of nodes, never in a loop.
 func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
 	seen, drift := r.sights.of(s.flow()), s.drift()
 	if seen.drift != drift {
@@ -114,10 +114,10 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 	case drift == "":
 		return outcome.Outcome{}, false
 	case s.restored():
-		return s.driftOutcome("The portal was asked once to restore that, and it made no difference: it may still run what is missing here. " +
-			"Look at its list of instances. A node whose Node object was deleted comes back when its kubelet is restarted"), true
+		return s.driftOutcome("The provider asked the portal once to restore the number, without effect: the portal may still run the missing instances. " +
+			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted"), true
 	case left > 0:
-		return s.driftOutcome("If it stays so, the portal is asked to restore that").In(left + time.Second), true
+		return s.driftOutcome("If this lasts, the provider asks the portal to restore the number").In(left + time.Second), true
 	}
 	err := r.change(ctx, s, func() {
 		s.record.Size, s.record.SizeUncertain = s.plan.Counted, true
@@ -129,7 +129,7 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 	return outcome.RetryAfter(0), true
 }
 
-// drift names the set of worker nodes if it is not of the size that the portal was asked for, or returns "".
+// drift identifies the set of worker nodes if it does not have the size that the portal was asked for, or returns "".
 func (s *scope) drift() string {
 	if s.op != nil || s.record.Size < 0 || s.record.SizeUncertain || s.plan.Counted == s.record.Size {
 		return ""
@@ -141,7 +141,7 @@ func (s *scope) drift() string {
 	return name
 }
 
-// restored reports whether the last request was a scale to this size that made no difference to the nodes.
+// restored reports whether the last request was a scale to this size that did not change the nodes.
 func (s *scope) restored() bool {
 	if !s.last.Is(operation.Scale) || s.last.Result != operation.Succeeded || len(s.last.Before) != len(s.plan.Present) {
 		return false

@@ -24,21 +24,21 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// scope is one pass over one PortalControlPlane: what was read, and how the steps ended.
+// scope is one pass over one PortalControlPlane: the objects it has read, and the outcomes of its steps.
 type scope struct {
 	controlPlane  *infrav1.PortalControlPlane
-	cluster       *clusterv1.Cluster     // nil: gone, or not linked yet
-	portalCluster *infrav1.PortalCluster // nil: gone, or not linked yet
+	cluster       *clusterv1.Cluster     // nil if gone, or not linked yet
+	portalCluster *infrav1.PortalCluster // nil if gone, or not linked yet
 
 	identity identity.Identity
-	// infrastructure says whether the portal may be called: PortalCluster provisioned, identity usable.
+	// infrastructure is done if the portal may be called: PortalCluster ready, identity usable.
 	infrastructure outcome.Outcome
 
 	op     *operation.Operation // in flight, or nil
-	last   *operation.Operation // op, or the last one that has ended, or nil
+	last   *operation.Operation // op, else the last one that has ended, or nil
 	record *operation.Record
 
-	// access is how the API server reacts to the stored kubeconfig, and accessSince since when.
+	// access is how the API server reacts to the stored kubeconfig, accessSince the time since which it does.
 	access      access
 	accessSince time.Time
 	// userManaged is the name of the kubeconfig Secret if it is user-managed.
@@ -48,7 +48,7 @@ type scope struct {
 	workload     client.Client
 	running      string // version of the API server
 	nodes        []corev1.Node
-	otherIDs     []string    // providerIDs of Nodes that are no workers
+	otherIDs     []string    // providerIDs of Nodes that are not workers
 	nodeUIDs     []types.UID // of all Nodes
 	controlNodes int         // Nodes with a mark of control nodes
 	unmarked     int         // Nodes without one
@@ -59,18 +59,18 @@ type scope struct {
 	desired     desired
 	claimed     []infrav1.PortalMachine
 	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on
-	sharedOrder claims.Order    // of removal, known from other clusters at the portal
+	sharedOrder claims.Order    // the order of removal that other clusters at the portal have shown
 	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
-	coreProblem string          // why Machines must not take nodes over, or ""
+	coreProblem string          // why Machines must not take over nodes, or ""
 	plan        claims.Plan
 	drains      map[string]drain.Progress // of the provider's own drains, by Node
 
 	outcomes map[string]outcome.Outcome
-	// unreadable says which of our annotations somebody has spoilt; then nothing is done.
+	// unreadable is the error of one of our annotations that was edited and cannot be read. Nothing is done then.
 	unreadable error
 }
 
-// loadScope reads what every step needs. What is missing is no error: the steps say what they wait for.
+// loadScope reads what every step needs. A missing object is not an error: the steps report what they wait for.
 func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
 	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, record: &operation.Record{}}
 	s.unreadable = s.loadOperation()
@@ -97,13 +97,13 @@ func (s *scope) loadOperation() (err error) {
 	return err
 }
 
-// adopted reports whether the cluster was neither created nor scaled from here, and its Machines and nodes were never one to one.
+// adopted reports whether the cluster was neither created nor scaled by the provider, and its Machines and nodes never matched.
 // Its surplus nodes are not removed.
 func (s *scope) adopted() bool {
 	return s.record.Workers == nil && s.record.Size < 0 && !s.last.Is(operation.Scale)
 }
 
-// portalCluster finds the PortalCluster: the one that the Cluster refers to, or one that carries the Cluster's name.
+// portalCluster finds the PortalCluster: the one that the Cluster refers to, or one with the Cluster's name in its label.
 func (r *Reconciler) portalCluster(ctx context.Context, s *scope) (*infrav1.PortalCluster, error) {
 	if s.cluster != nil && s.cluster.Spec.InfrastructureRef.Kind == "PortalCluster" {
 		found := &infrav1.PortalCluster{}
@@ -119,19 +119,19 @@ func (r *Reconciler) portalCluster(ctx context.Context, s *scope) (*infrav1.Port
 		return nil, err
 	}
 	if name == "" || len(all.Items) == 0 {
-		return nil, nil //nolint:nilnil // none is no error
+		return nil, nil //nolint:nilnil // a missing object is not an error
 	}
 	return &all.Items[0], nil
 }
 
-// loadIdentity says whether the portal may be called, and under which identity.
+// loadIdentity reports whether the portal may be called, and loads the identity.
 func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome {
 	if s.portalCluster == nil {
-		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "no PortalCluster found: name it in spec.infrastructureRef of the Cluster")
+		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "the Cluster has no PortalCluster. Name it in spec.infrastructureRef of the Cluster")
 	}
-	deleting := !s.controlPlane.DeletionTimestamp.IsZero() // needs the identity only
+	deleting := !s.controlPlane.DeletionTimestamp.IsZero() // a deletion only needs the identity
 	if !deleting && !s.provisioned() && !conditions.IsTrue(s.portalCluster, infrav1.ReadyCondition) {
-		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "PortalCluster %s is not ready: see its conditions", s.portalCluster.Name)
+		return outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "waiting for PortalCluster %s to be ready: see its conditions", s.portalCluster.Name)
 	}
 	resolve := r.Identities.Resolve
 	if deleting {
@@ -141,41 +141,42 @@ func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome
 	if s.identity, problem = resolve(ctx, s.portalCluster.Namespace, s.portalCluster.Spec.IdentityRef); !problem.IsDone() {
 		return problem
 	}
-	if o := s.atHome(); !o.IsDone() {
+	if o := s.checkPortal(); !o.IsDone() {
 		return o
 	}
 	return s.identity.MayDelete(s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
 }
 
-// provisioned reports whether the PortalCluster is. It waits for the kubeconfig, so before it is provisioned its condition Ready counts.
+// provisioned reports whether the PortalCluster is provisioned. That needs the kubeconfig, so until then its condition Ready
+// counts.
 func (s *scope) provisioned() bool {
 	return s.portalCluster != nil && ptr.Deref(s.portalCluster.Status.Initialization.Provisioned, false)
 }
 
-// atHome is done unless the identity names another portal than the one that the portal cluster belongs to. The cluster's id may be the id of
-// somebody else's cluster there.
-func (s *scope) atHome() outcome.Outcome {
+// checkPortal is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong
+// to somebody else's cluster.
+func (s *scope) checkPortal() outcome.Outcome {
 	home := s.record.Portal
 	if home == "" || home == s.identity.Portal.Address() {
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to the portal %s, and the identity names another one. "+
+	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to portal %s, but the identity names another one.  "+
 		"Correct baseURL of the identity. If the portal has a new URL, correct annotation %s", home, infrav1.RecordAnnotation)
 }
 
-// flow names this portal cluster to the account's governor and to the backoff.
+// flow names this portal cluster to the account's limiter and to the backoff.
 func (s *scope) flow() string {
 	return client.ObjectKeyFromObject(s.controlPlane).String()
 }
 
-// retiring tells whether the Cluster or the control plane is being deleted: nothing is scaled then.
+// retiring reports whether the Cluster or the control plane is being deleted. Nothing is scaled then.
 func (s *scope) retiring() bool {
 	return !s.controlPlane.DeletionTimestamp.IsZero() || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
 }
 
 func (s *scope) clusterKey() client.ObjectKey { return util.ObjectKey(s.cluster) }
 
-// change writes one change of metadata or spec with an optimistic lock, and keeps the scope in step with it.
+// change writes one change of metadata or spec with an optimistic lock, and updates the scope.
 func (r *Reconciler) change(ctx context.Context, s *scope, change func()) error {
 	if err := r.writer().Change(ctx, s.controlPlane, change); err != nil {
 		return fmt.Errorf("write PortalControlPlane: %w", err)
@@ -183,7 +184,7 @@ func (r *Reconciler) change(ctx context.Context, s *scope, change func()) error 
 	return s.loadOperation()
 }
 
-// done reports whether the step of that condition was reached in this pass, and all is as it wants.
+// done reports whether the condition's step ran in this pass and is done.
 func (s *scope) done(condition string) bool {
 	o, reached := s.outcomes[condition]
 	return reached && o.IsDone()

@@ -23,7 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 )
 
-// probeFailed wakes a control plane as soon as one probe of the ClusterCache, which come every 10 s, has failed.
+// probeFailed wakes a control plane as soon as one of the ClusterCache's probes, which run every 10 s, has failed.
 const probeFailed = clustercache.WatchForProbeFailure(10 * time.Second)
 
 // SetupWithManager adds the reconciler to the manager.
@@ -68,7 +68,7 @@ func (r *Reconciler) fromRival(ctx context.Context, obj client.Object) (requests
 	for _, key := range indexPortalCluster(obj) {
 		all := &infrav1.PortalControlPlaneList{}
 		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}, client.UnsafeDisableDeepCopy); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List PortalControlPlanes for a watch event")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalControlPlanes for a watch event")
 			return nil
 		}
 		for i := range all.Items {
@@ -102,8 +102,8 @@ func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconc
 	return r.fromCluster(ctx, cluster)
 }
 
-// fromSecret wakes the control plane whose kubeconfig the Secret holds: a deleted one is fetched again at once. It also wakes the control
-// planes whose PortalCluster uses the identity Secret: corrected credentials count at once.
+// fromSecret wakes the control plane whose kubeconfig is in the Secret, so a deleted one is fetched again at once. It also wakes
+// the control planes whose PortalCluster uses the identity Secret, so corrected credentials count at once.
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	for _, request := range r.fromKubeconfig(ctx, obj) {
 		controlPlane := &infrav1.PortalControlPlane{}
@@ -118,7 +118,7 @@ func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (request
 func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	users, err := r.Identities.Users(ctx, obj)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalClusters for a watch event")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusters for a watch event")
 		return nil
 	}
 	for i := range users {
@@ -129,8 +129,8 @@ func (r *Reconciler) fromIdentity(ctx context.Context, obj client.Object) (reque
 	return requests
 }
 
-// fromKubeconfig wakes the control plane of the Cluster whose name the Secret carries. A Secret that the provider did not write may have no
-// labels.
+// fromKubeconfig wakes the control plane of the Cluster in the Secret's name. A Secret that the provider did not write may have
+// no labels.
 func (r *Reconciler) fromKubeconfig(ctx context.Context, obj client.Object) []reconcile.Request {
 	name, purpose, err := secret.ParseSecretName(obj.GetName())
 	if err != nil || purpose != secret.Kubeconfig {

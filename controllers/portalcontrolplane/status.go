@@ -31,7 +31,7 @@ func (r *Reconciler) patchStatus(ctx context.Context, s *scope, before *infrav1.
 func (s *scope) updateStatus() {
 	status := &s.controlPlane.Status
 	outcome.ReportNotPaused(s.controlPlane)
-	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, or core skips drain and hooks
+	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, otherwise core would skip drain and hooks
 	s.updateConditions()
 	status.ObservedGeneration = outcome.Observed(s.controlPlane, infrav1.ReadyCondition)
 }
@@ -48,7 +48,7 @@ func (s *scope) updateConditions() {
 	}
 	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
 	if s.cluster == nil {
-		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster refers to this object in spec.controlPlaneRef"))
+		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster owns this object. Name it in spec.controlPlaneRef of a Cluster"))
 		return
 	}
 	for condition, o := range s.outcomes {
@@ -63,7 +63,7 @@ func (s *scope) updateConditions() {
 	s.countReplicas()
 }
 
-// reportUnreadable says why nothing is done, not even a deletion.
+// reportUnreadable reports why nothing is done, not even a deletion.
 func (s *scope) reportUnreadable() {
 	o := outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", s.unreadable)
 	if !s.controlPlane.DeletionTimestamp.IsZero() {
@@ -75,7 +75,7 @@ func (s *scope) reportUnreadable() {
 	s.reportUnusable(o)
 }
 
-// reportUnusable reports what keeps a pass from looking at anything else.
+// reportUnusable reports the problem that keeps a pass from doing anything else.
 func (s *scope) reportUnusable(o outcome.Outcome) {
 	outcome.Report(s.controlPlane, infrav1.AvailableCondition, o)
 	outcome.Report(s.controlPlane, infrav1.ReadyCondition, o)
@@ -89,7 +89,7 @@ func (s *scope) reportDeleting(o outcome.Outcome) {
 	s.reportUnusable(outcome.WaitFor(0, infrav1.DeletingReason, "%s", o.Message))
 }
 
-// reportOperation names what runs at the portal, here and in the conditions that the Cluster sums up.
+// reportOperation reports the operation in flight, here and in the conditions that the Cluster sums up.
 func (s *scope) reportOperation() {
 	reason, polled := operationReason(s.op), s.outcomes[infrav1.OperationInProgressCondition]
 	running, o := metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.IdleReason}
@@ -139,22 +139,24 @@ func operationReason(op *operation.Operation) string {
 	return infrav1.ScalingUpReason
 }
 
-// reportAvailable makes Available of the first condition that keeps the API server from being used.
+// reportAvailable sets Available from the first condition that keeps the API server from being used.
 func (s *scope) reportAvailable() {
 	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.AvailableReason,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
-	// clusterctl describe shows this condition, beside the wanted version as if it ran.
+	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
 	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
 	if conditions.IsTrue(s.controlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
-		outcome.Remark(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+": "+version.Message)
+		outcome.Remark(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+". "+version.Message)
 	}
-	// Core looks at Machines when the control plane is initialized, and reports on them only if the infrastructure is provisioned by then.
+	// Core looks at Machines when the control plane is initialized, but reports on them only if the infrastructure is provisioned
+	// by then.
 	if s.done(infrav1.KubeconfigReadyCondition) && s.controlPlane.Spec.ControlPlaneEndpoint.IsValid() && s.provisioned() {
 		s.controlPlane.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 	}
 }
 
-// reportReady reports whether the portal cluster is as spec and the replicas ask. Its reason is that of the first condition that says no.
+// reportReady reports whether the portal cluster is as spec and the replicas ask. Its reason is that of the first condition that
+// is not True.
 func (s *scope) reportReady() {
 	outcome.Summarize(s.controlPlane, infrav1.ReadyCondition, infrav1.ReadyReason, infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition,
 		infrav1.ConnectedCondition, infrav1.VersionUpToDateCondition, infrav1.WorkersReadyCondition)

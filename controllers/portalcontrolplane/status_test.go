@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// passed is a scope after a pass over a cluster that runs, with 3 workers of which one is free.
+// passed is a scope after a pass over a running cluster, with 3 workers of which one is free.
 func passed(change ...func(*scope)) *scope {
 	s := &scope{
 		controlPlane: &infrav1.PortalControlPlane{}, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{},
@@ -121,8 +121,8 @@ func TestUpdateStatus(t *testing.T) {
 // TestRefusedUpgradeIsSeen: clusterctl describe shows spec.version and Available, so Available has the version that runs, and why it stays.
 func TestRefusedUpgradeIsSeen(t *testing.T) {
 	s := passed(ended(infrav1.VersionUpToDateCondition, outcome.StallFor(0, infrav1.VersionNotOfferedReason, "set another")))
-	want := "the cluster runs v1.36.3: set another"
-	for range 2 { // the second pass has nothing to tell
+	want := "The cluster runs v1.36.3. Set another"
+	for range 2 { // the second pass changes nothing
 		s.updateStatus()
 		if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionTrue || c.Message != want {
 			t.Errorf("%+v", c)
@@ -135,8 +135,8 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 	}
 }
 
-// TestObservedGeneration checks when a new generation counts as observed: when each condition that Ready sums up is about it. Until then
-// a health check that compares generations does not take the conditions of the old spec for those of the new one.
+// TestObservedGeneration checks when a new generation counts as observed: when each condition that Ready sums up is about it.
+// Until then, a health check that compares generations does not use the conditions of the old spec.
 func TestObservedGeneration(t *testing.T) {
 	tests := map[string]struct {
 		pass func(*scope)
@@ -202,12 +202,12 @@ func TestCounters(t *testing.T) {
 	if status = s.controlPlane.Status; *status.ReadyReplicas != 0 || *status.Replicas != 3 || status.Version == "" {
 		t.Errorf("%+v", status)
 	}
-	if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionFalse || c.Message != "it is away" {
+	if c := conditions.Get(s.controlPlane, infrav1.AvailableCondition); c.Status != metav1.ConditionFalse || c.Message != "It is away" {
 		t.Errorf("%+v", c)
 	}
 }
 
-// TestWorkersOutcome checks what WorkersReady says of Machines and nodes.
+// TestWorkersOutcome checks what WorkersReady reports about Machines and nodes.
 func TestWorkersOutcome(t *testing.T) {
 	tests := map[string]struct {
 		change func(*scope)

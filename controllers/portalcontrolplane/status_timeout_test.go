@@ -18,11 +18,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// TestStatusAfterTheTimeOfAPass checks that a pass which a portal kept waiting until its time was up still says so in the conditions.
+// TestStatusAfterTheTimeOfAPass checks that a pass that timed out waiting for the portal still reports that in the conditions.
 func TestStatusAfterTheTimeOfAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 1, emulator.Durations{})
-		// As an API server does, and the fake one does not: nothing is written for a caller who has gone.
+		// Like an API server, and unlike the fake one: nothing is written for a caller that is gone.
 		store, ok := h.store.(client.WithWatch)
 		if !ok {
 			t.Fatalf("%T", h.store)

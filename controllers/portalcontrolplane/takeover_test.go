@@ -13,7 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// victim has the portal create a cluster and its owner leave this management cluster. It returns the cluster's id and name.
+// victim makes the portal create a cluster, and its owner leave this management cluster. It returns the cluster's id and name.
 func (e *estate) victim() (id, name string) {
 	e.Helper()
 	key := e.add("victim", "prod", nil)
@@ -26,8 +26,8 @@ func (e *estate) victim() (id, name string) {
 	return cp.Spec.ClusterID, cp.Spec.ClusterName
 }
 
-// TestGuessedName has a user choose the name that was generated for somebody else's portal cluster. The object does not get that cluster:
-// neither at once, nor when the user allows a creation whose answer is lost.
+// TestGuessedName: a user chooses the name that was generated for somebody else's portal cluster. The object does not get that
+// cluster, neither at once, nor when the user allows a creation whose answer is lost.
 func TestGuessedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, true)
@@ -50,8 +50,8 @@ func TestGuessedName(t *testing.T) {
 	})
 }
 
-// TestAnotherPortal has a user change the portal in the identity while a cluster is being created, and after it was. What one portal returned
-// is looked for at no other portal, where the same id may be the id of somebody else's cluster.
+// TestAnotherPortal: a user changes the portal in the identity while a cluster is being created, and afterwards. Ids of one
+// portal are never used at another one, where they may belong to somebody else's cluster.
 func TestAnotherPortal(t *testing.T) {
 	for title, faults := range map[string][]emulator.Fault{
 		"accepted": nil,
@@ -84,11 +84,11 @@ func TestAnotherPortal(t *testing.T) {
 					t.Errorf("at another portal: %+v, cluster %q", o, e.get(key).Spec.ClusterID)
 				}
 				e.identity.Portal = here
-				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || !e.scope(key).atHome().IsDone() {
+				if o := e.passes(key)[key]; !o.IsDone() || !e.scope(key).owns() || !e.scope(key).checkPortal().IsDone() {
 					t.Errorf("back at its portal: %+v, %+v", o, e.record(key))
 				}
 				e.identity.Portal = there
-				if o := e.scope(key).atHome(); o.Reason != infrav1.AccountChangedReason {
+				if o := e.scope(key).checkPortal(); o.Reason != infrav1.AccountChangedReason {
 					t.Errorf("later at another portal: %+v", o)
 				}
 			})
@@ -96,7 +96,7 @@ func TestAnotherPortal(t *testing.T) {
 	}
 }
 
-// TestPortalIsNoted has a person name a portal cluster by its id. Its portal is noted, once it is known.
+// TestPortalIsNoted: a person sets the id of a portal cluster. Its portal is recorded as soon as it is known.
 func TestPortalIsNoted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, true)

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// templateIndex finds the MachineDeployments and MachineSets that make workers from a PortalMachineTemplate.
+// templateIndex finds the MachineDeployments and MachineSets whose workers use a PortalMachineTemplate.
 const templateIndex = "portalMachineTemplate"
 
-// templateChanged lets through what a creation reads of a template: that it exists, and its spec. The status of a template is written for
+// templateChanged admits the changes of a template that a creation reads: that it exists, and its spec. Its status is written for
 // every cluster that becomes ready, and wakes no control plane. A label may be the one of --watch-filter.
 var templateChanged = predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{})
 
@@ -43,7 +43,7 @@ func (r *Reconciler) fromTemplate(ctx context.Context, obj client.Object) (reque
 	deployments, sets := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}
 	for _, list := range []client.ObjectList{deployments, sets} {
 		if err := r.Client.List(ctx, list, of...); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "List what names a PortalMachineTemplate for a watch event")
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to list the users of a PortalMachineTemplate for a watch event")
 			return nil
 		}
 	}

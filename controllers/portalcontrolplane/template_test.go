@@ -43,7 +43,7 @@ func TestTemplateChanged(t *testing.T) {
 	}
 }
 
-// TestFromTemplate checks that a template wakes the control planes that make workers from it, and no others of the namespace.
+// TestFromTemplate checks that a template wakes the control planes whose workers use it, and no others of the namespace.
 func TestFromTemplate(t *testing.T) {
 	cluster := func(name string) *clusterv1.Cluster {
 		c := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}

@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// withTopology is a Cluster whose topology has so many MachineDeployments, named a, b, c…; nil replicas are a negative number.
+// withTopology is a Cluster whose topology has so many MachineDeployments, named a, b, c… A negative number means nil replicas.
 func withTopology(replicas ...int32) *clusterv1.Cluster {
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "prod"}}
 	cluster.Spec.Topology.ClassRef.Name = "portal"
@@ -65,7 +65,7 @@ func TestTopologyOf(t *testing.T) {
 	}
 }
 
-// TestKeptFor: workers that are there are kept for MachineDeployments to come; none are added for them.
+// TestKeptFor: existing workers are kept for MachineDeployments that do not exist yet, and none are added for them.
 func TestKeptFor(t *testing.T) {
 	tests := map[string]struct{ awaited, sum, size, want int }{
 		"nothing is awaited":                 {0, 2, 5, 0},
@@ -164,7 +164,7 @@ func TestEnoughConcurrency(t *testing.T) {
 	}
 }
 
-// TestReportTopology tells about a Cluster of two MachineDeployments, in all the ways in which its upgrade may get stuck.
+// TestReportTopology reports on a Cluster with two MachineDeployments, for every way in which its upgrade may get stuck.
 func TestReportTopology(t *testing.T) {
 	tests := map[string]struct {
 		wanted, version, deployments, kubelet string
@@ -209,7 +209,7 @@ func TestReportTopology(t *testing.T) {
 	}
 }
 
-// TestTopologyIsOptional: the condition is there only for Clusters with a topology, also after one was taken off.
+// TestTopologyIsOptional: only Clusters with a topology have the condition, and it is removed with the topology.
 func TestTopologyIsOptional(t *testing.T) {
 	s := scopeWithTopology()
 	s.cluster.Annotations = nil
@@ -232,7 +232,7 @@ func scopeWithTopology() *scope {
 	return s
 }
 
-// TestReportTopologyKeepsWhatWasTold: a pass that ended before it read the MachineDeployments knows nothing new.
+// TestReportTopologyKeepsWhatWasTold: a pass that ended before it read the MachineDeployments does not change the condition.
 func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
 	s := scopeWithTopology()
 	s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = "v1.36.3", "v1.35.6"

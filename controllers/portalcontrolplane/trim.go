@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxNodes is how many Nodes a workload cluster may have: ten times as many as the portal allows workers.
+	// maxNodes is how many Nodes a workload cluster may have: ten times the number of workers that the portal allows.
 	maxNodes = 500
 	// maxNode is how many bytes of a Node are kept. It is enough for hundreds of labels.
 	maxNode = 16 << 10
@@ -29,8 +29,8 @@ const (
 	nodesTimeout = 2 * time.Second
 )
 
-// NodeCache has the ClusterCache keep of a Node what this package reads. A Node that is changed is read past the cache first, so nothing is
-// ever written from what is left here. Options by object would make a second cache for each cluster.
+// NodeCache makes the ClusterCache keep only those parts of a Node that this package reads. Before a Node is changed, it is read
+// past the cache, so no write is based on a trimmed Node. Options by object would make a second cache for each cluster.
 func NodeCache() clustercache.CacheOptions {
 	return clustercache.CacheOptions{DefaultTransform: trim}
 }
@@ -42,7 +42,8 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimNode returns what this package reads of a Node. Of one that is still too large, it is only whether it is a control node.
+// trimNode returns the parts of a Node that this package reads. If the Node is still too large, only the mark of a control node
+// is kept.
 func trimNode(n *corev1.Node) *corev1.Node {
 	trimmed := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
@@ -84,8 +85,8 @@ func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
 	return kept
 }
 
-// readCachedNodes reads the worker Nodes from the cache. It is not done while the cache has no list yet, or has more than a cluster of the
-// portal can have.
+// readCachedNodes reads the worker Nodes from the cache. It is not done if the cache has no list yet, or has more Nodes than a
+// portal cluster can have.
 func (r *Reconciler) readCachedNodes(ctx context.Context, s *scope, workload client.Reader) outcome.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -93,13 +94,13 @@ func (r *Reconciler) readCachedNodes(ctx context.Context, s *scope, workload cli
 	all := s.unmarked + s.controlNodes
 	switch {
 	case err != nil && r.Oversized != nil && r.Oversized(s.clusterKey()), all > maxNodes:
-		if all > gateway.MaxObjects { // the watch has added them. A list of so many is refused
+		if all > gateway.MaxObjects { // the watch has added them. A list that long is refused
 			r.Reconnect(s.clusterKey())
 		}
-		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or larger Nodes than "+
-			"a cluster of the portal can have. Its workers stay as they are. Delete the Nodes that have no machine", s.endpoint(), maxNodes)
+		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or larger Nodes, than "+
+			"a portal cluster can have, so its workers stay as they are. Delete the Nodes that have no machine", s.endpoint(), maxNodes)
 	case err != nil && ctx.Err() != nil:
-		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes", s.endpoint())
+		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes. The provider tries again", s.endpoint())
 	case err != nil:
 		return outcome.Fail(fmt.Errorf("list Nodes: %w", err))
 	}

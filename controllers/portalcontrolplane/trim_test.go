@@ -43,7 +43,7 @@ func fullNode() *corev1.Node {
 	return n
 }
 
-// TestTrimmedNodeReadsTheSame: all that a plan, the selector, an event and the noted capacity read of a Node is the same of a trimmed one.
+// TestTrimmedNodeReadsTheSame: a trimmed Node has everything that a plan, the selector, an event and the recorded capacity read.
 func TestTrimmedNodeReadsTheSame(t *testing.T) {
 	full := fullNode()
 	trimmed := trimNode(fullNode())
@@ -66,7 +66,7 @@ func TestTrimmedNodeReadsTheSame(t *testing.T) {
 	}
 }
 
-// TestTrimmedNodeIsSmall: what an owner puts into a Node takes no more than its place. A control node stays one.
+// TestTrimmedNodeIsSmall: a Node stays small, even if its owner adds a lot to it. A control node stays one.
 func TestTrimmedNodeIsSmall(t *testing.T) {
 	tests := map[string]func(n *corev1.Node){
 		"labels": func(n *corev1.Node) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestEndpointOfRefusesWhatReachesOut: a kubeconfig of the portal must make nobody here read a file or run a command.
+// TestEndpointOfRefusesWhatReachesOut: a kubeconfig from the portal must not make the provider read a file or run a command.
 func TestEndpointOfRefusesWhatReachesOut(t *testing.T) {
 	token := "token: " + canary
 	server := "server: 'https://" + canary + ".example:6443'"
@@ -39,7 +39,7 @@ func TestEndpointOfRefusesWhatReachesOut(t *testing.T) {
 	}
 }
 
-// TestGenerateNameOfAnyObject: Kubernetes names may hold dots, portal names must not.
+// TestGenerateNameOfAnyObject: Kubernetes names may contain dots, but portal names must not.
 func TestGenerateNameOfAnyObject(t *testing.T) {
 	for _, base := range []string{"prod.eu", strings.Repeat("a", 56) + "-b", strings.Repeat("a", 56) + ".b"} {
 		if name := generateName(base); len(name) > 63 || !portalName.MatchString(name) {

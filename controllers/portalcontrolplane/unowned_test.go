@@ -47,7 +47,7 @@ func TestConfirmedDeletionOfWhatNobodyOwns(t *testing.T) {
 	}
 }
 
-// TestDeletionOfEarlierVersion: the records of earlier versions hold neither UID nor cluster id.
+// TestDeletionOfEarlierVersion: the records of earlier versions have neither UID nor cluster id.
 func TestDeletionOfEarlierVersion(t *testing.T) {
 	for title, sent := range map[string]bool{"at rest": false, "with the deletion sent": true} {
 		t.Run(title, func(t *testing.T) {
@@ -99,8 +99,8 @@ func TestDeletionOfACopy(t *testing.T) {
 	})
 }
 
-// TestCopyAdoptsAnother: a copy that a user gives the id of another portal cluster is no rival of the original, although it carries the
-// creation that the original comes from.
+// TestCopyAdoptsAnother: a copy to which a user gives the id of another portal cluster is no rival of the original, although both
+// have the same creation in their annotation.
 func TestCopyAdoptsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)
@@ -128,7 +128,8 @@ func TestProtectedWithoutReference(t *testing.T) {
 	})
 }
 
-// TestDeletionAfterALostCreation: while the object is being deleted, a person names the portal cluster that its lost creation made.
+// TestDeletionAfterALostCreation: while the object is being deleted, a person sets the id of the portal cluster that its lost
+// creation made.
 func TestDeletionAfterALostCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 2, emulator.Durations{})

@@ -9,15 +9,15 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// A kubeconfig Secret that carries the annotation user-managed is a user's. It leads the provider to the API server and is never replaced.
-// The portal is asked for its own kubeconfig all the same: once, because the answer shows that the account has the portal cluster, and
-// when the connection is lost, because a 404 shows that the portal cluster is gone.
+// A kubeconfig Secret with the annotation user-managed belongs to a user. The provider connects with it and never replaces it. It
+// still asks the portal for its own kubeconfig in two cases: once, because the answer proves that the account has the portal
+// cluster, and when the connection is lost, because a 404 proves that the portal cluster is gone.
 const whyUserManaged = "user-managed"
 
-// takenSecret is the outcome while someone else's Secret has the name that the kubeconfig Secret needs.
+// takenSecret is the outcome if someone else's Secret has the name of the kubeconfig Secret.
 func takenSecret(stored storedKubeconfig) outcome.Outcome {
-	return outcome.StallFor(0, infrav1.KubeconfigSecretTakenReason, "the provider did not write Secret %s, and does not use it. Delete the Secret, "+
-		"and the provider stores the portal's kubeconfig. Or, if you want the provider to use your kubeconfig: kubectl annotate secret %s -n %s %s=true",
+	return outcome.StallFor(0, infrav1.KubeconfigSecretTakenReason, "Secret %s was not written by the provider, so it is not used. Delete the Secret, "+
+		"and the provider stores the portal's kubeconfig. Or make the provider use yours: kubectl annotate secret %s -n %s %s=true",
 		stored.Name, stored.Name, stored.Namespace, infrav1.UserManagedAnnotation)
 }
 
@@ -29,7 +29,7 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 		err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
 	}
 	if err != nil {
-		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in Secret %s, which is user-managed, cannot be used: %v. %s",
+		return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the kubeconfig in the user-managed Secret %s cannot be used: %v. %s",
 			stored.Name, err, correctUserManaged)
 	}
 	if s.record.UserID == "" {
@@ -48,9 +48,9 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	}
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == expired:
-		return outcome.StallFor(0, infrav1.KubeconfigExpiredReason, "the credentials in Secret %s, which is user-managed, have expired. %s",
+		return outcome.StallFor(0, infrav1.KubeconfigExpiredReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
 	}
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
@@ -58,8 +58,8 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 
 const correctUserManaged = "Correct the Secret, or delete it, and the provider stores the portal's kubeconfig"
 
-// refusedUserManaged says that there is no connection with a user's kubeconfig, in one way for every reason. Whoever writes the Secret
-// chooses the host, and must not learn what listens there.
+// refusedUserManaged reports that a user's kubeconfig gives no connection, with one message for every cause. The user who writes
+// the Secret chooses the host, and must not learn what listens there.
 func (s *scope) refusedUserManaged() outcome.Outcome {
 	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s, which the user-managed Secret %s names, does not answer, "+
 		"is not trusted or refuses the credentials. %s", s.endpoint(), s.userManaged, correctUserManaged)

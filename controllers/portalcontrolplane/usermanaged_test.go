@@ -63,7 +63,7 @@ func mark(s *corev1.Secret) {
 
 func unmark(s *corev1.Secret) { delete(s.Annotations, infrav1.UserManagedAnnotation) }
 
-// adopt has the control plane name a portal cluster and its endpoint as a tenant does, and know nothing of the cluster.
+// adopt makes the control plane name a portal cluster and its endpoint, as a tenant does, without any record of the cluster.
 func (h *house) adopt() {
 	h.Helper()
 	h.change(func(cp *infrav1.PortalControlPlane) {
@@ -73,8 +73,8 @@ func (h *house) adopt() {
 	h.connect() // the claim takes a pass of its own
 }
 
-// TestSecretMadeBeforehand: a kubeconfig Secret that the provider did not write is left alone, and its server is not asked. Both ways out
-// work. That the user also names the portal cluster and its endpoint does not help.
+// TestSecretMadeBeforehand: a kubeconfig Secret that the provider did not write is left alone, and its server is not asked. Both
+// ways out work. It does not help if the user also sets the portal cluster and its endpoint.
 func TestSecretMadeBeforehand(t *testing.T) {
 	server := newAPIServer(t, 200)
 	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
@@ -117,7 +117,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 	})
 }
 
-// TestUserManaged: the user's kubeconfig stays, whatever becomes of it, and conditions say what to do.
+// TestUserManaged: the user's kubeconfig is never replaced, even if it stops working, and conditions report what to do.
 func TestUserManaged(t *testing.T) {
 	closed := newAPIServer(t, 200)
 	closed.Close()
@@ -163,7 +163,8 @@ func TestUserManaged(t *testing.T) {
 	}
 }
 
-// TestUserManagedOfGoneCluster: a portal cluster that is gone is noticed, although the kubeconfig does not come from the portal.
+// TestUserManagedOfGoneCluster: the provider notices that a portal cluster is gone, although the kubeconfig does not come from
+// the portal.
 func TestUserManagedOfGoneCluster(t *testing.T) {
 	closed := newAPIServer(t, 200)
 	closed.Close()
@@ -181,8 +182,8 @@ func TestUserManagedOfGoneCluster(t *testing.T) {
 	})
 }
 
-// TestChangedSecret: a Secret that the provider wrote is replaced when it holds something else, and its server is not asked. So are one of a
-// backup of another age, and one of an earlier version of the provider, whose records hold no digest.
+// TestChangedSecret: a Secret that the provider wrote is replaced when its content has changed, and its server is not asked. So
+// is one from an older backup, and one of an earlier version of the provider, whose records have no digest.
 func TestChangedSecret(t *testing.T) {
 	theirs := newAPIServer(t, 200)
 	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
@@ -227,7 +228,8 @@ func (h *house) forgetDigest() {
 	})
 }
 
-// TestChangedSecretWithoutPortal: as long as the portal gives no other one, the changed kubeconfig is not used, and a condition says why.
+// TestChangedSecretWithoutPortal: as long as the portal returns no other one, the changed kubeconfig is not used, and a condition
+// reports why.
 func TestChangedSecretWithoutPortal(t *testing.T) {
 	theirs := newAPIServer(t, 200)
 	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
@@ -248,7 +250,7 @@ func TestChangedSecretWithoutPortal(t *testing.T) {
 	})
 }
 
-// TestCrashBeforeTheSecret: a manager that ends between the digest and the Secret leaves nothing that a person has to mend.
+// TestCrashBeforeTheSecret: a manager that stops between the digest and the Secret leaves nothing that a person has to repair.
 func TestCrashBeforeTheSecret(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		portals := kubeconfigFor("server: 'https://192.0.2.1'", "token: old")

@@ -12,8 +12,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// TestNameChosenDuringCreation has the user choose a name while a creation with a generated name runs, which then fails. The name stays:
-// GitOps would set it again, and once the portal cluster exists it cannot be changed.
+// TestNameChosenDuringCreation: the user chooses a name while a creation with a generated name runs, which then fails. The name
+// stays: GitOps would set it again, and once the portal cluster exists it cannot be changed.
 func TestNameChosenDuringCreation(t *testing.T) {
 	for inSpec, want := range map[string]struct{ spec, record string }{
 		"a-1":  {"a-2", "a-2"},

@@ -38,28 +38,29 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	case 1:
 		running := equivalent(wanted, s.reached())
 		return outcome.StallFor(0, infrav1.DowngradeNotSupportedReason,
-			"the cluster runs %s and the portal does not downgrade: set spec.version to %s or a later version", running, running)
+			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", running, running)
 	case 0:
 		return outcome.DoneBecause(infrav1.VersionUpToDateReason, "")
 	}
 	if s.op != nil && !s.op.Is(operation.Upgrade) {
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts after the portal has finished the %s", wanted, s.op)
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.op)
 	}
 	if s.retiring() {
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is upgraded")
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded")
 	}
 	if draining, err := r.draining(ctx, s); err != nil || draining != "" {
 		if err != nil {
 			return outcome.Fail(err)
 		}
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
-			"the upgrade to %s starts after the scale-down for which %s is drained", wanted, draining)
+			"the upgrade to %s waits for the scale-down for which %s is being drained", wanted, draining)
 	}
 	return r.upgrade(ctx, s, wanted)
 }
 
-// behind compares what the cluster runs with the version that is wanted: 1 if the API server is newer, 0 if all of the cluster has reached
-// that version, and -1 if an upgrade is needed. An API server that runs the version already does not mean that the workers do.
+// behind compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the whole
+// cluster has reached the wanted version, and -1 if an upgrade is needed. If only the API server runs the wanted version, the
+// workers may still be behind.
 func (s *scope) behind(wanted string) int {
 	if c := compareVersions(s.reached(), wanted); c != 0 {
 		return c
@@ -67,14 +68,14 @@ func (s *scope) behind(wanted string) int {
 	return min(0, compareVersions(s.record.Version, wanted))
 }
 
-// quietTime is how long a lost upgrade of which no node shows a sign is left alone.
+// quietTime is how long the provider waits for a sign of a lost upgrade.
 const quietTime = 3 * time.Minute
 
 // versionPoll is how often the API server is asked for its version during a lost upgrade. Nodes are watched, the API server is not.
 const versionPoll = time.Minute
 
-// settleUpgrade ends a lost upgrade when all of the cluster runs its version. It is done when the upgrade is to be decided again: after a
-// few minutes without a sign of it, or, while some of the cluster runs that version, when a job would count as stuck.
+// settleUpgrade ends a lost upgrade when the whole cluster runs its version. It is done when the upgrade has to be decided again:
+// after quietTime without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck.
 func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
 	some, all := s.reach(lost.Target)
@@ -96,11 +97,12 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 
 func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
 	return outcome.WaitFor(after, infrav1.UpgradingReason,
-		"the portal upgrades from %s to %s: control nodes first, then workers one at a time", s.record.Version, to)
+		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time", s.record.Version, to)
 }
 
-// draining names a Machine or a Node that is drained for a scale-down. An upgrade would have to find out about its fate; and a node that
-// the upgrade replaces is not drained any more. A scale-down that the portal refuses is not waited for.
+// draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
+// and drains are undone when the upgrade replaces the node. If the portal refuses the scale-down, the upgrade does not wait for
+// it.
 func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
 	d, err := r.readDesired(ctx, r.Client, s)
 	if err != nil {
@@ -167,8 +169,8 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 	return o
 }
 
-// noteVersion records the version that the whole cluster is seen to run, as spec.version writes it, while nothing runs at the portal. Of an
-// adopted cluster it records what the API server runs.
+// noteVersion records the version that the whole cluster runs, in the spelling of spec.version, while no operation is in flight.
+// For an adopted cluster it records the API server's version.
 func (r *Reconciler) noteVersion(ctx context.Context, s *scope) error {
 	version := equivalent(s.controlPlane.Spec.Version, s.reached())
 	_, all := s.reach(version)
@@ -189,14 +191,15 @@ func (s *scope) reached() string {
 	return s.running
 }
 
-// runs reports whether a component that shows the running version has reached the wanted one. A vendor's suffix makes no difference,
+// runs reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no difference,
 // unless the cluster comes from another version of the same release.
 func (s *scope) runs(running, wanted string) bool {
 	return compareVersions(running, wanted) == 0 || sameRelease(running, wanted) && !sameRelease(s.record.Version, wanted)
 }
 
-// reach reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller the Node objects of
-// replaced machines stay, NotReady and of the old version: enough if as many as the size are Ready and run it, and no Ready one runs another.
+// reach reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the Node
+// objects of replaced machines stay, NotReady and with the old version. So it is enough if as many Nodes as the size are Ready
+// and run it, and no Ready one runs another.
 func (s *scope) reach(version string) (some, all bool) {
 	server := s.runs(s.running, version)
 	some, all = server, server
@@ -213,7 +216,7 @@ func (s *scope) reach(version string) (some, all bool) {
 	return some, all && (left == 0 || s.record.Size >= 0 && upgraded >= s.record.Size)
 }
 
-// equivalent returns the running version as the user writes it, where both mean the same; otherwise with a leading v.
+// equivalent returns the running version in the user's spelling if both mean the same, otherwise with a leading v.
 func equivalent(wanted, running string) string {
 	if compareVersions(wanted, running) == 0 {
 		return wanted
@@ -221,7 +224,7 @@ func equivalent(wanted, running string) string {
 	return "v" + strings.TrimPrefix(running, "v")
 }
 
-// compareVersions compares without leading v and build metadata. What is no version at all is older than any.
+// compareVersions compares versions without leading v and build metadata. An invalid version is older than any valid one.
 func compareVersions(a, b string) int {
 	x, errX := semver.ParseTolerant(a)
 	y, errY := semver.ParseTolerant(b)

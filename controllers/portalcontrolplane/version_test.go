@@ -53,7 +53,7 @@ func TestCompareVersions(t *testing.T) {
 	}
 }
 
-// TestEquivalent: status tells the version as spec writes it, so that nobody sees a difference that there is not.
+// TestEquivalent: status has the version in the spelling of spec, so users see no difference if there is none.
 func TestEquivalent(t *testing.T) {
 	tests := []struct{ wanted, running, want string }{
 		{"v1.36.3", "v1.36.3", "v1.36.3"},
@@ -70,7 +70,8 @@ func TestEquivalent(t *testing.T) {
 	}
 }
 
-// TestReached: a vendor's suffix is no older version, or the cluster would be upgraded to what it runs, for ever.
+// TestReached: a version with a vendor's suffix is not older. Otherwise the cluster would be upgraded forever to the version that
+// it runs.
 func TestReached(t *testing.T) {
 	tests := []struct{ asked, running, want string }{
 		{"v1.36.3", "v1.36.3-portal.1", "v1.36.3"},

@@ -42,11 +42,11 @@ func (s *scope) machineViews(portalMachines []infrav1.PortalMachine) []claims.Ma
 	for _, m := range s.desired.machines {
 		pm, found := byName[m.Spec.InfrastructureRef.Name]
 		if !found && m.DeletionTimestamp.IsZero() {
-			continue // core is still making it
+			continue // core is still creating it
 		}
 		view := machineView(m, pm)
 		if !found {
-			// the PortalMachine was deleted by hand; the Machine still has the Node
+			// The PortalMachine was deleted by hand, but the Machine still has the Node.
 			view.ClaimProviderID, view.PortalMachineDeleted = view.ProviderID, true
 		}
 		view.TemplateMismatch = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
@@ -102,7 +102,7 @@ func (s *scope) nodeViews() []claims.Node {
 	return views
 }
 
-// notReadySince returns when the Node was last Ready, or zero if it is Ready or that is not known.
+// notReadySince returns when the Node was last Ready, or zero if it is Ready or the time is unknown.
 func notReadySince(n *corev1.Node) time.Time {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -112,8 +112,8 @@ func notReadySince(n *corev1.Node) time.Time {
 	return time.Time{}
 }
 
-// timeIn returns the time that an annotation of the provider holds. A value that is no time counts as long ago, so that a person who
-// writes one gets what the annotation says.
+// timeIn returns the time in an annotation of the provider. An invalid value counts as long ago, so that an annotation which a
+// person sets by hand has its effect.
 func timeIn(n *corev1.Node, annotation string) time.Time {
 	value, found := n.Annotations[annotation]
 	if !found {
@@ -127,8 +127,8 @@ func timeIn(n *corev1.Node, annotation string) time.Time {
 
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinehealthchecks,verbs=get;list;watch
 
-// healthChecks are the conditions that the MachineHealthChecks of a Cluster act on. Their timeouts do not matter here: a Machine is
-// protected from remediation as long as a condition holds that will lead to it.
+// healthChecks are the conditions that the MachineHealthChecks of a Cluster act on. Their timeouts do not matter here: a Machine
+// is protected from remediation as long as a condition holds that would lead to it.
 type healthChecks struct {
 	nodes    []clusterv1.UnhealthyNodeCondition
 	machines []clusterv1.UnhealthyMachineCondition

@@ -16,7 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
-// TestTimeIn checks that an annotation which a person has written counts, whatever its value, as long ago.
+// TestTimeIn checks that an annotation with an invalid time, which a person has written, counts as long ago.
 func TestTimeIn(t *testing.T) {
 	created := time.Date(2026, 1, 1, 9, 0, 0, 0, time.UTC)
 	for title, test := range map[string]struct {
@@ -210,13 +210,13 @@ func TestMachineViews(t *testing.T) {
 	want := []claims.Machine{
 		{Name: "m1", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", Suspect: true},
 		{Name: "m2", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
-		// m3 has no PortalMachine yet; that of m4 was deleted by hand
+		// m3 has no PortalMachine yet, and m4's was deleted by hand
 		{Name: "m4", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
 	}
 	if diff := cmp.Diff(want, s.machineViews(all)); diff != "" {
 		t.Error(diff)
 	}
-	s.record.Workers = nil // adopted: whatever the workers are
+	s.record.Workers = nil // adopted: the parameters of the workers are unknown
 	if views := s.machineViews(all); views[1].TemplateMismatch {
 		t.Error("the workers of an adopted cluster are not known, and differ from the template")
 	}

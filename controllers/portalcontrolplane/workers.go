@@ -19,13 +19,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// reconcileWorkers keeps Machines and worker nodes one to one, and the number of workers at the sum of the replicas.
+// reconcileWorkers binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas.
 func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Outcome {
 	if s.retiring() {
 		if err := r.dropHooks(ctx, s); err != nil {
 			return outcome.Fail(err)
 		}
-		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted; nothing is scaled")
+		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not scaled")
 	}
 	if !s.done(infrav1.ConnectedCondition) {
 		return s.blockedByConnection()
@@ -39,7 +39,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 	}
 	if !s.desired.known {
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
-			"no MachineDeployment says yet how many workers are wanted. The %d that exist stay", len(s.nodes))
+			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(s.nodes))
 	}
 	if err := errors.Join(r.noteOrder(ctx, s), r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
 		return outcome.Fail(err)
@@ -75,8 +75,8 @@ func (r *Reconciler) carryOutPlan(ctx context.Context, s *scope) outcome.Outcome
 	return outcome.Outcome{}
 }
 
-// makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas and
-// the Machines that are being deleted must be of one moment.
+// makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas
+// and the Machines that are being deleted must be from the same moment.
 func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	return nil
 }
 
-// noteSettled records the number of workers where it is certain at last: of an adopted cluster when Machines and nodes are one to one,
-// else when as many nodes as are wanted are Ready and there is no other.
+// noteSettled records the number of workers when it becomes certain: for an adopted cluster when every node has a Machine, else
+// when as many nodes as desired are Ready and no others exist.
 func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
 	settled := s.adopted() && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
 	if !settled && !s.plan.Certain {
@@ -153,8 +153,8 @@ func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
 	})
 }
 
-// dropHooks lets all Machines of a Cluster that is being deleted go: the whole portal cluster goes, so there is nothing
-// to drain and no node to keep. What was seen of its nodes is forgotten.
+// dropHooks removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
+// node is drained or kept. What was observed of its nodes is forgotten.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	r.sights.Delete(s.flow())
 	machines := &clusterv1.MachineList{}

@@ -12,11 +12,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// workersOutcome says how Machines and nodes stand.
+// workersOutcome compares Machines with worker nodes, and reports what is being done.
 func (s *scope) workersOutcome() outcome.Outcome {
 	switch {
 	case s.op.Lost() && s.op.Type == operation.Scale:
-		return outcome.WaitFor(s.op.Pause(), infrav1.AnswerLostReason, "%s: the answer was lost. %d worker nodes exist", s.op, len(s.plan.Present))
+		return outcome.WaitFor(s.op.Pause(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", s.op, len(s.plan.Present))
 	case s.op.Is(operation.Scale):
 		reason := infrav1.ScalingUpReason
 		if operationOn(s.op) == claims.RemovingNodes {
@@ -24,18 +24,18 @@ func (s *scope) workersOutcome() outcome.Outcome {
 		}
 		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", s.op, s.op.JobID)
 	case len(s.plan.Draining) > 0:
-		return outcome.WaitFor(0, infrav1.DrainingReason, "Draining %d Machines before the portal removes workers: %s. If this takes long, look "+
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
 			"at their Deleting condition", len(s.plan.Draining), list(s.plan.Draining))
 	case len(s.plan.DrainingNodes) > 0:
-		return outcome.WaitFor(0, infrav1.DrainingReason, "Draining %d worker nodes without a Machine before the portal removes workers: %s",
+		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes without a Machine before the portal removes workers: %s",
 			len(s.plan.DrainingNodes), s.drainProgress())
 	case s.op != nil && (len(s.plan.Present) != s.desired.sum || s.plan.Unbound > 0):
-		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "workers are reconciled after the portal has finished the %s", s.op)
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "waiting for the portal to finish the %s before workers are reconciled", s.op)
 	}
 	return s.countOutcome()
 }
 
-// drainProgress says how far the provider's own drains are.
+// drainProgress describes how far the provider's own drains are.
 func (s *scope) drainProgress() string {
 	var all []string
 	for _, name := range slices.Sorted(slices.Values(s.plan.DrainingNodes)) {
@@ -53,25 +53,25 @@ func (s *scope) countOutcome() outcome.Outcome {
 	switch {
 	case len(s.plan.Mismatched) > 0:
 		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
-			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment. Its roll-out waits until then",
+			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",
 			list(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case s.mismatchedPool() != "":
 		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", s.mismatchedPool(),
 			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case len(s.desired.collected) > 0:
-		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was "+
-			"another Cluster %s than the present one: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))
+		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
+			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))
 	case workers < s.desired.sum:
-		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist", workers, s.desired.sum)
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist. Waiting for the others to join", workers, s.desired.sum)
 	case s.plan.Unbound+s.plan.Missing > 0:
 		return s.unboundOutcome()
 	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
 		return outcome.DoneBecause(infrav1.WorkersReadyReason,
-			"one worker stays without a Machine: the portal refuses a cluster without workers")
+			"one worker node stays without a Machine, because the portal refuses a cluster without workers")
 	case s.plan.Free > 0 && s.adopted():
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
-			"not remove them: raise the replicas to keep them, or remove them at the portal", s.plan.Free, workers)
+			"not remove them. Raise the replicas to keep them, or remove them at the portal", s.plan.Free, workers)
 	case s.plan.Free > 0:
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
 	case len(s.plan.NotReady) > 0 && s.op == nil:
@@ -80,28 +80,28 @@ func (s *scope) countOutcome() outcome.Outcome {
 	case len(s.plan.Drained) > 0:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", list(s.plan.Drained))
 	case workers > s.desired.sum:
-		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist and %d are wanted. Waiting for core to delete Machines", workers, s.desired.sum)
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, s.desired.sum)
 	}
 	return s.readyOutcome()
 }
 
-// unboundOutcome says what Machines without a node, or the pool, wait for, although there are as many nodes as are wanted.
+// unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.
 func (s *scope) unboundOutcome() outcome.Outcome {
 	if s.plan.Withheld {
-		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "The roll-out waits, because Machines would take over the nodes of older ones: %s. "+
-			"Use a version that was tried, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
+		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "the roll-out waits, because its Machines would take over the nodes of older ones and %s. "+
+			"Use a tested version of core, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
 	}
 	if s.plan.Unbound == 0 {
-		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d worker nodes that are Ready and that no Machine holds", s.plan.Missing)
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d Ready worker nodes that no Machine holds", s.plan.Missing)
 	}
-	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a worker node that is Ready", s.plan.Unbound)
+	return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d Machines wait for a Ready worker node", s.plan.Unbound)
 }
 
-// readyOutcome says that Machines and nodes are one to one, and what the cluster autoscaler can do if it may scale them.
+// readyOutcome reports that every Machine has a node, and whether the cluster autoscaler can remove nodes.
 func (s *scope) readyOutcome() outcome.Outcome {
 	if s.desired.autoscaled && s.expected() == claims.Random {
-		return outcome.DoneBecause(infrav1.WorkersReadyReason, "The portal removes workers in no known order, so the cluster autoscaler is kept "+
-			"from removing nodes. Set spec.removalOrder if the portal has an order")
+		return outcome.DoneBecause(infrav1.WorkersReadyReason, "the order in which the portal removes workers is not known, so the cluster autoscaler is kept "+
+			"from removing nodes. If the portal has an order, set spec.removalOrder")
 	}
 	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
 }

@@ -21,7 +21,7 @@ import (
 // settled is a scope of three workers that Machines hold one to one.
 func settled(s *scope) { s.desired.sum, s.plan.Free = 3, 0 }
 
-// TestWorkersMessages checks the branches that TestWorkersOutcome leaves out, and that messages name what a reader looks for.
+// TestWorkersMessages checks the cases that TestWorkersOutcome leaves out, and that messages name the objects.
 func TestWorkersMessages(t *testing.T) {
 	upgrade := inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0", JobID: "job-1"})
 	tests := map[string]struct {
@@ -118,13 +118,13 @@ func insists(s *scope) {
 	s.desired.sum, s.desired.stays, s.plan.Free, s.plan.Present = 1, 1, 1, s.plan.Present[:1]
 }
 
-// scaledBy lets the cluster autoscaler scale, at a portal whose order the user states.
+// scaledBy lets the cluster autoscaler scale, at a portal whose order the user has set.
 func scaledBy(order infrav1.RemovalOrder) func(*scope) {
 	return func(s *scope) { s.desired.autoscaled, s.controlPlane.Spec.RemovalOrder = true, order }
 }
 
-// TestLostScaleOutcome checks what WorkersReady says while the answer to a scale is lost: it looks again when the request may be sent again,
-// and the message does not change until then.
+// TestLostScaleOutcome checks WorkersReady while the answer to a scale is lost: the pass runs again when the request may be sent
+// again, and the message does not change until then.
 func TestLostScaleOutcome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lost := operation.Operation{Type: operation.Scale, From: 3, Target: "5", Unknown: "cut off at 10:00", Time: metav1.Now()}

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portalmachine reconciles PortalMachines: it tells core and people how a claim stands. Which node a claim is
-// bound to is decided by package portalcontrolplane for all Machines of a Cluster together; this package never calls
-// the portal, and writes nothing but status.
+// Package portalmachine reconciles PortalMachines: it reports to core and to people whether a claim is bound. Package
+// portalcontrolplane decides which node a claim is bound to, for all Machines of a Cluster together. This package never calls the
+// portal, and writes nothing but status.
 //
-// A PortalMachine has no finalizer: core deletes it when both hooks on its Machine are gone, and there is nothing at the
-// portal that belongs to it alone.
+// A PortalMachine has no finalizer: core deletes it when both hooks on its Machine are gone, and no resource at the portal
+// belongs to it alone.
 package portalmachine
 
 import (
@@ -52,7 +52,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Complete(ctx, r)
 }
 
-// Reconcile tells how one claim stands.
+// Reconcile updates the status of one claim.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &infrav1.PortalMachine{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// updateStatus says how the claim stands. A claim that was bound once stays provisioned: the contract does not take it
-// back, and a node that is replaced is a new binding of the same claim.
+// updateStatus sets the status of the claim. A claim that was bound once stays provisioned, as the contract requires. If its node
+// is replaced, the same claim is bound again.
 func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
-	o := outcome.WaitFor(0, infrav1.WaitingForNodeReason, "no worker node is free for this Machine; condition WorkersReady of the PortalControlPlane says what that waits for")
+	o := outcome.WaitFor(0, infrav1.WaitingForNodeReason, "no worker node is free for this Machine. See condition WorkersReady of the PortalControlPlane for the cause")
 	switch {
 	case machine == nil:
-		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object")
+		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object. Core sets the owner")
 	case claims.IsReleased(claim.Spec.ProviderID) && machine.DeletionTimestamp.IsZero():
-		// restored or moved: nobody deletes the Machine any more, and it waits for a node as if it were new
+		// Restored or moved: the Machine is not being deleted any more, and waits for a node like a new one.
 	case claims.IsReleased(claim.Spec.ProviderID):
-		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and has no node any more")
-		if claim.Spec.Node != nil { // it had one, even if a restored object has lost its status: only then core takes the providerID over
+		o = outcome.WaitFor(0, infrav1.ReleasedReason, "the Machine is being deleted and has given its node back")
+		if claim.Spec.Node != nil { // it had a node, even if a restored object has lost its status. Core copies the providerID only if provisioned is true
 			claim.Status.Initialization.Provisioned = ptr.To(true)
 		}
 	case claim.Spec.Node != nil:

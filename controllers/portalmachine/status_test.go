@@ -99,7 +99,7 @@ func TestUpdateStatusIsStable(t *testing.T) {
 	}
 }
 
-// TestAnotherNode: a claim that moves to another node tells that node's address.
+// TestAnotherNode: a claim that moves to another node reports that node's address.
 func TestAnotherNode(t *testing.T) {
 	c := claim(bound)
 	updateStatus(c, &clusterv1.Machine{})

@@ -17,8 +17,8 @@ import (
 // Kind of the objects that this package reconciles.
 const Kind = "PortalMachinePool"
 
-// Chosen returns the MachinePool of a Cluster that has the nodes which no Machine claims: of those that are backed by a PortalMachinePool the
-// one that names nodes, else the oldest, or nil. Objects that were moved or restored are of another age than before.
+// Chosen returns the MachinePool of a Cluster that gets the nodes which no Machine claims, or nil. It must be backed by a
+// PortalMachinePool. One whose list names nodes is preferred, then the oldest. Moving or restoring objects changes their age.
 func Chosen(pools []clusterv1.MachinePool) *clusterv1.MachinePool {
 	ours := slices.DeleteFunc(slices.Clone(pools), func(mp clusterv1.MachinePool) bool {
 		return mp.Spec.Template.Spec.InfrastructureRef.Kind != Kind
@@ -40,9 +40,9 @@ func rank(mp clusterv1.MachinePool) int {
 	return 1
 }
 
-// Stale reports whether an owner reference of the MachinePool, or of its PortalMachinePool, names an earlier life of the present owner. If the
-// MachinePool is being deleted, the garbage collector may have deleted it. Core corrects the reference of a MachinePool even while it is
-// being deleted, but not that of its PortalMachinePool.
+// Stale reports whether an owner reference of the MachinePool, or of its PortalMachinePool, has an old UID of the present owner.
+// If the MachinePool is being deleted, the garbage collector may then have deleted it. Core corrects the reference of a
+// MachinePool even while it is being deleted, but not that of its PortalMachinePool.
 func Stale(mp *clusterv1.MachinePool, pool *infrav1.PortalMachinePool, cluster *clusterv1.Cluster) bool {
 	if ownerref.Stale(mp, cluster) {
 		return true

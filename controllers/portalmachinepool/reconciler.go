@@ -11,7 +11,6 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	capicontroller "sigs.k8s.io/cluster-api/util/controller"
-	"sigs.k8s.io/cluster-api/util/paused"
 	"sigs.k8s.io/cluster-api/util/predicates"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,9 +35,22 @@ type Reconciler struct {
 	WatchFilterValue string
 }
 
+// clusterIndex finds PortalMachinePools by the Cluster in their label. Every write to a control plane or a Machine's claim looks it up.
+const clusterIndex = "cluster"
+
+func indexCluster(obj client.Object) []string {
+	if name := obj.GetLabels()[clusterv1.ClusterNameLabel]; name != "" {
+		return []string{name}
+	}
+	return nil
+}
+
 // SetupWithManager adds the reconciler to the manager.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, options controller.Options) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("controller", "portalmachinepool")
+	if err := mgr.GetFieldIndexer().IndexField(ctx, &infrav1.PortalMachinePool{}, clusterIndex, indexCluster); err != nil {
+		return fmt.Errorf("index PortalMachinePools by Cluster: %w", err)
+	}
 	member := handler.EnqueueRequestsFromMapFunc(r.fromMember)
 	return capicontroller.NewControllerManagedBy(mgr, log).
 		For(&infrav1.PortalMachinePool{}).
@@ -56,16 +68,19 @@ func (r *Reconciler) fromCluster(ctx context.Context, obj client.Object) []recon
 	return r.poolsOf(ctx, obj.GetNamespace(), obj.GetName())
 }
 
-// fromMember wakes the pools of the Cluster that the object belongs to. One pool may take over from another one, and a Machine may take a
-// node of the pool.
+// fromMember wakes the pools of the Cluster that the object belongs to. A pool may replace another one, and a Machine may take
+// over a node of the pool.
 func (r *Reconciler) fromMember(ctx context.Context, obj client.Object) []reconcile.Request {
 	return r.poolsOf(ctx, obj.GetNamespace(), obj.GetLabels()[clusterv1.ClusterNameLabel])
 }
 
 func (r *Reconciler) poolsOf(ctx context.Context, namespace, cluster string) (requests []reconcile.Request) {
+	if cluster == "" {
+		return nil
+	}
 	pools := &infrav1.PortalMachinePoolList{}
-	if err := r.Client.List(ctx, pools, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster}, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "List PortalMachinePools for a watch event")
+	if err := r.Client.List(ctx, pools, client.InNamespace(namespace), client.MatchingFields{clusterIndex: cluster}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalMachinePools for a watch event")
 		return nil
 	}
 	for i := range pools.Items {
@@ -77,14 +92,14 @@ func (r *Reconciler) poolsOf(ctx context.Context, namespace, cluster string) (re
 // scope is one pass over one PortalMachinePool.
 type scope struct {
 	pool        *infrav1.PortalMachinePool
-	machinePool *clusterv1.MachinePool // nil: gone, or not linked yet
-	cluster     *clusterv1.Cluster     // nil: gone, or not linked yet
-	alone       bool                   // the control plane, which lets nodes go, is being deleted or gone
+	machinePool *clusterv1.MachinePool // nil if gone, or not linked yet
+	cluster     *clusterv1.Cluster     // nil if gone, or not linked yet
+	alone       bool                   // the control plane, which would remove nodes, is being deleted or gone
 	chosen      string                 // the MachinePool that has the nodes
-	nodes       int                    // those that belong to the pool
+	nodes       int                    // nodes that belong to the pool
 }
 
-// Reconcile reports how one pool stands, and lets it go.
+// Reconcile updates the status and the finalizer of one pool.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &scope{pool: &infrav1.PortalMachinePool{}}
 	if err := r.Client.Get(ctx, req.NamespacedName, s.pool); err != nil {
@@ -93,7 +108,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.load(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	if isPaused, requeue, err := paused.EnsurePausedCondition(ctx, r.Client, s.cluster, s.pool); err != nil || isPaused || requeue {
+	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, s.cluster, s.pool); err != nil || isPaused || requeue {
 		return ctrl.Result{}, err
 	}
 	if done, err := r.reconcileFinalizer(ctx, s); err != nil || done {
@@ -132,8 +147,8 @@ func (r *Reconciler) load(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// withoutControlPlane reports whether the PortalControlPlane of the Cluster is being deleted or gone. Nobody drains nodes or shortens the
-// list then.
+// withoutControlPlane reports whether the PortalControlPlane of the Cluster is being deleted or gone. It then neither drains
+// nodes nor shortens the list.
 func (r *Reconciler) withoutControlPlane(ctx context.Context, cluster *clusterv1.Cluster) (bool, error) {
 	if cluster == nil || !cluster.Spec.ControlPlaneRef.IsDefined() {
 		return false, nil
@@ -156,7 +171,7 @@ func nodesOf(pool *infrav1.PortalMachinePool, machines []infrav1.PortalMachine) 
 	return n
 }
 
-// reconcileFinalizer adds the finalizer, or removes it if the pool can go. It is done if it has changed it.
+// reconcileFinalizer adds the finalizer, or removes it if the pool can go. done reports whether it has done so.
 func (r *Reconciler) reconcileFinalizer(ctx context.Context, s *scope) (done bool, err error) {
 	has, goes := controllerutil.ContainsFinalizer(s.pool, infrav1.MachinePoolFinalizer), !s.pool.DeletionTimestamp.IsZero()
 	writer := operation.Writer{Client: r.Client}
@@ -169,8 +184,8 @@ func (r *Reconciler) reconcileFinalizer(ctx context.Context, s *scope) (done boo
 	return false, nil
 }
 
-// mayGo reports whether a pool that is being deleted has nothing left to wait for. Until its MachinePool is deleted, too, core would take
-// its nodes for gone.
+// mayGo reports whether a pool that is being deleted has nothing left to wait for. As long as its MachinePool is not being
+// deleted, core would assume that its nodes are gone.
 func (s *scope) mayGo() bool {
 	switch {
 	case s.machinePool == nil, s.cluster == nil, !s.cluster.DeletionTimestamp.IsZero():

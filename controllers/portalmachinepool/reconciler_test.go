@@ -3,6 +3,7 @@
 package portalmachinepool
 
 import (
+	"slices"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,8 +18,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestGoesWithoutControlPlane deletes a pool with nodes in its list: while there is a control plane the pool waits for the nodes, and when
-// that is being deleted or gone nobody shortens the list, so the pool goes at once.
+// TestGoesWithoutControlPlane deletes a pool with nodes in its list. While the control plane exists, the pool waits for the
+// nodes. When it is being deleted or gone, the list is never shortened, so the pool goes at once.
 func TestGoesWithoutControlPlane(t *testing.T) {
 	controlPlane := func(change func(metav1.Object)) []client.Object {
 		cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "prod", Finalizers: []string{infrav1.ControlPlaneFinalizer}}}
@@ -56,14 +57,37 @@ func TestGoesWithoutControlPlane(t *testing.T) {
 			}
 			objects := append(test.controlPlane, cluster, machinePool, pool)
 			r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(pool).Build()}
-			for range 2 { // the first pass writes the Paused condition
-				if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pool)}); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(pool)}); err != nil {
+				t.Fatal(err)
 			}
 			if gone := apierrors.IsNotFound(r.Client.Get(t.Context(), client.ObjectKeyFromObject(pool), pool)); gone != test.goes {
 				t.Errorf("gone: %v", gone)
 			}
 		})
+	}
+}
+
+// TestFromMember checks that a change of a Cluster's object wakes the pools of this Cluster only, and that an object without a
+// Cluster wakes none.
+func TestFromMember(t *testing.T) {
+	in := func(namespace, name, cluster string) *infrav1.PortalMachinePool {
+		return &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: cluster},
+		}}
+	}
+	scheme := runtime.NewScheme()
+	if err := infrav1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithIndex(&infrav1.PortalMachinePool{}, clusterIndex, indexCluster).
+		WithObjects(in("a", "pool", "prod"), in("a", "other", "test"), in("b", "pool", "prod"), &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "alone"}}).Build()}
+	for cluster, want := range map[string][]string{"prod": {"a/pool"}, "test": {"a/other"}, "gone": nil, "": nil} {
+		var got []string
+		for _, request := range r.fromMember(t.Context(), in("a", "member", cluster)) {
+			got = append(got, request.String())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q wakes %v, want %v", cluster, got, want)
+		}
 	}
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// updateStatus reports how the pool stands. A pool that had all its nodes once stays provisioned, as the contract wants it. The replicas are
-// as many as the list has IDs: if the two differ, core writes its annotations on the Nodes of the list in every pass. On a Node that a
-// Machine has taken over, core's Machine controller would write them back each time.
+// updateStatus sets the status of the pool. A pool that had all its nodes once stays provisioned, as the contract requires.
+// replicas is the length of the list: if the two differed, core would write its annotations on the Nodes of the list in every
+// pass. On a Node that a Machine has taken over, core's Machine controller would write them back each time.
 func (s *scope) updateStatus() {
+	outcome.ReportNotPaused(s.pool)
 	o := s.ready()
 	if o.IsDone() {
 		s.pool.Status.Initialization.Provisioned, s.pool.Status.Ready = ptr.To(true), ptr.To(true)
@@ -26,26 +27,26 @@ func (s *scope) updateStatus() {
 // ready compares the nodes of the pool with its replicas.
 func (s *scope) ready() outcome.Outcome {
 	if s.machinePool == nil {
-		return outcome.WaitFor(0, infrav1.WaitingForMachinePoolReason, "no MachinePool owns this object")
+		return outcome.WaitFor(0, infrav1.WaitingForMachinePoolReason, "no MachinePool owns this object. Core sets the owner")
 	}
 	replicas, goes := int(ptr.Deref(s.machinePool.Spec.Replicas, 0)), !s.pool.DeletionTimestamp.IsZero()
 	switch {
 	case s.cluster == nil:
 		return outcome.WaitFor(0, infrav1.WaitingForClusterReason, "Cluster %s does not exist", s.machinePool.Spec.ClusterName)
 	case s.chosen != s.machinePool.Name:
-		return outcome.StallFor(0, infrav1.AnotherPoolReason, "A Cluster has one pool at most, and MachinePool %s was first. The replicas of this one do "+
+		return outcome.StallFor(0, infrav1.AnotherPoolReason, "MachinePool %s is the pool of the Cluster, which has one at most. The replicas of this one do "+
 			"not count. Delete one of the two, or use a MachineDeployment", s.chosen)
 	case goes && s.machinePool.DeletionTimestamp.IsZero():
-		return outcome.StallFor(0, infrav1.WaitingForMachinePoolReason, "This object is being deleted, but MachinePool %s is not, so its nodes stay. "+
+		return outcome.StallFor(0, infrav1.WaitingForMachinePoolReason, "this object is being deleted, but MachinePool %s is not, so its nodes stay. "+
 			"Delete the MachinePool", s.machinePool.Name)
 	case goes:
-		return outcome.WaitFor(0, infrav1.DeletingReason, "%d nodes are left. They are drained before the portal removes them: see condition "+
-			"WorkersReady of the PortalControlPlane", s.nodes)
+		return outcome.WaitFor(0, infrav1.DeletingReason, "%d nodes are left, which are drained before the portal removes them. See condition "+
+			"WorkersReady of the PortalControlPlane for progress", s.nodes)
 	case s.nodes < replicas:
-		return outcome.WaitFor(0, infrav1.PoolGrowingReason, "The pool has %d of %d nodes: see condition WorkersReady of the PortalControlPlane", s.nodes, replicas)
+		return outcome.WaitFor(0, infrav1.PoolGrowingReason, "the pool has %d of %d nodes. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
 	case s.nodes > replicas:
-		return outcome.WaitFor(0, infrav1.PoolShrinkingReason, "The pool has %d nodes, and %d are wanted. They are drained before the portal removes "+
-			"them: see condition WorkersReady of the PortalControlPlane", s.nodes, replicas)
+		return outcome.WaitFor(0, infrav1.PoolShrinkingReason, "the pool has %d nodes, but %d are wanted. Nodes are drained before the portal removes "+
+			"them. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
 	}
 	return outcome.DoneBecause(infrav1.PoolCompleteReason, "")
 }

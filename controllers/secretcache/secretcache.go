@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secretcache keeps the content of Secrets that every pass needs, so that one read serves many passes. The manager watches the
-// metadata of all Secrets, and the content of none. What was read is used as long as the metadata shows the same Secret. A change is noticed
-// as soon as its watch event arrives, which is within a second.
+// Package secretcache keeps the content of Secrets that every pass needs, so that one read serves many passes. The manager
+// watches the metadata of all Secrets, and the content of none. A Secret is read again when the metadata shows that it has
+// changed, which is usually within a second.
 //
-// Only what a caller asks for is kept, and it is kept in memory only.
+// Only Secrets that a caller asks for are kept, and only in memory.
 package secretcache
 
 import (
@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// idle is how long a Secret that no caller asks for is kept. A portal client that is not used is dropped after the same time.
+// idle is how long a Secret is kept that no caller asks for. An unused portal client is dropped after the same time.
 const idle = time.Hour
 
 // Memory holds Secrets by their keys. The zero value is ready to use.
@@ -33,8 +33,8 @@ type entry struct {
 	used   time.Time
 }
 
-// Get returns the Secret, which the caller must not change. It is read live unless metadata, a cache, shows the one that was read before.
-// Without metadata every read is live.
+// Get returns the Secret, which the caller must not change. It is read live unless metadata, a cache, shows that it has not
+// changed. If metadata is nil, every read is live.
 func (m *Memory) Get(ctx context.Context, metadata, live client.Reader, key client.ObjectKey) (*corev1.Secret, error) {
 	if known := m.recall(ctx, metadata, key); known != nil {
 		return known, nil
@@ -59,7 +59,7 @@ func Absent(ctx context.Context, metadata client.Reader, key client.ObjectKey) b
 	return apierrors.IsNotFound(err)
 }
 
-// shown returns what the metadata shows of a Secret.
+// shown returns the metadata of a Secret in the cache.
 func shown(ctx context.Context, metadata client.Reader, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -72,22 +72,22 @@ func (m *Memory) Put(secret *corev1.Secret) {
 	m.keep(client.ObjectKeyFromObject(secret), secret)
 }
 
-// Forget drops what is known of the Secret: it was written, is no longer needed, or is of no use.
+// Forget drops the Secret, because it was written, is no longer needed, or cannot be used.
 func (m *Memory) Forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, key)
 }
 
-// recall returns the Secret that was read before, or nil if there is none or the metadata shows another one. The metadata may be older than
-// what was read. Then the Secret is read again until the metadata shows it.
+// recall returns the Secret that was read before, or nil if it was not read or the metadata shows a change. The metadata may be
+// older than the Secret. Then the Secret is read again until the metadata shows it.
 func (m *Memory) recall(ctx context.Context, metadata client.Reader, key client.ObjectKey) *corev1.Secret {
 	if metadata == nil {
 		return nil
 	}
 	current, err := shown(ctx, metadata, key)
 	if err != nil {
-		return nil // it is new or gone: the live read tells
+		return nil // it is new or gone: read it live
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

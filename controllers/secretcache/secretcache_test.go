@@ -28,7 +28,7 @@ type bench struct {
 	reads           int
 }
 
-// newBench has a Secret, which the cache of metadata shows.
+// newBench returns a bench with a Secret, which the cache of metadata shows.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{T: t, metadata: fake.NewClientBuilder().Build()}
@@ -126,7 +126,7 @@ func TestPut(t *testing.T) {
 	b.passes("after the event", "new", 0)
 }
 
-// TestAbsent checks what the metadata says of a Secret.
+// TestAbsent checks whether the metadata shows that a Secret does not exist.
 func TestAbsent(t *testing.T) {
 	b := newBench(t)
 	if Absent(t.Context(), nil, key) || Absent(t.Context(), b.metadata, key) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wakeup puts an object into its controller's work queue when the account's governor has a token for it.
+// Package wakeup puts an object into its controller's work queue when the account's limiter has a token for it.
 package wakeup
 
 import (
@@ -12,23 +12,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// room is how many objects may be on their way into the work queue. Governors wake one for each token, at most a few
+// room is how many objects may be on their way into the work queue. Limiters wake one for each token, at most a few
 // thousand a minute.
 const room = 1024
 
-// Wakeups are the ways into the work queues of the two controllers that call the portal. A flow is the namespace and name
-// of a PortalControlPlane, or those of a PortalCluster and one part more.
+// Wakeups holds the sources of the two controllers that call the portal. A flow is the namespace and name of a
+// PortalControlPlane, or those of a PortalCluster followed by another part.
 type Wakeups struct {
 	clusters, controlPlanes chan event.GenericEvent
 }
 
-// New makes wakeups that nobody waits for yet.
+// New returns empty Wakeups.
 func New() *Wakeups {
 	return &Wakeups{clusters: make(chan event.GenericEvent, room), controlPlanes: make(chan event.GenericEvent, room)}
 }
 
-// Wake wakes the object of a flow (ratelimit.Options.Wake). It never blocks: if there is no room, the object comes back
-// at the time that it was told.
+// Wake wakes the object of a flow (ratelimit.Options.Wake). It never blocks: if there is no room, the object is reconciled at
+// the time that the limiter had returned.
 func (w *Wakeups) Wake(flow string) {
 	namespace, name, _ := strings.Cut(flow, "/")
 	name, _, isCluster := strings.Cut(name, "/")

@@ -40,7 +40,7 @@ func queueOf(t *testing.T, s source.Source) workqueue.TypedRateLimitingInterface
 	return queue
 }
 
-// TestWakeDoesNotBlock checks that a governor can wake more objects than there is room for.
+// TestWakeDoesNotBlock checks that a limiter can wake more objects than there is room for.
 func TestWakeDoesNotBlock(t *testing.T) {
 	w := New()
 	for i := range 2 * room {

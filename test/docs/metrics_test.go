@@ -56,8 +56,8 @@ func gathered(t *testing.T) map[string]string {
 	elected := make(chan struct{})
 	close(elected)
 	accounts := &metrics.Accounts{}
-	governor := ratelimit.NewLimiter(ratelimit.Options{})
-	accounts.Use("default/id", "https://portal.example", func() *ratelimit.Limiter { return governor })
+	limiter := ratelimit.NewLimiter(ratelimit.Options{})
+	accounts.Use("default/id", "https://portal.example", func() *ratelimit.Limiter { return limiter })
 	metrics.ObserveCall(cloud.Call{Endpoint: "GET /vpcs", Class: ratelimit.Read, Status: 200})
 	metrics.ObserveLogin(nil)
 	metrics.JobEnded(operation.Scale, false, time.Minute)

@@ -26,15 +26,15 @@ func TestBadInputIsExplained(t *testing.T) {
 	}{
 		"Secret missing": {
 			wrong:           func(s *story) { s.portalCluster.Spec.IdentityRef.Name = "nowhere" },
-			onPortalCluster: true, reason: infrav1.IdentityNotFoundReason, says: `create Secret "nowhere" with keys baseURL, email and password`,
+			onPortalCluster: true, reason: infrav1.IdentityNotFoundReason, says: `Create it with keys baseURL, email and password`,
 		},
 		"Secret without password": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityPassword) },
-			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: `add key "password" to Secret "portal-identity"`,
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: `has no key "password". Add it`,
 		},
 		"wrong password": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityPassword] = "wrong" },
-			onPortalCluster: true, reason: infrav1.UnauthorizedReason, says: "correct email and password in the identity Secret",
+			onPortalCluster: true, reason: infrav1.UnauthorizedReason, says: "Correct email and password in the identity Secret",
 		},
 		"http URL": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "http://portal.example" },
@@ -50,7 +50,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		},
 		"unknown CA": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityCABundle) },
-			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "manager's log has the cause",
+			onPortalCluster: true, reason: infrav1.PortalUnavailableReason, says: "manager's log, which has the cause",
 		},
 		"portal down": {
 			wrong:           func(s *story) { s.secret.StringData[infrav1.IdentityBaseURL] = "https://" + closedPort(s) },
@@ -58,7 +58,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		},
 		"VPC that is not there": {
 			wrong:           func(s *story) { s.portalCluster.Spec.VPC.Name = "elsewhere" },
-			onPortalCluster: true, reason: infrav1.VPCNotFoundReason, says: `0 VPCs of the account are named "elsewhere"`,
+			onPortalCluster: true, reason: infrav1.VPCNotFoundReason, says: `0 VPCs of the portal account are named "elsewhere"`,
 		},
 		"version that is not offered": {
 			wrong:  func(s *story) { s.controlPlane.Spec.Version = "v1.30.1" },
@@ -75,7 +75,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		},
 		"no template": {
 			wrong:  func(s *story) { s.deployment.Spec.Template.Spec.InfrastructureRef.Name = "lost" },
-			reason: infrav1.WaitingForWorkersReason, says: "create PortalMachineTemplate lost",
+			reason: infrav1.WaitingForWorkersReason, says: "PortalMachineTemplate lost, which a MachineDeployment names, does not exist. Create it",
 		},
 		"more workers than the portal allows": {
 			wrong:  func(s *story) { s.deployment.Spec.Replicas = ptr.To[int32](60) },
@@ -183,7 +183,7 @@ func TestDowngradeIsExplained(t *testing.T) {
 	s.settled(2)
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.34.9" })
 	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(Equal(
-		"False DowngradeNotSupported: the cluster runs v1.35.6 and the portal does not downgrade: set spec.version to v1.35.6 or a later version"))
+		"False DowngradeNotSupported: The cluster runs v1.35.6, and the portal does not downgrade. Set spec.version to v1.35.6 or a later version"))
 	before := s.requests()
 	time.Sleep(30 * time.Second) // that it lasts is what is tested
 	s.Expect(s.requests()-before).To(BeNumerically("<=", 1), "requests in half a minute")

@@ -96,7 +96,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 			s.gone()
 			s.secretIsGone()
 			s.Expect(s.changes()).To(Equal([]string{"POST networks 201", "POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
-			s.Expect(s.events()).To(ContainElement(ContainSubstring("remains: the portal's API cannot delete networks")))
+			s.Expect(s.events()).To(ContainElement(ContainSubstring("remains at the portal: its API cannot delete networks")))
 		})
 	}
 }

@@ -363,7 +363,7 @@ func TestAutoscaler(t *testing.T) {
 	s.scale(0)
 	s.Eventually(s.machines).Should(BeEmpty())
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
-		And(HavePrefix("True"), ContainSubstring("one worker stays without a Machine: the portal refuses a cluster without workers")))
+		And(HavePrefix("True"), ContainSubstring("ne worker node stays without a Machine, because the portal refuses a cluster without workers")))
 	s.sameNodes()
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
 	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "which the autoscaler scales up from zero by")
