@@ -42,7 +42,8 @@ type Config struct {
 	// RequestsPerMinute is the account's limit, for a portal that does not name it in every answer. 0: the standard tier, until
 	// the portal names another. The portal's answers correct it in any case. Only Pool reads it.
 	RequestsPerMinute int
-	// Limiter of the account's rate limit, shared by all clients of the account. Nil: one of its own.
+	// Limiter of the account's rate limit, shared by all clients of the account. Nil: one of its own. Each client learns by itself how
+	// long jobs take, while the clients of a Pool share what they learn.
 	Limiter *ratelimit.Limiter
 	// Hosts decides which hosts may be connected to. Nil: all. A Transport of one's own is only checked for the name.
 	Hosts *Hosts

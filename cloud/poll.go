@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
@@ -48,10 +49,16 @@ func (b *jobBook) saw(jobID string, done bool) {
 	age := time.Since(j.started)
 	if !done {
 		j.seenAt = age
+		j.update()
 		return
 	}
 	j.kind.learn(j.seenAt, age)
 	delete(b.running, jobID)
+	for _, other := range b.running {
+		if other.kind == j.kind {
+			other.update()
+		}
+	}
 }
 
 // follow returns the job. It records a job that is new.
@@ -67,6 +74,7 @@ func (b *jobBook) follow(running RunningJob, now time.Time) *job {
 			b.kinds[running.Kind] = kind
 		}
 		j = &job{book: b, kind: kind, started: running.Started, asked: running.Started}
+		j.update()
 		b.running[running.ID] = j
 	}
 	j.heard = now
@@ -75,26 +83,28 @@ func (b *jobBook) follow(running RunningJob, now time.Time) *job {
 
 // job is a job that runs. Its book's lock guards it.
 type job struct {
-	book    *jobBook
-	kind    *jobKind
-	started time.Time
-	asked   time.Time     // when a look at it was last granted, or else its start
-	heard   time.Time     // when a look at it was last asked for
-	seenAt  time.Duration // its age when it was last seen running
+	book     *jobBook
+	kind     *jobKind
+	started  time.Time
+	asked    time.Time                          // when a look at it was last granted, or else its start
+	heard    time.Time                          // when a look at it was last asked for
+	seenAt   time.Duration                      // its age when it was last seen running
+	schedule atomic.Pointer[ratelimit.Schedule] // the limiter compares many jobs for each token, so it reads this without a lock
 }
 
 var _ ratelimit.Look = (*job)(nil)
 
 // Schedule implements ratelimit.Look. A look is useful from the early end of the job's kind on.
-func (j *job) Schedule() ratelimit.Schedule {
-	j.book.mu.Lock()
-	defer j.book.mu.Unlock()
-	return ratelimit.Schedule{
+func (j *job) Schedule() ratelimit.Schedule { return *j.schedule.Load() }
+
+// update computes the schedule again, after a change of the job or of its kind. The book must be locked.
+func (j *job) update() {
+	j.schedule.Store(&ratelimit.Schedule{
 		Earliest: j.asked.Add(pollInterval),
 		Likely:   j.started.Add(j.kind.early),
 		Overdue:  j.asked.Add(maxParked),
 		Due:      j.due(),
-	}
+	})
 }
 
 // Granted implements ratelimit.Look.
@@ -102,6 +112,7 @@ func (j *job) Granted(now time.Time) {
 	j.book.mu.Lock()
 	defer j.book.mu.Unlock()
 	j.asked = now
+	j.update()
 }
 
 // due returns the time since which the job may have ended unseen, or else the time of the last look.

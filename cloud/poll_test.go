@@ -215,6 +215,7 @@ func TestLikelyJobsFirst(t *testing.T) {
 			j := a.jobs.follow(RunningJob{Kind: "create", ID: name, Started: now.Add(-seconds(age))}, now)
 			if name == "a/seen" {
 				j.seenAt = seconds(145) // 5 s ago
+				j.update()
 			}
 			_, _ = lookAt(a, name, j.started)
 		}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -203,9 +205,19 @@ func (r *Resolver) needs(ctx context.Context, user *infrav1.PortalCluster) (bool
 	if name == "" {
 		return false, nil
 	}
-	controlPlanes := &infrav1.PortalControlPlaneList{}
-	err := r.Live.List(ctx, controlPlanes, client.InNamespace(user.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})
-	return len(controlPlanes.Items) > 0, err
+	controlPlanes, err := ControlPlanes(ctx, r.Live, user.Namespace, name)
+	return len(controlPlanes) > 0, err
+}
+
+// ControlPlanes returns the PortalControlPlanes with the name of the Cluster in their label. If their CustomResourceDefinition does not
+// exist, there are none: when a provider is uninstalled, it can be deleted before that of the PortalClusters.
+func ControlPlanes(ctx context.Context, reader client.Reader, namespace, cluster string) ([]infrav1.PortalControlPlane, error) {
+	list := &infrav1.PortalControlPlaneList{}
+	err := reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster})
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return list.Items, err
 }
 
 // EventFilter admits objects with the label of --watch-filter, and all Secrets and PortalClusterIdentities: users label the

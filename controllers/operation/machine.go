@@ -70,7 +70,7 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	case last.Is(op.Type) && last.Pause() > 0:
 		return outcome.RetryAfter(last.Pause())
 	}
-	if refused, found := m.Memory.Backoff.Recall(m.key(op), op.Attempt); found {
+	if refused, found := m.Refused(op); found {
 		return refused
 	}
 	if p, ok := r.(Preparer); ok {
@@ -98,6 +98,11 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 		return outcome.Fail(fmt.Errorf("store the intent of the %s: %w", op, err))
 	}
 	return m.send(ctx, op, last, r, reservation)
+}
+
+// Refused returns the last refusal of this attempt, as long as it is too early to send the request again.
+func (m Machine) Refused(op *Operation) (outcome.Outcome, bool) {
+	return m.Memory.Backoff.Recall(m.key(op), op.Attempt)
 }
 
 // send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
@@ -175,7 +180,7 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	case m.Portal == nil:
 		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
 	case !m.sentHere(op):
-		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one.  "+
+		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one. "+
 			"Correct baseURL of the identity", op, op.Portal)
 	}
 	return m.follow(ctx, op, r)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -79,12 +80,9 @@ func (r *Reconciler) controlPlane(ctx context.Context, s *scope) (string, error)
 	if name == "" {
 		return "", nil
 	}
-	cps := &infrav1.PortalControlPlaneList{}
-	if err := r.Live.List(ctx, cps, client.InNamespace(s.portalCluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}); err != nil {
+	controlPlanes, err := identity.ControlPlanes(ctx, r.Live, s.portalCluster.Namespace, name)
+	if err != nil || len(controlPlanes) == 0 {
 		return "", err
 	}
-	for _, cp := range cps.Items {
-		return cp.Name, nil
-	}
-	return "", nil
+	return controlPlanes[0].Name, nil
 }

@@ -3,13 +3,17 @@
 package portalcluster
 
 import (
+	"context"
+	"net/http"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -53,6 +57,32 @@ func TestDelete(t *testing.T) {
 	}
 	if got := b.events(); strings.Count(got, infrav1.EventNetworkRemains) != 1 {
 		t.Errorf("events: %s", got)
+	}
+}
+
+// TestDeleteWithoutKindOfControlPlane deletes the PortalCluster after the CustomResourceDefinition of the PortalControlPlanes, as it may
+// happen when the provider is uninstalled. The PortalCluster must not wait for objects of a kind that does not exist.
+func TestDeleteWithoutKindOfControlPlane(t *testing.T) {
+	b := newBench(t, nil)
+	b.reconcile(5)
+	live := interceptor.NewClient(b.watching(), interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, ok := list.(*infrav1.PortalControlPlaneList); ok {
+				return apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{Resource: "portalcontrolplanes"}, "", "", 0, true)
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	b.r.Live, b.r.Identities.Live = live, live
+	if err := b.store.Delete(t.Context(), b.get()); err != nil {
+		t.Fatal(err)
+	}
+	b.reconcile(2)
+	if err := b.store.Get(t.Context(), key, &infrav1.PortalCluster{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the PortalCluster still exists: %v", err)
+	}
+	if controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
+		t.Error("the Secret still has the finalizer")
 	}
 }
 

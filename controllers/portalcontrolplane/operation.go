@@ -30,13 +30,24 @@ func (r *Reconciler) machine(s *scope) operation.Machine {
 // start starts an operation that names the cluster by its id. The same target under the same identity is the same attempt. A
 // value that op.Attempt already has is part of it.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operation, request operation.Request) outcome.Outcome {
-	op.Attempt += op.Target + " " + s.identity.Version
+	op.Attempt = s.attempt(op)
 	sent := &noticing{Request: request}
 	o := s.after(r.machine(s).Start(ctx, op, sent))
 	if sent.unknown && op.Type != operation.Delete {
 		return r.refusedUnknown(ctx, s, o)
 	}
 	return o
+}
+
+func (s *scope) attempt(op *operation.Operation) string {
+	return op.Attempt + op.Target + " " + s.identity.Version
+}
+
+// refused returns the last refusal of the operation, as long as start would only return it again.
+func (r *Reconciler) refused(s *scope, op *operation.Operation) (outcome.Outcome, bool) {
+	again := *op
+	again.Attempt = s.attempt(op)
+	return r.machine(s).Refused(&again)
 }
 
 // after reads again the values that an operation may have changed.

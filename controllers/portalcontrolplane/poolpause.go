@@ -30,7 +30,6 @@ const pausedForUpgrade = "portal-upgrade"
 // name. In an upgrade a new Node may come under such a name, with a providerID that the portal sets. The provider cannot list that
 // ID before core sees the Node, and core would delete the Node object.
 func (r *Reconciler) pausePool(ctx context.Context, s *scope, wanted string) outcome.Outcome {
-	s.upgradeIsNext = true
 	d, err := r.readDesired(ctx, r.Client, s)
 	if err != nil {
 		return outcome.Fail(err)
@@ -41,6 +40,10 @@ func (r *Reconciler) pausePool(ctx context.Context, s *scope, wanted string) out
 	mp := &clusterv1.MachinePool{} // read past the cache, which may still show the condition of an earlier pause
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(&d.pool.machinePool), mp); err != nil {
 		return outcome.Fail(fmt.Errorf("read MachinePool %s: %w", d.pool.machinePool.Name, err))
+	}
+	if !mp.DeletionTimestamp.IsZero() {
+		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when MachinePool %s, which is being deleted, is gone. "+
+			"If this takes long, look at its conditions", wanted, mp.Name)
 	}
 	asked := metav1.HasAnnotation(mp.ObjectMeta, clusterv1.PausedAnnotation)
 	c := conditions.Get(mp, clusterv1.PausedCondition)
@@ -55,27 +58,24 @@ func (r *Reconciler) pausePool(ctx context.Context, s *scope, wanted string) out
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 	}
+	s.keepsPause = true
 	return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when Cluster API's core manager has paused MachinePool %s. "+
 		"If this takes long, check that the core manager runs", wanted, mp.Name)
 }
 
-// resumePool ends the pause when no upgrade runs or is about to start. Before that it removes all nodeRefs of the MachinePool, so that core
-// does not take a new Node for an earlier one of its name. Core sets them again. At other times it removes those whose Node is gone, since
-// core keeps them if the last Node of a pool goes.
+// resumePool ends the pause when no upgrade runs or is about to start, so that the MachinePool is not paused while the portal refuses an
+// upgrade. At other times it removes the nodeRefs whose Node is gone, since core keeps them if the last Node of a pool goes.
 func (r *Reconciler) resumePool(ctx context.Context, s *scope) error {
 	p := s.desired.pool
 	if p == nil {
 		return nil
 	}
 	mp := &p.machinePool
-	paused, upgrades := pausedByProvider(mp), s.upgradeIsNext || s.op.Is(operation.Upgrade)
+	paused, upgrades := pausedByProvider(mp), s.keepsPause || s.op.Is(operation.Upgrade)
 	switch {
 	case paused && upgrades:
 		return nil
 	case paused:
-		if err := r.removeNodeRefs(ctx, mp, func(corev1.ObjectReference) bool { return true }); err != nil {
-			return err
-		}
 		return r.endPause(ctx, mp)
 	case s.portalSetsIDs(p):
 		return r.removeNodeRefs(ctx, mp, s.gone)
@@ -96,10 +96,14 @@ func (r *Reconciler) removeNodeRefs(ctx context.Context, mp *clusterv1.MachinePo
 	return nil
 }
 
-// endPause lets core reconcile a MachinePool again that the provider has paused.
+// endPause lets core reconcile a MachinePool again that the provider has paused. Before that it removes all nodeRefs, so that core does not
+// take a new Node for an earlier one of its name. Core sets them again.
 func (r *Reconciler) endPause(ctx context.Context, mp *clusterv1.MachinePool) error {
 	if !pausedByProvider(mp) {
 		return nil
+	}
+	if err := r.removeNodeRefs(ctx, mp, func(corev1.ObjectReference) bool { return true }); err != nil {
+		return err
 	}
 	if err := r.writer().Change(ctx, mp, func() { delete(mp.Annotations, clusterv1.PausedAnnotation) }); err != nil {
 		return fmt.Errorf("resume MachinePool %s: %w", mp.Name, err)

@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -157,7 +158,8 @@ func TestForgetsNodesOfPool(t *testing.T) {
 	})
 }
 
-// TestDeletedClusterResumesPool checks that a MachinePool which core has to delete is not left paused.
+// TestDeletedClusterResumesPool checks that a MachinePool which core has to delete is not left paused, and that core knows no earlier Node
+// of it by name.
 func TestDeletedClusterResumesPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, 2, emulator.Durations{})
@@ -165,8 +167,76 @@ func TestDeletedClusterResumesPool(t *testing.T) {
 		if err := h.manager.dropHooks(t.Context(), h.scope()); err != nil {
 			t.Fatal(err)
 		}
-		if mp := h.machinePool(); pausedByProvider(mp) {
-			t.Errorf("annotations %v", mp.Annotations)
+		if mp := h.machinePool(); pausedByProvider(mp) || len(mp.Status.NodeRefs) > 0 {
+			t.Errorf("annotations %v, nodeRefs %v", mp.Annotations, mp.Status.NodeRefs)
+		}
+	})
+}
+
+// TestRefusedUpgradeResumesPool checks that the MachinePool is not paused while the portal refuses the upgrade.
+func TestRefusedUpgradeResumesPool(t *testing.T) {
+	for _, code := range []string{emulator.CodeQuotaExceeded, emulator.CodeInvalidParameter} {
+		t.Run(code, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHouse(t, 2, emulator.Durations{})
+				h.addPool(nil)
+				h.strike(emulator.Fault{Path: "/kubernetes-clusters/*/upgrade", Code: code})
+				h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+				paused := 0
+				const passes = 6 * 60
+				for range passes {
+					h.pass()
+					pausedNow := pausedByProvider(h.machinePool())
+					if pausedNow {
+						paused++
+					}
+					h.corePauses(map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[pausedNow])
+					time.Sleep(time.Minute)
+				}
+				asked := len(h.answers("upgrade"))
+				if asked < 10 || paused > asked {
+					t.Errorf("paused after %d of %d passes, and the portal was asked %d times", paused, passes, asked)
+				}
+			})
+		})
+	}
+}
+
+// TestPauseSurvivesRateLimit checks that a request that waits for the rate limit does not end the pause that core has confirmed.
+func TestPauseSurvivesRateLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{Upgrade: 2 * time.Minute})
+		h.addPool(nil)
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		h.corePauses(metav1.ConditionFalse)
+		h.pass()
+		time.Sleep(3 * time.Minute) // the list of versions has to be read again
+		h.corePauses(metav1.ConditionTrue)
+		h.strike(emulator.Fault{Path: "/kubernetes-versions", Status: http.StatusTooManyRequests, Count: 1})
+		h.pass()
+		if !pausedByProvider(h.machinePool()) {
+			t.Error("the MachinePool was resumed")
+		}
+	})
+}
+
+// TestDeletedPoolIsNotPaused checks that an upgrade waits for the deletion of a MachinePool. Core would not delete a paused one.
+func TestDeletedPoolIsNotPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, 2, emulator.Durations{})
+		h.addPool(nil)
+		mp := h.machinePool()
+		mp.Finalizers = []string{clusterv1.MachinePoolFinalizer}
+		if err := h.store.Update(t.Context(), mp); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.store.Delete(t.Context(), mp); err != nil {
+			t.Fatal(err)
+		}
+		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		o := h.pass().outcomes[infrav1.VersionUpToDateCondition]
+		if pausedByProvider(h.machinePool()) || o.Reason != infrav1.WaitingForOperationReason || len(h.answers("upgrade")) > 0 {
+			t.Errorf("annotations %v: %+v", h.machinePool().Annotations, o)
 		}
 	})
 }

@@ -54,7 +54,7 @@ type scope struct {
 	unmarked     int         // Nodes without one
 	bound        bool        // some PortalMachine holds a Node, or has held one
 
-	upgradeIsNext bool // and the MachinePool stays paused for it
+	keepsPause bool // a MachinePool stays paused, because an upgrade is about to start
 
 	desired     desired
 	claimed     []infrav1.PortalMachine
@@ -160,7 +160,7 @@ func (s *scope) checkPortal() outcome.Outcome {
 	if home == "" || home == s.identity.Portal.Address() {
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to portal %s, but the identity names another one.  "+
+	return outcome.StallFor(0, infrav1.AccountChangedReason, "the portal cluster belongs to portal %s, but the identity names another one. "+
 		"Correct baseURL of the identity. If the portal has a new URL, correct annotation %s", home, infrav1.RecordAnnotation)
 }
 

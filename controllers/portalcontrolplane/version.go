@@ -145,7 +145,8 @@ func (q *upgrading) Note(op *operation.Operation, _ string, _ error) {
 	}
 }
 
-func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outcome.Outcome {
+func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o outcome.Outcome) {
+	defer func() { s.keepsPause = s.keepsPause || o.Kind == outcome.Retry }()
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
 	}
@@ -153,15 +154,18 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) outco
 	if !o.IsDone() {
 		return o
 	}
-	if o := r.pausePool(ctx, s, wanted); !o.IsDone() {
-		return o
-	}
 	op := operation.New(operation.Upgrade, wanted)
 	op.Nodes, op.Attempt = len(s.nodes), version.ID+" "
-	request := &upgrading{s: s, versionID: version.ID}
-	o = r.start(ctx, s, op, request)
-	if request.refused {
-		r.versions.refuse(version.ID)
+	o, refused := r.refused(s, op)
+	if !refused {
+		if o := r.pausePool(ctx, s, wanted); !o.IsDone() {
+			return o
+		}
+		request := &upgrading{s: s, versionID: version.ID}
+		o = r.start(ctx, s, op, request)
+		if request.refused {
+			r.versions.refuse(version.ID)
+		}
 	}
 	if o.IsDone() || s.op.Lost() && o.Kind != outcome.Failed {
 		return s.upgradeRuns(o.After, s.op.Target)

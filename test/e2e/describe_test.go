@@ -36,7 +36,7 @@ func describe(t *testing.T) {
 	troubled := s.described("--show-conditions", "all")
 	t.Logf("\n%s", troubled)
 	s.Expect(s.lineOf(troubled, "WorkersReady ")).To(And(ContainSubstring("False"), ContainSubstring(infrav1.InsufficientCapacityReason)))
-	s.Expect(s.lineOf(troubled, "WorkersReady ")).To(ContainSubstring("scale from 2 to 3 workers"), "what the provider is about to do")
+	s.Expect(s.lineOf(troubled, "WorkersReady ")).To(ContainSubstring("cale from 2 to 3 workers"), "what the provider is about to do")
 	s.Expect(troubled).NotTo(ContainSubstring(password(s.user)))
 
 	s.Expect(env.portal.removeFault(s.Context(), s.namespace)).To(Succeed())

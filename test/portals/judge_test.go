@@ -65,7 +65,7 @@ func (j *judge) causes() []*cause {
 // blame are the words with which a message names a cause; no message may use those of another one.
 var blame = map[string]string{
 	"email and password": "credentials", "totpSeed": "one-time code", "baseURL": "", "caBundle": "", "clock": "one-time code",
-	"cut off": "lost answer to a change", "the right to do this": "forbidden", "identifier": "job forgotten", "just issued": "token revoked",
+	"connection was cut": "lost answer to a change", "the right to do it": "forbidden", "identifier": "job forgotten", "just issued": "token revoked",
 }
 
 // judge looks at one error. Legal are conditions that the portal's state explains without any fault.

@@ -62,7 +62,7 @@ func TestAdoption(t *testing.T) {
 	s.create(s.deployment)
 	s.create(s.template)
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("raise the replicas to keep them")))
+		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("Raise the replicas to keep them")))
 	s.Eventually(func() bool { all := s.machines(); return len(all) == 1 && all[0].Status.NodeRef.IsDefined() }).Should(BeTrue())
 	s.deleteMachine(s.machines()[0])
 	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}), "no node is removed that no Machine has held")

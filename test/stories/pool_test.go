@@ -189,7 +189,7 @@ func TestSecondPool(t *testing.T) {
 	machinePool, pool := s.newPool("second", 2)
 	s.create(machinePool)
 	s.create(pool)
-	s.Eventually(condition(s.story, pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool was first")))
+	s.Eventually(condition(s.story, pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool is the pool of the Cluster")))
 	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.poolGone()
 	s.machinePool, s.pool = machinePool, pool

@@ -182,7 +182,7 @@ func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
 func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
 	a.Expect(a.box.Client.Delete(a.Context(), shared)).To(Succeed())
 	a.Expect(a.box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
-	a.Eventually(condition(a, shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: 2 PortalClusters use the identity"))
+	a.Eventually(condition(a, shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: Waiting for 2 PortalClusters"))
 	a.scale(2)
 	a.settled(2)
 	a.Expect(condition(a, shared, infrav1.ReadyCondition)()).To(HavePrefix("True"))

@@ -34,8 +34,8 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 	s.Expect(condition(s, s.controlPlane, infrav1.ReadyCondition)()).To(HavePrefix("False " + infrav1.VersionNotOfferedReason))
 	s.Expect(s.row()).To(And(HaveKeyWithValue("Available", "True"), HaveKeyWithValue("Ready", "False"),
 		HaveKeyWithValue("Reason", infrav1.VersionNotOfferedReason), HaveKeyWithValue("Version", "v1.35.6")))
-	s.Expect(strings.Join(strings.Fields(s.describedByClusterctl()), " ")).To(ContainSubstring("runs v1.35.6: the portal does not offer v1.99.0"))
-	s.Consistently(s.warnings, 5*time.Second).Should(ConsistOf(HavePrefix(infrav1.VersionNotOfferedReason + " the portal does not offer v1.99.0")))
+	s.Expect(strings.Join(strings.Fields(s.describedByClusterctl()), " ")).To(ContainSubstring("runs v1.35.6. The portal does not offer v1.99.0"))
+	s.Consistently(s.warnings, 5*time.Second).Should(ConsistOf(HavePrefix(infrav1.VersionNotOfferedReason + " The portal does not offer v1.99.0")))
 	s.deleteAll()
 	s.gone()
 }
