@@ -197,7 +197,7 @@ func hosts() []row {
 	}
 }
 
-// namesLoopback has one server for each spelling.
+// namesLoopback points identities to servers on loopback, one for each spelling of the address.
 func namesLoopback(t *tenant) string {
 	spellings := map[string]string{ // address to listen on, by spelling
 		"localhost": loopback, "localhost.": loopback, "LOCALHOST": loopback, "0.0.0.0": loopback, "[::]": "::", "[::1]": "::1", "127.0.0.2": "127.0.0.2",

@@ -23,7 +23,7 @@ const adoption = policy + "adoption"
 // ownRequests is the control that lets the manager find clusters by name only if the object's own requests made them.
 const ownRequests = "only clusters that the object's own requests made are found by name"
 
-// adoptions are the attacks that take over a portal cluster of another user of the same portal account.
+// adoptions returns the attacks that take over a portal cluster of another user of the same portal account.
 func adoptions() []row {
 	return []row{
 		{attack: "clusterID names another's cluster, for its kubeconfig", heldBy: adoption, attempt: func(t *tenant) string {

@@ -125,7 +125,7 @@ func apiServer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// tunnel returns a proxy that connects to one address whatever address the client requests.
+// tunnel returns a proxy that connects every request to the same address.
 func tunnel(address string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		to, err := net.Dial("tcp", address)

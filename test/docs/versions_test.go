@@ -14,7 +14,7 @@ var (
 	coreToFetch = regexp.MustCompile(`--core cluster-api:(v[\d.]+)`)
 )
 
-// TestCoreVersion checks that the documentation tells users to install go.mod's version of Cluster API, which is the tested one.
+// TestCoreVersion checks that the documentation names go.mod's version of Cluster API, which is the tested one.
 func TestCoreVersion(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {

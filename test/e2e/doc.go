@@ -37,8 +37,8 @@
 //	E2E_LOAD_IMAGES        images, separated by blanks or commas, to load from docker beside ours, such as those of core
 //	E2E_CLUSTERCTL_CONFIG  clusterctl's configuration file, to which the tests add this provider (default: none)
 //	E2E_CLUSTERCTL         the clusterctl to use (default: bin/clusterctl)
-//	E2E_USE_EXISTING       kubeconfig of an existing management cluster; nothing is loaded into it: its nodes pull
-//	                       our image, and that of E2E_EMULATOR_IMAGE, for themselves. What was installed is removed.
+//	E2E_USE_EXISTING       kubeconfig of an existing management cluster. The tests load no images into it: its nodes pull
+//	                       our image and E2E_EMULATOR_IMAGE themselves. The tests remove what they installed.
 //	E2E_EMULATOR_IMAGE     image of the emulator (default: one is built from bin/ and loaded)
 //	E2E_KEEP               not empty: clusters stay, and the end of the output says how to reach them
 //	E2E_ARTIFACTS          directory for what explains why a spec failed (default: _artifacts)
