@@ -122,7 +122,7 @@ func (s *source) switchable(excluded map[int]bool) string {
 }
 
 // rewritten returns the text that goes before the expression, in the place of its operator, and after the expression. It returns false for
-// a kind of site that cannot be rewritten; the mutants of such a site are built one by one.
+// a kind of site that cannot be rewritten. The mutants of such a site are built one by one.
 func (at *site) rewritten() (before, between, after string, ok bool) {
 	first := at.mutants[0].id
 	function := functionOf[at.operator]

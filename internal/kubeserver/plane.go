@@ -139,8 +139,8 @@ const (
 	adminGroup = "system:masters"
 )
 
-// WriteKubeconfig writes a kubeconfig with which a program on this machine acts as the user, and returns its path. It grants no rights;
-// RBAC does.
+// WriteKubeconfig writes a kubeconfig with which a program on this machine acts as the user, and returns its path. The rights of the
+// user come from RBAC.
 func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, error) {
 	pair, err := p.access.Load().clients.Client(user, groups...)
 	if err != nil {
