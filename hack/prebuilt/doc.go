@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command prebuilt fetches released Kubernetes and etcd binaries into bin/. Without it, make kube compiles them:
+// Command prebuilt fetches released Kubernetes and etcd binaries into bin/. make kube runs it if PREBUILT=1 is set, and
+// compiles the binaries otherwise:
 //
 //	make kube PREBUILT=1
 //

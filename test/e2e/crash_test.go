@@ -35,7 +35,7 @@ func killedAfterTheCall(t *testing.T) {
 }
 
 // killedInsideTheCall checks a manager that is killed while it waits for the portal's answer, so that the result of the call is unknown.
-// The next manager neither creates a second cluster nor forgets the first. It stops, says what to check, and continues with the cluster
+// The next manager neither creates a second cluster nor forgets the first. It holds the operation, says what to check, and continues with the cluster
 // that a person found.
 func killedInsideTheCall(t *testing.T) {
 	s := prepareSubject(t)

@@ -149,7 +149,7 @@ func (p *situation) adopt(t *testing.T) {
 	t.Cleanup(s.explain)
 }
 
-// retried checks that this release also stops for an operation that the previous release had stopped for. When a person allows a retry, the
+// retried checks that this release holds the operation that the previous release held. When a person allows a retry, the
 // provider asks for a second permission, because v0.1.0 did not record which object began the creation. Then it creates the cluster.
 func retried(s *subject) {
 	s.Expect(s.says(infrav1.ProvisionedCondition)()).To(HavePrefix("False " + infrav1.OutcomeUnknownReason))

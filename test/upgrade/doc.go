@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package upgrade replaces the previous release of the provider by this one while clusters are in every phase: ready, being created,
-// scaled, upgraded, rolled out, drained, deleted, and stopped because the provider cannot know whether the portal created them.
+// scaled, upgraded, rolled out, drained, deleted, and held because the provider cannot know whether the portal created them.
 //
 //	make test-upgrade
 //

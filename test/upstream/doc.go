@@ -7,7 +7,7 @@
 //	make test-upstream UPSTREAM='quick-start'           specs whose text matches
 //	make test-upstream KUBECONFIG_UPSTREAM=kind.yaml    on an existing management cluster
 //
-// catalogue_test.go lists every spec of upstream's version, and says whether it runs here and why not. The other files give each running
+// catalogue_test.go lists every spec of upstream's version, and says whether it runs here, or why it does not. The other files give each running
 // spec the input that upstream's *_test.go give it for their own providers.
 //
 // Upstream wrote its specs for KubeadmControlPlanes, whose machines are Machines. If a spec depends on such machines, the command in patch/
