@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Everything is built here, from Go modules: Go, make, gcc (for the race detector) and git are all it takes.
+# Everything is built from Go modules. The build needs only Go, make, gcc (for the race detector) and git.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -9,13 +9,13 @@ SHELL := /bin/bash
 
 BIN := bin
 GOFILES = $(shell git ls-files --cached --others --exclude-standard -- '*.go')
-# What a program reports of itself (package version). A build that names no VERSION is not a release, whatever it is made from.
+# The version that a program reports (package version). A build without VERSION is never a release.
 COMMIT = $(shell git rev-parse HEAD 2>/dev/null)$(if $(shell git status --porcelain 2>/dev/null),-dirty)
 BUILD = $(VERSION)$(if $(filter file,$(origin VERSION)),-dev)
 STAMP = -X github.com/capportal/cluster-api-provider-portal/version.version=$(BUILD) \
 	-X github.com/capportal/cluster-api-provider-portal/version.commit=$(COMMIT)
-# As in hack/*/build.sh: without paths in the objects Go's build cache serves every clone. What git knows is in STAMP, whether
-# Go finds a repository or not.
+# As in hack/*/build.sh, objects contain no paths, so that Go's build cache serves every clone. STAMP has the revision from git, whether Go
+# finds a repository or not.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false
 TOOLS_MODULE := hack/tools/go.mod hack/tools/go.sum hack/tools/build.sh
 RELEASE_MODULE := hack/release/go.mod hack/release/go.sum hack/tools/build.sh
@@ -34,7 +34,7 @@ GOVULNCHECK := $(BIN)/govulncheck
 GO_LICENSES := $(BIN)/go-licenses
 GOLANGCI_LINT := $(BIN)/golangci-lint
 KUBE_STATE_METRICS := $(BIN)/kube-state-metrics
-# Where generated files go; verify points it to a scratch directory and compares.
+# The folder for generated files. verify sets it to a scratch directory and compares.
 OUT := .
 
 .PHONY: help
@@ -104,11 +104,11 @@ $(KUBE_STATE_METRICS): $(MONITORING_MODULE)
 
 ##@ Release
 
-# The version to release, and its image: with the registry's name, as clusterctl wants it. The default cannot be pulled
-# from anywhere, so it is built and loaded, or given.
+# The version to release, and its image with the registry's name, which clusterctl needs. The default cannot be pulled from any registry, so
+# build and load it, or set another.
 VERSION := $(shell sed -n 's/.*"nextVersion": "\(.*\)".*/\1/p' clusterctl-settings.json)
 IMG = registry.example/capportal/cluster-api-provider-portal:$(VERSION)
-# What a release consists of; clusterctl wants these file names.
+# The folder of the release. clusterctl requires the file names.
 RELEASE := out
 
 .PHONY: release-manifests
@@ -131,19 +131,19 @@ known-version:
 		echo "metadata.yaml has no release series for VERSION=$(VERSION), so clusterctl would refuse the release." \
 			"Add major $${BASH_REMATCH[1]}, minor $${BASH_REMATCH[2]} and its contract to metadata.yaml." >&2; exit 1; }
 
-# What the image is for, "linux/amd64,linux/arm64" for instance, and what it is built on: nothing, or a static base.
+# The platforms of the image, such as "linux/amd64,linux/arm64", and its base: nothing, or a static base image.
 PLATFORMS = linux/$(shell go env GOARCH)
 BASE := scratch
 comma := ,
 architectures = $(patsubst linux/%,%,$(subst $(comma), ,$(PLATFORMS)))
 binaries = $(architectures:%=$(BIN)/image/manager-linux-%)
-# The name of the image for $$arch: IMG itself, unless there are several.
+# The name of the image for $$arch: IMG itself, unless there are several platforms.
 image_name = $(IMG)$(if $(word 2,$(architectures)),-$$arch)
 
 .PHONY: image
 image: docker licenses $(binaries) ## Build the manager's image (IMG, PLATFORMS, BASE)
-	@# Docker's builder of old, without buildx, mistakes every layer of an empty image for one of its own platform. With
-	@# buildx, attestations would make a list of every image, and docker manifest puts no lists into lists.
+	@# Docker's old builder, without buildx, takes every layer of an empty image for one of its own platform. With
+	@# buildx, attestations would turn every image into a list, and docker manifest cannot nest lists.
 	@for arch in $(architectures); do \
 		docker buildx version >/dev/null 2>&1 || [ $$arch = "$$(docker version --format '{{.Server.Arch}}')" ] || { \
 			echo "make image needs docker buildx for linux/$$arch" >&2; exit 1; }; \
@@ -164,13 +164,13 @@ image-push: image ## Build the image and push it; images for several platforms b
 docker:
 	@docker version >/dev/null 2>&1 || { echo "make image needs docker, and no docker daemon answers ('docker version' says why)" >&2; exit 1; }
 
-# Go knows what is up to date.
+# Go decides what is up to date.
 .PHONY: $(binaries)
 $(binaries): $(BIN)/image/manager-linux-%:
 	GOOS=linux GOARCH=$* $(GOBUILD) -ldflags '-s -w $(STAMP)' -o $@ .
 
-# The licence texts of all that is linked into the manager, Go's own included. go-licenses fails if it finds none, or one that
-# forbids use. It takes a minute, so it only runs if the packages changed.
+# The licence texts of all modules that are linked into the manager, and Go's own. go-licenses fails if a module has no licence, or one that
+# forbids its use. It takes a minute, so it runs only if the packages changed.
 LICENSES := $(BIN)/image/licenses
 .PHONY: licenses
 licenses: $(GO_LICENSES) ## Collect the licence texts of what is linked into the manager, in bin/image/licenses
@@ -236,7 +236,7 @@ verify-format:
 verify-lint: $(GOLANGCI_LINT)
 	$(GOLANGCI_LINT) run
 
-# There is no CPU limit: throttling would delay storing what the portal has answered.
+# There is no CPU limit, because throttling would delay storing the portal's answers.
 SCORED := --ignore-container-cpu-limit --enable-optional-test=container-seccomp-profile,container-ports-check
 
 .PHONY: verify-manifests
@@ -247,12 +247,12 @@ verify-manifests: $(KUBE_SCORE) $(KUSTOMIZE)
 	$(KUBE_SCORE) score --kubernetes-version v1.36 --exit-one-on-warning --output-format ci $(SCORED) $$exceptions \
 		"$$release/infrastructure-components.yaml" >"$$release/findings" || { grep '^\[\(CRITICAL\|WARNING\)' "$$release/findings"; exit 1; }
 
-# Shell scripts in workflows are short, and shellcheck is not a Go module: neither it nor pyflakes is used where it happens to be installed.
+# shellcheck and pyflakes are not Go modules, and shell scripts in workflows are short, so neither is used even if installed.
 .PHONY: verify-workflows
 verify-workflows: $(ACTIONLINT)
 	$(ACTIONLINT) -shellcheck= -pyflakes=
 
-# The database is on the network: without it govulncheck, and so this target, fails. It is not part of verify for that reason.
+# The database is on the network. Without it govulncheck, and so this target, fails. So this target is not part of verify.
 .PHONY: vulnerabilities
 vulnerabilities: $(GOVULNCHECK) ## Fail if the programs reach code with a known vulnerability, or the database cannot be read
 	@$(GOVULNCHECK) . ./cmd/... || { code=$$?; \
@@ -262,20 +262,20 @@ vulnerabilities: $(GOVULNCHECK) ## Fail if the programs reach code with a known 
 
 ##@ Run
 
-# Histories drawn at random, of package claims against a model of core and portal. In make test always the same 10,000.
+# Random histories for package claims against a model of core and the portal. make test always runs the same 10,000.
 HISTORIES := 'TestRandomHistories|TestNothingIsAskedWithoutAChangeOfReplicas'
 CHECKS := 10000
-# Flags of go test come after the package, or those of rapid would end its flags.
+# Flags of go test must come after the package. Before it they would end rapid's flags.
 ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
-# Packages that have tests; those in test/ start API servers, so no more than two run at a time however many cores there are.
-# They come first: the stories take longest, and mostly wait. Those that need containers are make test-e2e's.
+# Packages with tests. Those in test/ start API servers, so at most two run at a time on any number of cores. They run first, because the
+# stories take longest and mostly wait. make test-e2e runs the packages that need containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 
-# Lives at portals drawn at random, each of which follows the specification; with make test always the same ones.
+# Lives at random portals, each of which follows the specification. make test always runs the same ones.
 LIVES := 2000
 AT_PORTALS := go test ./test/portals -run TestRandomPortals -timeout 30m -lives
 
-# Packages whose tests start no API server and need nothing of bin/.
+# Packages whose tests start no API server and need nothing from bin/.
 CHECKED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -vE '/test/|/emulator/workload$$|/hack/fleet') \
 	./test/arrow ./test/docs ./test/inotify ./test/gitops/health ./test/sandbox/demo
 
@@ -305,14 +305,14 @@ bench-fleet: N ?= 300
 bench-fleet: kube core build ## Measure N clusters on one account in real time: make bench-fleet N=25 [FLAGS='-idle 2m'] (docs/fleet.md)
 	go run ./hack/fleet -n $(N) $(FLAGS)
 
-# Further flags of go test, such as -run.
+# Additional flags of go test, such as -run.
 E2E_FLAGS :=
 
 .PHONY: test-e2e
 test-e2e: image kube core build release-manifests ## Run the specs on a kind management cluster (test/e2e/doc.go; needs docker)
 	go test -tags e2e ./test/e2e -v -count 1 -timeout 60m $(E2E_FLAGS)
 
-# How long each target is fuzzed.
+# The duration of each fuzz target.
 FUZZTIME := 5s
 
 .PHONY: fuzz
@@ -324,7 +324,8 @@ fuzz: ## Fuzz what the portal and tenants write: make fuzz FUZZTIME=5m
 		done; \
 	done
 
-# Packages to mutate: cloud, cloud/ratelimit, controllers/claims, or some of them. How many mutants to try at a time. Part of their names, to try only those.
+# Packages to mutate: cloud, cloud/ratelimit, controllers/claims, or some of them. The number of mutants to try at a time. A part of the
+# names of the mutants to try.
 MUTATE := cloud cloud/ratelimit controllers/claims
 MUTANTS := 2
 ONLY :=
@@ -334,7 +335,7 @@ mutation: ## Break the code on purpose and see that tests notice (some minutes):
 	go build -o $(BIN)/mutation ./hack/mutation
 	nice $(BIN)/mutation -workers $(MUTANTS) -only '$(ONLY)' $(MUTATE)
 
-# How long to go on (1h30m, 90s), and the first seed.
+# How long to run (1h30m, 90s), and the first seed.
 FOR := 10m
 SEED := $(shell date +%s)
 
@@ -363,12 +364,12 @@ sandbox: kube core build ## Start everything on this machine and keep it up unti
 demo: ## Drive a cluster through its life in the sandbox (make demo FLAGS='--seed 7')
 	@MAKE="$(MAKE)" hack/demo.sh $(FLAGS)
 
-# The release before this one: a tag, or a commit as long as there is none. v0.1.0 was never tagged; this is the last commit that wrote
-# records of its format.
+# The release before this one: a tag, or a commit until there is a tag. v0.1.0 was never tagged. This is the last commit that wrote records
+# of its format.
 PREVIOUS := 457c277
 PREVIOUS_DIR := $(BIN)/previous
 
-# What the sandbox needs of the previous release: its manifests, its manager, and beside it today's other binaries.
+# The sandbox's parts of the previous release: its manifests and its manager. All other binaries are today's.
 .PHONY: previous
 previous: kube core
 	@git cat-file -e '$(PREVIOUS)^{commit}' || { echo "make previous needs the history of the repository: git fetch --unshallow --tags" >&2; exit 1; }
@@ -389,15 +390,15 @@ test-upgrade: previous build ## Replace the previous release while clusters are 
 test-browser: kube core build ## Test the page in a browser (test/browser; needs chromium)
 	go -C test/browser test -count 1 -timeout 20m -v ./... $(BROWSER_FLAGS)
 
-# The specs to run, as a regular expression over their texts; how many at a time; flags of Ginkgo's.
+# The specs to run, as a regular expression over their texts, the number of parallel specs, and additional flags of Ginkgo.
 UPSTREAM := .
 UPSTREAM_PROCS := 4
 UPSTREAM_FLAGS :=
-# A management cluster that exists. Without one a sandbox is started.
+# An existing management cluster. Without one the target starts a sandbox.
 KUBECONFIG_UPSTREAM :=
 UPSTREAM_DIR := $(CURDIR)/$(BIN)/upstream
 
-# Ginkgo does not pass a signal on to the processes of its specs, so the recipe sends it to all of them, and waits.
+# Ginkgo does not forward signals to the processes of its specs, so the recipe sends them to all of them, and waits.
 .PHONY: test-upstream
 test-upstream: kube core build ## Run Cluster API's own specs (docs/development/upstream.md): make test-upstream [UPSTREAM='drain|quick'] [KUBECONFIG_UPSTREAM=file]
 	@[ -z "$(KUBECONFIG_UPSTREAM)" ] || [ -f "$(KUBECONFIG_UPSTREAM)" ] || { echo "KUBECONFIG_UPSTREAM=$(KUBECONFIG_UPSTREAM) does not exist" >&2; exit 1; }
@@ -421,7 +422,7 @@ test-upstream: kube core build ## Run Cluster API's own specs (docs/development/
 test-dashboards: kube core build prometheus $(KUBE_STATE_METRICS) ## Test alerts and dashboards with a real Prometheus (test/dashboards)
 	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test ./test/dashboards -count 1 -timeout 20m -v -live
 
-# Prometheus and promtool are Debian's. Without them the tests that need them are skipped, and say so.
+# Prometheus and promtool are Debian's. Without them the tests that need them are skipped with a message.
 .PHONY: prometheus
 prometheus:
 	@if ! { command -v prometheus && command -v promtool; } >/dev/null; then \

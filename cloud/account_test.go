@@ -15,13 +15,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// office is a portal with users who have a password of their own, and a rate limit whose headers are sent only to those who are
-// refused.
+// office is a portal whose users have their own passwords, and a rate limit whose headers are sent only with refusals.
 type office struct {
-	limit   string   // sent with a login that is refused
-	closed  bool     // 429 for wrong passwords
-	logins  int      // that were sent
-	answers []string // bodies of the login, by turns; empty: the user's id is the e-mail
+	limit   string   // limit header of a refused login
+	closed  bool     // answer 429 to wrong passwords
+	logins  int      // number of logins received
+	answers []string // login answers, used in turn; if empty, the user's id is the e-mail
 }
 
 func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -46,8 +45,8 @@ func (o *office) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(200, fmt.Sprintf(`{"token":"t","user":{"id":%q}}`, strings.ToLower(body.Email))), nil
 }
 
-// TestWrongPasswordSharesNoLimiter checks that a client with another user's e-mail address or account and a wrong password
-// gets a limiter of its own, with a small budget. What the portal answers to it says nothing about the other's account.
+// TestWrongPasswordSharesNoLimiter checks that a client with another user's e-mail address or account but a wrong password gets its own
+// limiter, with a small budget. The portal's answers to this client must not affect the limiter of the other account.
 func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -60,7 +59,7 @@ func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 		attacker := pooled(t, &pool, wrong)
 		for range 100 {
 			if err := look(t, attacker); err == nil {
-				t.Fatal("a wrong password works")
+				t.Fatal("the portal accepted a wrong password")
 			}
 			time.Sleep(time.Second)
 		}
@@ -77,8 +76,8 @@ func TestWrongPasswordSharesNoLimiter(t *testing.T) {
 	})
 }
 
-// TestUnprovedBudget checks what a client has before its first login has worked, and how long a flow is sent away that finds it
-// used up.
+// TestUnprovedBudget checks the budget of a client before its first successful login, and the RetryAt of a flow that finds the budget used
+// up.
 func TestUnprovedBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -95,13 +94,13 @@ func TestUnprovedBudget(t *testing.T) {
 			refused++
 			at, ok := RetryAt(err)
 			if wait := time.Until(at); !IsRateLimited(err) || !ok || wait != 2*time.Second {
-				t.Fatalf("flow %d is told to come back in %v: %v", i, wait, err)
+				t.Fatalf("flow %d: RetryAt is in %v: %v", i, wait, err)
 			}
 		}
 		if granted := 300 - refused; granted != unprovedBurst-unprovedBurst/10-factorLogin {
 			t.Errorf("%d reservations", granted)
 		}
-		if err := look(t, c); err != nil { // logs in: what that takes is left
+		if err := look(t, c); err != nil { // logs in, for which the budget suffices
 			t.Fatal(err)
 		}
 		if _, err := c.Reserve("299", ratelimit.Poll); err != nil || c.Limiter().Stats().Limit != 300 {
@@ -110,15 +109,15 @@ func TestUnprovedBudget(t *testing.T) {
 		for i := range 300 {
 			if _, err := c.Reserve(strconv.Itoa(i), ratelimit.Poll); err != nil {
 				if at, _ := RetryAt(err); i == 299 && time.Until(at) < 10*time.Second {
-					t.Errorf("the last of 300 flows of a proved account is told to come back in %v", time.Until(at))
+					t.Errorf("RetryAt of the last of 300 flows of a proved account is in %v", time.Until(at))
 				}
 			}
 		}
 	})
 }
 
-// TestReservationOfAnUnprovedClient checks that a reservation which was taken before the login pays for nothing after it: the call takes one
-// of the account's.
+// TestReservationOfAnUnprovedClient checks that a reservation from before the login does not pay for a call after it. The call takes a
+// reservation of the account.
 func TestReservationOfAnUnprovedClient(t *testing.T) {
 	var pool Pool
 	c := pooled(t, &pool, testConfig(&office{}))
@@ -139,8 +138,8 @@ func TestReservationOfAnUnprovedClient(t *testing.T) {
 	}
 }
 
-// TestChargeOfALogin checks how many requests the account pays for: the login is the portal's request like any other, and is
-// charged when another client proves the same account too, but not again for a login under the account's own limiter.
+// TestChargeOfALogin checks how many requests are charged to the account. The portal counts the login like any other request. It is also
+// charged if another client proves the same account, but not again if the login ran under the account's own limiter.
 func TestChargeOfALogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
@@ -160,13 +159,13 @@ func TestChargeOfALogin(t *testing.T) {
 		fixed := newMembership(Config{Limiter: g})
 		fixed.prove(Login{}, factorLogin)
 		if fixed.now().limiter != g || g.Stats().Tokens != 42 {
-			t.Error("a limiter that the caller chose is changed or charged")
+			t.Error("the login changed or charged a limiter that the caller chose")
 		}
 	})
 }
 
-// TestAccountOfALogin checks who shares a limiter after the login: one user, no matter what the identity says of itself, and users whose
-// identities name the same account. Neither counts for users of another portal.
+// TestAccountOfALogin checks which clients share a limiter after the login: those of one user, whatever their identities claim, and those
+// of users whose identities name the same account. Users of different portals never share one.
 func TestAccountOfALogin(t *testing.T) {
 	var pool Pool
 	o := &office{}
@@ -198,7 +197,7 @@ func TestAccountOfALogin(t *testing.T) {
 	}
 }
 
-// TestLoginWithoutAUser checks that logins which name no user share nothing: they prove nothing about each other.
+// TestLoginWithoutAUser checks that clients share no limiter if their logins name no user, because nothing shows that they belong together.
 func TestLoginWithoutAUser(t *testing.T) {
 	var pool Pool
 	o := &office{answers: []string{`{"token":"t","user":{}}`}}
@@ -206,14 +205,14 @@ func TestLoginWithoutAUser(t *testing.T) {
 	b.Email = "other@example.test"
 	first := proved(t, &pool, a)
 	if proved(t, &pool, b).Limiter() == first.Limiter() {
-		t.Error("two users whom nobody can tell apart share a limiter")
+		t.Error("two clients without a user id share a limiter")
 	}
 	if limit := first.Limiter().Stats().Limit; limit != 300 {
 		t.Errorf("%d requests a minute", limit)
 	}
 }
 
-// TestLoginAsAnother checks that the limiter follows the user: an e-mail address may become another user's.
+// TestLoginAsAnother checks that the limiter belongs to the user and not to the e-mail address, which may become another user's.
 func TestLoginAsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -225,13 +224,13 @@ func TestLoginAsAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.Limiter() == first {
-			t.Error("another user has the limiter of the one before")
+			t.Error("the new user of the e-mail address has the limiter of the previous user")
 		}
 	})
 }
 
-// TestReserveWhileTheLoginFails checks that no reservation is granted for a call that cannot be made, so that nothing is written down
-// for it either. The caller learns why, and when the portal is asked again.
+// TestReserveWhileTheLoginFails checks that Reserve returns no reservation for a call that cannot be made, so that the caller records no
+// operation. The error names the reason and the time of the next login.
 func TestReserveWhileTheLoginFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -258,10 +257,10 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.down = true
-		time.Sleep(8*time.Hour - time.Second) // the refresh fails, and the token is good for a second
+		time.Sleep(8*time.Hour - time.Second) // the refresh fails, and the token is valid for one more second
 		_ = look(t, c)
 		if reservation, err := c.Reserve("cluster", ratelimit.Mutation); err != nil {
-			t.Errorf("with a token that is still good: %v", err)
+			t.Errorf("with a valid token: %v", err)
 		} else {
 			reservation.Cancel()
 		}
@@ -270,8 +269,8 @@ func TestReserveWhileTheLoginFails(t *testing.T) {
 	})
 }
 
-// TestConfiguredLimit checks that an identity may name its account's limit, what it may be, and that the portal's word goes before
-// it. Nobody changes the limit of others with it.
+// TestConfiguredLimit checks the valid values of an identity's limit, and that the portal's limit overrides it. An identity must not change
+// the limit of other accounts.
 func TestConfiguredLimit(t *testing.T) {
 	var pool Pool
 	config := testConfig(answersWith(200, `{"versions":[]}`))
@@ -298,7 +297,7 @@ func TestConfiguredLimit(t *testing.T) {
 	config.RequestsPerMinute = 0
 	larger := Pool{Options: ratelimit.Options{Limit: 1200}}
 	if limit := proved(t, &larger, config).Limiter().Stats().Limit; limit != 1200 {
-		t.Errorf("%d requests per minute, the pool's options say 1200", limit)
+		t.Errorf("%d requests per minute, want the pool's 1200", limit)
 	}
 	config.RequestsPerMinute = 900
 	config.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -308,6 +307,6 @@ func TestConfiguredLimit(t *testing.T) {
 	})
 	c := proved(t, &pool, config)
 	if limit := c.Limiter().Stats().Limit; limit != 300 {
-		t.Errorf("%d requests per minute, the portal says 300", limit)
+		t.Errorf("%d requests per minute, want the portal's 300", limit)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// Answers to reads that do not say what they must are errors, never empty results: an empty list would read as "it
-// does not exist".
+// TestUnreadableAnswersToReads checks that an incomplete answer to a read is an error and never an empty result, because an empty list
+// would mean that the resource does not exist.
 func TestUnreadableAnswersToReads(t *testing.T) {
 	for _, body := range []string{``, `x`, `null`, `{}`, `"a"`, `{"a":[],"b":[]}`, `{"versions":{}}`, `{"versions":[{"name":"no id"}]}`, `[[]]`} {
 		c := newClient(t, testConfig(answersWith(200, body)))
@@ -30,7 +30,7 @@ func TestUnreadableAnswersToReads(t *testing.T) {
 	}
 }
 
-// Ids that would address another endpoint are never sent.
+// TestImpossibleIDs checks that the client never sends an id that would address another endpoint.
 func TestImpossibleIDs(t *testing.T) {
 	c := newClient(t, testConfig(noTransport{t}))
 	for _, id := range []string{"", ".", ".."} {
@@ -43,7 +43,7 @@ func TestImpossibleIDs(t *testing.T) {
 	}
 }
 
-// Observe sees every request, the login included, by route and never by id.
+// TestObserve checks that Observe is called for every request, including the login, with the route and never with an id.
 func TestObserve(t *testing.T) {
 	var calls []Call
 	config := testConfig(answersWith(409, `{"error":{"code":"RESOURCE_BUSY"}}`))
@@ -64,7 +64,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Raw keeps the record with fields that the specification does not show.
+// TestRawRecords checks that Raw keeps fields that the specification does not show.
 func TestRawRecords(t *testing.T) {
 	c := newClient(t, testConfig(answersWith(200, `{"instances":[{"id":"1","ip":"10.0.0.7"}]}`)))
 	list, err := c.Instances(t.Context())

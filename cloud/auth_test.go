@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// TestWhatProvesAToken checks which answers show that the portal takes the token: after those the pauses between refused
-// logins begin at their shortest again. A server error and a 429 may be sent before the token is looked at, and what an
-// undocumented endpoint does with tokens is not known.
+// TestWhatProvesAToken checks which answers prove that the portal accepts the token, and so reset the pauses between refused logins. A 5xx
+// or 429 may be sent before the token is checked, so they prove nothing. Neither does the answer of an undocumented endpoint.
 func TestWhatProvesAToken(t *testing.T) {
 	versions := func(c *Client, t *testing.T) { _ = look(t, c) }
 	find := func(c *Client, t *testing.T) { _, _ = c.FindClusters(t.Context(), "n") }
@@ -39,7 +38,7 @@ func TestWhatProvesAToken(t *testing.T) {
 				}
 				status = test.status
 				test.call(c, t)
-				time.Sleep(5 * time.Second) // a gate opens again
+				time.Sleep(5 * time.Second) // until the gate is open again
 				status = 401
 				if pause := pauseAfterRefusal(t, c); pause != test.want {
 					t.Errorf("the next pause is %v, want %v", pause, test.want)
@@ -49,7 +48,7 @@ func TestWhatProvesAToken(t *testing.T) {
 	}
 }
 
-// pauseAfterRefusal has a fresh token refused, and waits until the next login is allowed.
+// pauseAfterRefusal makes the portal refuse a fresh token, and waits until the next login is allowed.
 func pauseAfterRefusal(t *testing.T, c *Client) time.Duration {
 	t.Helper()
 	err := look(t, c)

@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// TestBodyOfTheLargestSize is read; one byte more is too large.
+// TestBodyOfTheLargestSize checks that a body of the maximum size is read, and that one more byte is too large.
 func TestBodyOfTheLargestSize(t *testing.T) {
 	for _, test := range []struct {
 		size  int
@@ -32,7 +32,7 @@ func TestBodyOfTheLargestSize(t *testing.T) {
 	}
 }
 
-// TestWaitingClientGivesUp checks that a client sends a request five more times to a portal that always refuses.
+// TestWaitingClientGivesUp checks that a client repeats a request five times if the portal always refuses it.
 func TestWaitingClientGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newByPath(map[string]func(*http.Request) *http.Response{"/kubernetes-versions": always(429, ``)})
@@ -44,7 +44,7 @@ func TestWaitingClientGivesUp(t *testing.T) {
 	})
 }
 
-// TestErrorsBeforeTheWireNameTheCall as well.
+// TestErrorsBeforeTheWireNameTheCall checks that an error of a request that was never sent names the call, too.
 func TestErrorsBeforeTheWireNameTheCall(t *testing.T) {
 	config := testConfig(newByPath(nil))
 	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Limit: 1, Burst: 1})
@@ -55,7 +55,7 @@ func TestErrorsBeforeTheWireNameTheCall(t *testing.T) {
 	}
 }
 
-// TestUserAgent is ours unless the configuration says something else.
+// TestUserAgent checks that the client sends its own User-Agent unless the configuration sets another.
 func TestUserAgent(t *testing.T) {
 	for given, want := range map[string]string{"": defaultUserAgent, "mine/1": "mine/1"} {
 		seen := ""
@@ -69,8 +69,8 @@ func TestUserAgent(t *testing.T) {
 	}
 }
 
-// TestTokenIsCheckedByADocumentedRead: when the undocumented question is refused like a token, the answer to a documented
-// one decides; and only then is there one.
+// TestTokenIsCheckedByADocumentedRead checks that the client sends a documented read if an undocumented endpoint refuses the token, and
+// that the answer to this read decides whether the token is invalid. In all other cases the client sends no such read.
 func TestTokenIsCheckedByADocumentedRead(t *testing.T) {
 	for _, test := range []struct {
 		question, read *http.Response
@@ -96,7 +96,7 @@ func TestTokenIsCheckedByADocumentedRead(t *testing.T) {
 	}
 }
 
-// TestLoginBehindTheQuestion: a refusal of the login that the question needs is none of the question.
+// TestLoginBehindTheQuestion checks that a refused login is not taken for the answer of the undocumented endpoint that needs the login.
 func TestLoginBehindTheQuestion(t *testing.T) {
 	for login, want := range map[string]*http.Response{
 		"not portal": respond(200, `<html>`), "mfa": respond(403, `{"error":{"code":"MFA_REQUIRED"}}`), "unauthorized": respond(401, ``),
@@ -121,7 +121,7 @@ func TestLoginBehindTheQuestion(t *testing.T) {
 	}
 }
 
-// TestFailedJobKeepsWhatItSays: a code without words, and words without a code.
+// TestFailedJobKeepsWhatItSays checks the errors of failed jobs that have only a code or only a message.
 func TestFailedJobKeepsWhatItSays(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"status":"failed","error":{"code":"X"}}`:    "X",
@@ -136,7 +136,8 @@ func TestFailedJobKeepsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestRefusedCodesPause: three in a row are free, then the pauses double up to their most.
+// TestRefusedCodesPause checks that three refused codes in a row cause no pause, and that each further one doubles the pause up to the
+// maximum.
 func TestRefusedCodesPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &secondFactor{}
@@ -156,7 +157,7 @@ func TestRefusedCodesPause(t *testing.T) {
 	})
 }
 
-// TestNoCodeIsSent that a person did not give: with an error, or empty.
+// TestNoCodeIsSent checks that the client sends no code if the prompt returns an error or an empty code.
 func TestNoCodeIsSent(t *testing.T) {
 	for _, given := range []struct {
 		code string
@@ -173,7 +174,8 @@ func TestNoCodeIsSent(t *testing.T) {
 	}
 }
 
-// TestFlightThatComesTooLate finds what the one before it got: a caller may have looked before that one ended.
+// TestFlightThatComesTooLate checks that a new flight uses the token of the flight that ended just before. A caller may have read the
+// session before that end.
 func TestFlightThatComesTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newByPath(nil)
@@ -182,7 +184,7 @@ func TestFlightThatComesTooLate(t *testing.T) {
 		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-0" || portal.calls["/login"] != 0 {
 			t.Errorf("%v, %v after %d logins", g, err, portal.calls["/login"])
 		}
-		time.Sleep(7*time.Hour + time.Minute) // due
+		time.Sleep(7*time.Hour + time.Minute) // due for a refresh
 		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-1" {
 			t.Errorf("%v, %v", g, err)
 		}
@@ -193,7 +195,7 @@ func TestFlightThatComesTooLate(t *testing.T) {
 	})
 }
 
-// TestCreatedIDByKind: what is asked for decides which record it is.
+// TestCreatedIDByKind checks that CreatedID chooses the record by the requested kind.
 func TestCreatedIDByKind(t *testing.T) {
 	for _, test := range []struct {
 		body string
@@ -243,7 +245,7 @@ func TestTokenAtTheTop(t *testing.T) {
 	}
 }
 
-// TestTokenIsNotSoughtForEver: it is found up to four levels below the top.
+// TestTokenIsNotSoughtForEver checks that the token is found at most four levels below the top.
 func TestTokenIsNotSoughtForEver(t *testing.T) {
 	for levels, found := range map[int]bool{1: true, 4: true, 5: false} {
 		body := strings.Repeat(`{"a":`, levels-1) + `{"token":"t"}` + strings.Repeat(`}`, levels-1)
@@ -253,7 +255,8 @@ func TestTokenIsNotSoughtForEver(t *testing.T) {
 	}
 }
 
-// TestTextOfTheLargestLength is shown as it is, and a token without a lifetime counts as one without an expiry.
+// TestTextOfTheLargestLength checks that a text of the maximum length is not shortened, and that a token without a lifetime counts as one
+// without an expiry.
 func TestTextOfTheLargestLength(t *testing.T) {
 	for length, want := range map[int]string{127: strings.Repeat("x", 127), 128: strings.Repeat("x", 128), 129: strings.Repeat("x", 127) + "…"} {
 		if got := clean(strings.Repeat("x", length), 128, nil); got != want {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// noTransport fails the test when anything is sent.
+// noTransport fails the test when a request is sent.
 type noTransport struct{ t *testing.T }
 
 func (n noTransport) RoundTrip(*http.Request) (*http.Response, error) {
@@ -73,8 +73,8 @@ func TestNewAcceptsWhatPeoplePaste(t *testing.T) {
 
 const canary = "c4n4ry"
 
-// Neither a Config nor a Client gives its secrets away, no matter how it is printed: fmt with any verb, alone or inside another
-// struct, JSON and slog.
+// TestSecretsAreNotPrinted checks that neither a Config nor a Client prints its secrets: with fmt and any verb, alone or inside another
+// struct, with JSON, or with slog.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	config := testConfig(noTransport{t})
 	config.Password = canary + "-password"
@@ -113,7 +113,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	}
 }
 
-// Errors and metrics do not carry secrets, even when the portal echoes them.
+// TestSecretsAreNotEchoed checks that errors and metrics contain no secrets, even if the portal echoes them.
 func TestSecretsAreNotEchoed(t *testing.T) {
 	password, resetToken, newPassword := canary+"-password", canary+"-reset", canary+"-new"
 	var calls bytes.Buffer
@@ -160,7 +160,7 @@ func TestSecretsAreNotEchoed(t *testing.T) {
 	}
 }
 
-// roundTrip is a transport made of a function.
+// roundTrip is a function that implements http.RoundTripper.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -169,7 +169,7 @@ func respond(status int, body string) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// answersWith logs in anybody and answers everything else with one body.
+// answersWith accepts every login, and answers all other requests with one body.
 func answersWith(status int, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path == "/login" {
@@ -179,7 +179,7 @@ func answersWith(status int, body string) roundTrip {
 	}
 }
 
-// TestAddress: spellings that lead to one portal are one address, and text that leads nowhere is none.
+// TestAddress checks that different spellings of a portal's URL give one address, and that invalid URLs give none.
 func TestAddress(t *testing.T) {
 	for baseURL, want := range map[string]string{
 		"https://portal.test":            "portal.test:443",

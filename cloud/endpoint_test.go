@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script is a portal that expects one request and gives one answer.
+// script is a portal that expects one request and sends one answer.
 type script struct {
 	t       *testing.T
 	request string // method, path with query, body
@@ -38,8 +38,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(s.status, s.body), nil
 }
 
-// endpoints are the calls of the specification with the requests that they make, and every shape of answer that is
-// documented or, where it is "not shown", sensible.
+// endpoints are the calls of the specification, each with its request and with every shape of answer that the specification documents or,
+// where it shows none, that is sensible.
 var endpoints = []struct {
 	name    string
 	call    func(context.Context, *Client) (any, error)
@@ -289,7 +289,7 @@ var endpoints = []struct {
 	},
 }
 
-// The raw records of lists are compared by what was read from them.
+// names removes the raw records of a list before the comparison. TestRawRecords checks them.
 func names(list []Cluster, err error) ([]Cluster, error) {
 	for i := range list {
 		list[i].Raw = nil

@@ -21,7 +21,7 @@ var predicates = map[string]func(error) bool{
 	"unknown outcome": IsUnknownOutcome, "host refused": IsHostRefused,
 }
 
-// which names the one predicate that holds.
+// which returns the name of the only predicate that is true for the error.
 func which(t *testing.T, err error) string {
 	t.Helper()
 	var holds []string
@@ -31,7 +31,7 @@ func which(t *testing.T, err error) string {
 		}
 	}
 	if len(holds) > 1 {
-		t.Errorf("%v asks for %d things at once: %v", err, len(holds), holds)
+		t.Errorf("%v has %d classes at once: %v", err, len(holds), holds)
 	}
 	return strings.Join(holds, ",")
 }
@@ -51,7 +51,7 @@ func TestCodeDecidesWhateverTheStatus(t *testing.T) {
 		}
 	}
 	if len(want) != len(kindOfCode) {
-		t.Errorf("%d codes are tested, there are %d", len(want), len(kindOfCode))
+		t.Errorf("%d codes are tested, want all %d", len(want), len(kindOfCode))
 	}
 }
 
@@ -81,7 +81,7 @@ func TestNoErrorIsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefused checks that a refused code, a refused token and refused credentials are distinguished.
+// TestWhatWasRefused checks that a refused code, a refused token and refused credentials can be distinguished.
 func TestWhatWasRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		err         error
@@ -105,8 +105,8 @@ func TestWhatWasRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnTheWay checks that a certificate that is not trusted and a proxy that asks for credentials are distinguished from
-// other failures, and from none.
+// TestWhatIsOnTheWay checks that an untrusted certificate and a proxy that requires credentials can be distinguished from other failures
+// and from nil.
 func TestWhatIsOnTheWay(t *testing.T) {
 	for name, test := range map[string]struct {
 		err              error
@@ -123,7 +123,7 @@ func TestWhatIsOnTheWay(t *testing.T) {
 			t.Errorf("%s: the certificate is not trusted: %t", name, got)
 		}
 		if got := IsProxyCredentials(test.err); got != test.proxy {
-			t.Errorf("%s: a proxy asks for credentials: %t", name, got)
+			t.Errorf("%s: a proxy requires credentials: %t", name, got)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestErrorBodies(t *testing.T) {
 	}
 }
 
-// Conditions show Error(), so it must not change while the cause does not.
+// TestErrorTextIsStable checks that Error() does not change while the cause stays the same, because conditions show it.
 func TestErrorTextIsStable(t *testing.T) {
 	a := &Error{Endpoint: "GET /x", Status: 409, Code: "A", Message: "m", RequestID: "1", RetryAt: time.Unix(1, 0)}
 	b := &Error{Endpoint: "GET /x", Status: 400, Code: "A", Message: "m", RequestID: "2", RetryAt: time.Unix(2, 0)}

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// presentable reports whether text of the portal is fit for a terminal and a condition.
+// presentable reports whether text from the portal can be shown in a terminal and a condition.
 func presentable(text string, limit int) bool {
 	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > limit {
 		return false
@@ -34,7 +34,7 @@ func checkError(t *testing.T, e *Error) {
 	which(t, e)
 }
 
-// FuzzJob reads anything as a job, and checks that its parts agree with each other.
+// FuzzJob checks that the parts of a job that is decoded from any bytes agree with each other.
 func FuzzJob(f *testing.F) {
 	for _, test := range endpoints {
 		for _, body := range test.bodies {
@@ -50,7 +50,7 @@ func FuzzJob(f *testing.F) {
 			return
 		}
 		if !json.Valid(body) {
-			t.Error("a job was read from what is no JSON")
+			t.Error("a job was decoded from invalid JSON")
 		}
 		if job.Failed() != (job.Error != nil) {
 			t.Errorf("failed %v, error %v", job.Failed(), job.Error)
@@ -58,7 +58,7 @@ func FuzzJob(f *testing.F) {
 		if job.Error != nil {
 			checkError(t, job.Error)
 			if job.Error.Error() == "" {
-				t.Error("a failed job says nothing")
+				t.Error("the error of a failed job has no text")
 			}
 		}
 		if id, ok := job.ResultID(); ok != (id != "") {
@@ -67,7 +67,7 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// FuzzError reads anything as an error: it is presentable, holds no secret and is of one kind.
+// FuzzError checks that an error that is decoded from any bytes is presentable, contains no secret and has exactly one class.
 func FuzzError(f *testing.F) {
 	f.Add(422, []byte(`{"error":{"code":"QUOTA_EXCEEDED","message":"too many","field":"size","requestId":"r"}}`))
 	f.Add(500, []byte(`{"error":"RESOURCE_BUSY: x"}`))
@@ -82,7 +82,7 @@ func FuzzError(f *testing.F) {
 		if strings.Contains(e.Error(), secret) {
 			t.Errorf("%v", e)
 		}
-		if _, listed := kindOfCode[e.Code]; status == 500 && !listed && !IsUnknownOutcome(e) { // a listed code decides
+		if _, listed := kindOfCode[e.Code]; status == 500 && !listed && !IsUnknownOutcome(e) { // a listed code overrides the status
 			t.Error("a create that failed with 500 and without a listed code has a known outcome")
 		}
 		if status == 429 && IsUnknownOutcome(e) {
@@ -91,7 +91,7 @@ func FuzzError(f *testing.F) {
 	})
 }
 
-// FuzzKubeconfig reads anything as the answer of the config endpoint.
+// FuzzKubeconfig checks the decoding of any bytes as the config endpoint's answer.
 func FuzzKubeconfig(f *testing.F) {
 	f.Add([]byte(`{"kubeconfig":"apiVersion: v1"}`))
 	f.Add([]byte(`{"kubeconfig":""}`))
@@ -102,12 +102,12 @@ func FuzzKubeconfig(f *testing.F) {
 			t.Error("an empty kubeconfig was accepted")
 		}
 		if ok && !json.Valid(body) {
-			t.Error("a kubeconfig was read from what is no JSON")
+			t.Error("a kubeconfig was decoded from invalid JSON")
 		}
 	})
 }
 
-// FuzzToken reads anything as a token: it fits in a header, and its schedule is sensible.
+// FuzzToken checks that a token that is decoded from any bytes fits in a header and has a sensible schedule.
 func FuzzToken(f *testing.F) {
 	f.Add([]byte(`{"token":"a.b.c"}`))
 	f.Add([]byte(`{"data":{"access_token":"eyJhbGciOiJIUzI1NiJ9.eyJleHAiOjF9.x"}}`))

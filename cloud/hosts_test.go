@@ -24,8 +24,8 @@ func hosts(t *testing.T, list ...string) *Hosts {
 	return h
 }
 
-// TestHostsByName checks which base URLs may be used, by their host. An empty list allows every public host. Private networks
-// are allowed. Whatever reads as a loopback, link-local or metadata address has to be listed.
+// TestHostsByName checks which base URLs are allowed because of their host. An empty list allows every public host and private networks.
+// Names that look like a loopback, link-local or metadata address must be listed.
 func TestHostsByName(t *testing.T) {
 	for _, test := range []struct {
 		list    string
@@ -89,8 +89,8 @@ func TestHostsAreRead(t *testing.T) {
 	}
 }
 
-// TestHostsByAddress checks what an address means that a host resolved to. Only a host that is listed by its own name may be at a
-// special address: names below a wildcard may belong to other people.
+// TestHostsByAddress checks the address to which a host resolves. Only a host that is listed by its own name may have a special address,
+// because names below a wildcard may belong to other people.
 func TestHostsByAddress(t *testing.T) {
 	for _, test := range []struct {
 		list, base, address string
@@ -121,7 +121,7 @@ func TestHostsByAddress(t *testing.T) {
 	}
 }
 
-// TestServersOfAKubeconfig checks where a portal may have its clusters.
+// TestServersOfAKubeconfig checks the hosts on which a portal may run its clusters.
 func TestServersOfAKubeconfig(t *testing.T) {
 	for _, test := range []struct {
 		list, portal, server string
@@ -152,8 +152,8 @@ func TestServersOfAKubeconfig(t *testing.T) {
 	}
 }
 
-// TestAddressIsCheckedWhenDialed checks the address that a name resolves to, on a real socket. The proxy of the environment may
-// be anywhere.
+// TestAddressIsCheckedWhenDialed checks on a real socket that the resolved address is checked. The environment's proxy may have any
+// address.
 func TestAddressIsCheckedWhenDialed(t *testing.T) {
 	connections := 0
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -176,8 +176,8 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 		refused bool
 	}{
 		{nil, base, false}, {hosts(t), base, true}, {hosts(t, "*.example.com"), base, true}, {hosts(t, "localhost"), base, false},
-		{hosts(t), mustURL(t, "https://localhost"), false},                           // another port: a proxy's
-		{hosts(t), mustURL(t, "https://portal.example.com:"+port), false},            // another host: a proxy's
+		{hosts(t), mustURL(t, "https://localhost"), false},                           // another port, as of a proxy
+		{hosts(t), mustURL(t, "https://portal.example.com:"+port), false},            // another host, as of a proxy
 		{hosts(t, "localhost:"+port), mustURL(t, "https://LOCALHOST.:"+port), false}, // the same host
 	} {
 		conn, err := newDial(test.hosts, test.base)(t.Context(), "tcp4", "localhost:"+port)
@@ -189,10 +189,10 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 		}
 	}
 	if !dialed(base, "no port") {
-		t.Error("a target that cannot be read is not checked")
+		t.Error("an unreadable target is not refused")
 	}
 	if _, err := newDial(nil, base)(canceled(t), "tcp4", address); err == nil {
-		t.Error("a context that has ended still dials")
+		t.Error("dialing does not stop for an ended context")
 	}
 }
 
@@ -207,16 +207,16 @@ func TestClientRefusesHosts(t *testing.T) {
 	portal := newTLSPortal(t, answers(200, `{"versions":[]}`).ServeHTTP)
 	config := Config{BaseURL: portal.URL, Email: "a@portal.test", Password: "pw", CABundle: portal.ca(), Hosts: hosts(t)}
 	if _, err := New(config); !IsInvalid(err) {
-		t.Errorf("a portal on loopback that is not listed: %v", err)
+		t.Errorf("an unlisted portal on loopback: %v", err)
 	}
 	config.Hosts = hosts(t, mustURL(t, portal.URL).Host)
 	if err := look(t, newClient(t, config)); err != nil {
-		t.Errorf("a portal on loopback that is listed: %v", err)
+		t.Errorf("a listed portal on loopback: %v", err)
 	}
 }
 
-// TestRefusedAddress checks what a caller learns of an address that is refused: nothing was sent for any call, and for a
-// while nothing is tried.
+// TestRefusedAddress checks the errors for a refused address: they say that no request was sent, and the client does not dial again for a
+// while.
 func TestRefusedAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials, refuse := 0, true
@@ -274,11 +274,11 @@ func TestAnyServersAnswer(t *testing.T) {
 		}
 	}
 	if IsAnyServers(nil) || IsAnyServers(&Error{kind: kindUnauthorized, Endpoint: routeLogin.String()}) {
-		t.Error("no error, or one without an answer, counts as some server's answer")
+		t.Error("nil or an error without an answer counts as the answer of any server")
 	}
 }
 
-// TestServersByAddress checks which addresses the API server of a workload cluster may have under any name.
+// TestServersByAddress checks the addresses that the API server of a workload cluster may have under any name.
 func TestServersByAddress(t *testing.T) {
 	for _, test := range []struct {
 		list    string
@@ -299,7 +299,7 @@ func TestServersByAddress(t *testing.T) {
 	}
 }
 
-// TestServerIsCheckedWhenDialed has an API server on loopback, and a proxy there.
+// TestServerIsCheckedWhenDialed checks an API server and a proxy on loopback.
 func TestServerIsCheckedWhenDialed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// X-RateLimit-Reset says when the rate limit's window ends, which is nothing to a resource that is busy.
+// TestResetIsOfTheRateLimit checks that X-RateLimit-Reset, which is the end of the rate limit's window, does not affect the RetryAt of a
+// busy resource.
 func TestResetIsOfTheRateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, test := range []struct {
@@ -39,13 +40,14 @@ func TestResetIsOfTheRateLimit(t *testing.T) {
 			})))
 			_, err := c.VPCs(t.Context(), "")
 			if at, ok := RetryAt(err); ok != test.named || ok && time.Until(at) < 59*time.Minute {
-				t.Errorf("%d %s: come back at %v, %v", test.status, test.body, at, ok)
+				t.Errorf("%d %s: RetryAt %v, %v", test.status, test.body, at, ok)
 			}
 		}
 	})
 }
 
-// A listed code in the documented shape decides, with any status: nothing was done.
+// TestListedCodeWithServerError checks that a listed code in the documented shape decides with any status, and means that the portal did
+// nothing.
 func TestListedCodeWithServerError(t *testing.T) {
 	for code := range kindOfCode {
 		for _, status := range []int{302, 400, 500, 502, 504} {
@@ -67,7 +69,7 @@ func TestListedCodeWithServerError(t *testing.T) {
 	}
 }
 
-// tiered is an account with a tier of its own, that sends the documented headers with a 429 only.
+// tiered is an account with its own tier that sends the documented headers only with a 429.
 type tiered struct {
 	perMinute, burst, tokens float64
 	at                       time.Time
@@ -96,11 +98,12 @@ func (l *tiered) RoundTrip(r *http.Request) (*http.Response, error) {
 	return respond(200, `{"versions":[]}`), nil
 }
 
-// A tier that only a 429 names is learned, at the price of very few refusals, and a standard account costs no more.
+// TestTierLearnedFromRefusalsOnly checks that the client learns a tier that only a 429 names, at the cost of very few refusals, and that a
+// standard account costs no more.
 func TestTierLearnedFromRefusalsOnly(t *testing.T) {
 	for _, test := range []struct {
 		perMinute float64
-		within    time.Duration // in which 3,000 requests are done
+		within    time.Duration // limit for 3,000 requests
 	}{{300, 10*time.Minute + 5*time.Second}, {600, 6 * time.Minute}, {3000, 2*time.Minute + 30*time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			portal := &tiered{perMinute: test.perMinute, burst: 50, tokens: 50, at: time.Now()}
@@ -120,7 +123,7 @@ func TestTierLearnedFromRefusalsOnly(t *testing.T) {
 	}
 }
 
-// When this machine's clock is set back, a second factor is no later than the next code.
+// TestClockSetBack checks that a clock that is set back delays a second factor by no more than one code.
 func TestClockSetBack(t *testing.T) {
 	f := &secondFactor{seed: conceal(testSeed)}
 	now := time.Now()
@@ -133,7 +136,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// An observer that panics takes nothing with it: mutations go on.
+// TestObserverPanics checks that mutations go on after a panic of the observer.
 func TestObserverPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(newByPath(nil))
@@ -160,7 +163,7 @@ func TestObserverPanics(t *testing.T) {
 	})
 }
 
-// A password that is a word of the message is not revealed by a gap in the message.
+// TestPasswordIsAWordOfTheMessage checks that a password that is a word of the message is not revealed by a gap in the message.
 func TestPasswordIsAWordOfTheMessage(t *testing.T) {
 	config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/login": always(401, `{"error":{"code":"INVALID_CREDENTIALS","message":"e-mail or password is wrong","requestId":"r"}}`)}))
@@ -177,13 +180,13 @@ func TestPasswordIsAWordOfTheMessage(t *testing.T) {
 	}
 }
 
-// A proxy that asks for credentials has passed nothing on.
+// TestProxyAsksForCredentials checks that a refusal by a proxy that requires credentials means that the request was not sent.
 func TestProxyAsksForCredentials(t *testing.T) {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
 	defer proxy.Close()
 	passing := newByPath(map[string]func(*http.Request) *http.Response{"/login": always(407, ``)})
 	connecting := newTransport(nil, newDial(nil, &url.URL{}), false)
-	connecting.Proxy = http.ProxyURL(mustURL(t, proxy.URL)) // as HTTPS_PROXY, which is read once per process
+	connecting.Proxy = http.ProxyURL(mustURL(t, proxy.URL)) // like HTTPS_PROXY, which is read only once per process
 	for _, transport := range []http.RoundTripper{passing, connecting} {
 		err := look(t, newClient(t, testConfig(transport)))
 		if !IsUnavailable(err) || !strings.Contains(err.Error(), proxyReason) {
@@ -205,7 +208,7 @@ func mustURL(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// The created id is that of the object with the name that was asked for, no matter what else the result contains.
+// TestCreatedIDBesideOthers checks that the created id is that of the object with the requested name, whatever else the result contains.
 func TestCreatedIDBesideOthers(t *testing.T) {
 	for _, body := range []string{
 		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`,

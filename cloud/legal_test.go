@@ -14,7 +14,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// token makes a string that has the shape of a JWT.
+// testJWT returns a string in the shape of a JWT.
 func testJWT(t *testing.T, subject string) string {
 	t.Helper()
 	signed, err := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{Subject: subject}).SignedString([]byte("portal"))
@@ -24,7 +24,7 @@ func testJWT(t *testing.T, subject string) string {
 	return signed
 }
 
-// byPath answers each path with a function; /login succeeds unless a function is given for it.
+// byPath answers each path with a function. /login succeeds unless it has a function.
 type byPath struct {
 	calls map[string]int
 	serve map[string]func(*http.Request) *http.Response
@@ -49,8 +49,7 @@ func always(status int, body string) func(*http.Request) *http.Response {
 	return func(*http.Request) *http.Response { return respond(status, body) }
 }
 
-// A question that the specification does not know does no harm: any answer but a list of clusters means
-// that it does not answer the question.
+// TestUndocumentedQuestion checks that any answer but a list of clusters means that the portal does not support the undocumented request.
 func TestUndocumentedQuestion(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -83,7 +82,8 @@ func TestUndocumentedQuestion(t *testing.T) {
 	}
 }
 
-// A token that is refused elsewhere too is replaced, and the question is asked with the new one.
+// TestUndocumentedQuestionWithAnExpiredToken checks that a token that a documented endpoint refuses, too, is replaced, and that the
+// undocumented request is sent with the new one.
 func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -107,12 +107,13 @@ func TestUndocumentedQuestionWithAnExpiredToken(t *testing.T) {
 		d.revokeAll()
 		d.password = "another"
 		if _, err := c.FindClusters(t.Context(), "n"); !IsUnauthorized(err) {
-			t.Errorf("with a password that is no longer good: %v", err)
+			t.Errorf("with an outdated password: %v", err)
 		}
 	})
 }
 
-// A refusal by the rate limit is one for any question. Without an answer, nothing is known about the question.
+// TestUndocumentedQuestionUnanswered checks that a refusal by the rate limit counts for any request, and that without an answer the client
+// does not know whether the portal supports the request.
 func TestUndocumentedQuestionUnanswered(t *testing.T) {
 	limited := newClient(t, testConfig(newByPath(map[string]func(*http.Request) *http.Response{
 		"/kubernetes-clusters": always(429, `{"error":{"code":"RATE_LIMITED"}}`)})))
@@ -130,7 +131,7 @@ func TestUndocumentedQuestionUnanswered(t *testing.T) {
 	}
 }
 
-// The token of verify-otp is the one JWT of the answer, in a field of any name.
+// TestTokenUnderAnyName checks that the token of verify-otp is the only JWT of the answer, in a field of any name.
 func TestTokenUnderAnyName(t *testing.T) {
 	full, other := testJWT(t, "full"), testJWT(t, "other")
 	for _, answer := range []string{
@@ -156,7 +157,7 @@ func TestTokenUnderAnyName(t *testing.T) {
 	}
 }
 
-// An answer to verify-otp without a token says nothing about the code or the credentials.
+// TestVerifyWithoutToken checks that an answer to verify-otp without a token says nothing about the code or the credentials.
 func TestVerifyWithoutToken(t *testing.T) {
 	for _, body := range []string{`{}`, `<html>`, ``, `{"a":"` + testJWT(t, "a") + `","b":"` + testJWT(t, "b") + `"}`} {
 		config := testConfig(newByPath(map[string]func(*http.Request) *http.Response{
@@ -170,7 +171,8 @@ func TestVerifyWithoutToken(t *testing.T) {
 	}
 }
 
-// What answers the login like no portal is not taken for wrong credentials, nor backed off from as such.
+// TestLoginAnsweredByNoPortal checks that a login answer that cannot come from a portal does not count as wrong credentials and does not
+// cause their backoff.
 func TestLoginAnsweredByNoPortal(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -197,7 +199,7 @@ func TestLoginAnsweredByNoPortal(t *testing.T) {
 				time.Sleep(30 * time.Second)
 			}
 			healed = true
-			time.Sleep(refusalBackoff + time.Second) // it never gets longer
+			time.Sleep(refusalBackoff + time.Second) // the pause never gets longer
 			if err := look(t, c); err != nil {
 				t.Errorf("%d %s: the client backs off: %v", test.status, test.body, err)
 			}

@@ -19,7 +19,7 @@ import (
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
 
-// TestHundredCallersOnAQuietAccount checks that 100 callers at once get the account's full rate without a single 429.
+// TestHundredCallersOnAQuietAccount checks that 100 concurrent callers get the account's full rate without a 429.
 func TestHundredCallersOnAQuietAccount(t *testing.T) {
 	for _, wait := range []bool{true, false} {
 		t.Run(fmt.Sprintf("wait=%v", wait), func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestHundredCallersOnAQuietAccount(t *testing.T) {
 				if portal.refused != 0 {
 					t.Errorf("%d of %d requests were rate limited", portal.refused, portal.requests)
 				}
-				if bound := 200 * time.Second; took > bound { // (1001-50)/5 s is what physics allows
+				if bound := 200 * time.Second; took > bound { // (1001-50)/5 s is the minimum
 					t.Errorf("1001 requests took %v, more than %v", took, bound)
 				}
 				t.Logf("%d requests in %v", portal.requests, took)
@@ -52,7 +52,7 @@ func TestHundredCallersOnAQuietAccount(t *testing.T) {
 	}
 }
 
-// untilDone repeats a call as a controller would: at the time that the error names.
+// untilDone repeats a call as a controller would, at RetryAt.
 func untilDone(t *testing.T, call func() error) {
 	for {
 		err := call()
@@ -65,14 +65,14 @@ func untilDone(t *testing.T, call func() error) {
 			return
 		}
 		if !at.After(time.Now()) {
-			t.Errorf("told to come back at %v, which is not in the future", at)
+			t.Errorf("RetryAt %v is not in the future", at)
 		}
 		time.Sleep(time.Until(at))
 	}
 }
 
-// TestNeighbourOnTheAccount: another user takes half of the account. With or without headers of the portal, fewer than 1 in 100 of our
-// requests are refused, and most of what the neighbour leaves is used.
+// TestNeighbourOnTheAccount checks the client while another user uses half of the account. With or without the portal's headers, fewer than
+// 1 in 100 of our requests are refused, and the client uses most of what the neighbour leaves.
 func TestNeighbourOnTheAccount(t *testing.T) {
 	for _, headers := range []bool{true, false} {
 		for seed := range uint64(3) {
@@ -120,7 +120,7 @@ func readWithReservation(t *testing.T, c *Client, flow string) error {
 	return err
 }
 
-// jobServer answers every mutation with a job that ends after a time.
+// jobServer answers every mutation with a job that ends after some time.
 type jobServer struct {
 	takes time.Duration
 	mu    sync.Mutex

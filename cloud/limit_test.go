@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// granted reserves, and fails the test if it is refused.
+// granted reserves, and fails the test if the limiter refuses.
 func granted(t *testing.T, l *ratelimit.Limiter, flow string, class ratelimit.Class) *ratelimit.Reservation {
 	t.Helper()
 	r, err := l.Reserve(flow, class)
@@ -39,8 +39,8 @@ func send(t *testing.T, l *ratelimit.Limiter, r *ratelimit.Reservation, status i
 	r.Settle(true, a.response())
 }
 
-// TestGateClosesOverAReservation checks what becomes of a call whose reservation was granted before a 429 closed the gate. A client
-// that may wait sends it when the gate is open again. Any other returns when to come back, and leaves no place in the queue.
+// TestGateClosesOverAReservation checks a call whose reservation was granted before a 429 closed the gate. A client that may wait sends the
+// call when the gate is open again. Any other client returns an error with a RetryAt, and leaves no place in the queue.
 func TestGateClosesOverAReservation(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestGateClosesOverAReservation(t *testing.T) {
 			}
 			at, ok := RetryAt(err)
 			if !IsRateLimited(err) || !ok || !at.Equal(opens) {
-				t.Errorf("told to come back at %v, the gate opens at %v: %v", at, opens, err)
+				t.Errorf("RetryAt %v, but the gate opens at %v: %v", at, opens, err)
 			}
 			if n := config.Limiter.Stats().Waiting[ratelimit.Read]; n != 0 {
 				t.Errorf("%d places are left in the queue", n)
@@ -72,8 +72,8 @@ func TestGateClosesOverAReservation(t *testing.T) {
 	}
 }
 
-// TestReservationOfTheContext checks that a call spends the reservation of its context, also if a login has to come first. Without
-// one the call makes its own.
+// TestReservationOfTheContext checks that a call spends the reservation of its context, even if a login has to come first. Without a
+// reservation the call makes its own.
 func TestReservationOfTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(answersWith(202, `{"jobId":"j","status":"pending"}`))
@@ -104,7 +104,7 @@ func TestReservationOfTheContext(t *testing.T) {
 	})
 }
 
-// TestWaitingClientRepeats429 checks that a client that may wait sends a rate-limited request again, even a create.
+// TestWaitingClientRepeats429 checks that a client that may wait repeats a rate-limited request, even a create.
 func TestWaitingClientRepeats429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
@@ -129,8 +129,8 @@ func TestWaitingClientRepeats429(t *testing.T) {
 	})
 }
 
-// TestFlowOfTheContext checks that a call without a reservation takes its place under the flow that the context names, and that
-// this flow is woken. A call under its address wakes no flow.
+// TestFlowOfTheContext checks that a call without a reservation takes a place under the flow of its context, and that the limiter wakes
+// this flow. A call without a flow wakes none.
 func TestFlowOfTheContext(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestFlowOfTheContext(t *testing.T) {
 	}
 }
 
-// TestWaitOfAClient checks that Wait returns a reservation at its time, and an error that explains the end of the context.
+// TestWaitOfAClient checks that Wait returns a reservation when it is due, and an error that explains why it waited if the context ends.
 func TestWaitOfAClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(answersWith(200, ""))

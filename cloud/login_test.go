@@ -14,9 +14,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// TestLoginReservesTogether checks that a login with a second factor gets through on an account whose every token is wanted:
-// two hundred flows of another user wait, and one caller comes every few seconds, or at RetryAt. If they were made one by one, the reservations of
-// the three requests would never come together: the code would expire while the last request waits.
+// TestLoginReservesTogether checks that a login with a second factor succeeds on an account that uses every token: two hundred flows of
+// another user wait, and one caller comes every few seconds or at RetryAt. If the login reserved its three requests one by one, the code
+// would expire while the last request waits.
 func TestLoginReservesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)
@@ -42,7 +42,7 @@ func TestLoginReservesTogether(t *testing.T) {
 		}
 		group.Wait()
 		if sent, verified := portal.count("/mfa/send-otp"), portal.count("/mfa/verify-otp"); sent != 1 || verified != 1 {
-			t.Errorf("%d codes were asked for, and %d sent", sent, verified)
+			t.Errorf("%d codes were requested, and %d sent", sent, verified)
 		}
 		if n := portal.count("/kubernetes-versions"); n < 30 || others.Load() < 2500 {
 			t.Errorf("%d requests with the token, and %d of others", n, others.Load())
@@ -50,7 +50,7 @@ func TestLoginReservesTogether(t *testing.T) {
 	})
 }
 
-// TestLoginOnATinyAccount checks that a login gets through where the account never has the tokens for all of it.
+// TestLoginOnATinyAccount checks that a login succeeds even if the account never has tokens for all of its requests at once.
 func TestLoginOnATinyAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, wait := range []bool{false, true} {
@@ -75,7 +75,7 @@ func TestLoginOnATinyAccount(t *testing.T) {
 	})
 }
 
-// TestUnusedReservationsAreCanceled checks that a login which ends early gives back the reservations of its other requests.
+// TestUnusedReservationsAreCanceled checks that a login which ends early cancels the reservations of its remaining requests.
 func TestUnusedReservationsAreCanceled(t *testing.T) {
 	for _, status := range []int{200, 401, 503} {
 		config := testConfig(answersWith(status, ""))
@@ -90,7 +90,7 @@ func TestUnusedReservationsAreCanceled(t *testing.T) {
 	}
 }
 
-// tryCall reserves once and spends the reservation, or sleeps until the time to come back.
+// tryCall reserves once and spends the reservation, or sleeps until RetryAt.
 func tryCall(l *ratelimit.Limiter, flow string, class ratelimit.Class) bool {
 	r, err := l.Reserve(flow, class)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 
 const testSeed = "JBSWY3DPEHPK3PXP"
 
-// guarded is a portal whose account has MFA. Each code counts once.
+// guarded is a portal whose account has MFA. It accepts each code once.
 type guarded struct {
 	t      *testing.T
 	seed   string
-	answer string // of verify-otp, with %s for the token
+	answer string // answer of verify-otp, with %s for the token
 
 	mu      sync.Mutex
 	used    []string
@@ -95,7 +95,7 @@ func (g *guarded) count(path string) int {
 	return n
 }
 
-// The token of verify-otp is understood under every usual name.
+// TestSecondFactor checks that the client finds the token of verify-otp under every usual name.
 func TestSecondFactor(t *testing.T) {
 	for _, answer := range []string{
 		`{"token":%q}`, `{"accessToken":%q}`, `{"access_token":%q}`, `{"jwt":%q}`,
@@ -125,7 +125,7 @@ func TestSecondFactorAnswersWithoutAToken(t *testing.T) {
 	}
 }
 
-// A new login within the same 30 s step waits for the next code; the used one is never sent again.
+// TestEachCodeOnce checks that a new login within the same 30 s step waits for the next code, and that a used code is never sent again.
 func TestEachCodeOnce(t *testing.T) {
 	for _, wait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -152,13 +152,13 @@ func TestEachCodeOnce(t *testing.T) {
 				t.Errorf("wait=%v: %d codes sent for 4 logins", wait, n)
 			}
 			if n := portal.count("/login"); n != 4 {
-				t.Errorf("wait=%v: %d logins, want no login that leads nowhere", wait, n)
+				t.Errorf("wait=%v: %d logins, want none without a code", wait, n)
 			}
 		})
 	}
 }
 
-// A wrong seed is not guessed with: at most one code per step, and minutes of silence after three refusals.
+// TestWrongSeed checks that the client sends at most one code per step, and pauses for minutes after three refusals.
 func TestWrongSeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)
@@ -211,7 +211,7 @@ func TestNoSeed(t *testing.T) {
 	})
 }
 
-// A person is asked once, after the code was sent.
+// TestPrompt checks that the client prompts once, after the code was sent.
 func TestPrompt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)
@@ -220,12 +220,12 @@ func TestPrompt(t *testing.T) {
 		config.OTP = func(context.Context) (string, error) {
 			asked++
 			if portal.count("/mfa/send-otp") != 1 {
-				t.Error("asked before the code was sent")
+				t.Error("prompted before the code was sent")
 			}
 			return totp.GenerateCode(testSeed, time.Now())
 		}
 		if err := look(t, newClient(t, config)); err != nil || asked != 1 {
-			t.Errorf("asked %d times: %v", asked, err)
+			t.Errorf("prompted %d times: %v", asked, err)
 		}
 		gone := errors.New("terminal closed")
 		config.OTP = func(context.Context) (string, error) { return "", gone }
@@ -236,8 +236,8 @@ func TestPrompt(t *testing.T) {
 	})
 }
 
-// MFA that is switched on while a token lives: the token turns pre-MFA in the portal's eyes, a new login takes the
-// second factor.
+// TestMFASwitchedOn checks that a new login uses the second factor after MFA was enabled during a token's life, which makes the portal
+// treat the token as pre-MFA.
 func TestMFASwitchedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		portal := newGuarded(t)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLoginDown checks that a login which fails for another reason than the credentials is tried ever more slowly, once for all who
-// wait: three hundred callers who come back at RetryAt make a few logins, and all get through soon after the login is back.
+// TestLoginDown checks that a login that fails for another reason than the credentials is retried with growing pauses, and only once for
+// all callers. Three hundred callers that come back at RetryAt cause only a few logins, and all succeed soon after the login works again.
 func TestLoginDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -35,7 +35,7 @@ func TestLoginDown(t *testing.T) {
 				}
 				at, ok := RetryAt(err)
 				if !ok || !at.After(time.Now()) || time.Until(at) > maxOutageBackoff {
-					t.Fatalf("told to come back at %v: %v", at, err)
+					t.Fatalf("RetryAt %v: %v", at, err)
 				}
 				next[i] = at
 			}
@@ -47,8 +47,8 @@ func TestLoginDown(t *testing.T) {
 	})
 }
 
-// TestOutageBackoff checks the times between logins while the portal is down, that they begin again after a login that worked, and
-// that the portal may ask for more.
+// TestOutageBackoff checks the pauses between logins while the portal is down. A successful login resets them, and the portal may ask for
+// longer ones.
 func TestOutageBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -63,7 +63,7 @@ func TestOutageBackoff(t *testing.T) {
 					t.Errorf("%d logins, the next in %v, want %v s", len(d.logins)-before, time.Until(at), int(gap))
 				}
 				if time.Sleep(time.Until(at) - time.Millisecond); !IsUnavailable(look(t, c)) || len(d.logins) != before+1 {
-					t.Error("the portal is asked before the time")
+					t.Error("the client logs in before RetryAt")
 				}
 				time.Sleep(time.Millisecond)
 			}
@@ -90,7 +90,7 @@ func TestOutageBackoff(t *testing.T) {
 	})
 }
 
-// TestOutageIsNoVerdict checks that an outage neither hides that the credentials were refused before, nor says so itself.
+// TestOutageIsNoVerdict checks that an outage neither hides an earlier refusal of the credentials nor counts as one.
 func TestOutageIsNoVerdict(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()

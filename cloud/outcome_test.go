@@ -53,7 +53,7 @@ func TestUnknownOutcome(t *testing.T) {
 	}
 }
 
-// mutations is every call that changes something at the portal.
+// mutations returns every call that changes something at the portal.
 func mutations(c *Client) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"create cluster": func(ctx context.Context) error {
@@ -77,13 +77,13 @@ func mutations(c *Client) map[string]func(context.Context) error {
 	}
 }
 
-// Every mutating call, against every way in which an answer can go missing over a real TLS connection: the portal
-// gets the request at most once, and the error says whether it may have.
+// TestLostAnswers checks every mutating call against every way in which an answer can be lost over a real TLS connection. The portal
+// receives the request at most once, and the error says whether it may have.
 func TestLostAnswers(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer  http.HandlerFunc
 		unknown bool
-		skip    string // calls that read nothing from a success
+		skip    string // calls that read no body from a success
 	}{
 		"cut before the answer": {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "") }, true, ""},
 		"cut in the header":     {func(w http.ResponseWriter, _ *http.Request) { hijack(w, "HTTP/1.1 202 Acc") }, true, ""},
@@ -134,13 +134,13 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// A password reset may take any success; a lost connection is still an unknown outcome.
+// TestSuccessWithoutABody checks that a password reset accepts any success, and that a lost connection still means an unknown outcome.
 func TestSuccessWithoutABody(t *testing.T) {
 	portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) })
 	c := portal.client(t)
 	job, err := c.DeleteVolume(t.Context(), "v")
 	if err != nil || job.Status != JobSucceeded || job.ID != "" {
-		t.Errorf("a volume deleted at once gives %+v, %v", job, err)
+		t.Errorf("an immediate deletion of a volume returns %+v, %v", job, err)
 	}
 	for _, err := range []error{
 		c.ResetPassword(t.Context(), "token", "new"),
@@ -153,12 +153,12 @@ func TestSuccessWithoutABody(t *testing.T) {
 	}
 }
 
-// Failures before anything is written are definite, however they come about.
+// TestNothingWritten checks that all failures before the first written byte have a known outcome.
 func TestNothingWritten(t *testing.T) {
 	portal := newTLSPortal(t, refusal(500, "UNEXPECTED"))
 	closed := newTLSPortal(t, refusal(500, "UNEXPECTED"))
 	closed.Close()
-	silent := listen(t, func(c net.Conn) { _ = c.Close() }) // instead of a TLS handshake
+	silent := listen(t, func(c net.Conn) { _ = c.Close() }) // no TLS handshake
 	for name, config := range map[string]Config{
 		"connection refused": {BaseURL: closed.URL, CABundle: closed.ca()},
 		"unknown authority":  {BaseURL: portal.URL},
@@ -168,7 +168,7 @@ func TestNothingWritten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			config.Email, config.Password = "a@example.test", "pw"
 			c := newClient(t, config)
-			c.session.current = schedule("token", Login{UserID: "user"}, time.Now()) // logged in before it broke
+			c.session.current = schedule("token", Login{UserID: "user"}, time.Now()) // logged in before the failure
 			for operation, call := range mutations(c) {
 				err := call(t.Context())
 				if IsUnknownOutcome(err) || !IsUnavailable(err) {
@@ -179,13 +179,14 @@ func TestNothingWritten(t *testing.T) {
 	}
 }
 
-// A context that ends while the portal works leaves the outcome unknown; one that has ended before does not.
+// TestCancelledCalls checks that a context that ends while the portal works leaves the outcome unknown, and that a context that ended
+// before does not.
 func TestCancelledCalls(t *testing.T) {
 	arrived := make(chan struct{}, 1)
 	portal := newTLSPortal(t, func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
 		<-r.Context().Done()
-		panic(http.ErrAbortHandler) // an answer could still overtake the end of the connection
+		panic(http.ErrAbortHandler) // an answer could arrive before the end of the connection
 	})
 	c := portal.client(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -203,8 +204,8 @@ func TestCancelledCalls(t *testing.T) {
 	}
 }
 
-// A portal, or a load balancer before it, that closes idle connections must not turn the next create into an unknown
-// outcome, nor make net/http send it twice.
+// TestMutationsUseFreshConnections checks that a portal or load balancer that closes idle connections cannot make the outcome of the next
+// create unknown, or make net/http send the create twice.
 func TestMutationsUseFreshConnections(t *testing.T) {
 	portal := newTLSPortal(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -236,7 +237,7 @@ func TestMutationsUseFreshConnections(t *testing.T) {
 	}
 }
 
-// Redirects are not followed: they would carry the token, or the password, elsewhere.
+// TestRedirectsAreNotFollowed checks that the client does not follow redirects, which would send the token or the password to another host.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	var elsewhere atomic.Int64
 	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -253,8 +254,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-// A portal that never answers is given up after 60 s, and after 30 s when it is only polled (specification,
-// "Limits").
+// TestReadTimeouts checks that the client gives up after 60 s without an answer, and after 30 s for a poll (specification, "Limits").
 func TestReadTimeouts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		silent := roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -309,7 +309,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestReason checks that a failed connection is described in the same words each time, and whether the request may have been written.
+// TestReasons checks that the description of a failed connection is stable, and whether the request may have been written.
 func TestReasons(t *testing.T) {
 	dial := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
 	read := func(err error) error { return &net.OpError{Op: "read", Net: "tcp", Err: err} }
@@ -344,7 +344,7 @@ func TestReasons(t *testing.T) {
 			t.Errorf("%v is %q, want %q", test.err, got, test.want)
 		}
 		if got := beforeWriting(err); got != test.before {
-			t.Errorf("%v comes before writing: %v", test.err, got)
+			t.Errorf("%v happens before writing: %v", test.err, got)
 		}
 	}
 }

@@ -16,15 +16,15 @@ import (
 // moment is the shortest wait of a refused flow.
 const moment = 100 * time.Millisecond
 
-// seconds of a table.
+// seconds converts the seconds in a table.
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// lookAt reserves a look at a job of kind "create" that was started at a time. Flow and id are the job's name.
+// lookAt reserves a look at a job of kind "create" with the given start time. Its flow and its id are the job's name.
 func lookAt(a *account, name string, started time.Time) (*ratelimit.Reservation, error) {
 	return a.reserveLook(name, RunningJob{Kind: "create", ID: name, Started: started})
 }
 
-// lookIn returns after which time the job may be looked at; 0: now.
+// lookIn returns the time until the job may be looked at, or 0.
 func lookIn(t *testing.T, a *account, name string, started time.Time) time.Duration {
 	t.Helper()
 	reservation, err := lookAt(a, name, started)
@@ -40,7 +40,7 @@ func lookIn(t *testing.T, a *account, name string, started time.Time) time.Durat
 	return time.Until(at)
 }
 
-// On a quiet account a job is looked at every 5 s and no more: ⌈seconds/5⌉ times.
+// TestPollsOfAQuietAccount checks that on a quiet account a job is looked at only every 5 s: ⌈seconds/5⌉ times.
 func TestPollsOfAQuietAccount(t *testing.T) {
 	for _, takes := range []time.Duration{time.Second, 5 * time.Second, 12 * time.Second, 4 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPollsOfAQuietAccount(t *testing.T) {
 				t.Errorf("a job of %v was looked at %d times, want at most %d", takes, server.polls, most)
 			}
 			if took > takes+pollInterval {
-				t.Errorf("a job of %v was seen done after %v", takes, took)
+				t.Errorf("the end of a job of %v was seen after %v", takes, took)
 			}
 			if n := len(c.membership.now().jobs.running); n != 0 {
 				t.Errorf("%d jobs still run", n)
@@ -60,7 +60,7 @@ func TestPollsOfAQuietAccount(t *testing.T) {
 	}
 }
 
-// followJob starts a job and follows it to its end; it returns the time that it took in our eyes.
+// followJob starts a job, follows it to its end, and returns how long it took for the client.
 func followJob(t *testing.T, c *Client, kind string) time.Duration {
 	var j Job
 	untilDone(t, func() (err error) { j, err = c.ScaleCluster(t.Context(), kind, 1); return err })
@@ -83,30 +83,30 @@ func followJob(t *testing.T, c *Client, kind string) time.Duration {
 	return time.Since(started)
 }
 
-// TestLooksAreSpaced checks that a job is looked at 5 s after its start at the earliest, and 5 s after the last look, also
-// if that was not answered.
+// TestLooksAreSpaced checks that the first look at a job is at least 5 s after its start, and each further one at least 5 s after the last
+// look, even if that was not answered.
 func TestLooksAreSpaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{}))
 		started := time.Now().Add(-2 * time.Second)
 		for _, want := range []time.Duration{3 * time.Second, pollInterval} {
 			if got := lookIn(t, a, "job", started).Round(10 * time.Millisecond); got != want {
-				t.Errorf("looked at again after %v, want %v", got, want)
+				t.Errorf("the next look was after %v, want %v", got, want)
 			}
 			time.Sleep(want - moment)
 			if got := lookIn(t, a, "job", started); got == 0 || got > moment {
-				t.Errorf("told to wait another %v", got)
+				t.Errorf("the limiter demands another %v", got)
 			}
 			time.Sleep(moment)
 			if got := lookIn(t, a, "job", started); got != 0 {
-				t.Errorf("not looked at again after %v, but told to wait another %v", want, got)
+				t.Errorf("no look after %v: the limiter demands another %v", want, got)
 			}
 			started = time.Now()
 		}
 	})
 }
 
-// finish has the limiter see a job of kind "create" run at one age, if that is not 0, and done at another.
+// finish makes the limiter see a job of kind "create" running at one age, unless that is 0, and done at another.
 func finish(jobs *jobBook, running, done float64) {
 	jobs.follow(RunningJob{Kind: "create", ID: "before", Started: time.Now()}, time.Now())
 	if running > 0 {
@@ -117,9 +117,9 @@ func finish(jobs *jobBook, running, done float64) {
 	jobs.saw("before", true)
 }
 
-// TestEarlyEnd checks the age from which a job is likely done: that at which one in 25 of the last 50 of its kind had ended.
-// A job that was seen running at one age and done at a later one has taken what was expected, if that is in between; a
-// hundredth less if the first look soon after that age found it done.
+// TestEarlyEnd checks the age from which a job is likely done: the age at which one in 25 of the last 50 jobs of its kind had ended. The
+// duration of a job that was seen running at one age and done at a later one is estimated as the expected age, if that is between the two.
+// It is estimated a hundredth lower if the first look soon after the expected age found the job done.
 func TestEarlyEnd(t *testing.T) {
 	type seen struct {
 		times         int
@@ -167,8 +167,8 @@ func TestEarlyEnd(t *testing.T) {
 	}
 }
 
-// TestTokensOfLooks checks which jobs get a token, after a job of the kind has taken 100 s: one that is likely done gets any
-// token that nothing else waits for, another one only what a full bucket cannot hold.
+// TestTokensOfLooks checks which jobs get a token after a job of the kind has taken 100 s. A job that is likely done gets any token that no
+// other call waits for. Other jobs get only tokens that a full bucket cannot hold.
 func TestTokensOfLooks(t *testing.T) {
 	for name, test := range map[string]struct {
 		age  float64
@@ -187,7 +187,7 @@ func TestTokensOfLooks(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				jobs := newJobBook()
 				finish(jobs, 0, 100)
-				a := &account{limiter: ratelimit.NewLimiter(ratelimit.Options{Limit: 1}), jobs: jobs} // new, so polls have no credit yet
+				a := &account{limiter: ratelimit.NewLimiter(ratelimit.Options{Limit: 1}), jobs: jobs} // a new limiter, whose polls have no credit yet
 				for i := range 45 - test.left {
 					granted(t, a.limiter, strconv.Itoa(i), ratelimit.Read)
 				}
@@ -200,8 +200,8 @@ func TestTokensOfLooks(t *testing.T) {
 	}
 }
 
-// TestLikelyJobsFirst checks the order in which jobs get tokens: first those that are likely done, the longest due or unseen
-// first, and then those that were not looked at for longest.
+// TestLikelyJobsFirst checks the order in which jobs get tokens. Jobs that are likely done come first, the longest due or unseen before the
+// others. Then come those that were not looked at for the longest time.
 func TestLikelyJobsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -226,7 +226,7 @@ func TestLikelyJobsFirst(t *testing.T) {
 				t.Fatalf("after %d s, these were woken: %v", i+1, order)
 			}
 			if got := lookIn(t, a, order[i], a.jobs.running[order[i]].started); got != 0 {
-				t.Errorf("%s was woken, and told to come back in %v", order[i], got)
+				t.Errorf("%s was woken, but RetryAt is in %v", order[i], got)
 			}
 		}
 		if got, want := strings.Join(order, ", "), "a/long due, a/due, a/seen, a/older, a/young"; got != want {
@@ -235,7 +235,7 @@ func TestLikelyJobsFirst(t *testing.T) {
 	})
 }
 
-// TestForgottenJobs checks that a job counts no longer two hours after its owner was heard of last.
+// TestForgottenJobs checks that a job stops counting two hours after the last call of its owner.
 func TestForgottenJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{}))
@@ -253,8 +253,8 @@ func TestForgottenJobs(t *testing.T) {
 	})
 }
 
-// TestParkedJobsHaveAShare checks that jobs which are not likely done are looked at while changes take all other tokens, but
-// only those that were left alone for 30 s, and with half of the polls' share.
+// TestParkedJobsHaveAShare checks that jobs that are not likely done are looked at while changes take all other tokens. They must not have
+// been looked at for 30 s, and they get half of the polls' share.
 func TestParkedJobsHaveAShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{Limit: 300, Wake: func(string) {}}))

@@ -24,7 +24,7 @@ func pooled(t *testing.T, p *Pool, config Config) *Client {
 	return c
 }
 
-// proved gives the identity's client after it has logged in.
+// proved returns the identity's client after a login.
 func proved(t *testing.T, p *Pool, config Config) *Client {
 	t.Helper()
 	c := pooled(t, p, config)
@@ -34,7 +34,7 @@ func proved(t *testing.T, p *Pool, config Config) *Client {
 	return c
 }
 
-// users is a portal that lets everybody in. The id of a user is the e-mail in lower case.
+// users is a portal that accepts every login. The id of a user is the e-mail in lower case.
 func users() roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		if r.URL.Path != "/login" {
@@ -66,7 +66,7 @@ func TestPoolKeepsOneClientPerIdentity(t *testing.T) {
 			t.Errorf("another %s got the same client", name)
 		}
 		if c.Limiter() != first.Limiter() {
-			t.Errorf("another %s got another limiter: the account is the same", name)
+			t.Errorf("another %s got another limiter, although the account is the same", name)
 		}
 	}
 	for name, change := range map[string]func(*Config){
@@ -95,7 +95,8 @@ func TestPoolRefusesBadInput(t *testing.T) {
 	}
 }
 
-// A refusal is remembered from one use of the pool to the next, and a corrected password is tried at once.
+// TestPoolRemembersRefusals checks that the pool remembers a refusal from one use to the next, and that a corrected password is tried at
+// once.
 func TestPoolRemembersRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -128,7 +129,7 @@ func TestPoolIsBounded(t *testing.T) {
 			pooled(t, &pool, other)
 			time.Sleep(time.Millisecond)
 			if pooled(t, &pool, config) != kept {
-				t.Fatalf("the client in use was dropped after %d others", i)
+				t.Fatalf("the pool dropped the client in use after %d others", i)
 			}
 		}
 		if n := len(pool.clients); n > poolSize {
@@ -144,8 +145,8 @@ func TestPoolIsBounded(t *testing.T) {
 	})
 }
 
-// TestPoolForgetsInTime checks that a client is dropped when it was unused for more than an hour, with what it had learned
-// of the credentials. The limiter of its account stays another hour.
+// TestPoolForgetsInTime checks that the pool drops a client, with what it knows about the credentials, after more than an hour without use.
+// The limiter of its account stays for another hour.
 func TestPoolForgetsInTime(t *testing.T) {
 	for unused, want := range map[time.Duration]struct{ client, limiter bool }{
 		poolIdle:                   {true, true},
@@ -166,8 +167,8 @@ func TestPoolForgetsInTime(t *testing.T) {
 	}
 }
 
-// TestPoolDropsTheLongestUnused checks which client goes when there are too many, and that the clients that are in use keep
-// the limiter of their account.
+// TestPoolDropsTheLongestUnused checks which client the pool drops when it has too many, and that the clients in use keep the limiter of
+// their account.
 func TestPoolDropsTheLongestUnused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -182,7 +183,7 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		pooled(t, &pool, user(0))
-		pooled(t, &pool, user(poolSize)) // one too many: the second goes
+		pooled(t, &pool, user(poolSize)) // one too many, so the second is dropped
 		for _, i := range []int{0, 2, 3, poolSize - 1} {
 			if pooled(t, &pool, user(i)) != clients[i] {
 				t.Errorf("client %d was dropped", i)
@@ -207,7 +208,7 @@ func TestPoolDropsTheLongestUnused(t *testing.T) {
 	})
 }
 
-// TestPoolTellsIdentitiesApart checks that no two identities read alike, however their parts are cut.
+// TestPoolTellsIdentitiesApart checks that no two identities have the same key, however their fields are split.
 func TestPoolTellsIdentitiesApart(t *testing.T) {
 	var pool Pool
 	a, b := testConfig(noTransport{t}), testConfig(noTransport{t})
@@ -218,8 +219,8 @@ func TestPoolTellsIdentitiesApart(t *testing.T) {
 	}
 }
 
-// TestShareOfEveryAccount checks that all accounts of a pool are shared alike, and that the requests per minute which an identity
-// names are the whole account's.
+// TestShareOfEveryAccount checks that the pool's share applies to all accounts, and that the requests per minute of an identity are those
+// of the whole account.
 func TestShareOfEveryAccount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := Pool{Options: ratelimit.Options{AccountShare: 0.5}}
@@ -241,8 +242,8 @@ func TestShareOfEveryAccount(t *testing.T) {
 // near compares figures that are computed in steps.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// TestOwnersDoNotEvictEachOther checks that one owner's new identities push out only its own clients, the longest unused first, and
-// that a client which two owners use stays while one of them does.
+// TestOwnersDoNotEvictEachOther checks that one owner's new identities evict only its own clients, the longest unused first, and that a
+// client of two owners stays while one of them uses it.
 func TestOwnersDoNotEvictEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool
@@ -261,13 +262,13 @@ func TestOwnersDoNotEvictEachOther(t *testing.T) {
 			own = append(own, as("a", fmt.Sprint(i)))
 		}
 		if n := len(pool.clients); n != ownerSize+1 {
-			t.Fatalf("%d clients, want as many as one owner may hold, and one", n)
+			t.Fatalf("%d clients, want one more than an owner may hold", n)
 		}
 		as("a", "0")
-		as("a", "one more") // pushes out the shared one, which the other owner keeps
+		as("a", "one more") // evicts the shared client, which the other owner keeps
 		as("a", "and another")
 		if as("b", "shared") != shared {
-			t.Error("a client was dropped that another owner holds")
+			t.Error("the pool dropped a client of another owner")
 		}
 		for i, want := range []bool{true, false, true} {
 			if kept := as("a", fmt.Sprint(i)) == own[i]; kept != want && i != 2 {
@@ -278,7 +279,7 @@ func TestOwnersDoNotEvictEachOther(t *testing.T) {
 			as("a", fmt.Sprint("new ", i))
 		}
 		if as("b", "b") != theirs {
-			t.Error("one owner's identities pushed out another's client")
+			t.Error("one owner's identities evicted another owner's client")
 		}
 		if n := len(pool.clients); n != ownerSize+2 {
 			t.Errorf("%d clients, want %d of one owner and 2 of the other", n, ownerSize)
@@ -286,8 +287,8 @@ func TestOwnersDoNotEvictEachOther(t *testing.T) {
 	})
 }
 
-// TestAccountsAreBounded checks that identities which come and go leave no more limiters behind than there may be clients, and
-// that the ones in use stay.
+// TestAccountsAreBounded checks that identities that come and go leave no more limiters than the maximum number of clients, and that the
+// limiters in use stay.
 func TestAccountsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pool Pool

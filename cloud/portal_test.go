@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// portalLimit is the rate limit as the specification describes it, for tests in a synctest bubble: a token bucket of
-// 300 requests a minute with a burst of 50, shared by all users of the account.
+// portalLimit is the rate limit of the specification, for tests in a synctest bubble: a token bucket of 300 requests a minute with a burst
+// of 50, shared by all users of the account.
 type portalLimit struct {
 	http.Handler
-	latency time.Duration // of every request, each way
+	latency time.Duration // of every request, in each direction
 	headers bool          // X-RateLimit-Remaining on every answer, not only on 429
 
 	mu       sync.Mutex
@@ -32,7 +32,7 @@ func newPortalLimit(latency time.Duration, h http.Handler) *portalLimit {
 	return &portalLimit{Handler: h, latency: latency, tokens: 50, at: time.Now()}
 }
 
-// take spends one token of the account, for a request or for a neighbour.
+// take takes one token of the account, for a request or for a neighbour.
 func (p *portalLimit) take() (bool, int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *portalLimit) take() (bool, int) {
 	return true, int(p.tokens)
 }
 
-// RoundTrip makes it a transport: in process, so that time is the bubble's.
+// RoundTrip implements http.RoundTripper in process, so that the bubble's time applies.
 func (p *portalLimit) RoundTrip(r *http.Request) (*http.Response, error) {
 	time.Sleep(p.latency)
 	ok, left := p.take()
@@ -75,8 +75,8 @@ func (p *portalLimit) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// neighbour uses the account besides us, on average so many times a second, until stop is closed. It gives the
-// number of its requests that were refused.
+// neighbour uses the same account, on average perSecond times a second, until stop is closed. It returns how many of its requests were
+// refused.
 func (p *portalLimit) neighbour(random *rand.Rand, perSecond float64, stop <-chan struct{}) (refused int) {
 	for !closed(stop) {
 		time.Sleep(time.Duration(random.ExpFloat64() / perSecond * float64(time.Second)))
@@ -89,7 +89,7 @@ func (p *portalLimit) neighbour(random *rand.Rand, perSecond float64, stop <-cha
 
 var quiet = log.New(io.Discard, "", 0)
 
-// testConfig is a valid configuration for a portal behind a transport.
+// testConfig returns a valid configuration for a portal behind a transport.
 func testConfig(transport http.RoundTripper) Config {
 	return Config{BaseURL: "https://portal.test", Email: "robot@example.test", Password: "pw", Transport: transport}
 }
@@ -103,7 +103,7 @@ func newClient(t *testing.T, config Config) *Client {
 	return c
 }
 
-// answers is a handler that logs in anybody and answers everything else with one body.
+// answers returns a handler that accepts every login, and answers all other requests with one body.
 func answers(status int, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/login" {

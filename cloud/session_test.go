@@ -18,19 +18,19 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// doorman is the part of a portal that knows users: it issues tokens and takes only the ones it has issued and not
-// revoked. Everything behind it is an empty list of versions.
+// doorman is the part of a portal that knows users. It issues tokens, and accepts only those that it has issued and not revoked. All its
+// other endpoints return an empty list of versions.
 type doorman struct {
 	password string
-	claims   func() jwt.Claims // of the tokens; nil: no JWT at all
-	wait     time.Duration     // that a login takes
+	claims   func() jwt.Claims // claims of the tokens; if nil, tokens are not JWTs
+	wait     time.Duration     // duration of a login
 	down     bool              // logins fail
 
 	mu     sync.Mutex
 	serial int
 	valid  map[string]bool
 	logins []time.Time
-	others []time.Time // requests that are no login
+	others []time.Time // requests other than logins
 }
 
 func newDoorman() *doorman { return &doorman{password: "pw", valid: map[string]bool{}} }
@@ -110,7 +110,7 @@ func TestManyCallersShareOneLogin(t *testing.T) {
 	})
 }
 
-// One caller giving up does not spoil the login for the others.
+// TestLoginOutlivesItsFirstCaller checks that a caller that gives up does not end the login for the others.
 func TestLoginOutlivesItsFirstCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -138,8 +138,8 @@ func TestLoginOutlivesItsFirstCaller(t *testing.T) {
 	})
 }
 
-// Tokens live 8 hours and are refreshed at 7, whether or not they say so; a shorter life is read from exp, against
-// iat if the clocks differ.
+// TestRefresh checks that tokens live 8 hours and are refreshed after 7, whether or not they name an expiry. A shorter life is read from
+// exp, relative to iat if the clocks differ.
 func TestRefresh(t *testing.T) {
 	issued := func(skew, life time.Duration) func() jwt.Claims {
 		return func() jwt.Claims {
@@ -184,7 +184,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// While the login is down, a token that is due for refresh serves on until it expires, without a login for each call.
+// TestRefreshFails checks that a token that is due for a refresh is used until it expires while logins fail, without a login for each call.
 func TestRefreshFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -194,7 +194,7 @@ func TestRefreshFails(t *testing.T) {
 		}
 		d.down = true
 		time.Sleep(7*time.Hour + time.Second)
-		for range 50 * 60 { // until 10 minutes before it expires
+		for range 50 * 60 { // until 10 minutes before the token expires
 			if err := look(t, c); err != nil {
 				t.Fatal(err)
 			}
@@ -220,13 +220,13 @@ func TestReplayAfterTokenRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(d.logins) != 3 || len(d.others) != 5 { // the first call has a fresh token
+		if len(d.logins) != 3 || len(d.others) != 5 { // the first call used a fresh token
 			t.Errorf("%d logins and %d other requests, want 3 and 5", len(d.logins), len(d.others))
 		}
 	})
 }
 
-// A 401 was not executed, so a create may follow it, once.
+// TestCreateIsReplayedOnceAfter401 checks that a create is repeated once after a 401, which means that it was not carried out.
 func TestCreateIsReplayedOnceAfter401(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, refusals := range []int{1, 2, 99} {
@@ -255,8 +255,8 @@ func TestCreateIsReplayedOnceAfter401(t *testing.T) {
 	})
 }
 
-// A wrong password costs at most two portal calls in any minute, however often a reconciler comes along, and is
-// noticed when it is put right.
+// TestWrongPassword checks that a wrong password costs at most two portal calls a minute, however often a reconciler calls, and that the
+// client notices when the password is correct again.
 func TestWrongPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -307,7 +307,7 @@ func mostInAMinute(times []time.Time) int {
 	return most
 }
 
-// A portal that refuses its own fresh tokens is not asked for one after the other.
+// TestFreshTokenRefused checks that the client does not log in again and again at a portal that refuses its own fresh tokens.
 func TestFreshTokenRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -327,8 +327,8 @@ func TestFreshTokenRefused(t *testing.T) {
 	})
 }
 
-// What the login answers says nothing about the call that needed it: no 404 of the login may read as "the cluster is
-// gone", no 400 as "the size is invalid".
+// TestRefusedLoginIsNoAnswerToTheCall checks that the answer to a login does not count as the answer to the call that needed it: a 404 must
+// not mean that the cluster is gone, and a 400 must not mean that the size is invalid.
 func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
 	for _, test := range []struct {
 		status int
@@ -368,7 +368,7 @@ func TestRefusedLoginIsNoAnswerToTheCall(t *testing.T) {
 			}
 		}
 		if (test.want == "unauthorized" || test.want == "not portal") && requests != 1 {
-			t.Errorf("login %d %s: asked %d times", test.status, test.body, requests)
+			t.Errorf("login %d %s: sent %d requests", test.status, test.body, requests)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func TestUserID(t *testing.T) {
 			if id != "user-1" || err != nil {
 				t.Errorf("%q, %v", id, err)
 			}
-			time.Sleep(9 * time.Hour) // it outlives the token
+			time.Sleep(9 * time.Hour) // the user id outlives the token
 		}
 		if len(d.logins) != 1 {
 			t.Errorf("%d logins", len(d.logins))
@@ -25,8 +25,8 @@ func TestUserID(t *testing.T) {
 	})
 }
 
-// A password that was revoked shows as soon as a login is refused, though the old token serves on for an hour; and no
-// longer, once a login goes well.
+// TestUserIDAfterARefusedLogin checks that a revoked password shows as soon as a login is refused, although the old token is valid for
+// another hour, and that it stops showing after a successful login.
 func TestUserIDAfterARefusedLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -43,7 +43,7 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 		ask(false)
 		time.Sleep(7*time.Hour + time.Second)
 		if err := look(t, c); err != nil {
-			t.Fatalf("the token is still good: %v", err)
+			t.Fatalf("the token must still be valid: %v", err)
 		}
 		ask(true)
 		d.password = "pw"
@@ -55,7 +55,7 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 
 		d.password = "changed"
 		d.revokeAll()
-		ask(false) // it is not known yet
+		ask(false) // the client does not know the refusal yet
 		if err := look(t, c); !IsUnauthorized(err) {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestUserIDAfterARefusedLogin(t *testing.T) {
 	})
 }
 
-// ObserveLogin is called when a login ends, and at no other time.
+// TestObserveLogin checks that ObserveLogin is called only when a login ends.
 func TestObserveLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
@@ -83,7 +83,7 @@ func TestObserveLogin(t *testing.T) {
 		}
 		d.revokeAll()
 		d.password = "changed"
-		for range 2 { // the second is refused from memory
+		for range 2 { // the client refuses the second without asking the portal
 			_ = look(t, c)
 		}
 		time.Sleep(time.Minute)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestSilences checks that every silence is explained, that every shape has an example and a test that exists, and that every name
-// that the client reports is in the table.
+// TestSilences checks that every silence has an explanation, that every shape has an example and an existing test, and that the table has
+// every name that the client reports.
 func TestSilences(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range Silences() {
@@ -21,22 +21,22 @@ func TestSilences(t *testing.T) {
 			t.Errorf("%q is incomplete: %+v", s.Name, s)
 		}
 		if seen[s.Name] {
-			t.Errorf("%q is there twice", s.Name)
+			t.Errorf("%q exists twice", s.Name)
 		}
 		seen[s.Name] = true
 		for _, shape := range s.Shapes {
 			if seen[s.Name+"/"+shape.Name] || shape.Name == "" || shape.Example == "" {
-				t.Errorf("%s: shape %q is there twice, or has no example", s.Name, shape.Name)
+				t.Errorf("%s: shape %q exists twice, or has no example", s.Name, shape.Name)
 			}
 			seen[s.Name+"/"+shape.Name] = true
 			if folder, name, _ := strings.Cut(shape.Test, ": "); !hasTest(t, filepath.Join("..", folder), name) {
-				t.Errorf("%s: %s: there is no test %s", s.Name, shape.Name, shape.Test)
+				t.Errorf("%s: %s: test %s does not exist", s.Name, shape.Name, shape.Test)
 			}
 		}
 	}
 	for _, o := range observations {
 		if !seen[o.silence+"/"+o.shape] {
-			t.Errorf("%s: %s is reported and not in the table", o.silence, o.shape)
+			t.Errorf("%s: the client reports %s, which is not in the table", o.silence, o.shape)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func hasTest(t *testing.T, folder, name string) bool {
 	return false
 }
 
-// observations are answers, and the shape that the client reports of each.
+// observations are answers, each with the shape that the client reports.
 var observations = []struct {
 	path, body, silence, shape string
 }{
@@ -87,7 +87,7 @@ var observations = []struct {
 // sample has the shape of a JWT.
 const sample = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.c2lnbmF0dXJl"
 
-// TestObservedShapes: the client understands each answer and reports its shape, once.
+// TestObservedShapes checks that the client understands each answer and reports its shape once.
 func TestObservedShapes(t *testing.T) {
 	for _, o := range observations {
 		portal := newByPath(map[string]func(*http.Request) *http.Response{o.path: always(200, o.body)})

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// tlsPortal is a portal over real TLS that logs in anybody and counts what else arrives.
+// tlsPortal is a portal over real TLS that accepts every login and counts all other requests.
 type tlsPortal struct {
 	*httptest.Server
 	mutations atomic.Int64
@@ -62,7 +62,7 @@ func (p *tlsPortal) ca() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
 }
 
-// client is a client with the real HTTPS transport.
+// client returns a client with the real HTTPS transport.
 func (p *tlsPortal) client(t *testing.T) *Client {
 	t.Helper()
 	c := newClient(t, Config{BaseURL: p.URL, CABundle: p.ca(), Email: "a@example.test", Password: "pw"})
@@ -87,7 +87,7 @@ func hijack(w http.ResponseWriter, raw string) {
 	_ = conn.Close()
 }
 
-// listen serves bare connections and gives the address.
+// listen serves raw connections and returns the address.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

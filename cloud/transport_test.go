@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestTransportsAreBounded: the timeouts of the specification, a proxy where the environment names one, and no header
-// without end. A handshake that never ends would take ten seconds of every run to show.
+// TestTransportsAreBounded checks the timeouts of the specification, the proxy of the environment, and the limit on headers. It only checks
+// the handshake's timeout, because a test of a hanging handshake would take ten seconds.
 func TestTransportsAreBounded(t *testing.T) {
 	for _, mutations := range []bool{false, true} {
 		transport := newTransport(nil, newDial(nil, &url.URL{}), mutations)
@@ -31,7 +31,7 @@ func TestTransportsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHeadersAreBounded: a portal cannot fill this machine's memory with a header.
+// TestHeadersAreBounded checks that a portal cannot fill this machine's memory with a header.
 func TestHeadersAreBounded(t *testing.T) {
 	size := 0
 	portal := newTLSPortal(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -46,24 +46,24 @@ func TestHeadersAreBounded(t *testing.T) {
 	}
 }
 
-// TestProxyOfTheEnvironment: the function reads HTTPS_PROXY and its kin.
+// TestProxyOfTheEnvironment checks that the transport reads HTTPS_PROXY and related variables.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	transport := newTransport(nil, newDial(nil, &url.URL{}), true)
 	r := &http.Request{URL: &url.URL{Scheme: "https", Host: "localhost"}}
-	if proxy, err := transport.Proxy(r); err != nil || proxy != nil { // never for this machine
+	if proxy, err := transport.Proxy(r); err != nil || proxy != nil { // never for loopback
 		t.Errorf("%v, %v", proxy, err)
 	}
 }
 
-// TestLateRefusalOfAnOldToken: a call that was sent with the old token, and refused after another call has got a new one,
-// does not make the client drop the new one.
+// TestLateRefusalOfAnOldToken checks that the refusal of a call with the old token does not make the client drop the new token of another
+// call.
 func TestLateRefusalOfAnOldToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDoorman()
 		slow := roundTrip(func(r *http.Request) (*http.Response, error) {
 			resp, err := d.RoundTrip(r)
 			if r.URL.Path == "/jobs/slow" {
-				time.Sleep(10 * time.Second) // after the portal has refused the token
+				time.Sleep(10 * time.Second) // the answer arrives after the refusal of the token
 			}
 			return resp, err
 		})

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# make demo: says what it will do, builds what is missing, and runs the demonstration with the flags given. How long each build
-# took is kept in bin/.took, for the next run's announcement.
+# make demo: announces its steps, builds what is missing, and runs the demonstration with the given flags. It records the duration of each
+# build in bin/.took, for the announcement of the next run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 make=${MAKE:-make}
 took=bin/.took
 mkdir -p bin
 
-# last TARGET: how many seconds the target's build took last time; nothing if that is unknown.
+# last TARGET: prints how many seconds the target's build took last time, or nothing if that is unknown.
 last() {
 	awk -v target="$1" '$1 == target { seconds = $2 } END { print seconds }' "$took" 2>/dev/null || true
 }
 
-# plan TARGET FILE WHAT FIRST: announces a build. FILE is there when nothing is to be built, FIRST is how long it takes at first.
+# plan TARGET FILE WHAT FIRST: announces a build. If FILE is up to date, nothing needs to be built. FIRST is the duration of the first
+# build.
 plan() {
 	local seconds
 	seconds=$(last "$1")
@@ -27,14 +28,15 @@ plan() {
 	fi
 }
 
-# run TARGET [NAME]: builds the target, and records how long that took, under the name that plan knows.
+# run TARGET [NAME]: builds the target and records the duration under NAME, which plan uses.
 run() {
 	local begin=$SECONDS
 	"$make" --no-print-directory "$1"
 	echo "${2:-$1} $((SECONDS - begin))" >>"$took"
 }
 
-# steps: how long the demonstration itself took last time. It records its steps when they end, and lists them when it begins.
+# steps: prints how long the demonstration itself took last time. The demonstration records its steps when they end, and lists them at its
+# start.
 steps() {
 	local seconds
 	seconds=$(grep -o '":[0-9.]*' bin/.demo-took.json 2>/dev/null | awk -F: '{ sum += $2 } END { if (sum) printf "%.0f", sum }' || true)

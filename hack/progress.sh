@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# progress.sh go build -v …: shows how many packages are compiled, while they are. On a terminal a counter is overwritten, elsewhere
-# each hundred is a dot. All else that the command prints goes to stderr, as without this script.
+# progress.sh go build -v …: shows how many packages have been compiled. On a terminal it overwrites a counter, elsewhere it prints a dot
+# for each hundred packages. All other output of the command goes to stderr, as without this script.
 set -euo pipefail
 terminal=
 if [ -t 1 ]; then terminal=1; fi

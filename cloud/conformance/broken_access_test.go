@@ -105,7 +105,7 @@ func onSuccess(method, path string, change func(*exchange)) func(*exchange) {
 	}
 }
 
-// instead answers without asking the portal.
+// instead answers a request without forwarding it to the portal.
 func instead(path string) func(*exchange) {
 	return func(x *exchange) {
 		if x.is("POST", path) {
@@ -114,7 +114,7 @@ func instead(path string) func(*exchange) {
 	}
 }
 
-// renamed moves a field of the answer.
+// renamed renames a field of the answer.
 func renamed(path, from, to string) func(*exchange) {
 	return onSuccess("GET", path, func(x *exchange) {
 		x.object()[to] = x.object()[from]
@@ -122,7 +122,7 @@ func renamed(path, from, to string) func(*exchange) {
 	})
 }
 
-// eachRecord of a list gets a field changed; nil: removed.
+// eachRecord changes a field of each record in a list. It removes the field if value is nil.
 func eachRecord(key, field string, value any) func(*exchange) {
 	return func(x *exchange) {
 		list, _ := at(x.body, key).([]any)

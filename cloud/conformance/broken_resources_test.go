@@ -148,7 +148,7 @@ func sentTo(path string, change func(*exchange)) func(*exchange) {
 	}
 }
 
-// accepted changes every 202.
+// accepted changes every 202 answer.
 func accepted(change func(*exchange)) func(*exchange) {
 	return func(x *exchange) {
 		if x.status == http.StatusAccepted {

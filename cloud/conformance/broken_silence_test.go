@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// brokenSilences fill what the specification leaves open in ways that the provider does not understand.
+// brokenSilences are portals that fill a gap in the specification in a way that the provider does not understand.
 var brokenSilences = []broken{
 	{name: "404 for a wrong password", tell: func(x *exchange) {
 		if x.is("POST", "/login") && x.status == http.StatusUnauthorized {
@@ -40,8 +40,7 @@ var brokenSilences = []broken{
 		noticed: []string{"silence/rate limit headers"}},
 }
 
-// brokenClients are clients that get a statement wrong: by themselves, or because the way between them and the portal
-// makes them.
+// brokenClients are clients that violate a statement, either themselves or because of the connection between them and the portal.
 var brokenClients = []broken{
 	{name: "client that speaks HTTP", kit: func(k *clientKit) {
 		k.open = func(c cloud.Config) (*cloud.Client, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// broken is a portal that gets one statement of the specification wrong, and the checks that have to notice.
+// broken is a portal that violates one statement of the specification, with the checks that must notice.
 type broken struct {
 	name    string
 	options func(*emulator.Options)
@@ -25,21 +25,21 @@ type broken struct {
 	noticed []string         // checks
 }
 
-// exchange is a request and its answer, open to change.
+// exchange is a request and its answer. Functions of broken may change both.
 type exchange struct {
 	seen   *memory
 	method string
 	path   string // below the base URL
 	token  string
-	sent   map[string]any // body; nil: none, or no object
+	sent   map[string]any // body; nil if it is missing or not an object
 	status int
 	header http.Header
 	body   any // of the answer
 	late   func()
-	more   func(method, path string, sent map[string]any) // has the portal do something else, too
+	more   func(method, path string, sent map[string]any) // makes the portal do something else, too
 }
 
-// memory is what a broken portal remembers between requests.
+// memory is the state of a broken portal between requests.
 type memory struct {
 	token   string // the first full-access one
 	answers map[string]exchange
@@ -50,7 +50,7 @@ func (x *exchange) is(method, path string) bool {
 	return x.method == method && strings.Contains(x.path, path)
 }
 
-// object of the answer's body; an empty one if it has none.
+// object returns the object at the path in the answer's body, or an empty object.
 func (x *exchange) object(path ...any) map[string]any {
 	if object, ok := at(x.body, path...).(map[string]any); ok {
 		return object
@@ -58,7 +58,7 @@ func (x *exchange) object(path ...any) map[string]any {
 	return map[string]any{}
 }
 
-// TestBrokenPortals: each check fails at a portal that breaks its statement.
+// TestBrokenPortals checks that each check fails at a portal that violates its statement.
 func TestBrokenPortals(t *testing.T) {
 	byName := map[string]check{}
 	for _, c := range checks() {
@@ -70,7 +70,7 @@ func TestBrokenPortals(t *testing.T) {
 			noticed[name] = true
 			c, known := byName[name]
 			if !known {
-				t.Fatalf("there is no check %q", name)
+				t.Fatalf("unknown check %q", name)
 			}
 			t.Run(b.name+"/"+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -88,12 +88,12 @@ func TestBrokenPortals(t *testing.T) {
 	}
 }
 
-// unbreakable checks look at what no change of requests and answers can break.
+// unbreakable lists the checks that no change of requests and answers can make fail, each with the reason.
 var unbreakable = map[string]string{
 	"silence/lookup of clusters by name": "the provider takes every answer",
 }
 
-// run gives what a check complains about at the broken portal.
+// run returns the failures of a check at the broken portal.
 func (b *broken) run(t *testing.T, c check) []string {
 	s := emulated(t, func(o *emulator.Options) {
 		if b.options != nil {
@@ -120,7 +120,7 @@ func (b *broken) run(t *testing.T, c check) []string {
 	return r.failures
 }
 
-// spoiled is the way to a broken portal.
+// spoiled is a transport to a broken portal.
 type spoiled struct {
 	next http.RoundTripper
 	base string
@@ -140,7 +140,7 @@ func (s *spoiled) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := &exchange{seen: s.seen, method: r.Method, path: r.URL.RequestURI(), late: func() {}}
 	x.token = strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	x.more = func(method, path string, sent map[string]any) { s.besides(r, method, path, sent) }
-	_ = json.Unmarshal(raw, &x.sent) // what is no object stays as it is
+	_ = json.Unmarshal(raw, &x.sent) // a body that is not an object stays as it is
 	if key := r.Header.Get("Idempotency-Key"); key != "" {
 		x.path += "#" + key
 	}
@@ -164,7 +164,7 @@ func (s *spoiled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.response(r)
 }
 
-// besides has the portal do something else for the same user, and waits until that is done.
+// besides sends another request for the same user, and waits until its job has ended.
 func (s *spoiled) besides(r *http.Request, method, path string, sent map[string]any) {
 	raw, _ := json.Marshal(sent) // texts and numbers
 	other, err := http.NewRequestWithContext(r.Context(), method, s.base+path, bytes.NewReader(raw))
@@ -178,10 +178,10 @@ func (s *spoiled) besides(r *http.Request, method, path string, sent map[string]
 	time.Sleep(20 * time.Second)
 }
 
-// rewrite puts the changes into the request.
+// rewrite applies the changes to the request.
 func (s *spoiled) rewrite(r *http.Request, x *exchange, raw []byte) ([]byte, error) {
 	path, _, _ := strings.Cut(x.path, "#")
-	changed, err := http.NewRequest(x.method, s.base+path, nil) //nolint:noctx // only its parts are used
+	changed, err := http.NewRequest(x.method, s.base+path, nil) //nolint:noctx // only its fields are used
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +197,7 @@ func (s *spoiled) rewrite(r *http.Request, x *exchange, raw []byte) ([]byte, err
 	return json.Marshal(x.sent)
 }
 
-// forward asks the portal, and remembers the first full-access token.
+// forward sends the request to the portal, and remembers the first full-access token.
 func (s *spoiled) forward(r *http.Request, x *exchange) error {
 	response, err := s.next.RoundTrip(r)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// clientChecks hold package cloud to what the specification says about clients. They run at an emulator only.
+// clientChecks check whether package cloud follows the specification's rules for clients. They run only at an emulator.
 var clientChecks = []check{
 	{name: "client/talks HTTPS only", run: func(p *probe) {
 		p.aboutClients()
@@ -76,10 +76,10 @@ var clientChecks = []check{
 	}},
 }
 
-// clientKit is the client under test. A broken one shows that the checks notice.
+// clientKit is the client under test. A broken kit shows that the checks notice violations.
 type clientKit struct {
 	open      func(cloud.Config) (*cloud.Client, error)
-	pollAfter time.Duration // of a job that has just been started
+	pollAfter time.Duration // for a job that has just been started
 	done      func(cloud.JobStatus) bool
 }
 
@@ -115,7 +115,7 @@ func (p *probe) client() *cloud.Client {
 	return c
 }
 
-// requests counts the requests for a path so far.
+// requests returns how many requests for a path the portal has received.
 func (p *probe) requests(path string) int {
 	count := 0
 	for _, e := range p.books.Journal() {
@@ -147,7 +147,7 @@ func refreshes(p *probe) {
 	}
 }
 
-// strikes has a create call refused, and asks for what the error is.
+// strikes makes the portal refuse a create call, and checks the class of the error.
 func (p *probe) strikes(f emulator.Fault, is func(error) bool) {
 	p.Helper()
 	p.aboutClients()
@@ -158,8 +158,8 @@ func (p *probe) strikes(f emulator.Fault, is func(error) bool) {
 	}
 }
 
-// tryAgain after a 500 or 503 of a read; and 503 of anything, since the documented shape says that nothing was done. After a 500 it is not known
-// whether a create was carried out.
+// tryAgain checks that the client repeats a read after a 500 or 503, and any request after a 503 in the documented shape, which means that
+// the portal did nothing. After a 500 the client cannot know whether a create was carried out.
 func tryAgain(p *probe) {
 	p.strikes(emulator.Fault{Status: 503}, cloud.IsUnavailable)
 	p.strikes(emulator.Fault{Status: 500}, cloud.IsUnknownOutcome)
@@ -181,7 +181,7 @@ func unknownCodes(p *probe) {
 	}
 }
 
-// higherTier: twice the limit takes half of the time, also at a portal that sends its headers with a 429 only.
+// higherTier checks that twice the limit takes half the time, even if the portal sends its limit headers only with a 429.
 func higherTier(p *probe) {
 	p.aboutClients()
 	for _, quiet := range []bool{false, true} {
@@ -192,7 +192,7 @@ func higherTier(p *probe) {
 	}
 }
 
-// requests650 is how long 650 requests take at a portal with that limit.
+// requests650 returns how long 650 requests take at a portal with that limit.
 func (p *probe) requests650(limit int, quiet bool) time.Duration {
 	p.Helper()
 	portal := newEmulator(p.TB, emulator.Options{
@@ -216,7 +216,7 @@ func (p *probe) requests650(limit int, quiet bool) time.Duration {
 	return time.Since(start)
 }
 
-// waits as long as the timeout for an answer, and no longer.
+// waits checks that the client waits for an answer until the timeout and no longer.
 func (p *probe) waits(timeout time.Duration, path string, call func(*cloud.Client) error) {
 	p.Helper()
 	c := p.client()
@@ -246,14 +246,14 @@ func respectsRetryAfter(p *probe) {
 			return
 		}
 		if at, ok := cloud.RetryAt(err); !cloud.IsRateLimited(err) || !ok || at.Sub(start) < 20*time.Second {
-			p.Fatalf("%v, to come back at %s", err, at.Sub(start))
+			p.Fatalf("%v, RetryAt is in %s", err, at.Sub(start))
 		}
 		time.Sleep(time.Second)
 	}
-	p.Error("after a minute the client still waits")
+	p.Error("the client still waits after a minute")
 }
 
-// backsOff: with 429 after 429 the pauses double, and two clients do not pause alike.
+// backsOff checks that the pauses double while the portal answers 429, and that the pauses of two clients differ.
 func backsOff(p *probe) {
 	p.aboutClients()
 	p.fault(emulator.Fault{Status: 429, Path: "/vpcs"})
@@ -270,7 +270,7 @@ func backsOff(p *probe) {
 	}
 }
 
-// pauses of a new client between its requests while each of them gets 429.
+// pauses returns the pauses of a new client between its requests while the portal answers all of them with 429.
 func (p *probe) pauses(seed uint64, n int) (out []time.Duration) {
 	config := p.config()
 	config.Limiter = ratelimit.NewLimiter(ratelimit.Options{Rand: rand.New(rand.NewPCG(seed, seed))})
@@ -290,7 +290,7 @@ func (p *probe) pauses(seed uint64, n int) (out []time.Duration) {
 		}
 		at, ok := cloud.RetryAt(err)
 		if !ok {
-			p.Fatalf("no time to come back: %v", err)
+			p.Fatalf("no RetryAt: %v", err)
 		}
 		time.Sleep(time.Until(at))
 	}

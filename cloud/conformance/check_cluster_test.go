@@ -52,7 +52,7 @@ var clusterChecks = []check{
 	}},
 }
 
-// endChecks delete the cluster that the checks before shared.
+// endChecks delete the cluster that the earlier checks shared.
 var endChecks = []check{
 	{name: "endpoints/DELETE kubernetes-clusters", run: func(p *probe) { p.deleteCluster(p.cluster().id).succeeded() }},
 	{name: "clusters/delete removes the cluster", run: func(p *probe) {
@@ -80,7 +80,7 @@ var endChecks = []check{
 	}},
 }
 
-// kubeconfig is a file that leads to one server.
+// kubeconfig checks that the kubeconfig is a file that names one server.
 func kubeconfig(p *probe) {
 	a := p.me().get("/kubernetes-clusters/" + p.cluster().id + "/config").want(http.StatusOK)
 	var file struct {
@@ -93,10 +93,10 @@ func kubeconfig(p *probe) {
 		} `json:"clusters"`
 	}
 	if yaml.Unmarshal([]byte(a.text("kubeconfig")), &file) != nil || file.Kind != "Config" || file.APIVersion != "v1" {
-		p.Fatal("it is no kubeconfig file")
+		p.Fatal("the answer is not a kubeconfig file")
 	}
 	if len(file.Clusters) == 0 || !strings.HasPrefix(file.Clusters[0].Cluster.Server, "https://") {
-		p.Error("it leads to no server")
+		p.Error("the kubeconfig names no server")
 	}
 }
 
@@ -105,13 +105,13 @@ func (p *probe) scale(id string, size int) *creation {
 	return p.me().follow(p.me().start("POST", "/kubernetes-clusters/"+id+"/scale", object("size", size)))
 }
 
-// upgrade to the newest version.
+// upgrade upgrades the cluster to the newest version.
 func (p *probe) upgrade(id string) *creation {
 	p.Helper()
 	return p.me().follow(p.me().start("POST", "/kubernetes-clusters/"+id+"/upgrade", object("kubernetesVersionId", at(p.later(), "id"))))
 }
 
-// deleteCluster deletes the cluster that checks share.
+// deleteCluster deletes the cluster that the checks share.
 func (p *probe) deleteCluster(id string) *creation {
 	p.Helper()
 	c := p.me().follow(p.me().start("DELETE", "/kubernetes-clusters/"+id, ""))
@@ -120,7 +120,7 @@ func (p *probe) deleteCluster(id string) *creation {
 	return c
 }
 
-// scaled has a cluster of one size scaled to another, counts, and gives the cluster before and after.
+// scaled scales a cluster from one size to another, checks its workers, and returns its records before and after.
 func (p *probe) scaled(from, to int) (before, after emulator.Cluster) {
 	p.Helper()
 	p.hidden(inBooks)
@@ -136,13 +136,12 @@ func controlPlane(c emulator.Cluster) []emulator.Node {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n emulator.Node) bool { return !n.ControlPlane })
 }
 
-// hasVersion compares a node with a version of the list, which may be written in another way.
+// hasVersion reports whether a node runs a version of the list. The formats of the two versions may differ.
 func hasVersion(node emulator.Node, version any) bool {
 	return slices.Equal(numbers(version), numbers(map[string]any{"semanticVersion": node.Version}))
 }
 
-// rolling looks at the nodes many times during an upgrade: they change one at a time, and no worker before the last
-// control node.
+// rolling checks the nodes many times during an upgrade: they must change one at a time, and no worker before the last control node.
 func rolling(p *probe) {
 	p.hidden(inBooks)
 	c := p.newCluster(p.parameters().with("size", 3).with("controlNodes", 3))
@@ -174,7 +173,7 @@ func rolling(p *probe) {
 	}
 }
 
-// instances are a list in one call: whether bare or under which key is not shown.
+// instances checks that one call returns all instances, in a bare list or under any key, because the specification does not show the key.
 func instances(p *probe) {
 	if p.create {
 		p.cluster()
@@ -209,7 +208,7 @@ func (p *probe) listInstances() []any {
 	return lists[0]
 }
 
-// anInstance is the id of one that the account has.
+// anInstance returns the id of an instance of the account.
 func (p *probe) anInstance() string {
 	p.Helper()
 	if p.create {

@@ -52,7 +52,8 @@ var createChecks = []check{
 
 const inBooks = "needs to look into the portal's books"
 
-// required: without the parameter, or with one of another type, there is no cluster, and the error names the field.
+// required checks that a create call without the parameter, or with one of another type, creates no cluster and returns an error that names
+// the field.
 func required(name string, wrong any) func(*probe) {
 	return func(p *probe) {
 		body := p.parameters()
@@ -64,15 +65,15 @@ func required(name string, wrong any) func(*probe) {
 	}
 }
 
-// refuseCreate sends a create call that must be refused.
+// refuseCreate sends a create call that the portal must refuse.
 func (p *probe) refuseCreate(body parameters) *answer {
 	p.Helper()
 	a := p.me().making("cluster", body.name(), p.me().post("/kubernetes-clusters", body.String()))
 	if a.status == http.StatusAccepted {
-		p.Fatalf("a cluster is made of %s", body) // and deleted in the end
+		p.Fatalf("a cluster is made of %s", body) // deleted at the end of the test
 	}
 	if p.books != nil && len(p.books.Clusters()) != 0 {
-		p.Errorf("refused, and yet there is a cluster")
+		p.Errorf("the portal refused the request but created a cluster")
 	}
 	return a
 }
@@ -80,7 +81,7 @@ func (p *probe) refuseCreate(body parameters) *answer {
 func isolatedNetwork(p *probe) {
 	id := p.cluster().id
 	if p.books == nil {
-		return // that it was accepted is all that shows
+		return // the network can only be checked in the portal's records
 	}
 	networks := p.books.Networks()
 	if len(networks) != 1 || !networks[0].Isolated || networks[0].CIDR == "" || p.record(id).NetworkID != networks[0].ID {
@@ -88,7 +89,7 @@ func isolatedNetwork(p *probe) {
 	}
 }
 
-// idempotencyKey: the same request with the same key is another request.
+// idempotencyKey checks that a second request with the same key counts as another request.
 func idempotencyKey(p *probe) {
 	p.hidden("makes two clusters")
 	body := p.parameters()
@@ -99,7 +100,7 @@ func idempotencyKey(p *probe) {
 	}
 }
 
-// keyed is a create call with further headers, repeated while the platform has no room.
+// keyed sends a create call with additional headers, and repeats it while the platform has no capacity.
 func (p *probe) keyed(body parameters, header http.Header) *answer {
 	p.Helper()
 	for range patience {
@@ -109,11 +110,11 @@ func (p *probe) keyed(body parameters, header http.Header) *answer {
 		}
 		time.Sleep(5 * time.Second)
 	}
-	p.Fatal("no cluster is made")
+	p.Fatal("the portal created no cluster")
 	return nil
 }
 
-// businessRule breaks a rule of the emulator: a cluster cannot go back to an older version. The specification shows no rules.
+// businessRule violates a rule of the emulator: a cluster cannot be downgraded. The specification shows no business rules.
 func businessRule(p *probe) {
 	p.hidden("which business rules there are is not shown")
 	older := p.usable()[0]
@@ -131,7 +132,7 @@ func workerLimit(p *probe) {
 	p.me().post("/kubernetes-clusters/"+c.id+"/scale", object("size", most+1)).refused()
 }
 
-// placed: the network that was made with a chosen CIDR is the one that machines are in.
+// placed checks that the machines are in the network that was created with the chosen CIDR.
 func placed(p *probe) {
 	p.hidden(inBooks)
 	network := p.newNetwork("10.9.0.0/24")
@@ -151,23 +152,23 @@ func placed(p *probe) {
 	}
 }
 
-// record is a cluster in the portal's books.
+// record returns a cluster of the portal's records.
 func (p *probe) record(id string) emulator.Cluster {
 	p.Helper()
 	clusters := p.books.Clusters()
 	i := slices.IndexFunc(clusters, func(c emulator.Cluster) bool { return c.ID == id })
 	if i < 0 {
-		p.Fatalf("the books have no cluster %s", id)
+		p.Fatalf("the portal's records have no cluster %s", id)
 	}
 	return clusters[i]
 }
 
-// wantNodes counts the machines of the only cluster.
+// wantNodes checks the machines of the only cluster.
 func (p *probe) wantNodes(control, workers int) {
 	p.Helper()
 	clusters := p.books.Clusters()
 	if len(clusters) != 1 {
-		p.Fatalf("there are %d clusters", len(clusters))
+		p.Fatalf("%d clusters, want one", len(clusters))
 	}
 	counted := map[bool]int{}
 	for _, node := range clusters[0].Nodes {

@@ -51,7 +51,7 @@ var errorChecks = []check{
 	{name: "errors/RESOURCE_NOT_FOUND for another account's ids", run: othersIDs},
 }
 
-// eachOf calls every endpoint that has an id in its path: it does not exist in the account, and nothing happens.
+// eachOf calls every endpoint that has an id in its path, with ids that do not exist in the account, and checks that nothing changes.
 func (p *probe) eachOf(me *probe, cluster, job, instance, volume string) {
 	p.Helper()
 	version := at(p.versions()[0], "id")
@@ -71,7 +71,7 @@ func (p *probe) eachOf(me *probe, cluster, job, instance, volume string) {
 	}
 }
 
-// othersIDs are good ids of the first user's account, in the hands of a user of another.
+// othersIDs checks valid ids of the first user's account with a user of another account.
 func othersIDs(p *probe) {
 	foreign := p.as(stranger)
 	c := p.cluster()
@@ -82,7 +82,7 @@ func othersIDs(p *probe) {
 	p.eachOf(foreign, c.id, c.accepted.text("jobId"), p.anInstance(), volume)
 }
 
-// refusalChecks provoke refusals that cost something, or that only an emulator can give.
+// refusalChecks cause refusals that cost money, or that only an emulator can cause.
 var refusalChecks = []check{
 	{name: "errors/RESOURCE_BUSY for a locked cluster", run: func(p *probe) {
 		id := p.cluster().id
@@ -107,7 +107,7 @@ var refusalChecks = []check{
 			p.Errorf("status %d, code %s", a.status, a.text("error", "code"))
 		}
 		if len(p.books.Volumes()) != 1 {
-			p.Error("refused, and yet the volume is gone")
+			p.Error("the portal refused the request but deleted the volume")
 		}
 	}},
 	{name: "errors/QUOTA_EXCEEDED beyond a quota", run: func(p *probe) {

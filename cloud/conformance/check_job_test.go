@@ -14,7 +14,7 @@ var jobChecks = []check{
 	{name: "endpoints/GET jobs", run: func(p *probe) {
 		c := p.vpc()
 		if got, want := c.ended().text("jobId"), c.accepted.text("jobId"); got != want {
-			p.Errorf("it is job %s, want %s", got, want)
+			p.Errorf("got job %s, want %s", got, want)
 		}
 	}},
 	{name: "jobs/an accepted operation is polled to its end", run: func(p *probe) { p.vpc().succeeded() }},
@@ -41,7 +41,7 @@ var jobChecks = []check{
 	{name: "jobs/error of a failed job", run: failedJob},
 	{name: "states/a job starts as pending", run: func(p *probe) {
 		if status := p.vpc().accepted.text("status"); status != "pending" {
-			p.Errorf("it starts as %s", status)
+			p.Errorf("the job starts as %s", status)
 		}
 	}},
 	{name: "states/a job in progress is running", run: inProgress},
@@ -51,7 +51,7 @@ var jobChecks = []check{
 			p.Errorf("the answer took %s", c.accepted.took)
 		}
 		if p.virtual && c.looks[0].text("status") == "succeeded" {
-			p.Error("the work was done at once")
+			p.Error("the portal did the work before it answered")
 		}
 	}},
 	{name: "jobs/always asynchronous: vpc create", run: func(p *probe) { p.vpc().accepted.startsJob() }},
@@ -66,10 +66,10 @@ var jobChecks = []check{
 	}},
 }
 
-// jobStatuses in the order in which a job has them.
+// jobStatuses lists the statuses of a job in their order.
 var jobStatuses = []string{"pending", "running", "succeeded", "failed"}
 
-// startsJob compares the answer with that of every asynchronous operation.
+// startsJob checks that the answer has the shape of every asynchronous operation's answer.
 func (a *answer) startsJob() {
 	a.Helper()
 	a.want(http.StatusAccepted).text("jobId")
@@ -78,7 +78,7 @@ func (a *answer) startsJob() {
 	}
 }
 
-// failedJob has no result, and an error with the reason. The specification does not show the error's form.
+// failedJob checks that a failed job has no result, and an error with the reason. The specification does not show the error's shape.
 func failedJob(p *probe) {
 	p.hidden("needs a job that fails")
 	p.fault(emulator.Fault{Count: 1, Path: "/vpcs", Job: emulator.JobFails, JobCode: "INSUFFICIENT_CAPACITY", JobMessage: "no room"})
@@ -99,7 +99,7 @@ func failedJob(p *probe) {
 	}
 }
 
-// inProgress looks often, to see every status of the job. No status may come back.
+// inProgress polls often, to see every status of the job. No status may repeat after another.
 func inProgress(p *probe) {
 	p.hidden("needs time in which nothing is missed")
 	p.poll = 100 * time.Millisecond
@@ -114,7 +114,7 @@ func inProgress(p *probe) {
 	}
 }
 
-// fault has something go wrong at the emulator.
+// fault sets a fault at the emulator.
 func (p *probe) fault(f emulator.Fault) {
 	p.Helper()
 	if err := p.books.Inject(f); err != nil {

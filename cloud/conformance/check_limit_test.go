@@ -66,7 +66,7 @@ var limitChecks = []check{
 	}},
 }
 
-// rested is the first user, minutes after the last request of the account, so that the whole burst is left.
+// rested returns a probe of the first user, minutes after the last request of the account, so that the whole burst is available.
 func (p *probe) rested() *probe {
 	p.Helper()
 	if !p.virtual || p.neighbours {
@@ -80,7 +80,7 @@ func (p *probe) rested() *probe {
 	return me
 }
 
-// admitted sends requests without a pause and counts those that are not refused by the limit.
+// admitted sends requests without a pause, and returns how many the limit did not refuse.
 func (p *probe) admitted(requests int) int {
 	p.Helper()
 	count := 0
@@ -92,7 +92,7 @@ func (p *probe) admitted(requests int) int {
 	return count
 }
 
-// perMinuteRate uses up the burst, then counts what a minute brings when more is asked for.
+// perMinuteRate uses up the burst, and then counts the admitted requests of a minute in which more are sent.
 func perMinuteRate(p *probe) {
 	me := p.rested()
 	me.admitted(p.tier.burst)
@@ -106,7 +106,7 @@ func perMinuteRate(p *probe) {
 	}
 }
 
-// refusedByLimit uses up the account's limit and gives the first refusal.
+// refusedByLimit uses up the account's limit and returns the first refusal.
 func (p *probe) refusedByLimit() *answer {
 	p.Helper()
 	if !p.exhaust {
@@ -122,8 +122,7 @@ func (p *probe) refusedByLimit() *answer {
 	return nil
 }
 
-// crowd sends requests at once, as many as it takes to use up the limit of a portal that answers slowly, and gives the
-// first that was not admitted.
+// crowd sends enough concurrent requests to use up the limit of a portal that answers slowly, and returns the first refused answer.
 func (p *probe) crowd(me *probe) *answer {
 	p.Helper()
 	first := me.once("GET", "/kubernetes-versions", "", nil)
@@ -147,7 +146,7 @@ func (p *probe) crowd(me *probe) *answer {
 	return nil
 }
 
-// number is a header that has to be one.
+// number returns the value of a header that must be a number.
 func (a *answer) number(header string) int {
 	a.Helper()
 	n, err := strconv.Atoi(a.header.Get(header))

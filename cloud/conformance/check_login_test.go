@@ -20,12 +20,12 @@ var loginChecks = []check{
 			a.text(path...)
 		}
 		if _, ok := a.at("mfaRequired").(bool); !ok {
-			p.Error("mfaRequired is no boolean")
+			p.Error("mfaRequired is not a boolean")
 		}
 	}},
 	{name: "login/token is a JWT", run: func(p *probe) {
 		if !isJWT(p.login(p.who(anyone)).want(http.StatusOK).text("token")) {
-			p.Error("the token is no JWT")
+			p.Error("the token is not a JWT")
 		}
 	}},
 	{name: "login/user.id is the user's", run: userID},
@@ -43,7 +43,7 @@ var loginChecks = []check{
 	{name: "login/mfaRequired tells whether there is MFA", run: func(p *probe) {
 		main := p.who(anyone)
 		if got, want := p.login(main).at("mfaRequired"), main.seed != nil; got != want {
-			p.Errorf("mfaRequired is %v, but that the user has a TOTP seed is %t", got, want)
+			p.Errorf("mfaRequired is %v, but the user has a TOTP seed: %t", got, want)
 		}
 	}},
 	{name: "login/a wrong password gives no token", run: func(p *probe) {
@@ -72,7 +72,7 @@ var loginChecks = []check{
 	{name: "endpoints/POST admin mfa disable", run: disableMFA},
 }
 
-// resetChecks of what a person does who forgot a password.
+// resetChecks follow the steps of a person who forgot a password.
 var resetChecks = []check{
 	{name: "endpoints/POST reset-password", run: func(p *probe) {
 		if p.resetToken() == "" {
@@ -100,7 +100,7 @@ func userID(p *probe) {
 	}
 }
 
-// wrongCode is one that no clock near ours makes.
+// wrongCode sends a code that is wrong for every clock near ours.
 func wrongCode(p *probe) {
 	u := p.who(withMFA)
 	right := map[string]bool{}
@@ -130,7 +130,7 @@ func disableMFA(p *probe) {
 	}
 }
 
-// resetToken asks for a reset and reads the mail.
+// resetToken requests a password reset and returns the token from the mail.
 func (p *probe) resetToken() string {
 	p.Helper()
 	p.hidden("sends an e-mail and changes a password")

@@ -38,7 +38,7 @@ var networkChecks = []check{
 	}},
 }
 
-// filterVPCs checks that a filter returns a part of all VPCs, and nothing for a name that no VPC has.
+// filterVPCs checks that a filter returns a part of all VPCs, and nothing for an unused name.
 func filterVPCs(p *probe) {
 	if p.wish.vpc == "" {
 		p.skip("needs the name of a VPC, -vpc")
@@ -46,7 +46,7 @@ func filterVPCs(p *probe) {
 	all := ids(p.me().get("/vpcs").records("vpcs"))
 	named := ids(p.me().get("/vpcs?name=" + p.wish.vpc).records("vpcs"))
 	if len(named) == 0 {
-		p.Errorf("there is no VPC %s", p.wish.vpc)
+		p.Errorf("the portal has no VPC %s", p.wish.vpc)
 	}
 	for _, id := range named {
 		if !slices.Contains(all, id) {
@@ -54,7 +54,7 @@ func filterVPCs(p *probe) {
 		}
 	}
 	if rest := p.me().get("/vpcs?name=" + p.name()).records("vpcs"); len(rest) != 0 {
-		p.Errorf("%d VPCs have a name that nothing has", len(rest))
+		p.Errorf("the filter returned %d VPCs for an unused name", len(rest))
 	}
 }
 

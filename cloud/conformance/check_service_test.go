@@ -29,7 +29,7 @@ var serviceChecks = []check{
 	}},
 }
 
-// semantic allows the leading v: whether there is one is not shown.
+// semantic allows a leading v, because the specification does not show whether the version has one.
 var semantic = regexp.MustCompile(`^v?\d+\.\d+\.\d+([-+].+)?$`)
 
 func (p *probe) eachVersion(field string, right func(string) bool) {
@@ -41,7 +41,7 @@ func (p *probe) eachVersion(field string, right func(string) bool) {
 	}
 }
 
-// numbers of a version's semanticVersion; none if it is no version.
+// numbers returns the numbers of a version's semanticVersion, or nil if it is not a version.
 func numbers(version any) []int {
 	text, _ := at(version, "semanticVersion").(string)
 	core := strings.FieldsFunc(strings.TrimPrefix(text, "v"), func(r rune) bool { return r == '-' || r == '+' })
@@ -54,7 +54,7 @@ func numbers(version any) []int {
 	return out
 }
 
-// samples are answers of all sorts that cost nothing: successes and refusals.
+// samples returns examples of successful and refused answers to requests that cost nothing.
 func (p *probe) samples() (successes, refusals []*answer) {
 	p.Helper()
 	me := p.me()
@@ -68,7 +68,7 @@ func (p *probe) samples() (successes, refusals []*answer) {
 	return successes, refusals
 }
 
-// nobody is an id that no resource has.
+// nobody is an id that belongs to no resource.
 const nobody = "00000000-0000-4000-8000-000000000000"
 
 func everyAnswerIsJSON(p *probe) {
@@ -81,8 +81,8 @@ func everyAnswerIsJSON(p *probe) {
 	}
 }
 
-// plainHTTP asks without a token, so as not to show one to the network: the answer must not be the API's own, which is
-// 401 INVALID_TOKEN.
+// plainHTTP sends a request without a token, because the network could read it. The answer must not be the API's own, which is 401
+// INVALID_TOKEN.
 func plainHTTP(p *probe) {
 	p.with("").get("/vpcs").refused("INVALID_TOKEN")
 	r, err := http.NewRequestWithContext(p.Context(), http.MethodGet, strings.Replace(p.base, "https://", "http://", 1)+"/vpcs", http.NoBody)
@@ -91,10 +91,10 @@ func plainHTTP(p *probe) {
 	}
 	response, err := p.via.RoundTrip(r)
 	if err != nil {
-		return // no connection, no service
+		return // no connection, so plain HTTP is not served
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(response.Body) // a part of it is enough
+	body, _ := io.ReadAll(response.Body) // a part of the body is enough
 	if response.StatusCode < 300 || strings.Contains(string(body), "INVALID_TOKEN") {
 		p.Errorf("plain HTTP is answered with status %d: %s", response.StatusCode, p.hide(string(body)))
 	}

@@ -15,14 +15,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Names of silences as package cloud has them (cloud.Silences); a test compares.
+// The names of silences in package cloud (cloud.Silences). A test compares them.
 const (
 	silenceOTPToken = "verify-otp token"
 	silenceNetwork  = "network creation"
 )
 
-// silenceChecks find out how the portal fills what the specification leaves open, and fail if the provider does not
-// understand that.
+// silenceChecks find out how the portal fills the gaps of the specification, and fail if the provider does not understand its choice.
 var silenceChecks = []check{
 	{name: "silence/verify-otp token", run: otpToken},
 	{name: "silence/answer of send-otp", run: func(p *probe) {
@@ -45,7 +44,7 @@ var silenceChecks = []check{
 	{name: "silence/token lifetime", run: func(p *probe) {
 		var claims jwt.RegisteredClaims
 		if _, _, err := jwt.NewParser().ParseUnverified(p.enter(p.who(anyone)), &claims); err != nil {
-			p.Fatal("the token is no JWT")
+			p.Fatal("the token is not a JWT")
 		}
 		shape := "in the token"
 		if claims.ExpiresAt == nil {
@@ -124,10 +123,11 @@ var silenceChecks = []check{
 	}},
 }
 
-// note keeps the shape that the portal has.
+// note records the portal's shape for a silence.
 func (p *probe) note(silence, shape string) { p.shapes[silence] = shape }
 
-// otpToken checks the token's field: a usual name decides. Under another name the token must be the only JWT.
+// otpToken checks the field of the token. The client prefers fields with usual names. Under any other name the token must be the only JWT
+// of the answer.
 func otpToken(p *probe) {
 	u, pending := p.who(withMFA), p.preMFA()
 	pending.post("/mfa/send-otp", "").want(http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent)
@@ -148,7 +148,7 @@ func otpToken(p *probe) {
 	p.note(silenceOTPToken, shape)
 }
 
-// pairing collects which status came with which code.
+// pairing collects the status of each code.
 func pairing(p *probe) {
 	_, refusals := p.samples()
 	seen := map[string]bool{}
@@ -158,7 +158,7 @@ func pairing(p *probe) {
 	p.note("pairing of codes and statuses", "a listed code with any status of an error ("+strings.Join(slices.Sorted(maps.Keys(seen)), ", ")+")")
 }
 
-// lists are those at the top of an answer.
+// lists returns the lists at the top of an answer.
 func lists(body any) map[string][]any {
 	found := map[string][]any{}
 	if bare, ok := body.([]any); ok {
@@ -190,7 +190,7 @@ func instanceList(p *probe) {
 	}
 }
 
-// createdIDShape looks where the result of a cluster's creation has the id.
+// createdIDShape finds the place of the id in the result of a cluster's creation.
 func createdIDShape(p *probe) {
 	c := p.cluster()
 	result := c.succeeded().at("result")

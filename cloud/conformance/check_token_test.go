@@ -54,8 +54,9 @@ var tokenChecks = []check{
 	}},
 }
 
-// protected endpoints, with requests that change nothing at a right portal even with a good token: ids that do not exist,
-// and bodies that are not enough. Those that a wrong portal might make something of take leave to.
+// protected returns the protected endpoints, with requests that change nothing at a correct portal even with a valid token, because their
+// ids do not exist or their bodies are incomplete. Requests with which an incorrect portal might create something are included only if the
+// checks may create.
 func (p *probe) protected() []endpoint {
 	if p.create {
 		return slices.Concat(protected, makers)
@@ -85,7 +86,7 @@ var protected = []endpoint{
 	{"DELETE", "/volumes/" + nobody, ""},
 }
 
-// after is the probe with a token of that age.
+// after returns the probe with a token of that age.
 func (p *probe) after(age time.Duration) *probe {
 	p.Helper()
 	if !p.virtual {
@@ -96,14 +97,14 @@ func (p *probe) after(age time.Duration) *probe {
 	return aged
 }
 
-// wronglySigned tokens say the same as a good one: signed with another key, without a signature, of another algorithm,
-// or with other claims under the old signature.
+// wronglySigned checks tokens with the claims of a valid one but another signature: by another key, missing, or of another algorithm. It
+// also checks other claims under the old signature.
 func wronglySigned(p *probe) {
 	good := p.me().token
 	parts := strings.Split(good, ".")
 	var claims jwt.MapClaims
 	if _, _, err := jwt.NewParser().ParseUnverified(good, &claims); err != nil || len(parts) != 3 {
-		p.Fatal("the token is no JWT")
+		p.Fatal("the token is not a JWT")
 	}
 	foreign, err := jwt.NewWithClaims(jwt.SigningMethodHS256, claims).SignedString([]byte("a key of the suite"))
 	if err != nil {

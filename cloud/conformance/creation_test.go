@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// creation is something made for checks to look at.
+// creation is a resource that checks created, with the answers that they received.
 type creation struct {
 	id       string
 	accepted *answer   // the 202
-	looks    []*answer // at the job, every one
+	looks    []*answer // all polls of the job
 }
 
-// ended is the last look at the job.
+// ended returns the last poll of the job.
 func (c *creation) ended() *answer { return c.looks[len(c.looks)-1] }
 
-// shared is something that checks may look at and use, made when it is first needed. If that fails it is not tried again:
-// each try may leave something behind that costs money.
+// shared returns a resource that several checks use, and creates it on the first call. If the creation fails, it is not tried again,
+// because each try may leave something that costs money.
 func (p *probe) shared(kind string, create func() *creation) *creation {
 	p.Helper()
 	p.mayCreate()
@@ -35,16 +35,16 @@ func (p *probe) shared(kind string, create func() *creation) *creation {
 		c = p.made[kind]
 	}
 	if c == nil {
-		p.Fatalf("an earlier check could not make the %s that the checks share", kind)
+		p.Fatalf("an earlier check could not create the %s that the checks share", kind)
 	}
-	c.accepted.TB = p.TB // its first check may be over
+	c.accepted.TB = p.TB // the check that created it may have ended
 	for _, look := range c.looks {
 		look.TB = p.TB
 	}
 	return c
 }
 
-// vpc is a VPC that was made for the checks.
+// vpc returns the VPC that was created for the checks.
 func (p *probe) vpc() *creation {
 	p.Helper()
 	return p.shared("vpc", func() *creation {
@@ -56,13 +56,13 @@ func (p *probe) vpc() *creation {
 	})
 }
 
-// cluster is a Running cluster with 2 workers and 1 control node that was made for the checks, without networkId.
+// cluster returns a Running cluster with 2 workers and 1 control node that was created for the checks without networkId.
 func (p *probe) cluster() *creation {
 	p.Helper()
 	return p.shared("cluster", func() *creation { p.Helper(); return p.newCluster(p.parameters()) })
 }
 
-// newCluster makes a cluster.
+// newCluster creates a cluster.
 func (p *probe) newCluster(body parameters) *creation {
 	p.Helper()
 	p.mayCreate()
@@ -71,8 +71,8 @@ func (p *probe) newCluster(body parameters) *creation {
 	return c
 }
 
-// postCluster sends a create call with a version that the portal takes: what the states of versions mean is not shown,
-// so a version that is refused makes room for the next one.
+// postCluster sends a create call with a version that the portal accepts. The specification does not show the meaning of version states, so
+// postCluster tries the next version if one is refused.
 func (p *probe) postCluster(body parameters) *answer {
 	p.Helper()
 	for {
@@ -87,7 +87,7 @@ func (p *probe) postCluster(body parameters) *answer {
 	}
 }
 
-// newNetwork makes a network, by 201 or by 202, which are both sensible.
+// newNetwork creates a network. The portal may answer 201 or 202.
 func (p *probe) newNetwork(cidr string) string {
 	p.Helper()
 	p.mayCreate()
@@ -101,7 +101,7 @@ func (p *probe) newNetwork(cidr string) string {
 	return ended.createdID(ended.at("result"), "network", "")
 }
 
-// follow polls the job of a 202 to its end.
+// follow polls the job of a 202 until it ends.
 func (p *probe) follow(accepted *answer) *creation {
 	p.Helper()
 	c := &creation{accepted: accepted}
@@ -113,11 +113,11 @@ func (p *probe) follow(accepted *answer) *creation {
 			return c
 		}
 	}
-	p.Fatalf("job %s is stuck: it has been going on for 30 minutes", job)
+	p.Fatalf("job %s is stuck: it has been running for 30 minutes", job)
 	return nil
 }
 
-// succeeded is the last look at a job that has to have succeeded.
+// succeeded returns the last poll of a job that must have succeeded.
 func (c *creation) succeeded() *answer {
 	a := c.ended()
 	a.Helper()
@@ -127,32 +127,32 @@ func (c *creation) succeeded() *answer {
 	return a
 }
 
-// parameters of a create call.
+// parameters are the body of a create call.
 type parameters map[string]any
 
 func (body parameters) String() string {
 	out, err := json.Marshal(map[string]any(body))
 	if err != nil {
-		panic(err) // values of checks are plain
+		panic(err) // checks use only plain values
 	}
 	return string(out)
 }
 
-// with is a copy with one parameter changed.
+// with returns a copy with one parameter changed.
 func (body parameters) with(name string, value any) parameters {
 	out := maps.Clone(body)
 	out[name] = value
 	return out
 }
 
-// without is a copy with one parameter left out.
+// without returns a copy without one parameter.
 func (body parameters) without(name string) parameters {
 	out := maps.Clone(body)
 	delete(out, name)
 	return out
 }
 
-// parameters are the documented minimum set, of the oldest version that the portal takes.
+// parameters returns the documented minimum set, with the oldest version that the portal accepts.
 func (p *probe) parameters() parameters {
 	p.Helper()
 	p.mayCreate()
@@ -161,7 +161,7 @@ func (p *probe) parameters() parameters {
 	}
 	vpcs := p.me().get("/vpcs?name=" + p.wish.vpc).records("vpcs")
 	if len(vpcs) == 0 {
-		p.Fatalf("there is no VPC %s", p.wish.vpc)
+		p.Fatalf("the portal has no VPC %s", p.wish.vpc)
 	}
 	return parameters{
 		"name": p.name(), "description": "made by the conformance suite", "zoneId": p.wish.zone,
@@ -170,21 +170,22 @@ func (p *probe) parameters() parameters {
 	}
 }
 
-// name is one that nothing has yet.
+// name returns an unused name.
 func (p *probe) name() string { return fmt.Sprintf("conformance-%x", time.Now().UnixNano()) }
 
-// versions on offer, the oldest first.
+// versions returns the offered versions, oldest first.
 func (p *probe) versions() []any {
 	p.Helper()
 	list := p.me().get("/kubernetes-versions").records("versions")
 	if len(list) == 0 {
-		p.Fatal("there is no Kubernetes version")
+		p.Fatal("the portal offers no Kubernetes version")
 	}
 	slices.SortStableFunc(list, func(a, b any) int { return slices.Compare(numbers(a), numbers(b)) })
 	return list
 }
 
-// usable are the versions that are likely to be taken, the oldest first. Versions whose state sounds like the end come last.
+// usable returns the versions that the portal is likely to accept, oldest first. Versions whose state suggests that they have ended come
+// last.
 func (p *probe) usable() []any {
 	p.Helper()
 	list := p.versions()
@@ -192,7 +193,7 @@ func (p *probe) usable() []any {
 	return list[min(p.version, len(list)-1):]
 }
 
-// sounds is 1 for a version whose state reads like one that cannot be used any more.
+// sounds returns 1 for a version whose state suggests that it can no longer be used, and 0 for all others.
 func sounds(version any) int {
 	state, _ := at(version, "state").(string)
 	for _, word := range []string{"disab", "deprec", "retire", "remov", "unsupp", "end"} {
@@ -203,7 +204,7 @@ func sounds(version any) int {
 	return 0
 }
 
-// later is the newest version beside the one that clusters are made of.
+// later returns the newest version other than the one that clusters are created with.
 func (p *probe) later() any {
 	p.Helper()
 	first := p.usable()[0]

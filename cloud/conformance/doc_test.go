@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write docs/development/conformance.md")
 
 const document = "../../docs/development/conformance.md"
 
-// TestDoc fails when the document is not what the statements make.
+// TestDoc checks that the document equals the text that the statements generate.
 func TestDoc(t *testing.T) {
 	want := table(specification())
 	if *update {
@@ -73,7 +73,7 @@ A check that is not allowed at a portal, or has no user, is skipped with the rea
 
 `
 
-// table is the whole document.
+// table returns the whole document.
 func table(sections []section) string {
 	statements, checked := 0, map[string]bool{}
 	reasons := map[string][]string{}
@@ -104,7 +104,7 @@ func table(sections []section) string {
 	return b.String()
 }
 
-// named returns what the statement says, after the row of the specification that says it if that has a name.
+// named returns the statement's text after the name of its row in the specification, if the row has a name.
 func (s statement) named() string {
 	if strings.Trim(s.item, "-0123456789") == "" {
 		return s.says
@@ -112,7 +112,7 @@ func (s statement) named() string {
 	return s.item + ": " + s.says
 }
 
-// silences writes the table of the gaps of the specification.
+// silences writes the table of the specification's gaps.
 func silences(b *strings.Builder) {
 	b.WriteString(silencePreface)
 	for _, s := range cloud.Silences() {

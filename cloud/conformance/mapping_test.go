@@ -8,13 +8,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// TestMapping: each row and rule of the specification has a statement, each statement a check or a reason, each check a
-// statement.
+// TestMapping checks that each row and rule of the specification has a statement, that each statement has a check or a reason, and that
+// each check has a statement.
 func TestMapping(t *testing.T) {
 	named := map[string]bool{}
 	for _, c := range checks() {
 		if named[c.name] {
-			t.Errorf("check %q is there twice", c.name)
+			t.Errorf("check %q exists twice", c.name)
 		}
 		named[c.name] = true
 	}
@@ -26,7 +26,7 @@ func TestMapping(t *testing.T) {
 				t.Errorf("%s, %s, %q: %s", section.title, s.item, s.says, problem)
 			}
 			if key := section.title + s.item + s.says; said[key] {
-				t.Errorf("%s, %s, %q is there twice", section.title, s.item, s.says)
+				t.Errorf("%s, %s, %q exists twice", section.title, s.item, s.says)
 			} else {
 				said[key] = true
 			}
@@ -47,7 +47,7 @@ func TestMapping(t *testing.T) {
 	}
 	for name := range named {
 		if effectOf(name) == "" {
-			t.Errorf("what a failure of %q means for the provider is not said", name)
+			t.Errorf("no effect says what a failure of %q means for the provider", name)
 		}
 		if !mapped[name] {
 			t.Errorf("check %q belongs to no statement", name)

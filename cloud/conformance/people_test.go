@@ -12,9 +12,9 @@ import (
 	"github.com/pquerna/otp/totp"
 )
 
-const otpPeriod = 30 // seconds, of a TOTP step
+const otpPeriod = 30 // length of a TOTP step in seconds
 
-// who returns the site's user with a role. Without one, the check ends.
+// who returns the site's user with a role, and skips the check if none has it.
 func (p *probe) who(r role) *user {
 	p.Helper()
 	u := p.users[r]
@@ -24,7 +24,7 @@ func (p *probe) who(r role) *user {
 	return u
 }
 
-// as is the probe with a full-access token of a user, which checks share.
+// as returns the probe with a full-access token of a user. Checks share the token.
 func (p *probe) as(r role) *probe {
 	p.Helper()
 	u := p.who(r)
@@ -34,7 +34,7 @@ func (p *probe) as(r role) *probe {
 	return p.with(u.token.reveal())
 }
 
-// me is the probe as the site's first user.
+// me returns the probe as the site's first user.
 func (p *probe) me() *probe { p.Helper(); return p.as(anyone) }
 
 // with returns the probe with another token, or "" for none.
@@ -44,7 +44,7 @@ func (p *probe) with(token string) *probe {
 	return &other
 }
 
-// enter logs a user in, through MFA where there is some.
+// enter logs a user in, with MFA if the user has it, and returns the token.
 func (p *probe) enter(u *user) string {
 	p.Helper()
 	a := p.login(u).want(http.StatusOK)
@@ -60,12 +60,12 @@ func (p *probe) login(u *user) *answer {
 	return p.with("").post("/login", object("email", u.email, "password", u.password.reveal()))
 }
 
-// preMFA is a pre-MFA token of the user with MFA.
+// preMFA returns the probe with a pre-MFA token of the user with MFA.
 func (p *probe) preMFA() *probe {
 	p.Helper()
 	a := p.login(p.who(withMFA)).want(http.StatusOK)
 	if a.at("mfaRequired") != true {
-		p.Fatal("the user with MFA has none")
+		p.Fatal("the portal does not ask the user with MFA for a code")
 	}
 	return p.with(a.text("token"))
 }
@@ -78,7 +78,7 @@ func (p *probe) verify(u *user, preMFA string) string {
 	return tokenIn(pending.post("/mfa/verify-otp", object("otp", p.code(u))).want(http.StatusOK, http.StatusCreated))
 }
 
-// code is a one-time code that was not used yet.
+// code returns an unused one-time code.
 func (p *probe) code(u *user) string {
 	p.Helper()
 	if u.seed == nil {
@@ -90,12 +90,12 @@ func (p *probe) code(u *user) string {
 	u.step = time.Now().Unix() / otpPeriod
 	code, err := totp.GenerateCode(u.seed.reveal(), time.Now())
 	if err != nil {
-		p.Fatal("the TOTP seed makes no code")
+		p.Fatal("the TOTP seed gives no code")
 	}
 	return code
 }
 
-// tokenIn returns the one JWT in an answer, in any field. The specification does not show the name of verify-otp's.
+// tokenIn returns the only JWT in any field of an answer. The specification does not show the field's name for verify-otp.
 func tokenIn(a *answer) string {
 	a.Helper()
 	found := tokens(a.body)
@@ -125,7 +125,7 @@ func isJWT(text string) bool {
 	return err == nil
 }
 
-// acquaint finds out which roles the user of a real portal has.
+// acquaint finds out the roles of a real portal's user.
 func (s *site) acquaint(t *testing.T) {
 	t.Helper()
 	var why string
@@ -142,7 +142,7 @@ func (s *site) acquaint(t *testing.T) {
 	}
 }
 
-// object is a JSON object of keys and values.
+// object returns a JSON object of keys and values.
 func object(pairs ...any) string {
 	fields := map[string]any{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -150,7 +150,7 @@ func object(pairs ...any) string {
 	}
 	out, err := json.Marshal(fields)
 	if err != nil {
-		panic(err) // values of checks are plain
+		panic(err) // checks use only plain values
 	}
 	return string(out)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestAtPortal runs the suite at one portal over TLS whose books are closed to it, as at a real one, with and without
-// leave to make things.
+// TestAtPortal runs the suite at a portal over TLS without access to its records, as at a real portal, with and without permission to
+// create.
 func TestAtPortal(t *testing.T) {
 	if *portalURL != "" {
 		t.Skip("a portal is being checked")
@@ -38,7 +38,7 @@ func TestAtPortal(t *testing.T) {
 				t.Errorf("accepted: %v", made)
 			}
 			if create != r.passed("endpoints/POST kubernetes-clusters") {
-				t.Error("whether a cluster is made does not depend on -create")
+				t.Error("the creation of a cluster does not depend on -create")
 			}
 			if got := r.skipped["authentication/a token lives 8 hours"]; !strings.Contains(got, "7h59m0s") {
 				t.Errorf("the reason is %q", got)
@@ -47,7 +47,7 @@ func TestAtPortal(t *testing.T) {
 	}
 }
 
-// mutations are the requests that made or changed something, and those that asked for something to be made.
+// mutations returns the requests that created or changed something, and those that asked for a creation.
 func mutations(p *emulator.Portal) []string {
 	made := map[string]bool{}
 	for _, e := range p.Journal() {
@@ -60,7 +60,7 @@ func mutations(p *emulator.Portal) []string {
 	return slices.Collect(maps.Keys(made))
 }
 
-// portalSite is a listening emulator that hides what an emulator can do. It is quick, and its limit is out of the way.
+// portalSite returns a listening emulator that hides its records and faults. It is fast, and its rate limit is high.
 func portalSite(t *testing.T, create bool) (*site, *emulator.Portal) {
 	t.Helper()
 	soon := 20 * time.Millisecond

@@ -16,28 +16,28 @@ import (
 	"time"
 )
 
-// probe is what a check works with: the site, and the token that goes along with requests.
+// probe sends the requests of a check, with the site and the token that they need.
 type probe struct {
 	testing.TB
 	*site
 	token   string
-	skipped *string // why the check did not run to its end
+	skipped *string // why the check was skipped
 }
 
-// skip ends the check and says why.
+// skip ends the check and records the reason.
 func (p *probe) skip(why string) {
 	*p.skipped = why
 	p.SkipNow()
 }
 
-// mayCreate ends the check unless it may make things that cost money or stay.
+// mayCreate skips the check unless it may create things that cost money or cannot be deleted.
 func (p *probe) mayCreate() {
 	if !p.create {
 		p.skip("makes something: needs -create")
 	}
 }
 
-// hidden ends the check unless we can look into the portal's books, or make it fail.
+// hidden skips the check unless it can read the portal's records and set faults.
 func (p *probe) hidden(why string) {
 	if p.books == nil {
 		p.skip(why)
@@ -47,17 +47,16 @@ func (p *probe) hidden(why string) {
 func (p *probe) get(path string) *answer    { p.Helper(); return p.do("GET", path, "") }
 func (p *probe) delete(path string) *answer { p.Helper(); return p.do("DELETE", path, "") }
 
-// post sends a JSON body, or "" for none.
+// post sends a JSON body, or none if body is "".
 func (p *probe) post(path, body string) *answer { p.Helper(); return p.do("POST", path, body) }
 
-// do sends a request, and again when the rate limit says so: unless a check is about the limit it is about something
-// else.
+// do sends a request, and repeats it if the rate limit refuses it. Checks of the limit itself do not use do.
 func (p *probe) do(method, path, body string) *answer {
 	p.Helper()
 	return p.until(method, path, body, func(a *answer) bool { return a.status == http.StatusTooManyRequests || a.overloaded() })
 }
 
-// until sends a request, and again as long as the answer asks for patience.
+// until sends a request, and repeats it as long as the answer asks for it.
 func (p *probe) until(method, path, body string, again func(*answer) bool) *answer {
 	p.Helper()
 	for try := 0; ; try++ {
@@ -73,22 +72,22 @@ func (p *probe) until(method, path, body string, again func(*answer) bool) *answ
 	}
 }
 
-// patience is how often a request is repeated that the portal cannot serve now.
+// patience is how often a request is repeated while the portal cannot serve it.
 const patience = 30
 
-// overloaded: the platform is in maintenance or overloaded, which is over after a while.
+// overloaded reports whether the platform is in maintenance or overloaded, which passes after a while.
 func (a *answer) overloaded() bool {
 	code, _ := a.at("error", "code").(string)
 	return a.status == http.StatusServiceUnavailable && !slices.Contains(listedCodes, code) && a.shape() == nil
 }
 
-// listedCodes are those of the specification.
+// listedCodes are the codes of the specification.
 var listedCodes = []string{
 	"INVALID_PARAMETER", "INVALID_TOKEN", "MFA_REQUIRED", "RESOURCE_NOT_FOUND", "RESOURCE_BUSY", "QUOTA_EXCEEDED",
 	"INSUFFICIENT_CAPACITY", "RATE_LIMITED", "OPERATION_NOT_ALLOWED",
 }
 
-// start sends a request that starts an operation, and again as long as the resource is busy or the platform full.
+// start sends a request that starts an operation, and repeats it while the resource is busy or the platform is full.
 func (p *probe) start(method, path, body string) *answer {
 	p.Helper()
 	return p.until(method, path, body, func(a *answer) bool {
@@ -97,7 +96,7 @@ func (p *probe) start(method, path, body string) *answer {
 	})
 }
 
-// once sends a request with further headers, one time.
+// once sends a request once, with additional headers.
 func (p *probe) once(method, path, body string, header http.Header) *answer {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.Context(), method, p.base+path, strings.NewReader(body))
@@ -129,20 +128,20 @@ func (p *probe) once(method, path, body string, header http.Header) *answer {
 	return a
 }
 
-// answer is what a request got.
+// answer is the answer to a request.
 type answer struct {
 	testing.TB
 	what   string
 	status int
 	header http.Header
 	raw    []byte
-	body   any // decoded; nil if it is no JSON
+	body   any // decoded; nil if it is not JSON
 	took   time.Duration
-	hide   func(string) string // secrets of the site
+	hide   func(string) string // hides the site's secrets
 }
 
-// shown is what a failure may print of the answer: a refusal without the secrets that a portal may have put there, and
-// of a success no value at all, since it may be a token or a kubeconfig.
+// shown returns what a failure may print of the answer: a refusal without the site's secrets, and of a success only its size and the names
+// of its fields, because any value may be a token or a kubeconfig.
 func (a *answer) shown() string {
 	if a.status >= 300 && len(tokens(a.body)) == 0 {
 		return a.hide(string(a.raw))
@@ -151,7 +150,7 @@ func (a *answer) shown() string {
 	return fmt.Sprintf("%d bytes with %v", len(a.raw), slices.Sorted(maps.Keys(object)))
 }
 
-// want ends the check unless the status is one of these.
+// want ends the check unless the answer has one of these statuses.
 func (a *answer) want(statuses ...int) *answer {
 	a.Helper()
 	if !slices.Contains(statuses, a.status) {
@@ -160,8 +159,8 @@ func (a *answer) want(statuses ...int) *answer {
 	return a
 }
 
-// refused ends the check unless the answer is an error of the documented shape, with one of the codes if some are given.
-// Which status goes with a code is not shown, so any that is an error will do.
+// refused ends the check unless the answer is an error of the documented shape, with one of the codes if some are given. The specification
+// does not show which status goes with a code, so any error status is accepted.
 func (a *answer) refused(codes ...string) *answer {
 	a.Helper()
 	if a.status < 400 {
@@ -212,7 +211,7 @@ func at(value any, path ...any) any {
 	return value
 }
 
-// text is a required string.
+// text returns a required string.
 func (a *answer) text(path ...any) string {
 	a.Helper()
 	text, ok := a.at(path...).(string)
@@ -222,7 +221,7 @@ func (a *answer) text(path ...any) string {
 	return text
 }
 
-// records is the list under its key, each record with its id.
+// records returns the list under its key, and checks that each record has an id.
 func (a *answer) records(key string) []any {
 	a.Helper()
 	list, ok := a.want(http.StatusOK).at(key).([]any)
@@ -237,8 +236,8 @@ func (a *answer) records(key string) []any {
 	return list
 }
 
-// createdID is the id of a created record of a kind, such as cluster. The specification shows its place for a VPC only: in the
-// record with the name that was asked for, under a key of the kind, on top, or in the only record there is.
+// createdID returns the id of a created record of a kind, such as cluster. The specification shows its place only for a VPC. The id may be
+// in the record with the requested name, under a key of the kind, on top, or in the only record.
 func (a *answer) createdID(value any, kind, name string) string {
 	a.Helper()
 	ids := candidates(value, kind, name)
@@ -248,7 +247,7 @@ func (a *answer) createdID(value any, kind, name string) string {
 	return ids[0]
 }
 
-// candidates returns the ids that may be those of a created record. A clear answer has one.
+// candidates returns the possible ids of a created record. A clear answer has exactly one.
 func candidates(value any, kind, name string) []string {
 	var named, keyed, onTop, all []string
 	walk(value, "", 0, func(record map[string]any, key string, depth int) {

@@ -9,7 +9,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 )
 
-// TestProfiles runs the suite at a portal of every profile that ships: each of them follows the specification.
+// TestProfiles runs the suite at a portal of every shipped profile, because each of them follows the specification.
 func TestProfiles(t *testing.T) {
 	if *portalURL != "" {
 		t.Skip("a portal is being checked")

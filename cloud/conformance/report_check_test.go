@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// TestReport: the worst effect of what failed is the verdict, and both forms say the same.
+// TestReport checks that the verdict is the worst effect of all failures, and that both formats agree.
 func TestReport(t *testing.T) {
 	for verdict, failures := range map[cloud.Effect][]string{
 		cloud.Works:       {"errors/requestId differs between requests"},
@@ -45,7 +45,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportsAreWritten where the flags say.
+// TestReportsAreWritten checks that the reports are written to the files that the flags name.
 func TestReportsAreWritten(t *testing.T) {
 	defer func(json, md string) { *reportJSON, *reportMD = json, md }(*reportJSON, *reportMD)
 	*reportJSON, *reportMD = filepath.Join(t.TempDir(), "r.json"), filepath.Join(t.TempDir(), "r.md")

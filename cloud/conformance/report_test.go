@@ -13,7 +13,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// report is what the operator of a portal reads: whether the provider will work, and what to report to its authors if not.
+// report is the result for the portal's operator: whether the provider will work, and what to report to the provider's authors if it will
+// not.
 type report struct {
 	Portal   string          `json:"portal"`
 	Verdict  cloud.Effect    `json:"verdict"`
@@ -35,11 +36,11 @@ type checkReport struct {
 type silenceReport struct {
 	Silence string `json:"silence"`
 	Where   string `json:"where"`
-	Shape   string `json:"shape"` // "" if it was not found out
+	Shape   string `json:"shape"` // "" if it is unknown
 }
 
-// effects say what a failed check means for the provider; the first prefix counts. Most of them mean nothing: the
-// provider does not depend on what they check.
+// effects map checks to the effect of a failure on the provider. The first matching prefix counts. Most failures have no effect, because
+// the provider does not depend on the checked behavior.
 var effects = []struct {
 	prefix string
 	effect cloud.Effect
@@ -65,7 +66,7 @@ var effects = []struct {
 	{"client/", cloud.Fails},
 }
 
-// effectOf is what a failed check means.
+// effectOf returns the effect of a failed check.
 func effectOf(check string) cloud.Effect {
 	if name, ok := strings.CutPrefix(check, "silence/"); ok {
 		for _, s := range cloud.Silences() {
@@ -82,7 +83,7 @@ func effectOf(check string) cloud.Effect {
 	return ""
 }
 
-// worse orders effects.
+// worse lists the effects, each worse than the one before.
 var worse = []cloud.Effect{cloud.Works, cloud.NeedsPerson, cloud.Fails}
 
 func newReport(portal string, r *result, shapes map[string]string, left []string) *report {
@@ -135,7 +136,7 @@ func statementsOf() map[string][]string {
 	return out
 }
 
-// markdown is the report for people.
+// markdown returns the report for people.
 func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Conformance of %s\n\n**%s** %d checks passed, %d failed, %d were skipped.\n", r.Portal, r.Summary, len(r.Passed), len(r.Failed), len(r.Skipped))
@@ -168,12 +169,12 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// cell is text that does not end a cell of a table.
+// cell formats texts for a cell of a Markdown table.
 func cell(texts []string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(strings.Join(texts, "; "))
 }
 
-// writeReports writes the files that flags ask for.
+// writeReports writes the files that the flags name.
 func writeReports(t *testing.T, r *report) {
 	t.Helper()
 	content, err := json.MarshalIndent(r, "", "  ")

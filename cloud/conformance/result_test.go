@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// result is what became of the checks.
+// result holds the outcomes of the checks.
 type result struct {
 	ended   map[string]outcome
-	skipped map[string]string // check → why
+	skipped map[string]string // check → reason
 	failed  map[string][]string
 }
 
 type outcome int
 
-// A check that was not selected with -run has no outcome.
+// The outcomes of a check. A check that -run did not select has none.
 const (
 	unrun outcome = iota
 	passed
@@ -43,7 +43,7 @@ func (r *result) note(check string, fails bool, e *ended) {
 
 func (r *result) passed(check string) bool { return r.ended[check] == passed }
 
-// count is how many statements ended how.
+// count holds how many statements had each outcome.
 type count struct {
 	statements, passed, failed, skipped, unrun, reasoned int
 	why                                                  map[string]int // statements skipped for a reason
@@ -72,7 +72,7 @@ func (r *result) count() count {
 	return c
 }
 
-// String is the count as a sentence, with the reasons for what was skipped.
+// String returns the counts as a sentence, with the reasons for skipped statements.
 func (r *result) String() string {
 	c := r.count()
 	var b strings.Builder

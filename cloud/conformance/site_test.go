@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// site is a portal under test, with what may be done to it.
+// site is a portal under test, with what the checks may do there.
 type site struct {
 	base  string
 	via   http.RoundTripper
@@ -25,23 +25,23 @@ type site struct {
 	wish  wish
 	poll  time.Duration // between two looks at a job
 
-	create     bool // checks may make things
+	create     bool // checks may create things
 	exhaust    bool // checks may use up the rate limit
-	virtual    bool // time costs nothing
-	neighbours bool // others use the account
+	virtual    bool // time is virtual
+	neighbours bool // other clients use the account
 	tier       tier
 
-	books   *emulator.Portal // what the portal knows, and its faults; nil at a real portal
+	books   *emulator.Portal // the portal's records and faults; nil for a real portal
 	options emulator.Options // of that portal
 	made    map[string]*creation
-	ledger  []*entry // what was made, to be tidied up
+	ledger  []*entry // created resources, to be deleted at the end
 	kit     clientKit
-	through func(http.RoundTripper) http.RoundTripper // what is between the client and a further portal; nil: nothing
-	shapes  map[string]string                         // silence → the shape that the portal has
-	version int                                       // of usable(): those before it were refused
+	through func(http.RoundTripper) http.RoundTripper // wraps the transport to another portal; may be nil
+	shapes  map[string]string                         // silence → the portal's shape
+	version int                                       // index into usable(); the versions before it were refused
 }
 
-// tier holds the limits of the account: the standard tier, unless flags name another.
+// tier holds the limits of the account: those of the standard tier, unless flags name others.
 type tier struct{ perMinute, burst, workers int }
 
 var standardTier = tier{perMinute: 300, burst: 50, workers: 50}
@@ -51,10 +51,10 @@ func (t tier) of(o emulator.Options) tier {
 	return tier{cmp.Or(o.RateLimit.PerMinute, t.perMinute), cmp.Or(o.RateLimit.Burst, t.burst), cmp.Or(o.MaxWorkers, t.workers)}
 }
 
-// role is what a check needs a user to be.
+// role is a property of a user that a check needs.
 type role string
 
-// The roles. At a real portal one user may have several, and others may be missing.
+// The roles. At a real portal one user may have several roles, and some roles may have no user.
 const (
 	anyone        role = "a user"
 	administrator role = "an Administrator"
@@ -64,15 +64,15 @@ const (
 	stranger      role = "a user of another account"
 )
 
-// user is a portal user. Nothing prints its secrets.
+// user is a portal user whose secrets are never printed.
 type user struct {
 	email          string
 	password, seed secret
 	token          secret // a full-access token that checks share
-	step           int64  // of the last one-time code: each counts once
+	step           int64  // of the last one-time code, because each is valid once
 }
 
-// secret is a text that does not print: fmt finds a function, also where it may not call methods.
+// secret is a text that fmt cannot print. It is a function, because fmt may not be able to call its methods.
 type secret func() string
 
 func conceal(text string) secret {
@@ -82,7 +82,7 @@ func conceal(text string) secret {
 	return func() string { return text }
 }
 
-// reveal returns the text, or "" for no secret.
+// reveal returns the text, or "" for a nil secret.
 func (s secret) reveal() string {
 	if s == nil {
 		return ""
@@ -90,7 +90,7 @@ func (s secret) reveal() string {
 	return s()
 }
 
-// hide takes the secrets of the site's users out of a text.
+// hide removes the secrets of the site's users from a text.
 func (s *site) hide(text string) string {
 	for _, u := range s.users {
 		for _, hidden := range []secret{u.password, u.seed, u.token} {
@@ -102,14 +102,14 @@ func (s *site) hide(text string) string {
 	return text
 }
 
-// wish are the values of create parameters that no endpoint lists.
+// wish holds the values of create parameters that no endpoint lists.
 type wish struct {
 	zone, offering, sshKey string
 	vpc                    string // name
 	cidr                   string // of networks
 }
 
-// emulated is a site of its own at a fresh emulator, whose books are open. The seed's secrets are the test's.
+// emulated returns a site at a fresh emulator with open records. Its secrets belong to the test only.
 func emulated(t *testing.T, changes ...func(*emulator.Options)) *site {
 	t.Helper()
 	seed := base32.StdEncoding.EncodeToString([]byte("conformance suite"))
@@ -157,7 +157,7 @@ func newEmulator(t testing.TB, options emulator.Options) *emulator.Portal {
 	return p
 }
 
-// listening is an emulated site behind its TLS listener, where time is real.
+// listening returns an emulated site behind a TLS listener, in real time.
 func listening(t *testing.T, changes ...func(*emulator.Options)) *site {
 	t.Helper()
 	s := emulated(t, changes...)
@@ -168,7 +168,7 @@ func listening(t *testing.T, changes ...func(*emulator.Options)) *site {
 	return s
 }
 
-// described is the site that flags and environment describe.
+// described returns the site that the flags and the environment describe.
 func described(t *testing.T) *site {
 	t.Helper()
 	var ca []byte
@@ -194,14 +194,14 @@ func described(t *testing.T) *site {
 	return s
 }
 
-// network is a transport over TLS that trusts the given authority, or the system's.
+// network returns a TLS transport that trusts the given authority, or the system's if ca is nil.
 func network(t *testing.T, ca []byte) http.RoundTripper {
 	t.Helper()
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if len(ca) > 0 {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(ca) {
-			t.Fatal("the CA file holds no PEM certificate")
+			t.Fatal("the CA file has no PEM certificate")
 		}
 	}
 	transport := &http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ResponseHeaderTimeout: time.Minute}

@@ -2,12 +2,12 @@
 
 package conformance
 
-// statement is one thing that the specification says.
+// statement is one requirement of the specification.
 type statement struct {
-	item  string // the table row, or the number of the rule, that says it; "-" for running text
+	item  string // table row or number of the rule; "-" for running text
 	says  string // in our words
-	check string // name of the check that holds a portal to it
-	none  string // or the reason why there is none
+	check string // name of the check
+	none  string // or the reason why it has no check
 }
 
 // section is a table, a list of rules, or a passage of the specification. Each row and rule has at least one statement.
@@ -17,7 +17,7 @@ type section struct {
 	statements []statement
 }
 
-// specification is everything that the specification says, in its order.
+// specification returns all statements in the specification's order.
 func specification() []section {
 	var all []section
 	for _, part := range [][]section{resourceSections, endpointSections, accessSections, errorSections} {
@@ -26,7 +26,7 @@ func specification() []section {
 	return all
 }
 
-// Reasons that several statements share.
+// Reasons of several statements.
 const (
 	notShown  = "The specification says that it is not shown."
 	noPath    = "The specification does not show the path or the body."

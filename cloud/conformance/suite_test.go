@@ -37,21 +37,21 @@ var (
 	cidr       = flag.String("cidr", "10.250.0.0/24", "cidr of networks that checks make")
 )
 
-// check holds a portal to a statement.
+// check tests whether a portal follows a statement.
 type check struct {
 	name string
 	run  func(p *probe)
-	// network: it is about the connection, so it needs a listener as well.
+	// network is true if the check is about the connection, so that it needs a listener.
 	network bool
 }
 
-// checks in the order in which they run at a real portal: what is made is shared, and deleted by the last ones.
+// checks returns the checks in the order in which they run at a real portal. Checks share resources, and the last ones delete them.
 func checks() []check {
 	return slices.Concat(serviceChecks, loginChecks, tokenChecks, resetChecks, networkChecks, createChecks, jobChecks,
 		errorChecks, refusalChecks, clusterChecks, silenceChecks, endChecks, limitChecks, clientChecks)
 }
 
-// TestPortal runs all checks, at the emulator or at the portal that -portal-url names, and counts.
+// TestPortal runs all checks at the emulator, or at the portal that -portal-url names, and counts the results.
 func TestPortal(t *testing.T) {
 	if *portalURL == "" {
 		runAll(t, newResult(), atEmulators)
@@ -62,7 +62,7 @@ func TestPortal(t *testing.T) {
 	interrupted, stop := signal.NotifyContext(t.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var r *result
-	defer func() { // not a Cleanup: the context of the test has ended by then
+	defer func() { // not a Cleanup, which would run after the test's context has ended
 		left := s.tidy(t)
 		writeReports(t, newReport(*portalURL, r, s.shapes, left))
 	}()
@@ -76,22 +76,22 @@ func TestPortal(t *testing.T) {
 	})
 }
 
-// place runs one check at a portal, and returns its result.
+// place runs one check at a portal.
 type place func(t *testing.T, c check, e *ended)
 
-// ended is how a check ended.
+// ended is the result of a check.
 type ended struct {
-	skipped  string            // why it did not run to its end
-	failures []string          // what it complained about
-	shapes   map[string]string // silence → shape that it found
-	left     []string          // what is left of what it made
+	skipped  string            // why the check was skipped
+	failures []string          // messages of the failures
+	shapes   map[string]string // silence → the portal's shape
+	left     []string          // created resources that are left
 }
 
 // atEmulators gives each check an emulator of its own.
 func atEmulators(t *testing.T, c check, e *ended) { atEmulatorsLike(nil)(t, c, e) }
 
-// atEmulatorsLike gives each check an emulator of its own with changed options. What is left in its books is a failure.
-// Checks of the client are not about the portal, so they get one that is as usual.
+// atEmulatorsLike gives each check its own emulator with changed options. Resources that are left in its records are a failure. Checks of
+// the client get an emulator with the usual options, because they are not about the portal.
 func atEmulatorsLike(change func(*emulator.Options)) place {
 	var changes []func(*emulator.Options)
 	if change != nil {
@@ -107,24 +107,24 @@ func atEmulatorsLike(change func(*emulator.Options)) place {
 		synctest.Test(t, func(t *testing.T) {
 			s := emulated(t, changes...)
 			done := make(chan struct{})
-			go func() { // a check that ends early must not keep us from tidying up
+			go func() { // FailNow in a check must not skip the cleanup
 				defer close(done)
 				c.run(&probe{TB: &told{TB: t, to: e}, site: s, skipped: &e.skipped})
 			}()
 			<-done
 			s.books.ClearFaults()
-			time.Sleep(time.Hour) // jobs end
+			time.Sleep(time.Hour) // until all jobs have ended
 			e.left, e.shapes = s.tidy(t), s.shapes
 			for _, cluster := range s.books.Clusters() {
 				if cluster.State != emulator.ClusterFailed {
-					t.Errorf("cluster %s is left, and the suite says %q", cluster.Name, e.left)
+					t.Errorf("cluster %s is left, and the suite reports %q", cluster.Name, e.left)
 				}
 			}
 		})
 	}
 }
 
-// told passes on failures, and keeps their words for the report. FailNow ends the goroutine of the check only.
+// told forwards failures, and records their messages for the report. Its FailNow ends only the goroutine of the check.
 type told struct {
 	testing.TB
 	to *ended

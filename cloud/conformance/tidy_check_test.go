@@ -12,8 +12,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestTidy checks that the clusters of all checks are gone in the end, passed or failed, or the report says what a
-// person has to delete. A creation that went wrong is not tried again.
+// TestTidy checks that no cluster of any check is left at the end, whether the checks passed or failed, or that the report names the
+// clusters that a person must delete. A failed creation is not tried again.
 func TestTidy(t *testing.T) {
 	twoIDs := func(x *exchange) {
 		if result, ok := x.object()["result"].(map[string]any); ok {
@@ -24,7 +24,7 @@ func TestTidy(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*emulator.Options)
 		tell   func(*exchange)
-		told   bool // the report says that something is left
+		told   bool // the report names something that is left
 	}{
 		"as it should be": {},
 		"no id, and the portal lists clusters": {change: func(o *emulator.Options) {
@@ -70,12 +70,12 @@ func TestTidy(t *testing.T) {
 				left := s.tidy(t)
 				told := strings.Contains(strings.Join(left, "\n"), "cluster conformance-")
 				if clusters := s.books.Clusters(); (len(clusters) > 0) != test.told || told != test.told {
-					t.Errorf("%d clusters are left, and the suite says %q", len(clusters), left)
+					t.Errorf("%d clusters are left, and the suite reports %q", len(clusters), left)
 				}
 				if name != "as it should be" && name != "deletion is busy for a while" && posted > 2 {
 					t.Errorf("%d creations", posted)
 				}
-				time.Sleep(time.Hour) // jobs end
+				time.Sleep(time.Hour) // until all jobs have ended
 			})
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// entry is something that a check asked for and the portal accepted.
+// entry is a resource that a check requested and the portal accepted.
 type entry struct {
 	kind, name string
 	accepted   *answer
@@ -26,7 +26,7 @@ func (e *entry) String() string {
 	return what
 }
 
-// making notes what an accepted request makes, so that it is tidied up even if the check fails.
+// making records the resource that an accepted request creates, so that it is deleted even if the check fails.
 func (p *probe) making(kind, name string, a *answer) *answer {
 	if a.status < 300 {
 		p.ledger = append(p.ledger, &entry{kind: kind, name: name, accepted: a})
@@ -34,8 +34,8 @@ func (p *probe) making(kind, name string, a *answer) *answer {
 	return a
 }
 
-// tidy deletes the clusters that checks made, whether the checks passed or not, and returns what is left: what no endpoint
-// deletes, and what could not be found or deleted.
+// tidy deletes the clusters that checks created, and returns what is left: resources that no endpoint deletes, and clusters that could not
+// be found or deleted.
 func (s *site) tidy(t testing.TB) (left []string) {
 	t.Helper()
 	for _, e := range s.ledger {
@@ -55,8 +55,8 @@ func (s *site) tidy(t testing.TB) (left []string) {
 	return left
 }
 
-// remove deletes the cluster of an entry by every id that may be its own: what has another kind of id is not found. It
-// returns what a person has to do if that fails.
+// remove deletes the cluster of an entry by every id that may belong to it. Ids of other kinds are not found. If the deletion fails, it
+// returns what a person must do.
 func (s *site) remove(t testing.TB, e *entry) string {
 	ids := s.madeIDs(t, e)
 	ids = append(ids, s.lookUp(t, e.name)...)
@@ -89,7 +89,7 @@ func (s *site) remove(t testing.TB, e *entry) string {
 	return "its deletion could not be followed to its end: look for it at the portal"
 }
 
-// unnamed is about a creation that named no id.
+// unnamed handles a creation whose answer named no id.
 func (s *site) unnamed(t testing.TB, e *entry) string {
 	failed := false
 	s.quietly(t, func(p *probe) { failed = p.me().follow(e.accepted).ended().at("status") == "failed" })
@@ -99,7 +99,7 @@ func (s *site) unnamed(t testing.TB, e *entry) string {
 	return "the portal did not tell its id: look for it at the portal and delete it"
 }
 
-// madeIDs are all ids in the answer to a creation, or in the result of its job.
+// madeIDs returns all ids in the answer to a creation, or in the result of its job.
 func (s *site) madeIDs(t testing.TB, e *entry) (ids []string) {
 	value := e.accepted.body
 	if _, ok := e.accepted.at("jobId").(string); ok {
@@ -117,7 +117,7 @@ func (s *site) madeIDs(t testing.TB, e *entry) (ids []string) {
 	return ids
 }
 
-// lookUp asks the portal for clusters of a name, in case it answers that.
+// lookUp asks the portal for clusters by name, in case the portal supports that.
 func (s *site) lookUp(t testing.TB, name string) (ids []string) {
 	if name == "" {
 		return nil
@@ -136,7 +136,7 @@ func (s *site) lookUp(t testing.TB, name string) (ids []string) {
 	return ids
 }
 
-// quietly does something that may fail without failing the test: the report lists what cannot be tidied up.
+// quietly runs do without failing the test, because the report lists everything that could not be deleted.
 func (s *site) quietly(t testing.TB, do func(*probe)) {
 	done := make(chan struct{})
 	r := &recorder{TB: t}
@@ -149,7 +149,7 @@ func (s *site) quietly(t testing.TB, do func(*probe)) {
 	<-done
 }
 
-// recorder is a test that records failures and does not fail.
+// recorder records failures without failing the test.
 type recorder struct {
 	testing.TB
 	failures []string

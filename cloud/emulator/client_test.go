@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// newPortal is closed when its test, or its bubble, ends.
+// newPortal returns a portal that is closed when its test, or its bubble, ends.
 func newPortal(t *testing.T, opts emulator.Options) *emulator.Portal {
 	t.Helper()
 	p, err := emulator.New(opts)
@@ -26,7 +26,7 @@ func newPortal(t *testing.T, opts emulator.Options) *emulator.Portal {
 	return p
 }
 
-// caller speaks the wire format by hand, so that the tests depend on nothing but the specification.
+// caller sends requests in the wire format, so that the tests depend only on the specification.
 type caller struct {
 	t     *testing.T
 	p     *emulator.Portal
@@ -89,7 +89,7 @@ func (c *caller) send(r *http.Request) *reply {
 	return out
 }
 
-// reply is what a call got.
+// reply is the answer to a call.
 type reply struct {
 	t      *testing.T
 	what   string
@@ -111,7 +111,7 @@ func (r *reply) want(status int) *reply {
 	return r
 }
 
-// at follows keys and indexes into the body; nil where they lead nowhere.
+// at follows keys and indexes into the body. It returns nil if one is missing.
 func (r *reply) at(path ...any) any {
 	value := r.body
 	for _, step := range path {
@@ -130,7 +130,7 @@ func (r *reply) at(path ...any) any {
 	return value
 }
 
-// text is a required string.
+// text returns a required string.
 func (r *reply) text(path ...any) string {
 	r.t.Helper()
 	s, ok := r.at(path...).(string)
@@ -149,7 +149,7 @@ func (r *reply) has(value any, path ...any) *reply {
 	return r
 }
 
-// refused checks the documented error shape.
+// refused checks that the answer has the documented error shape.
 func (r *reply) refused(status int, code string) *reply {
 	r.t.Helper()
 	r.want(status).has(code, "error", "code")
@@ -158,10 +158,10 @@ func (r *reply) refused(status int, code string) *reply {
 	return r
 }
 
-// clusterRequest is a create call's body; fields are changed by tests.
+// clusterRequest is the body of a create call. Tests may change its fields.
 type clusterRequest map[string]any
 
-// newCluster is a valid create call in the account's default VPC and a network of the cluster's own.
+// newCluster returns a valid create call for the account's default VPC and a new network.
 func (c *caller) newCluster(size int) clusterRequest {
 	c.t.Helper()
 	return clusterRequest{
@@ -189,14 +189,14 @@ func (r clusterRequest) String() string {
 	return string(out)
 }
 
-// create makes a cluster and waits for it.
+// create creates a cluster and waits for it.
 func (c *caller) create(request clusterRequest) (id string) {
 	c.t.Helper()
 	job := c.post("/kubernetes-clusters", request.String()).want(202).text("jobId")
 	return c.wait(job).has("succeeded", "status").text("result", "kubernetesCluster", "id")
 }
 
-// wait polls a job every 5 seconds of virtual time until it has ended.
+// wait polls a job every 5 seconds of virtual time until the job ends.
 func (c *caller) wait(job string) *reply {
 	c.t.Helper()
 	for range 100 {
@@ -210,13 +210,13 @@ func (c *caller) wait(job string) *reply {
 	return nil
 }
 
-// scale has a cluster scaled and waits for it.
+// scale scales a cluster and waits for the job.
 func (c *caller) scale(id string, size int) *reply {
 	c.t.Helper()
 	return c.wait(c.post("/kubernetes-clusters/"+id+"/scale", fmt.Sprintf(`{"size":%d}`, size)).want(202).text("jobId"))
 }
 
-// upgrade has a cluster upgraded and waits for it.
+// upgrade upgrades a cluster and waits for the job.
 func (c *caller) upgrade(id, version string) *reply {
 	c.t.Helper()
 	return c.wait(c.post("/kubernetes-clusters/"+id+"/upgrade", c.versionBody(version)).want(202).text("jobId"))
@@ -229,11 +229,11 @@ func (c *caller) versionBody(version string) string {
 			return fmt.Sprintf(`{"kubernetesVersionId":%q}`, v.ID)
 		}
 	}
-	c.t.Fatalf("version %s is not on offer", version)
+	c.t.Fatalf("version %s is not offered", version)
 	return ""
 }
 
-// workers of the portal's first cluster, oldest first.
+// workers returns the workers of the portal's first cluster, oldest first.
 func workers(p *emulator.Portal) []string {
 	names := []string{}
 	for _, n := range p.Clusters()[0].Nodes {
@@ -244,7 +244,7 @@ func workers(p *emulator.Portal) []string {
 	return names
 }
 
-// bubble runs a test in virtual time with a portal and its first user logged in.
+// bubble runs a test in virtual time, with a portal and its logged-in first user.
 func bubble(t *testing.T, opts emulator.Options, run func(t *testing.T, p *emulator.Portal, c *caller)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

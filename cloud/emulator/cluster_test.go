@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestCreateRefused: what cannot become a cluster, with the status and the field that the specification asks for.
+// TestCreateRefused checks the status and the field of each refused create call.
 func TestCreateRefused(t *testing.T) {
 	opts := emulator.Options{Zones: []string{"zone-1"}, ServiceOfferings: []string{"offering-1"}, SSHKeyPairs: []string{"key"}, MinWorkers: 1}
 	p := newPortal(t, opts)
@@ -52,7 +52,7 @@ func TestCreateRefused(t *testing.T) {
 		})
 	}
 	if n := len(p.Clusters()) + len(p.Jobs()) + len(p.Networks()); n != 0 {
-		t.Errorf("%d records were made by requests that were refused", n)
+		t.Errorf("refused requests created %d records", n)
 	}
 }
 
@@ -75,7 +75,8 @@ func TestClusterRecord(t *testing.T) {
 	})
 }
 
-// TestStates: what a cluster's state forbids, and what another operation locks (States and transitions 2 and 3).
+// TestStates checks which operations a cluster's state forbids, and which other operations a running one blocks (States and transitions 2
+// and 3).
 func TestStates(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		change := func(id string) map[string]*reply {
@@ -121,11 +122,12 @@ func TestStates(t *testing.T) {
 	})
 }
 
-// TestCreateTwice makes two clusters: names are not unique, and idempotency keys are not supported (Limits 4).
+// TestCreateTwice checks that the same request creates two clusters: names are not unique, and idempotency keys are not supported (Limits
+// 4).
 func TestCreateTwice(t *testing.T) {
 	bubble(t, emulator.Options{MaxClusters: 2}, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		if first, second := c.create(c.newCluster(1)), c.create(c.newCluster(1)); first == second {
-			t.Error("one cluster was made of two requests")
+			t.Error("two requests created one cluster")
 		}
 		c.post("/kubernetes-clusters", c.newCluster(1).String()).refused(422, emulator.CodeQuotaExceeded)
 	})
@@ -137,7 +139,7 @@ func TestScaleBounds(t *testing.T) {
 		id := c.create(c.newCluster(1))
 		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":6}`).refused(422, emulator.CodeQuotaExceeded)
 		c.scale(id, 5).has("succeeded", "status")
-		c.scale(id, 5).has("succeeded", "status") // nothing to do
+		c.scale(id, 5).has("succeeded", "status") // no change
 		c.scale(id, 0).has("succeeded", "status")
 		if got := p.Clusters()[0]; got.Size != 0 || len(got.Nodes) != 1 {
 			t.Errorf("cluster %+v", got)
@@ -145,18 +147,18 @@ func TestScaleBounds(t *testing.T) {
 	})
 }
 
-// TestUpgradeRefused: there is no way back, and no way to what is not offered.
+// TestUpgradeRefused checks that downgrades and upgrades to versions that are not offered are refused.
 func TestUpgradeRefused(t *testing.T) {
 	bubble(t, emulator.Options{}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))
 		c.post("/kubernetes-clusters/"+id+"/upgrade", `{"kubernetesVersionId":"none"}`).refused(400, emulator.CodeInvalidParameter).has("kubernetesVersionId", "error", "field")
 		c.upgrade(id, "v1.35.6").has("succeeded", "status")
-		c.upgrade(id, "v1.35.6").has("succeeded", "status") // nothing to do
+		c.upgrade(id, "v1.35.6").has("succeeded", "status") // no change
 		c.post("/kubernetes-clusters/"+id+"/upgrade", c.versionBody("v1.34.9")).refused(422, emulator.CodeInvalidParameter).has("kubernetesVersionId", "error", "field")
 	})
 }
 
-// TestWorkloadFailure: clusters that cannot be built are Failed and can only be deleted.
+// TestWorkloadFailure checks that clusters that cannot be built become Failed and can only be deleted.
 func TestWorkloadFailure(t *testing.T) {
 	l := &ledger{fails: errors.New("no machine left")}
 	bubble(t, emulator.Options{Workloads: l}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -172,7 +174,7 @@ func TestWorkloadFailure(t *testing.T) {
 	})
 }
 
-// TestDurations: a job takes as long as its options say, or as its workload cluster takes if that is longer.
+// TestDurations checks that a job takes as long as its options say, or as its workload cluster takes if that is longer.
 func TestDurations(t *testing.T) {
 	for _, test := range []struct{ option, workload, want time.Duration }{
 		{time.Minute, time.Second, time.Minute}, {time.Second, time.Minute, time.Minute}, {-1, 0, 0},
@@ -188,7 +190,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestInstances are the machines of nodes: Stopped while they come and go.
+// TestInstances checks the machines of nodes. They are Stopped while they are created and removed.
 func TestInstances(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		states := func() (out []string) {
@@ -218,7 +220,7 @@ func TestInstances(t *testing.T) {
 	})
 }
 
-// TestVolumes outlive their cluster and are deleted by themselves (Kubernetes endpoints 3).
+// TestVolumes checks that volumes outlive their cluster and have an endpoint for their deletion (Kubernetes endpoints 3).
 func TestVolumes(t *testing.T) {
 	bubble(t, emulator.Options{VolumesPerCluster: 2}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))
@@ -242,7 +244,7 @@ func TestListClusters(t *testing.T) {
 	})
 }
 
-// TestFleetIDs: many clusters, no id twice.
+// TestFleetIDs checks that the ids of many clusters are unique.
 func TestFleetIDs(t *testing.T) {
 	bubble(t, emulator.Options{RateLimit: emulator.RateLimit{Burst: 1000}}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		for range 100 {
@@ -263,7 +265,7 @@ func TestFleetIDs(t *testing.T) {
 	})
 }
 
-// TestJobDue: a job names the earliest time at which it can end, with what a fault adds to it.
+// TestJobDue checks that a job names the earliest time at which it can end, including the delay of a fault.
 func TestJobDue(t *testing.T) {
 	faults := []emulator.Fault{{Path: "/kubernetes-clusters", JobDelay: 10 * time.Second}}
 	bubble(t, emulator.Options{Faults: faults}, func(t *testing.T, p *emulator.Portal, c *caller) {

@@ -26,12 +26,12 @@ func inject(t *testing.T, p *emulator.Portal, faults ...emulator.Fault) {
 	}
 }
 
-// TestFaultSelection: which of the calls a fault strikes.
+// TestFaultSelection checks which calls a fault strikes.
 func TestFaultSelection(t *testing.T) {
 	users := []emulator.User{{Email: "a@portal.example", Password: "p"}, {Email: "b@portal.example", Password: "p", Account: "b"}}
 	for name, test := range map[string]struct {
 		fault emulator.Fault
-		want  string // of GET /vpcs four times, GET /jobs/1, POST /networks, GET /vpcs of account b: x is struck
+		want  string // four times GET /vpcs, GET /jobs/1, POST /networks, GET /vpcs of account b: x means struck
 	}{
 		"all":         {emulator.Fault{}, "xxxxxxx"},
 		"method":      {emulator.Fault{Method: "POST"}, ".....x."},
@@ -66,13 +66,13 @@ func TestFaultSelection(t *testing.T) {
 				t.Errorf("struck %s, want %s", got, test.want)
 			}
 			if hits := p.Faults()[0].Hits; hits != strings.Count(got, "x") {
-				t.Errorf("%d hits are counted", hits)
+				t.Errorf("the fault counts %d hits", hits)
 			}
 		})
 	}
 }
 
-// TestProbability comes from the seed.
+// TestProbability checks that the seed decides which calls are struck.
 func TestProbability(t *testing.T) {
 	run := func(seed int64) (got string) {
 		p := newPortal(t, emulator.Options{Seed: seed, RateLimit: emulator.RateLimit{Burst: 1000}})
@@ -96,7 +96,7 @@ func TestProbability(t *testing.T) {
 	}
 }
 
-// TestRefusals: status and code complete each other, and the work is done only if the fault says after.
+// TestRefusals checks that a fault needs only a status or a code, and that the work is done only if the fault says after.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
 		fault  emulator.Fault
@@ -127,7 +127,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestDelay checks that the answer comes late, that the work is done even if no caller waits, and that it is done late if the fault says so.
+// TestDelay checks that the answer is late, that the work is done even if no caller waits, and that the work is late if the fault says so.
 func TestDelay(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -154,7 +154,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestDelayAfterStartsTheJob at once: only the answer is late.
+// TestDelayAfterStartsTheJob checks that such a delay starts the job at once and only the answer is late.
 func TestDelayAfterStartsTheJob(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		inject(t, p, emulator.Fault{Delay: time.Minute, After: true, Path: "/vpcs", Method: "POST"})
@@ -163,7 +163,7 @@ func TestDelayAfterStartsTheJob(t *testing.T) {
 	})
 }
 
-// TestCut: the connection ends before or after the work was done.
+// TestCut checks that the connection is cut before or after the work is done.
 func TestCut(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		p := newPortal(t, emulator.Options{})
@@ -177,12 +177,12 @@ func TestCut(t *testing.T) {
 			t.Errorf("after %t: the work is done: %t", after, done)
 		}
 		if got := p.Journal()[3].String(); got != "POST /networks → cut fault=fault-1" {
-			t.Errorf("the journal says %s", got)
+			t.Errorf("the request log has %s", got)
 		}
 	}
 }
 
-// TestSpoiledBodies: what a caller reads instead of JSON; the work is done.
+// TestSpoiledBodies checks the bodies that a caller reads instead of JSON after the work was done.
 func TestSpoiledBodies(t *testing.T) {
 	for body, check := range map[emulator.BodyFault]func(r *reply) bool{
 		emulator.BodyTruncated:   func(r *reply) bool { return r.err == nil && len(r.raw) > 0 && !json.Valid(r.raw) },
@@ -216,7 +216,7 @@ func TestJobFaults(t *testing.T) {
 		fault          emulator.Fault
 		status         string
 		code           any
-		state, created emulator.ClusterState // of the cluster after a scale, and after a create; empty: it is not there
+		state, created emulator.ClusterState // state of the cluster after a scale, and after a create; empty if it does not exist
 		size           int
 	}{
 		"failed":      {emulator.Fault{Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity}, "failed", emulator.CodeInsufficientCapacity, emulator.ClusterRunning, "", 1},
@@ -244,7 +244,7 @@ func TestJobFaults(t *testing.T) {
 	}
 }
 
-// TestStuckJob runs until its fault is removed, and locks its cluster as long.
+// TestStuckJob checks that a stuck job runs until its fault is removed, and locks its cluster until then.
 func TestStuckJob(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(1))
@@ -254,13 +254,13 @@ func TestStuckJob(t *testing.T) {
 		c.get("/jobs/"+job).want(200).has("running", "status")
 		c.delete("/kubernetes-clusters/"+id).refused(409, emulator.CodeResourceBusy)
 		if !p.RemoveFault("stuck") || p.RemoveFault("stuck") {
-			t.Error("the fault was there once")
+			t.Error("the fault must be removable exactly once")
 		}
 		c.wait(job).has("succeeded", "status")
 	})
 }
 
-// TestForgottenJob checks that a forgotten job runs on, and that looks at it are answered with 404.
+// TestForgottenJob checks that a forgotten job runs on, and that requests for it get 404.
 func TestForgottenJob(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		inject(t, p, emulator.Fault{Job: emulator.JobForgotten, JobDelay: time.Minute, Path: "/kubernetes-clusters"})
@@ -277,7 +277,7 @@ func TestForgottenJob(t *testing.T) {
 	})
 }
 
-// TestRevokedToken: the call, or the next one, finds its token invalid; another login helps.
+// TestRevokedToken checks that the call, or the next one, gets INVALID_TOKEN, and that a new login helps.
 func TestRevokedToken(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		p := newPortal(t, emulator.Options{})
@@ -293,7 +293,7 @@ func TestRevokedToken(t *testing.T) {
 	}
 }
 
-// TestClockSkew shows in tokens and headers, for one call or for all.
+// TestClockSkew checks that the skew changes tokens and headers, for one call or for all.
 func TestClockSkew(t *testing.T) {
 	skew := func(t *testing.T, c *caller) time.Duration {
 		t.Helper()
@@ -318,7 +318,7 @@ func TestClockSkew(t *testing.T) {
 	})
 }
 
-// TestRetryAfter goes with a refusal.
+// TestRetryAfter checks the Retry-After header of a refusal.
 func TestRetryAfter(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	c := login(t, p)
@@ -328,7 +328,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// TestFaultsThatCannotBe are refused.
+// TestFaultsThatCannotBe checks that invalid faults are refused.
 func TestFaultsThatCannotBe(t *testing.T) {
 	p := newPortal(t, emulator.Options{Faults: []emulator.Fault{{ID: "first", Cut: true}}})
 	for _, f := range []emulator.Fault{
@@ -349,7 +349,7 @@ func TestFaultsThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestParseFaults: what is written is read again, one or many, and nothing else.
+// TestParseFaults checks that printed faults can be parsed again, alone or in a list, and that invalid text is refused.
 func TestParseFaults(t *testing.T) {
 	want := []emulator.Fault{
 		{

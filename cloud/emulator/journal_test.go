@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestNoSecretInTheJournal: canaries go through every door, right and wrong, and none comes out in the journal.
+// TestNoSecretInTheJournal sends canaries in all fields of valid and invalid requests, and checks that none appears in the request log.
 func TestNoSecretInTheJournal(t *testing.T) {
 	const canary = "canary-secret"
 	var copied strings.Builder
@@ -61,17 +61,17 @@ func TestNoSecretInTheJournal(t *testing.T) {
 			}
 			for form, journal := range map[string]string{"data": string(data), "text": text.String(), "copy": copied.String(), "mailbox": fmt.Sprintf("%v %#v", p.Mailbox("admin@portal.example"), p.Mailbox("admin@portal.example"))} {
 				if strings.Contains(journal, s) {
-					t.Errorf("secret %d stands in the %s", i, form)
+					t.Errorf("secret %d is in the %s", i, form)
 				}
 			}
 		}
 		if text.String() != copied.String() {
-			t.Error("the copy differs from the journal")
+			t.Error("the copy differs from the request log")
 		}
 	})
 }
 
-// TestEntry reads well.
+// TestEntry checks the text form of entries.
 func TestEntry(t *testing.T) {
 	for want, e := range map[string]emulator.Entry{
 		"GET /jobs/1 → 404 RESOURCE_NOT_FOUND fault=f":       {Method: "GET", Path: "/jobs/1", Status: 404, Code: "RESOURCE_NOT_FOUND", Fault: "f"},

@@ -19,7 +19,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// listening is a portal on a real socket and a client that trusts it.
+// listening returns a portal on a real socket, and a client that trusts it.
 func listening(t *testing.T, opts emulator.Options) (*emulator.Portal, *http.Client) {
 	t.Helper()
 	p := newPortal(t, opts)
@@ -28,7 +28,7 @@ func listening(t *testing.T, opts emulator.Options) (*emulator.Portal, *http.Cli
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(p.CAPEM()) {
-		t.Fatal("the CA is no certificate")
+		t.Fatal("the CA is not a certificate")
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -50,7 +50,7 @@ func fetch(t *testing.T, client *http.Client, url string) (*http.Response, []byt
 	return response, body, err
 }
 
-// TestTLS: only HTTPS is accepted, and only by those who know the CA (Authentication 9).
+// TestTLS checks that the portal accepts only HTTPS, and that clients must trust its CA (Authentication 9).
 func TestTLS(t *testing.T) {
 	p, client := listening(t, emulator.Options{BasePath: "/v1"})
 	response, body, err := fetch(t, client, p.URL()+"/vpcs")
@@ -66,11 +66,11 @@ func TestTLS(t *testing.T) {
 		t.Errorf("plain HTTP: %v %v", err, response)
 	}
 	if n := len(p.Journal()); n != 2 {
-		t.Errorf("the journal has %d entries, want the start and one request", n)
+		t.Errorf("the request log has %d entries, want the start and one request", n)
 	}
 }
 
-// TestCutOnTheWire: over a real connection faults end it, with either protocol.
+// TestCutOnTheWire checks that faults cut a real connection, with HTTP/1 and HTTP/2.
 func TestCutOnTheWire(t *testing.T) {
 	for _, http1 := range []bool{false, true} {
 		p, client := listening(t, emulator.Options{HTTP1: http1, Faults: []emulator.Fault{
@@ -89,7 +89,7 @@ func TestCutOnTheWire(t *testing.T) {
 	}
 }
 
-// TestServe ends with its context; Close ends a listener and delays under way.
+// TestServe checks that Serve ends with its context, and that Close ends a listener and delayed answers.
 func TestServe(t *testing.T) {
 	p, client := listening(t, emulator.Options{Faults: []emulator.Fault{{Delay: time.Hour}}})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -109,7 +109,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestAdmin steers faults and shows the books.
+// TestAdmin checks that the admin listener sets faults and shows the portal's records.
 func TestAdmin(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	url, err := p.ListenAdmin("127.0.0.1:0")
@@ -167,7 +167,7 @@ func TestAdmin(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestAdminIsLocal: it neither listens elsewhere nor answers to another host's name.
+// TestAdminIsLocal checks that the admin listener listens only on loopback and refuses other host names.
 func TestAdminIsLocal(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	if _, err := p.ListenAdmin("0.0.0.0:0"); err == nil {
@@ -193,7 +193,7 @@ func TestAdminIsLocal(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// TestAdminIsNotForWebPages: a page in a browser on this machine cannot arm faults, although it can send a form here.
+// TestAdminIsNotForWebPages checks that a web page in a local browser cannot arm faults, although it can send a form to the listener.
 func TestAdminIsNotForWebPages(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1:8444/faults", strings.NewReader(`{"cut":true}`))
@@ -205,7 +205,7 @@ func TestAdminIsNotForWebPages(t *testing.T) {
 	}
 }
 
-// TestStateAsData: what the admin listener shows can be read by programs.
+// TestStateAsData checks that programs can parse the admin listener's answers.
 func TestStateAsData(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		c.create(c.newCluster(2))

@@ -23,7 +23,7 @@ func TestLogin(t *testing.T) {
 	c.post("/login", `{"email":"ops@portal.example"}`).refused(400, emulator.CodeInvalidParameter).has("password", "error", "field")
 }
 
-// TestTokenLife: a token is valid for 8 hours, to the second (Authentication 7).
+// TestTokenLife checks that a token is valid for 8 hours, to the second (Authentication 7).
 func TestTokenLife(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		expires, err := parse(t, c.token).GetExpirationTime()
@@ -39,7 +39,7 @@ func TestTokenLife(t *testing.T) {
 	})
 }
 
-// TestTokensWithoutExp end all the same.
+// TestTokensWithoutExp checks that tokens without exp expire, too.
 func TestTokensWithoutExp(t *testing.T) {
 	bubble(t, emulator.Options{Shapes: emulator.Shapes{TokensWithoutExp: true}}, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		if expires, err := parse(t, c.token).GetExpirationTime(); err != nil || expires != nil {
@@ -59,7 +59,7 @@ func parse(t *testing.T, token string) jwt.Claims {
 	return parsed.Claims
 }
 
-// TestInvalidTokens are refused on every protected endpoint (Authentication 5).
+// TestInvalidTokens checks that every protected endpoint refuses invalid tokens (Authentication 5).
 func TestInvalidTokens(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	valid := login(t, p)
@@ -91,7 +91,7 @@ func TestInvalidTokens(t *testing.T) {
 	}
 }
 
-// TestRoles: what only an Administrator may do is 403 for others (Authentication 6).
+// TestRoles checks that operations for Administrators return 403 for other users (Authentication 6).
 func TestRoles(t *testing.T) {
 	p := newPortal(t, emulator.Options{Users: []emulator.User{
 		{Email: "admin@portal.example", Password: "a"},
@@ -103,7 +103,7 @@ func TestRoles(t *testing.T) {
 	loginAs(t, p, "admin@portal.example", "a").post("/admin/mfa/disable/portal", "").want(200)
 }
 
-// TestAccounts: what belongs to another account is not there (HTTP status codes, 404).
+// TestAccounts checks that resources of another account return 404 (HTTP status codes, 404).
 func TestAccounts(t *testing.T) {
 	users := []emulator.User{{Email: "a@portal.example", Password: "p", Account: "a"}, {Email: "b@portal.example", Password: "p", Account: "b"}}
 	opts := emulator.Options{Users: users, VolumesPerCluster: 1, ListClusters: true}
@@ -130,7 +130,7 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
-// TestUsersThatCannotBe are refused at the start, without their secrets.
+// TestUsersThatCannotBe checks that invalid users are refused at the start, and that the errors contain no secrets.
 func TestUsersThatCannotBe(t *testing.T) {
 	const canary = "canary-%"
 	for name, users := range map[string][]emulator.User{

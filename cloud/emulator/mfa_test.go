@@ -27,7 +27,7 @@ func otpBody(t *testing.T, at time.Time) string {
 	return fmt.Sprintf(`{"otp":%q}`, code)
 }
 
-// TestMFA is the documented way in (Authentication 3 and 4).
+// TestMFA checks the documented login with MFA (Authentication 3 and 4).
 func TestMFA(t *testing.T) {
 	bubble(t, mfaOptions(), func(t *testing.T, _ *emulator.Portal, c *caller) {
 		c.get("/vpcs").refused(403, emulator.CodeMFARequired)
@@ -36,7 +36,7 @@ func TestMFA(t *testing.T) {
 		c.post("/mfa/verify-otp", `{"otp":"000000"}`).refused(400, emulator.CodeInvalidParameter).has("otp", "error", "field")
 		pending := &caller{t: t, p: c.p, token: c.token}
 		c.token = c.post("/mfa/verify-otp", otpBody(t, time.Now())).want(200).text("token")
-		pending.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken) // exchanged
+		pending.post("/mfa/send-otp", "").refused(401, emulator.CodeInvalidToken) // the pre-MFA token was exchanged
 		c.get("/vpcs").want(200)
 		c.post("/mfa/send-otp", "").refused(409, emulator.CodeOperationNotAllowed)
 		time.Sleep(8*time.Hour - time.Second)
@@ -44,7 +44,7 @@ func TestMFA(t *testing.T) {
 	})
 }
 
-// TestOneTimeCodes count once, in their step or a neighbouring one.
+// TestOneTimeCodes checks that a code is valid once, in its step or in a neighbouring step.
 func TestOneTimeCodes(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -72,7 +72,7 @@ func TestOneTimeCodes(t *testing.T) {
 	})
 }
 
-// TestGuessing codes ends with the pre-MFA token, and so does time.
+// TestGuessing checks that wrong codes end the pre-MFA token, and that the token expires.
 func TestGuessing(t *testing.T) {
 	bubble(t, mfaOptions(), func(t *testing.T, p *emulator.Portal, c *caller) {
 		c.post("/mfa/send-otp", "").want(200)
@@ -86,7 +86,7 @@ func TestGuessing(t *testing.T) {
 	})
 }
 
-// TestDisableMFA for the users of one identity provider.
+// TestDisableMFA checks that MFA is disabled for the account's users of one identity provider, and for no others.
 func TestDisableMFA(t *testing.T) {
 	users := []emulator.User{
 		{Email: "admin@portal.example", Password: "p"},

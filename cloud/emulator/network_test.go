@@ -8,7 +8,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestCIDR: networks are IPv4 in CIDR notation with room for a node.
+// TestCIDR checks that networks must be IPv4 in CIDR notation with room for a node.
 func TestCIDR(t *testing.T) {
 	p := newPortal(t, emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "small", CIDR: "10.0.0.0/16"}}})
 	c := login(t, p)
@@ -42,7 +42,7 @@ func TestCIDR(t *testing.T) {
 	}
 }
 
-// TestNetworkRoom: a /24 has 251 usable addresses, a /29 three (Kubernetes endpoints 4, Network).
+// TestNetworkRoom checks that a /24 has 251 usable addresses and a /29 has three (Kubernetes endpoints 4, Network).
 func TestNetworkRoom(t *testing.T) {
 	bubble(t, emulator.Options{MaxWorkers: 300}, func(_ *testing.T, _ *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
@@ -53,11 +53,12 @@ func TestNetworkRoom(t *testing.T) {
 		c.create(c.newCluster(1).with("networkId", network))
 		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":249}`).refused(422, emulator.CodeInvalidParameter).has("size", "error", "field")
 		c.post("/kubernetes-clusters/"+id+"/scale", `{"size":248}`).want(202)
-		c.post("/kubernetes-clusters", request(0)).refused(422, emulator.CodeInvalidParameter) // those on order count
+		c.post("/kubernetes-clusters", request(0)).refused(422, emulator.CodeInvalidParameter) // addresses of running creations count
 	})
 }
 
-// TestClusterNetwork: a network joins the VPC of its cluster; without one the cluster gets its own, which goes with it.
+// TestClusterNetwork checks that a network joins the VPC of its cluster. A cluster without a network gets its own, which is deleted with
+// the cluster.
 func TestClusterNetwork(t *testing.T) {
 	opts := emulator.Options{VPCs: []emulator.VPC{{ID: "vpc-1", Name: "default"}, {ID: "vpc-2", Name: "other"}}}
 	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -81,7 +82,7 @@ func TestClusterNetwork(t *testing.T) {
 	})
 }
 
-// TestVPCs are made by a job whose result carries vpc.id (Network endpoints), and found by name.
+// TestVPCs checks that a job creates a VPC, that its result has vpc.id (Network endpoints), and that the VPC is found by name.
 func TestVPCs(t *testing.T) {
 	for _, place := range []emulator.IDPlace{emulator.IDNested, emulator.IDFlat} {
 		bubble(t, emulator.Options{Shapes: emulator.Shapes{CreatedID: place}}, func(_ *testing.T, _ *emulator.Portal, c *caller) {

@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestVictims: which workers go is the option's choice.
+// TestVictims checks that the option decides which workers are removed.
 func TestVictims(t *testing.T) {
 	for order, keep := range map[emulator.VictimOrder]func(before []string) []string{
 		emulator.VictimsNewest: func(before []string) []string { return before[:2] },
@@ -32,14 +32,14 @@ func TestVictims(t *testing.T) {
 					}
 				}
 				if len(after) != 2 || !slices.Contains(before, after[0]) || !slices.Contains(before, after[1]) {
-					t.Errorf("of %v %v are left", before, after)
+					t.Errorf("of workers %v, %v are left", before, after)
 				}
 			})
 		})
 	}
 }
 
-// TestRandomVictims are neither always the newest nor always the oldest.
+// TestRandomVictims checks that random victims are neither always the newest nor always the oldest workers.
 func TestRandomVictims(t *testing.T) {
 	kept := map[int]int{}
 	for seed := range int64(40) {
@@ -51,11 +51,11 @@ func TestRandomVictims(t *testing.T) {
 		})
 	}
 	if len(kept) != 4 {
-		t.Errorf("which of four workers was kept, how often: %v", kept)
+		t.Errorf("how often each of four workers was kept: %v", kept)
 	}
 }
 
-// TestSetVictimOrder: the order can change between two scale-downs, and the journal has the change.
+// TestSetVictimOrder checks that the order can change between two scale-downs, and that the request log has the change.
 func TestSetVictimOrder(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(4))
@@ -70,18 +70,19 @@ func TestSetVictimOrder(t *testing.T) {
 			t.Errorf("of %v (-want +got):\n%s", before, diff)
 		}
 		if last := p.JournalFrom(n - 1)[0]; last.Object != "portal" || last.From != "newest" || last.To != "oldest" {
-			t.Errorf("the journal has %+v", last)
+			t.Errorf("the request log has %+v", last)
 		}
 		if p.SetVictimOrder("largest") == nil || p.SetVictimOrder("") == nil || p.VictimOrder() != emulator.VictimsOldest {
 			t.Errorf("the order is %q", p.VictimOrder())
 		}
 		if rest := p.JournalFrom(1 << 20); len(rest) != 0 {
-			t.Errorf("after the end of the journal: %v", rest)
+			t.Errorf("after the end of the request log: %v", rest)
 		}
 	})
 }
 
-// TestUpgradeStyles: control nodes first, then workers, one at a time; the API server never behind a kubelet.
+// TestUpgradeStyles checks that control nodes are upgraded before workers, one node at a time, and that the API server is never older than
+// a kubelet.
 func TestUpgradeStyles(t *testing.T) {
 	for style, want := range map[emulator.UpgradeStyle][]string{
 		emulator.UpgradeInPlace: {
@@ -132,7 +133,7 @@ func TestUpgradeStyles(t *testing.T) {
 	}
 }
 
-// machines are the instance ids of the first cluster's nodes.
+// machines returns the instance ids of the first cluster's nodes.
 func machines(p *emulator.Portal) []string {
 	ids := []string{}
 	for _, n := range p.Clusters()[0].Nodes {
@@ -141,7 +142,7 @@ func machines(p *emulator.Portal) []string {
 	return ids
 }
 
-// TestNodeNames come back only where they are to be reused, and then on another machine.
+// TestNodeNames checks that a node name is used again only if the option says so, and then for another machine.
 func TestNodeNames(t *testing.T) {
 	for _, reuse := range []bool{false, true} {
 		bubble(t, emulator.Options{ReuseNodeNames: reuse}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -151,7 +152,7 @@ func TestNodeNames(t *testing.T) {
 			c.scale(id, 2)
 			after := p.Clusters()[0].Nodes
 			if same := before[2].Name == after[2].Name; same != reuse || before[2].ID == after[2].ID {
-				t.Errorf("reuse %t: %v became %v", reuse, before[2], after[2])
+				t.Errorf("reuse %t: node %v was replaced by %v", reuse, before[2], after[2])
 			}
 			for _, n := range after {
 				if len(n.Name) > 63 {
@@ -162,7 +163,7 @@ func TestNodeNames(t *testing.T) {
 	}
 }
 
-// TestProviderIDs checks that provider ids name zone and instance, or are empty.
+// TestProviderIDs checks that provider ids name the zone and the instance, or are empty.
 func TestProviderIDs(t *testing.T) {
 	for _, with := range []bool{false, true} {
 		bubble(t, emulator.Options{ProviderIDs: with}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -180,7 +181,8 @@ func TestProviderIDs(t *testing.T) {
 	}
 }
 
-// TestNodesLeftBehind: the machine goes, its Node object stays, until a node of that name or the cluster's end.
+// TestNodesLeftBehind checks that the Node object of a removed machine stays until a node of that name is created or the cluster is
+// deleted.
 func TestNodesLeftBehind(t *testing.T) {
 	l := &ledger{}
 	bubble(t, emulator.Options{Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -206,8 +208,8 @@ func TestNodesLeftBehind(t *testing.T) {
 	})
 }
 
-// TestRemovalsAreJournaled with what Kubernetes saw: by a scale-down, by an upgrade that replaces nodes, and of a machine whose
-// Node object stays. A removal that was not observed is not reported.
+// TestRemovalsAreJournaled checks that the request log has what Kubernetes observed of each removal: by a scale-down, by an upgrade that
+// replaces nodes, and of a machine whose Node object stays. It has no entry for a removal that was not observed.
 func TestRemovalsAreJournaled(t *testing.T) {
 	seen := func(n emulator.Node) emulator.Removal {
 		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}
@@ -256,7 +258,7 @@ func TestRemovalsAreJournaled(t *testing.T) {
 	}
 }
 
-// TestRemovalText names what a person looks for.
+// TestRemovalText checks that the text of a removal has the details that a person looks for.
 func TestRemovalText(t *testing.T) {
 	for want, r := range map[string]emulator.Removal{
 		"schedulable, not Ready": {},

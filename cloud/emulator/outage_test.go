@@ -13,7 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestFaultsOfOneDirection strike requests for more workers, or for fewer, and no others.
+// TestFaultsOfOneDirection checks that such a fault strikes only scale-ups or only scale-downs.
 func TestFaultsOfOneDirection(t *testing.T) {
 	for direction, want := range map[emulator.ScaleDirection]string{emulator.ScaleUp: "x....", emulator.ScaleDown: ".xx..", "": "xxx.x"} {
 		bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -30,7 +30,7 @@ func TestFaultsOfOneDirection(t *testing.T) {
 					mark = "x"
 				}
 				got += mark
-				time.Sleep(time.Minute) // what was let through has ended
+				time.Sleep(time.Minute) // until the admitted scale has ended
 			}
 			if got != want {
 				t.Errorf("%q: struck %s, want %s", direction, got, want)
@@ -39,7 +39,8 @@ func TestFaultsOfOneDirection(t *testing.T) {
 	}
 }
 
-// TestFaultsOfNoDirection: what is no scale request of a cluster of one's own, or asks for what there is, goes neither up nor down.
+// TestFaultsOfNoDirection checks that these faults do not strike requests that are not a scale of an own cluster, or that ask for the
+// current size.
 func TestFaultsOfNoDirection(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(3))
@@ -59,7 +60,7 @@ func TestFaultsOfNoDirection(t *testing.T) {
 	})
 }
 
-// TestFaultsForAWhile: the time begins with the first call that is struck, and a count may end it earlier.
+// TestFaultsForAWhile checks that a fault's time begins with the first struck call, and that a count may end the fault earlier.
 func TestFaultsForAWhile(t *testing.T) {
 	for want, fault := range map[string]emulator.Fault{
 		"xxxx..": {For: time.Minute}, // calls come every 20 seconds
@@ -87,7 +88,7 @@ func TestFaultsForAWhile(t *testing.T) {
 	}
 }
 
-// TestJobsThatFailHalfway did some of their work; another one does the rest.
+// TestJobsThatFailHalfway checks that such a job does a part of its work, and that another job does the rest.
 func TestJobsThatFailHalfway(t *testing.T) {
 	for name, test := range map[string]struct {
 		nodes, from, to int
@@ -119,7 +120,8 @@ func TestJobsThatFailHalfway(t *testing.T) {
 	}
 }
 
-// TestUpgradesThatFailHalfway leave the nodes they did, in the style that the fault says; the same version again does the rest.
+// TestUpgradesThatFailHalfway checks that such an upgrade keeps the nodes that it upgraded, in the style that the fault names. Another
+// upgrade to the same version does the rest.
 func TestUpgradesThatFailHalfway(t *testing.T) {
 	l := &ledger{}
 	bubble(t, emulator.Options{Workloads: l, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -128,7 +130,7 @@ func TestUpgradesThatFailHalfway(t *testing.T) {
 		inject(t, p, emulator.Fault{ID: "style", UpgradeStyle: emulator.UpgradeReplace, Path: "/kubernetes-clusters/*/upgrade"})
 		c.upgrade(id, "v1.35.6").has("failed", "status")
 		if got := p.Clusters()[0].Version; got != "v1.34.9" {
-			t.Errorf("half way the cluster's version is %s", got)
+			t.Errorf("after the failed upgrade the cluster's version is %s", got)
 		}
 		p.RemoveFault("half")
 		c.upgrade(id, "v1.35.6").has("succeeded", "status")
@@ -142,12 +144,12 @@ func TestUpgradesThatFailHalfway(t *testing.T) {
 			t.Errorf("steps (-want +got):\n%s", diff)
 		}
 		if got := p.Clusters()[0].Version; got != "v1.35.6" {
-			t.Errorf("the cluster's version is %s", got)
+			t.Errorf("after the second upgrade the cluster's version is %s", got)
 		}
 	})
 }
 
-// TestPortalThatKeepsRefusing is three rules in one: what a test of a client writes to have scale-downs go wrong for a long time.
+// TestPortalThatKeepsRefusing checks three faults together, as a test of a client would set them to make scale-downs fail for a long time.
 func TestPortalThatKeepsRefusing(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		id := c.create(c.newCluster(6))

@@ -9,14 +9,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestResetPassword by the link in the mail, which works once and for an hour.
+// TestResetPassword checks the reset by the link in the mail, which works once and for an hour.
 func TestResetPassword(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		email, old := p.Credentials()
 		open := &caller{t: t, p: p}
 		open.post("/reset-password", `{"email":"nobody@portal.example"}`).want(200)
 		if mail := p.Mailbox("nobody@portal.example"); len(mail) != 0 {
-			t.Errorf("mail to nobody: %v", mail)
+			t.Errorf("mail to an unknown user: %v", mail)
 		}
 		open.post("/reset-password", `{"email":"`+email+`"}`).want(200)
 		link := "/reset-password/" + p.Mailbox(email)[0].ResetToken

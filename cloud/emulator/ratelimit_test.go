@@ -10,7 +10,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestRateLimit to the exact request: 50 at once, then one every 200 ms, for all users and endpoints of an account
+// TestRateLimit checks the limit to the exact request: 50 at once, then one every 200 ms, for all users and endpoints of an account
 // together (Limits).
 func TestRateLimit(t *testing.T) {
 	users := []emulator.User{
@@ -18,7 +18,7 @@ func TestRateLimit(t *testing.T) {
 		{Email: "c@portal.example", Password: "p", Account: "other"},
 	}
 	bubble(t, emulator.Options{Users: users}, func(t *testing.T, p *emulator.Portal, a *caller) {
-		b := loginAs(t, p, "b@portal.example", "p") // with a's own login the second request
+		b := loginAs(t, p, "b@portal.example", "p") // the second request, after a's login
 		for i := range 48 {
 			left := []*caller{a, b}[i%2].get("/vpcs").want(200).header.Get("X-RateLimit-Remaining")
 			if want := strconv.Itoa(47 - i); left != want {
@@ -50,7 +50,7 @@ func TestRateLimit(t *testing.T) {
 	})
 }
 
-// TestSustainedRate: over ten minutes an account gets 300 a minute and its burst, however often it asks.
+// TestSustainedRate checks that over ten minutes an account gets 300 requests a minute plus its burst, however often it asks.
 func TestSustainedRate(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		served := 1 // the login
@@ -60,13 +60,13 @@ func TestSustainedRate(t *testing.T) {
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
-		if served != 10*300+50-1 { // the last token comes with the end of the last minute
+		if served != 10*300+50-1 { // the last token is added at the end of the last minute
 			t.Errorf("%d requests were served", served)
 		}
 	})
 }
 
-// TestHigherTier has its own figures.
+// TestHigherTier checks the limits of a higher tier.
 func TestHigherTier(t *testing.T) {
 	bubble(t, emulator.Options{RateLimit: emulator.RateLimit{PerMinute: 600, Burst: 3}}, func(t *testing.T, _ *emulator.Portal, c *caller) {
 		c.get("/vpcs").want(200)
@@ -79,7 +79,7 @@ func TestHigherTier(t *testing.T) {
 	})
 }
 
-// TestNeighbour uses a part of the account, evenly, for as long as the fault exists.
+// TestNeighbour checks that a neighbour uses its part of the account evenly for as long as the fault exists.
 func TestNeighbour(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		if err := p.Inject(emulator.Fault{OthersPerMinute: 150}); err != nil {
@@ -105,7 +105,7 @@ func TestNeighbour(t *testing.T) {
 	})
 }
 
-// TestBudgets: what an account can still do is known without spending it, and others on the account take their part.
+// TestBudgets checks that reading an account's budget costs no token, and that other users of the account reduce the budget.
 func TestBudgets(t *testing.T) {
 	bubble(t, emulator.Options{}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		for i := range 10 {
@@ -134,7 +134,7 @@ func TestBudgets(t *testing.T) {
 	})
 }
 
-// TestLimitHeaderShapes where the specification leaves room.
+// TestLimitHeaderShapes checks the shapes of the headers that the specification does not fix.
 func TestLimitHeaderShapes(t *testing.T) {
 	opts := emulator.Options{RateLimit: emulator.RateLimit{Burst: 2}, Shapes: emulator.Shapes{QuietLimits: true, RetryAfterDate: true}}
 	bubble(t, opts, func(t *testing.T, _ *emulator.Portal, c *caller) {

@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestRotate: a cluster in the books gets another kubeconfig, with another host if its endpoint moves.
+// TestRotate checks that a rotation gives a cluster without a workload another kubeconfig, with another host if its endpoint moves.
 func TestRotate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})
@@ -20,7 +20,7 @@ func TestRotate(t *testing.T) {
 		config := func() string { return c.get("/kubernetes-clusters/" + id + "/config").want(200).text("kubeconfig") }
 		first := config()
 		if config() != first {
-			t.Error("it changes by itself")
+			t.Error("the kubeconfig changes without a rotation")
 		}
 		host := id + ".portal.invalid"
 		if err := p.Rotate(t.Context(), id, emulator.Rotation{Credentials: true}); err != nil {
@@ -28,7 +28,7 @@ func TestRotate(t *testing.T) {
 		}
 		second := config()
 		if second == first || !strings.Contains(second, host) {
-			t.Error("the credentials are the old ones, or the host is not")
+			t.Error("want new credentials and the old host")
 		}
 		if err := p.Rotate(t.Context(), id, emulator.Rotation{Endpoint: true}); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestRotate(t *testing.T) {
 		}
 		journal := p.Journal()
 		if e := journal[len(journal)-2]; e.To != "rotated" || e.Detail != "endpoint" || e.ID != id {
-			t.Errorf("the journal says %+v", e)
+			t.Errorf("the request log has %+v", e)
 		}
 		for cluster, what := range map[string]emulator.Rotation{id: {}, "none": {Endpoint: true}} {
 			if err := p.Rotate(t.Context(), cluster, what); err == nil {
@@ -48,7 +48,7 @@ func TestRotate(t *testing.T) {
 	})
 }
 
-// TestRotateNeedsWorkloads: clusters of others may not be able to.
+// TestRotateNeedsWorkloads checks that Rotate returns an error if the Workloads cannot rotate.
 func TestRotateNeedsWorkloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{Workloads: &ledger{}})
@@ -60,7 +60,7 @@ func TestRotateNeedsWorkloads(t *testing.T) {
 	})
 }
 
-// TestKubeconfigLifetime: each kubeconfig has a token of its own, which says when it expires.
+// TestKubeconfigLifetime checks that each kubeconfig has its own token, which names its expiry.
 func TestKubeconfigLifetime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := &ledger{}
@@ -69,13 +69,13 @@ func TestKubeconfigLifetime(t *testing.T) {
 		id := c.create(c.newCluster(1))
 		path := "/kubernetes-clusters/" + id + "/config"
 		if a, b := c.get(path).want(200).text("kubeconfig"), c.get(path).want(200).text("kubeconfig"); a == b || strings.Count(a, ".") < 4 {
-			t.Error("two requests got the same token, or one that is no JWT")
+			t.Error("two requests got the same token, or one that is not a JWT")
 		}
 		p = newPortal(t, emulator.Options{KubeconfigLifetime: time.Hour, ControlMarks: emulator.MarkedTaint, Workloads: work})
 		c = login(t, p)
 		c.create(c.newCluster(1))
 		if w := work.applied[0]; w.KubeconfigLifetime != time.Hour || w.ControlMarks != emulator.MarkedTaint {
-			t.Errorf("the clusters are told %s, %q", w.KubeconfigLifetime, w.ControlMarks)
+			t.Errorf("the Workloads get lifetime %s and control marks %q", w.KubeconfigLifetime, w.ControlMarks)
 		}
 		for _, o := range []emulator.Options{{KubeconfigLifetime: -1}, {ControlMarks: "crown"}} {
 			if _, err := emulator.New(o); err == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestShapes: each alternative answer where the specification leaves room, and its default.
+// TestShapes checks each alternative answer that the specification allows, and its default.
 func TestShapes(t *testing.T) {
 	network := `{"cidr":"10.0.0.0/24"}`
 	for name, test := range map[string]struct {
@@ -88,7 +88,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestOTPTokenField is where the specification does not show the name.
+// TestOTPTokenField checks the options for the token's field, whose name the specification does not show.
 func TestOTPTokenField(t *testing.T) {
 	opts := mfaOptions()
 	opts.Shapes.OTPTokenField, opts.Shapes.OTPTokenIn, opts.Shapes.SendOTPStatus = "accessToken", "session", 204
@@ -99,7 +99,7 @@ func TestOTPTokenField(t *testing.T) {
 	})
 }
 
-// TestOptionsThatCannotBe are refused at the start.
+// TestOptionsThatCannotBe checks that invalid options are refused at the start.
 func TestOptionsThatCannotBe(t *testing.T) {
 	for name, opts := range map[string]emulator.Options{
 		"volume status":  {Shapes: emulator.Shapes{VolumeStatus: 201}},

@@ -10,7 +10,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestSpread checks that jobs take up to a part of their time more or less, each another one.
+// TestSpread checks that the durations of jobs vary within the given part of their time.
 func TestSpread(t *testing.T) {
 	options := emulator.Options{Durations: emulator.Durations{Pending: -1, VPC: 100 * time.Second, Spread: 0.2}}
 	bubble(t, options, func(t *testing.T, p *emulator.Portal, c *caller) {

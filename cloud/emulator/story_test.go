@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestClusterLife checks the journal of a cluster's whole life: the requests and their results.
+// TestClusterLife checks the request log of a cluster's whole life: the requests and their results.
 func TestClusterLife(t *testing.T) {
 	bubble(t, emulator.Options{Seed: 1, ReuseNodeNames: true}, func(t *testing.T, p *emulator.Portal, c *caller) {
 		network := c.post("/networks", `{"cidr":"10.1.0.0/24"}`).want(201).text("network", "id")
@@ -24,13 +24,13 @@ func TestClusterLife(t *testing.T) {
 		c.scale(id, 1).has("succeeded", "status")
 		c.upgrade(id, "v1.35.6").has("succeeded", "status")
 		if kubeconfig := c.get("/kubernetes-clusters/" + id + "/config").want(200).text("kubeconfig"); !strings.Contains(kubeconfig, id) {
-			t.Errorf("the kubeconfig does not lead to %s", id)
+			t.Errorf("the kubeconfig does not name %s", id)
 		}
 		c.wait(c.delete("/kubernetes-clusters/"+id).want(202).text("jobId")).has("succeeded", "status")
 		c.get("/kubernetes-clusters/"+id+"/config").refused(404, emulator.CodeResourceNotFound)
 
 		if diff := cmp.Diff(clusterLife, story(p)); diff != "" {
-			t.Errorf("the story differs (-want +got):\n%s", diff)
+			t.Errorf("the request log differs (-want +got):\n%s", diff)
 		}
 	})
 }
@@ -99,7 +99,7 @@ const clusterLife = `
 00:55 GET /kubernetes-clusters/cluster-1/config → 404 RESOURCE_NOT_FOUND
 `
 
-// story is the journal with short times, and ids numbered in the order in which they appear.
+// story returns the request log with short times, and with ids numbered in the order of their first appearance.
 func story(p *emulator.Portal) string {
 	var b strings.Builder
 	for _, e := range p.Journal() {
@@ -116,7 +116,7 @@ func story(p *emulator.Portal) string {
 	})
 }
 
-// TestSameSeedSameStory: all ids, names and choices come from the seed.
+// TestSameSeedSameStory checks that all ids, names and choices depend only on the seed.
 func TestSameSeedSameStory(t *testing.T) {
 	run := func(seed int64) (journal string) {
 		bubble(t, emulator.Options{Seed: seed, VictimOrder: emulator.VictimsRandom}, func(_ *testing.T, p *emulator.Portal, c *caller) {
@@ -129,15 +129,14 @@ func TestSameSeedSameStory(t *testing.T) {
 	}
 	first := run(7)
 	if diff := cmp.Diff(first, run(7)); diff != "" {
-		t.Errorf("the same seed tells another story (-first +second):\n%s", diff)
+		t.Errorf("the same seed gives another request log (-first +second):\n%s", diff)
 	}
 	if first == run(8) {
-		t.Error("another seed tells the same story")
+		t.Error("another seed gives the same request log")
 	}
 }
 
-// TestCloseEndsEverything: Close returns at once although a job is under way, and leaves no goroutine (the bubble
-// would not end).
+// TestCloseEndsEverything checks that Close returns at once although a job is running, and leaves no goroutine (the bubble would not end).
 func TestCloseEndsEverything(t *testing.T) {
 	l := &ledger{}
 	bubble(t, emulator.Options{Workloads: l}, func(t *testing.T, p *emulator.Portal, c *caller) {
@@ -156,11 +155,11 @@ func TestCloseEndsEverything(t *testing.T) {
 		if got := l.deletions(); len(got) != 2 || got[0] != id && got[1] != id {
 			t.Errorf("workload clusters deleted: %v", got)
 		}
-		p.Close() // once more does no harm
+		p.Close() // a second Close must do no harm
 	})
 }
 
-// TestConcurrentCallers: fifty clusters live at the same time, and in the end nothing is left but the story.
+// TestConcurrentCallers checks that fifty clusters can live at the same time, and that only the request log is left in the end.
 func TestConcurrentCallers(t *testing.T) {
 	l := &ledger{takes: 3 * time.Second}
 	opts := emulator.Options{Workloads: l, RateLimit: emulator.RateLimit{PerMinute: 60000, Burst: 1000}}

@@ -10,7 +10,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestStrict: what the specification does not know is refused aloud, in the documented shape, and noted as a violation.
+// TestStrict checks that requests outside the specification are refused in the documented shape and recorded as violations.
 func TestStrict(t *testing.T) {
 	json := map[string]string{"Content-Type": "application/json"}
 	tests := []struct {
@@ -64,7 +64,7 @@ func TestStrict(t *testing.T) {
 				t.Errorf("field %q, want %q", field, test.field)
 			}
 			if len(p.Violations()) != before+1 {
-				t.Error("no violation was noted")
+				t.Error("no violation was recorded")
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestPlainHTTP(t *testing.T) {
 	c.send(r).refused(400, emulator.CodeOperationNotAllowed)
 }
 
-// TestCorrectCalls are no violations, also when the portal's rules refuse them.
+// TestCorrectCalls checks that calls within the specification are no violations, even if the portal's rules refuse them.
 func TestCorrectCalls(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	c := login(t, p)
@@ -94,7 +94,7 @@ func TestCorrectCalls(t *testing.T) {
 	}
 }
 
-// TestRequestIDs: every error has one, no two the same, and the journal has it too.
+// TestRequestIDs checks that every error has a unique request id, and that the request log has it, too.
 func TestRequestIDs(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	c := &caller{t: t, p: p}
@@ -106,11 +106,11 @@ func TestRequestIDs(t *testing.T) {
 		delete(seen, e.RequestID)
 	}
 	if requests := p.Journal()[1:]; len(requests) != 3 || len(seen) != 0 {
-		t.Errorf("journal %v, ids not in it %v", requests, seen)
+		t.Errorf("request log %v, ids that it lacks %v", requests, seen)
 	}
 }
 
-// TestBasePath precedes every endpoint.
+// TestBasePath checks that the base path precedes every endpoint.
 func TestBasePath(t *testing.T) {
 	p := newPortal(t, emulator.Options{BasePath: "/api/v1/"})
 	c := login(t, p)

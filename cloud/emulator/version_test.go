@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestDefaultVersions are those that workload clusters can be built with.
+// TestDefaultVersions checks that the default versions are those that workload clusters can run.
 func TestDefaultVersions(t *testing.T) {
 	content, err := os.ReadFile("workload/versions.txt")
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// ledger is a Workloads that writes down what it is asked for, and takes its time.
+// ledger is a Workloads that records its calls and takes some time for each.
 type ledger struct {
 	takes  time.Duration
 	fails  error                                // of Apply
-	census func(emulator.Node) emulator.Removal // of a machine that is no longer wanted, or only its Node object; nil: none
+	census func(emulator.Node) emulator.Removal // removal of a machine, or of only its Node object; may be nil
 
 	mu      sync.Mutex
 	applied []emulator.Workload
@@ -59,7 +59,7 @@ func (l *ledger) Delete(_ context.Context, id string) error {
 	return nil
 }
 
-// steps are what was asked for, one line each: the API server's version, then each node with its own.
+// steps returns the recorded calls, one line each: the API server's version, then each node with its version.
 func (l *ledger) steps() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,5 +84,5 @@ func (l *ledger) deletions() []string {
 	return slices.Clone(l.deleted)
 }
 
-// minor is the middle of v1.36.3.
+// minor returns the minor version, such as 36 for v1.36.3.
 func minor(version string) string { return strings.Split(version, ".")[1] }

@@ -22,8 +22,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// TestCanary goes through a life at the highest verbosity: everything that can be printed is, and no secret is in it.
-// The cells of the matrix check their errors and journals as well.
+// TestCanary runs a life at the highest verbosity, prints everything that can be printed, and checks that the output has no secret. The
+// cells of the matrix check their errors and request logs as well.
 func TestCanary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var journal bytes.Buffer
@@ -57,12 +57,12 @@ func TestCanary(t *testing.T) {
 		}
 		wire.keepsAdmin(t, p)
 		if kinds := wire.kinds(); len(kinds) < 7 {
-			t.Errorf("only these secrets were seen: %v", kinds)
+			t.Errorf("only these kinds of secrets were seen: %v", kinds)
 		}
 	})
 }
 
-// things that a program might print.
+// things returns values that a program might print.
 func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[string]any {
 	t.Helper()
 	config := cloud.Config{BaseURL: p.URL(), Email: mfaEmail, Password: password, TOTPSeed: seed, Transport: wire}
@@ -81,7 +81,7 @@ func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[st
 		Client *cloud.Client
 		client *cloud.Client
 	}
-	_, refused := newClient(t, p, func(c *cloud.Config) { c.TOTPSeed = seed }).UserID(t.Context()) // its password has been changed
+	_, refused := newClient(t, p, func(c *cloud.Config) { c.TOTPSeed = seed }).UserID(t.Context()) // the password has been changed
 	return map[string]any{
 		"a client": c, "a client by value": *c, "a configuration": config, "its address": &config,
 		"a client in a struct": holder{Client: c, Config: config}, "a client in an unexported field": holder{client: c},
@@ -95,8 +95,8 @@ func things(t *testing.T, p *emulator.Portal, c *cloud.Client, wire *tap) map[st
 	}
 }
 
-// TestEchoedSecrets: a portal that repeats what a request carries, and the credentials, in an error's text does not make
-// the client repeat them.
+// TestEchoedSecrets checks that the client's errors contain no secrets, even if the portal's error text repeats the request and the
+// credentials.
 func TestEchoedSecrets(t *testing.T) {
 	for _, m := range methods {
 		t.Run(m.name, func(t *testing.T) {
@@ -104,13 +104,13 @@ func TestEchoedSecrets(t *testing.T) {
 				s := newScene(t, m.path, emulator.Options{Durations: quick, ListClusters: true})
 				wire := newTap(&echo{next: s.portal.Transport(), verb: m.verb, path: m.path})
 				if m.group != "send" && m.group != "verify" {
-					delete(wire.seen, seed) // the user has none
+					delete(wire.seen, seed) // this user has no seed
 				}
 				s.client = newClient(t, s.portal, m.user, func(c *cloud.Config) { c.Transport = wire })
 				if _, err := s.client.UserID(t.Context()); (err != nil) != m.entering() {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Hour) // the client asks again after a refused login
+				time.Sleep(time.Hour) // until the client tries a refused login again
 				err := m.call(t.Context(), s)
 				if err == nil {
 					t.Fatal("no error")
@@ -121,7 +121,7 @@ func TestEchoedSecrets(t *testing.T) {
 	}
 }
 
-// echo is a portal that refuses one endpoint with all it knows: the request and the user's credentials.
+// echo is a portal that refuses one endpoint, with a text that contains the request and the user's credentials.
 type echo struct {
 	next       http.RoundTripper
 	verb, path string

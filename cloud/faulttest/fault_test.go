@@ -12,19 +12,19 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// refusals is what the client makes of a refusal with a code that the specification lists, by group of methods. The
-// code decides, for any status: "refusal" means 400 401 403 404 409 422 429 500 502 and 503.
+// refusals has the class of the client's error for each code that the specification lists, by group of methods. The code decides, with any
+// status: "refusal" means 400 401 403 404 409 422 429 500 502 and 503.
 //
 //	read    VPCs, KubernetesVersions, FindClusters, Kubeconfig, Job, Instances, Instance
 //	change  CreateVPC, CreateNetwork, CreateCluster, ScaleCluster, UpgradeCluster, DeleteCluster
 //	quiet   DeleteVolume, DisableMFA: changes whose success needs no body
 //	open    RequestPasswordReset, ResetPassword: the same, and without a token
-//	login   POST /login, which is struck when another method needs a token
+//	login   POST /login, which the fault strikes when another method needs a token
 //	verify  POST /mfa/verify-otp, likewise
 //	send    POST /mfa/send-otp, likewise; its success needs no body
 //
-// FindClusters calls an endpoint that portals need not have: there every answer but a list, and but a refusal by the
-// rate limit, is "unsupported". A code about the token makes the client log in and try once more; these faults strike that as well.
+// FindClusters calls an endpoint that portals do not need to have. There the class is "unsupported" for every answer except a list and a
+// refusal by the rate limit. A code about the token makes the client log in and try once more. These faults strike the second try as well.
 const refusals = `
                                  read          change        quiet         open          login         verify        send
 INVALID_PARAMETER refusal        invalid       invalid       invalid       invalid       unauthorized  unauthorized  unauthorized
@@ -40,7 +40,7 @@ RATE_LIMITED refusal             rate-limited  rate-limited  rate-limited  rate-
 OPERATION_NOT_ALLOWED refusal    not-allowed   not-allowed   not-allowed   not-allowed   unauthorized  unauthorized  unauthorized
 `
 
-// statuses: with a code that the specification does not list, the status decides.
+// statuses has the classes for codes that the specification does not list. The status decides.
 const statuses = `
                                  read          change        quiet         open          login         verify        send
 302                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
@@ -62,8 +62,8 @@ const statuses = `
 504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 `
 
-// pages: without the documented body (a page, half of the JSON, nothing, or half of it and the connection's end) the
-// status still decides, but only 401 and 429 say that a change was not carried out: a proxy sends the rest as well.
+// pages has the classes for answers without the documented body: a page, half of the JSON, nothing, or half of the JSON and the end of the
+// connection. The status still decides, but only 401 and 429 mean that a change was not carried out, because a proxy may send all others.
 const pages = `
                                  read          change        quiet         open          login         verify        send
 400                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
@@ -79,7 +79,7 @@ const pages = `
 504                              unavailable   unknown       unknown       unknown       unavailable   unavailable   unavailable
 `
 
-// accidents: everything else that goes wrong. "once" strikes one call, which a second login may heal.
+// accidents has the classes for everything else that goes wrong. "once" strikes one call, which a second login may repair.
 const accidents = `
                                  read          change        quiet         open          login         verify        send
 late                             ok            ok            ok            ok            ok            ok            ok
@@ -103,7 +103,7 @@ job stuck                        ok            ok            ok            ok   
 job forgotten                    ok            ok            ok            ok            ok            ok            ok
 `
 
-// accident is what each row of the table does.
+// accident maps each row of the table to its fault.
 var accident = map[string]emulator.Fault{
 	"late":                         {Delay: 29 * time.Second},
 	"too late, before the work":    {Delay: 61 * time.Second},
@@ -126,14 +126,14 @@ var accident = map[string]emulator.Fault{
 	"job forgotten":                {Job: emulator.JobForgotten},
 }
 
-// row of a table: what to do, and what each group of methods answers.
+// row is a row of a table: the faults, and the class for each group of methods.
 type row struct {
 	name   string
 	faults []emulator.Fault // one at a time
 	want   map[string]string
 }
 
-// rows of a table, whose names are turned into faults.
+// rows parses a table, and turns the names of its rows into faults.
 func rows(t *testing.T, table string, faults func(name string) []emulator.Fault) []row {
 	t.Helper()
 	lines := strings.Split(strings.Trim(table, "\n"), "\n")
@@ -153,7 +153,7 @@ func rows(t *testing.T, table string, faults func(name string) []emulator.Fault)
 	return out
 }
 
-// allRows of all tables.
+// allRows returns the rows of all tables.
 func allRows(t *testing.T) []row {
 	t.Helper()
 	return slices.Concat(
@@ -176,13 +176,13 @@ func allRows(t *testing.T) []row {
 	)
 }
 
-// refusal with a listed code, for each of the statuses of a row.
+// refusal returns faults with a listed code, one for each status of the row.
 func refusal(name string) (faults []emulator.Fault) {
 	code, with, _ := strings.Cut(name, " ")
 	paired := map[string][]int{"refusal": {400, 401, 403, 404, 409, 422, 429, 500, 502, 503}, "429": {429}}[with]
 	for _, status := range paired {
 		if with == "refusal" && status == 429 && (code == emulator.CodeInvalidToken || code == emulator.CodeMFARequired) {
-			continue // has a row of its own: the gate closes before the second try
+			continue // has its own row, because the gate closes before the second try
 		}
 		faults = append(faults, emulator.Fault{Code: code, Status: status})
 	}

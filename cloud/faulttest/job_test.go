@@ -13,9 +13,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// jobs is what the client makes of a job at which things go wrong, with the job's error as an object and as a string:
-// the class of the job's error when it has failed, of the client's error when the job is not found, "running" after half
-// an hour, or whether a created record has an id.
+// jobs has the client's result for faulty jobs, with the job's error as an object and as a string. The result is the class of the job's
+// error if the job failed, the class of the client's error if the job was not found, "running" after half an hour, or whether the created
+// record has an id.
 const jobs = `
                                  CreateVPC     CreateNetwork CreateCluster ScaleCluster  UpgradeCluster DeleteCluster
 nothing                          id            id            id            id            id             no-id
@@ -32,7 +32,7 @@ failed BRAND_NEW                 none          none          none          none 
 failed-late QUOTA_EXCEEDED       quota         quota         quota         quota         quota          quota
 `
 
-// TestJobs fills the table.
+// TestJobs checks the table.
 func TestJobs(t *testing.T) {
 	for _, r := range rows(t, jobs, jobFault) {
 		for _, m := range methods {
@@ -91,8 +91,7 @@ func (m method) follow(t *testing.T, shape emulator.JobErrorShape, f emulator.Fa
 	return "running"
 }
 
-// reason is the class of a failed job's error. An unknown code has none, since a job has no status to fall back
-// to.
+// reason returns the class of a failed job's error. An unknown code has no class, because a job has no status that could decide instead.
 func (s *scene) reason(job cloud.Job) string {
 	s.Helper()
 	if job.Error == nil || job.Error.Message == "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// shape is one way in which a portal may differ where the specification is silent.
+// shape is one of the choices that the specification leaves to a portal.
 type shape struct {
 	name string
 	set  func(*emulator.Shapes)
@@ -43,7 +43,7 @@ var shapes = []shape{
 	{"limit headers with 429 only", func(s *emulator.Shapes) { s.QuietLimits = true }},
 }
 
-// alternatives are other values of shapes that have more than two.
+// alternatives are further values of shapes that have more than two.
 var alternatives = []shape{
 	{"defaults", func(*emulator.Shapes) {}},
 	{"otp token in access_token", func(s *emulator.Shapes) { s.OTPTokenField = "access_token" }},
@@ -67,7 +67,7 @@ var alternatives = []shape{
 	{"all codes with 503", everyCode(http.StatusServiceUnavailable)},
 }
 
-// everyCode of the specification comes with the same status. Not with 429, which is the rate limit's with any code.
+// everyCode sends every code of the specification with the same status. It is not used with 429, which means the rate limit with any code.
 func everyCode(status int) func(*emulator.Shapes) {
 	return func(s *emulator.Shapes) {
 		s.CodeStatus = map[string]int{}
@@ -81,7 +81,7 @@ func everyCode(status int) func(*emulator.Shapes) {
 	}
 }
 
-// options are ways in which portals may differ that do not show in the form of an answer.
+// options are differences between portals that do not change the shape of answers.
 var options = map[string]emulator.Options{
 	"upgrade recreates nodes":   {UpgradeStyle: emulator.UpgradeRecreate},
 	"upgrade replaces nodes":    {UpgradeStyle: emulator.UpgradeReplace},
@@ -100,7 +100,7 @@ var options = map[string]emulator.Options{
 	"nothing but one old minor": {Versions: []emulator.Version{{SemanticVersion: "v1.27.0"}, {SemanticVersion: "v1.27.16"}}},
 }
 
-// TestLifeInEachShape: one by one, two by two, and all at once.
+// TestLifeInEachShape checks a life with each shape alone, with each pair, and with all of them.
 func TestLifeInEachShape(t *testing.T) {
 	for i, one := range shapes {
 		live(t, one.name, one.set)
@@ -130,18 +130,18 @@ func live(t *testing.T, name string, set ...func(*emulator.Shapes)) {
 	liveWith(t, name, o)
 }
 
-// TestLifeWithEachOption: what the portal does may differ as well.
+// TestLifeWithEachOption checks a life with each option.
 func TestLifeWithEachOption(t *testing.T) {
 	for name, o := range options {
 		liveWith(t, name, o)
 	}
 }
 
-// liveWith goes through a life as a user without MFA and as one with.
+// liveWith runs a life as a user without MFA and as one with MFA.
 func liveWith(t *testing.T, name string, o emulator.Options) {
 	t.Helper()
 	liveAs(t, name, o, func(*cloud.Config) {})
-	if o.ClockSkew == 0 { // one-time codes depend on the clock: with a wrong one the login fails
+	if o.ClockSkew == 0 { // one-time codes depend on the clock, so the login fails with a wrong one
 		liveAs(t, name+", with MFA", o, careful)
 	}
 }
@@ -158,7 +158,7 @@ func liveAs(t *testing.T, name string, o emulator.Options, user func(*cloud.Conf
 	})
 }
 
-// life is that of one cluster, from the login to its deletion.
+// life is the life of one cluster, from the login to its deletion.
 type life struct {
 	*scene
 	lists bool // the portal lists clusters
@@ -174,13 +174,13 @@ func (l *life) whole() {
 	l.interrupted()
 	l.end()
 	for _, e := range l.portal.Violations() {
-		if e.Method != "GET" || !strings.HasSuffix(e.Path, "/kubernetes-clusters") { // which is tried in case this portal has it
+		if e.Method != "GET" || !strings.HasSuffix(e.Path, "/kubernetes-clusters") { // tried because this portal may have it
 			l.Errorf("the client broke the specification: %s", e)
 		}
 	}
 }
 
-// must ends the life on an error.
+// must ends the life if err is not nil.
 func must[T any](l *life, value T, err error) T {
 	l.Helper()
 	if err != nil {
@@ -189,7 +189,7 @@ func must[T any](l *life, value T, err error) T {
 	return value
 }
 
-// wants an error of one class.
+// wants checks the class of an error.
 func (l *life) wants(want string, err error) {
 	l.Helper()
 	if got := class(err); len(got) != 1 || got[0] != want {
@@ -197,7 +197,7 @@ func (l *life) wants(want string, err error) {
 	}
 }
 
-// done follows a job to its success.
+// done follows a job until it succeeds.
 func (l *life) done(job cloud.Job, err error) cloud.Job {
 	l.Helper()
 	ended := l.ended(job, err)
@@ -236,20 +236,20 @@ func (l *life) login() {
 	l.version = offered[0].ID
 }
 
-// network makes a VPC, finds it by its name, and makes a network.
+// network creates a VPC, finds it by its name, and creates a network.
 func (l *life) network() {
 	job := l.done(l.client.CreateVPC(l.Context(), cloud.CreateVPCRequest{Name: "mine"}))
 	id, _ := job.CreatedID(cloud.KindVPC, "mine")
 	found, err := l.client.VPCs(l.Context(), "mine")
 	if must(l, found, err); len(found) != 1 || found[0].ID != id || id == "" {
-		l.Errorf("VPC %s, found %+v", id, found)
+		l.Errorf("created VPC %s, found %+v", id, found)
 	}
 	created, err := l.client.CreateNetwork(l.Context(), cloud.CreateNetworkRequest{CIDR: "10.1.0.0/24"})
 	if must(l, created, err).Job.ID != "" {
 		created.ID, _ = l.done(created.Job, nil).CreatedID(cloud.KindNetwork, "")
 	}
 	if networks := l.portal.Networks(); len(networks) != 1 || networks[0].ID != created.ID {
-		l.Errorf("network %s, there are %+v", created.ID, networks)
+		l.Errorf("created network %s, the portal has %+v", created.ID, networks)
 	}
 }
 
@@ -259,14 +259,14 @@ func (l *life) create() {
 	r.VPCID = l.portal.VPCs()[len(l.portal.VPCs())-1].ID
 	l.cluster, _ = l.done(l.client.CreateCluster(l.Context(), r)).CreatedID(cloud.KindCluster, r.Name)
 	if got := l.portal.Clusters(); len(got) != 1 || got[0].ID != l.cluster || got[0].NetworkID != r.NetworkID {
-		l.Fatalf("cluster %s, there are %+v", l.cluster, got)
+		l.Fatalf("created cluster %s, the portal has %+v", l.cluster, got)
 	}
 }
 
 func (l *life) look() {
 	kubeconfig, err := l.client.Kubeconfig(l.Context(), l.cluster)
 	if !strings.Contains(string(must(l, kubeconfig, err)), "current-context") {
-		l.Error("it is no kubeconfig")
+		l.Error("the answer is not a kubeconfig")
 	}
 	all, err := l.client.Instances(l.Context())
 	if must(l, all, err); len(all) != 2 {
@@ -285,7 +285,7 @@ func (l *life) look() {
 	}
 }
 
-// change scales and upgrades. The cluster is busy until the job ends.
+// change scales and upgrades the cluster, and checks that it is busy until the job ends.
 func (l *life) change() {
 	job, err := l.client.ScaleCluster(l.Context(), l.cluster, 4)
 	_, busy := l.client.UpgradeCluster(l.Context(), l.cluster, l.version)
@@ -310,7 +310,7 @@ func (l *life) size(want int) {
 	}
 }
 
-// refused are calls that must not succeed.
+// refused checks calls that must not succeed.
 func (l *life) refused() {
 	_, err := l.client.ScaleCluster(l.Context(), l.cluster, 51)
 	l.wants("quota", err)
@@ -325,7 +325,7 @@ func (l *life) refused() {
 	l.wants("not-allowed", err)
 }
 
-// interrupted: a job that fails, a token that ends, a limit that is used up.
+// interrupted checks a failed job, an expired token and a used-up rate limit.
 func (l *life) interrupted() {
 	l.fault(emulator.Fault{Job: emulator.JobFails, JobCode: emulator.CodeInsufficientCapacity, Path: "/kubernetes-clusters/*/scale", Count: 1})
 	job := l.ended(l.client.ScaleCluster(l.Context(), l.cluster, 3))
@@ -334,7 +334,7 @@ func (l *life) interrupted() {
 	}
 	l.size(2)
 
-	time.Sleep(time.Minute) // another one-time code
+	time.Sleep(time.Minute) // until the next one-time code
 	l.fault(emulator.Fault{RevokeToken: true, Count: 1, Path: "/vpcs"})
 	vpcs, err := l.client.VPCs(l.Context(), "")
 	must(l, vpcs, err)
@@ -346,7 +346,7 @@ func (l *life) interrupted() {
 	for cloud.IsRateLimited(err) {
 		at, ok := cloud.RetryAt(err)
 		if !ok || time.Since(start) > time.Minute {
-			l.Fatalf("after %s: %v, to come back at %v", time.Since(start), err, at)
+			l.Fatalf("after %s: %v, RetryAt %v", time.Since(start), err, at)
 		}
 		time.Sleep(time.Until(at))
 		_, err = l.client.VPCs(l.Context(), "")
@@ -354,7 +354,7 @@ func (l *life) interrupted() {
 	if waited := time.Since(start); err != nil || waited < 29*time.Second {
 		l.Errorf("after %s: %v", waited, err)
 	}
-	time.Sleep(time.Minute) // the client is careful for a while
+	time.Sleep(time.Minute) // the client sends fewer requests for a while
 }
 
 func (l *life) fault(f emulator.Fault) {
@@ -364,7 +364,7 @@ func (l *life) fault(f emulator.Fault) {
 	}
 }
 
-// end deletes the cluster, then its volume.
+// end deletes the cluster and then its volume.
 func (l *life) end() {
 	l.done(l.client.DeleteCluster(l.Context(), l.cluster))
 	_, err := l.client.Kubeconfig(l.Context(), l.cluster)
@@ -374,6 +374,6 @@ func (l *life) end() {
 	}
 	left := fmt.Sprint(len(l.portal.Clusters()), len(l.portal.Instances()), len(l.portal.Volumes()))
 	if left != "0 0 0" {
-		l.Errorf("clusters, instances, volumes that are left: %s", left)
+		l.Errorf("clusters, instances and volumes left: %s", left)
 	}
 }

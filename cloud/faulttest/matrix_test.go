@@ -14,8 +14,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestMatrix fills every cell: each method against each fault ends in the class that the tables say, no method asks the
-// portal twice for something that may have been done, and the client breaks no rule of the specification.
+// TestMatrix checks every cell: each method under each fault returns the class in the tables, no method repeats a request that may have
+// been carried out, and the client does not violate the specification.
 func TestMatrix(t *testing.T) {
 	all := allRows(t)
 	cells := 0
@@ -39,7 +39,7 @@ func TestMatrix(t *testing.T) {
 	t.Logf("%d methods × %d rows: %d cells", len(methods), len(all), cells)
 }
 
-// cell is one method under one fault.
+// cell checks one method under one fault.
 func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 	s := newScene(t, m.path, emulator.Options{Durations: quick, ListClusters: true}, m.user)
 	what := fmt.Sprintf("%s: %s, status %d", m.name, r.name, f.Status)
@@ -65,21 +65,21 @@ func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 		t.Errorf("%s: error or journal has %v", what, found)
 	}
 	s.portal.ClearFaults()
-	time.Sleep(2 * time.Minute) // time for anything that the client might still send
+	time.Sleep(2 * time.Minute) // until the client has sent everything
 	m.checkJournal(t, what, s.portal.Journal()[before:])
 	if broken := s.portal.Violations(); len(broken) > 0 {
 		t.Errorf("%s: %v", what, broken)
 	}
 }
 
-// want is the table's class, but for an endpoint that a portal need not have.
+// want returns the table's class, with an exception for endpoints that a portal does not need to have.
 func (m method) want(r row, f emulator.Fault) string {
 	want := r.want[m.group]
 	if m.absent != "" && want != "ok" && want != "rate-limited" && answered(f) {
 		return m.absent
 	}
 	if m.ahead != "" && f.ClockSkew > 0 {
-		return m.ahead // the link has expired, with any token
+		return m.ahead // the link has expired for any token
 	}
 	return want
 }
@@ -89,7 +89,7 @@ func answered(f emulator.Fault) bool {
 	return f.Status != 0 || f.Body != "" && f.Body != emulator.BodyInterrupted || f.RevokeToken || f.ClockSkew > 0
 }
 
-// checkError: an error names its endpoint, and a rate limit the time to come back.
+// checkError checks that an error names its endpoint, and that a rate-limit error has a RetryAt.
 func (m method) checkError(t *testing.T, what string, err error) {
 	t.Helper()
 	if err == nil {
@@ -100,12 +100,12 @@ func (m method) checkError(t *testing.T, what string, err error) {
 		t.Errorf("%s: %#v names no endpoint", what, err)
 	}
 	if at, ok := cloud.RetryAt(err); cloud.IsRateLimited(err) && (!ok || !at.After(time.Now())) {
-		t.Errorf("%s: come back at %v", what, at)
+		t.Errorf("%s: RetryAt %v", what, at)
 	}
 }
 
-// checkJournal: besides what was refused for its token, and so not carried out, the portal got a request that changes
-// something once. Reads may be repeated.
+// checkJournal checks that the portal received a request that changes something only once, apart from requests that it refused because of
+// the token and so did not carry out. Reads may be repeated.
 func (m method) checkJournal(t *testing.T, what string, entries []emulator.Entry) {
 	t.Helper()
 	sent, made := 0, 0
@@ -127,7 +127,7 @@ func forToken(e emulator.Entry) bool {
 	return e.Status == http.StatusUnauthorized || e.Code == emulator.CodeInvalidToken || e.Code == emulator.CodeMFARequired
 }
 
-// routed is the path as the emulator's endpoint table has it.
+// routed returns the route of a path, as in the emulator's endpoint table.
 func routed(path string) string {
 	if path == "/reset-password/{RESET_PASSWORD_TOKEN}" {
 		return "/reset-password/{token}"
@@ -135,8 +135,8 @@ func routed(path string) string {
 	return path
 }
 
-// TestWaitingClientCreatesOnce: a client that waits for the rate limit, as a command-line tool does, sends a create again
-// after a refusal by the limit, and after nothing else.
+// TestWaitingClientCreatesOnce checks that a client that waits for the rate limit, such as a command-line tool, repeats a create after a
+// refusal by the limit and after no other error.
 func TestWaitingClientCreatesOnce(t *testing.T) {
 	for _, r := range allRows(t) {
 		t.Run(r.name, func(t *testing.T) {

@@ -9,18 +9,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// method of the client, with arguments for which it succeeds when nothing goes wrong.
+// method is a method of the client, with arguments for which it succeeds without a fault.
 type method struct {
 	name   string
 	group  string // column of the tables
 	verb   string
 	path   string // of its endpoint
 	call   func(context.Context, *scene) error
-	absent string // class of every answer that is not understood; "": as the table says
-	ahead  string // class when the portal's clock is ahead; "": as the table says
+	absent string // class of every answer that the client does not understand; "" for the table's
+	ahead  string // class if the portal's clock is ahead; "" for the table's
 }
 
-// methods are all that call the portal.
+// methods are all methods that call the portal.
 var methods = []method{
 	{name: "VPCs", group: "read", verb: "GET", path: "/vpcs", call: func(ctx context.Context, s *scene) error {
 		_, err := s.client.VPCs(ctx, "default")
@@ -93,7 +93,7 @@ var methods = []method{
 	{name: "UserID: verify-otp", group: "verify", verb: "POST", path: "/mfa/verify-otp", call: userID},
 }
 
-// started adapts a method that starts a job. The scene remembers the job.
+// started adapts a method that starts a job. The scene records the job.
 func started(start func(context.Context, *scene) (cloud.Job, error)) func(context.Context, *scene) error {
 	return func(ctx context.Context, s *scene) error {
 		job, err := start(ctx, s)
@@ -112,14 +112,14 @@ func (m method) entering() bool {
 	return m.group == "login" || m.group == "send" || m.group == "verify"
 }
 
-// user has MFA where the method is a part of that.
+// user configures a user with MFA if the method is a part of MFA.
 func (m method) user(config *cloud.Config) {
 	if m.group == "send" || m.group == "verify" {
 		careful(config)
 	}
 }
 
-// class names what to do about an error. Every error has exactly one.
+// class returns the classes of an error. Every error must have exactly one.
 func class(err error) []string {
 	if err == nil {
 		return []string{"ok"}

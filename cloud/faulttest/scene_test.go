@@ -11,7 +11,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Secrets of the portal's users.
+// Credentials of the portal's users.
 const (
 	password = "Correct-Horse-7"
 	seed     = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
@@ -19,17 +19,17 @@ const (
 	mfaEmail = "careful@portal.example"
 )
 
-// scene is a portal with something to look at and to change, in virtual time.
+// scene is a portal with resources to read and to change, in virtual time.
 type scene struct {
 	*testing.T
 	portal *emulator.Portal
-	client *cloud.Client // has not asked anything yet
-	tap    *tap          // knows the secrets that passed between the two
+	client *cloud.Client // has not sent a request yet
+	tap    *tap          // records the secrets of all requests and answers
 
 	cluster, job, instance, volume, version, reset string
 }
 
-// quick are operations that take no time.
+// quick is for operations that take no time.
 var quick = emulator.Durations{Pending: -1, Create: -1, Scale: -1, Upgrade: -1, Delete: -1, VPC: -1, Network: -1}
 
 func newPortal(t *testing.T, options emulator.Options) *emulator.Portal {
@@ -59,17 +59,17 @@ func newClient(t *testing.T, p *emulator.Portal, changes ...func(*cloud.Config))
 	return c
 }
 
-// careful is the user with MFA.
+// careful configures the user with MFA.
 func careful(c *cloud.Config) { c.Email, c.TOTPSeed = mfaEmail, seed }
 
-// newScene has what a method with that path looks at or changes. Its client has not sent anything yet.
+// newScene creates the resources that a method with that path reads or changes. Its client has not sent a request yet.
 func newScene(t *testing.T, path string, options emulator.Options, changes ...func(*cloud.Config)) *scene {
 	t.Helper()
 	p := newPortal(t, options)
 	s := &scene{T: t, portal: p, tap: newTap(p.Transport()), version: p.Versions()[0].ID}
 	s.client = newClient(t, p, append(changes, func(c *cloud.Config) { c.Transport = s.tap })...)
 	other := newClient(t, p)
-	if _, err := other.VPCs(t.Context(), ""); err != nil { // the account is in use already
+	if _, err := other.VPCs(t.Context(), ""); err != nil { // the account is already in use
 		t.Fatal(err)
 	}
 	s.volume = p.AddVolume(emulator.Volume{})
@@ -85,7 +85,7 @@ func newScene(t *testing.T, path string, options emulator.Options, changes ...fu
 	return s
 }
 
-// furnish makes a cluster.
+// furnish creates a cluster.
 func (s *scene) furnish(c *cloud.Client) {
 	s.Helper()
 	job, err := c.CreateCluster(s.Context(), s.request())
@@ -103,7 +103,7 @@ func (s *scene) furnish(c *cloud.Client) {
 	s.instance = s.portal.Instances()[0].ID
 }
 
-// request for a small cluster.
+// request returns a create request for a small cluster.
 func (s *scene) request() cloud.CreateClusterRequest {
 	return cloud.CreateClusterRequest{
 		Name: "demo", Description: "of the matrix", ZoneID: "zone-1", KubernetesVersionID: s.version, ServiceOfferingID: "offering-1",

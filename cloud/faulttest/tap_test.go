@@ -21,12 +21,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// tap is a way to the portal that notes every secret that passes: tokens, one-time codes, kubeconfigs.
+// tap is a transport that records every secret it sees: tokens, one-time codes, kubeconfigs.
 type tap struct {
 	next http.RoundTripper
 
 	mu   sync.Mutex
-	seen map[string][]string // secret → what it is, and its forms
+	seen map[string][]string // secret → its kind and its forms
 }
 
 func newTap(next http.RoundTripper) *tap {
@@ -60,7 +60,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// failing passes on how reading ended.
+// failing returns the error with which reading ended.
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) {
@@ -110,7 +110,7 @@ func (t *tap) leaked(text string) (found []string) {
 	return found
 }
 
-// printed is a value as careless code might print it.
+// printed returns a value in the forms in which careless code might print it.
 func printed(value any) map[string]string {
 	out := map[string]string{}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
@@ -124,7 +124,7 @@ func printed(value any) map[string]string {
 		slog.New(handler(&b, &slog.HandlerOptions{Level: slog.LevelDebug})).Debug("seen", "value", value)
 		out[name] = b.String()
 	}
-	encoded, _ := json.Marshal(value) // what is no JSON leaks nothing by it
+	encoded, _ := json.Marshal(value) // a value that is not JSON cannot leak here
 	out["JSON"] = string(encoded)
 	return out
 }
@@ -139,7 +139,7 @@ func (t *tap) keeps(test testing.TB, what string, value any) {
 	}
 }
 
-// keepsJournal checks what the portal writes down, as data and as text.
+// keepsJournal checks the portal's request log, as data and as text.
 func (t *tap) keepsJournal(test testing.TB, what string, p *emulator.Portal) {
 	test.Helper()
 	var text bytes.Buffer
@@ -152,12 +152,12 @@ func (t *tap) keepsJournal(test testing.TB, what string, p *emulator.Portal) {
 	}
 	for form, journal := range map[string]string{"text": text.String(), "data": string(data)} {
 		if found := t.leaked(journal); len(found) > 0 {
-			test.Errorf("%s: the journal as %s has %v", what, form, found)
+			test.Errorf("%s: the request log as %s has %v", what, form, found)
 		}
 	}
 }
 
-// keepsAdmin checks what the admin listener shows. The mailbox may show secrets.
+// keepsAdmin checks the answers of the admin listener. The mailbox may show secrets.
 func (t *tap) keepsAdmin(test testing.TB, p *emulator.Portal) {
 	test.Helper()
 	for _, path := range []string{"/journal", "/journal?format=text", "/faults", "/clusters", "/jobs", "/volumes"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestNothingIsLeftOut: every method of the client that calls the portal has its row in the matrix, every endpoint its
-// method, and every shape its life.
+// TestNothingIsLeftOut checks that every method of the client that calls the portal has a row in the matrix, every endpoint has a method,
+// and every shape has a life.
 func TestNothingIsLeftOut(t *testing.T) {
 	listed, called := map[string]bool{}, map[string]bool{}
 	for _, m := range methods {
@@ -25,7 +25,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 	for i := range client.NumMethod() {
 		m := client.Method(i)
 		asks := m.Type.NumIn() > 1 && m.Type.In(1) == reflect.TypeFor[context.Context]()
-		if asks && m.Name != "Wait" && !listed[m.Name] { // Wait asks the rate limiter only
+		if asks && m.Name != "Wait" && !listed[m.Name] { // Wait asks only the rate limiter
 			t.Errorf("method %s is in no row", m.Name)
 		}
 	}

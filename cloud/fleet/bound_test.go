@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestBound: 100 jobs of a minute cost a login and 300 requests. Each request of others costs 0.2 s once the burst is gone.
+// TestBound checks the bound for 100 jobs of a minute, which cost a login and 300 requests. Each additional request costs 0.2 s once the
+// burst is used up.
 func TestBound(t *testing.T) {
 	start := time.Unix(0, 0)
 	all := func(others ...time.Time) time.Duration {

@@ -21,20 +21,20 @@ import (
 
 var size = flag.Int("clusters", 0, "measure so many clusters in TestMeasure")
 
-// latency of a request, there and back.
+// latency is the round-trip time of a request.
 const latency = 40 * time.Millisecond
 
-// options of a run.
+// options configure a run.
 type options struct {
 	clusters int
 	takes    time.Duration
-	spread   float64       // of takes
-	slow     time.Duration // by which creations are answered later
-	asleep   bool          // nothing wakes objects: they come back at RetryAt
-	managers int           // that divide the clusters; 0: one
-	share    float64       // of the account that each manager uses; 0: all of it
-	quiet    bool          // the portal sends its headers with a 429 only, and no option names the limit
-	maxOpen  int           // requests of a manager that are open at one time; 0: the default
+	spread   float64       // by which job durations vary
+	slow     time.Duration // additional delay of the answers to creations
+	asleep   bool          // objects are not woken, but come back at RetryAt
+	managers int           // number of managers that divide the clusters; 0 means one
+	share    float64       // each manager's share of the account; 0 means all of it
+	quiet    bool          // the portal sends its headers only with a 429, and no option sets the limit
+	maxOpen  int           // maximum number of open requests of a manager; 0 means the default
 }
 
 func (o options) String() string {
@@ -57,7 +57,7 @@ func (o options) String() string {
 	return name
 }
 
-// fleet is one account with all that uses it.
+// fleet is one account with all its clients.
 type fleet struct {
 	t       *testing.T
 	options options
@@ -92,11 +92,11 @@ func newFleet(t *testing.T, options options) *fleet {
 	return f
 }
 
-// wake puts a flow's object into the work queue.
+// wake adds a flow's object to the work queue.
 func (f *fleet) wake(flow string) {
 	select {
 	case f.wakes[flow] <- struct{}{}:
-	default: // it is already queued
+	default: // the object is already queued
 	}
 }
 
@@ -120,7 +120,7 @@ func (f *fleet) newClient() *cloud.Client {
 	return client
 }
 
-// distance is the way to the portal and back.
+// distance adds the latency to each request.
 type distance struct{ *fleet }
 
 func (d distance) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -140,7 +140,7 @@ func (f *fleet) request(name string) cloud.CreateClusterRequest {
 	}
 }
 
-// run has all clusters created.
+// run creates all clusters.
 func (f *fleet) run() {
 	f.start = time.Now()
 	var group sync.WaitGroup
@@ -150,13 +150,13 @@ func (f *fleet) run() {
 	group.Wait()
 }
 
-// result are the figures of a run. Times are since its start.
+// result has the figures of a run. Times are since its start.
 type result struct {
-	all, median           time.Duration // until all, or half, of the clusters have their kubeconfig
+	all, median           time.Duration // until all or half of the clusters have their kubeconfig
 	allBound, medianBound time.Duration
-	late50, late99        time.Duration // from a job's end until it is noticed
+	late50, late99        time.Duration // from the end of a job until the object notices
 	polls                 float64       // per job
-	requests, limited     int           // of them were answered 429
+	requests, limited     int           // limited is how many requests got a 429
 }
 
 func (f *fleet) result() result {
@@ -183,10 +183,10 @@ func (f *fleet) result() result {
 	}
 }
 
-// requests returns the requests to paths that begin in this way.
+// requests returns the requests to paths with the given prefix.
 func (f *fleet) requests(prefix string) (entries []emulator.Entry) {
 	for _, e := range f.portal.Journal() {
-		if e.Method != "" && strings.HasPrefix(e.Path, prefix) { // without a method it is a change of state
+		if e.Method != "" && strings.HasPrefix(e.Path, prefix) { // entries without a method are changes of state
 			entries = append(entries, e)
 		}
 	}
@@ -229,7 +229,7 @@ func measure(t *testing.T, options options) (r result) {
 	return r
 }
 
-// ratios are how much longer than the bound it took until all, or half, of the clusters were ready.
+// ratios returns how many times the bound it took until all and half of the clusters were ready.
 func (r result) ratios() (all, median float64) {
 	return r.all.Seconds() / r.allBound.Seconds(), r.median.Seconds() / r.medianBound.Seconds()
 }
@@ -238,14 +238,14 @@ func (r result) judge(t *testing.T, most, mostMedian float64) {
 	t.Helper()
 	all, median := r.ratios()
 	if all > most || median > mostMedian || r.limited > 0 {
-		t.Errorf("%.3f × the bound and %.3f × its median, want %.2f and %.2f at most; %d × 429", all, median, most, mostMedian, r.limited)
+		t.Errorf("%.3f × the bound and %.3f × its median, want at most %.2f and %.2f; %d × 429", all, median, most, mostMedian, r.limited)
 	}
 }
 
-// TestFleet holds the client to the bound, which knows when jobs end. The client does not know that. So for 25 jobs of two minutes
-// the 5 s between two looks are 1.04 × by themselves, and jobs of which any may end at any time cost looks in vain while
-// there are not enough tokens: a client that knows the distribution of the durations, and asks by probability, needs
-// 1.10 × for 300 jobs of two minutes ± 20 %.
+// TestFleet compares the client with the bound, which knows when jobs end. The client does not know that. For 25 jobs of two minutes, the 5
+// s between two looks alone cost 1.04 ×. If any job may end at any time, looks at running jobs cost additional time while tokens are
+// scarce. A client that knew the distribution of the durations, and looked at jobs by probability, would need 1.10 × for 300 jobs of two
+// minutes ± 20 %.
 func TestFleet(t *testing.T) {
 	for _, test := range []struct {
 		options     options
@@ -268,10 +268,10 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestMeasure prints the figures of a fleet of any size, and holds it to the bars of a large one.
+// TestMeasure prints the figures of a fleet of any size, and checks the limits of a large one.
 func TestMeasure(t *testing.T) {
 	if *size == 0 {
-		t.Skip("-clusters says how many clusters to measure")
+		t.Skip("set -clusters to the number of clusters to measure")
 	}
 	for _, takes := range []time.Duration{2 * time.Minute, 8 * time.Minute} {
 		measure(t, options{clusters: *size, takes: takes}).judge(t, 1.05, 1.05)

@@ -10,8 +10,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// object is one operation on a cluster, as a controller carries it out: run is the object's place in the work queue,
-// pass one reconcile. At the limiter it keeps nothing but its flow's name and its job's id.
+// object is one operation on a cluster, as a controller carries it out: run plays the work queue, and pass is one reconcile. It identifies
+// itself to the limiter only by its flow's name and its job's id.
 type object struct {
 	*fleet
 	client *cloud.Client // of the object's manager
@@ -21,20 +21,19 @@ type object struct {
 	send   func(context.Context) (cloud.Job, error)
 
 	job     cloud.Job
-	started time.Time // the job; that is when the portal answered
-	noticed time.Time // that the job has ended
+	started time.Time // when the portal answered that the job had started
+	noticed time.Time // when the object noticed the end of the job
 	ready   time.Time
 }
 
-// creation is the object that creates a cluster.
+// creation returns an object that creates a cluster.
 func (f *fleet) creation(flow string) *object {
 	o := &object{fleet: f, client: f.client, flow: flow, kind: "create", class: ratelimit.Creation}
 	o.send = func(ctx context.Context) (cloud.Job, error) { return o.client.CreateCluster(ctx, f.request(flow)) }
 	return o
 }
 
-// run makes passes until the operation has ended: at once, at the time that the last pass named, and when the limiter
-// wakes the flow.
+// run makes passes until the operation has ended: at once, at the time that the last pass returned, and when the limiter wakes the flow.
 func (o *object) run() {
 	for o.ready.IsZero() {
 		timer := time.NewTimer(o.pass())
@@ -46,7 +45,7 @@ func (o *object) run() {
 	}
 }
 
-// pass takes one step and says after which time to make the next one.
+// pass takes one step and returns the time until the next one.
 func (o *object) pass() time.Duration {
 	switch {
 	case o.job.ID == "":
@@ -79,7 +78,7 @@ func (o *object) begin() time.Duration {
 	return o.look()
 }
 
-// look asks for a reservation also right after it has seen the job run: the refusal says when to look again.
+// look asks for a reservation even if it has just seen that the job is running, because the refusal says when to look again.
 func (o *object) look() time.Duration {
 	for {
 		reservation, err := o.client.ReserveLook(o.flow, cloud.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
@@ -98,7 +97,7 @@ func (o *object) look() time.Duration {
 	}
 }
 
-// again is what a refusal of the limiter means to a controller: come back at that time. Nothing else may be refused.
+// again returns the time until RetryAt, as a controller would after a refusal of the limiter. Any other error fails the test.
 func (o *object) again(err error) time.Duration {
 	at, ok := cloud.RetryAt(err)
 	if !ok || !cloud.IsRateLimited(err) {

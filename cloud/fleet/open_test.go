@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestOpenRequests checks what MaxOpen trades. While the portal takes 3 s to answer a creation, N open ones give N/3 a second,
-// up to the account's rate, and a crash leaves N in doubt.
+// TestOpenRequests checks the trade-off of MaxOpen. If the portal takes 3 s to answer a creation, N open requests give N/3 creations a
+// second, up to the account's rate, and a crash leaves N results unknown.
 func TestOpenRequests(t *testing.T) {
 	const clusters, slow = 90, 3 * time.Second
 	for maxOpen, most := range map[int]int{1: 1, 4: 4, 10: 10, 0: 16} {
@@ -26,7 +26,7 @@ func TestOpenRequests(t *testing.T) {
 						sent = append(sent, e.Time)
 					}
 				}
-				open := 0 // at most
+				open := 0 // maximum of open requests
 				for i, at := range sent {
 					now := 0
 					for _, earlier := range sent[:i+1] {
@@ -37,10 +37,10 @@ func TestOpenRequests(t *testing.T) {
 					open = max(open, now)
 				}
 				took := sent[len(sent)-1].Sub(sent[0])
-				t.Logf("%d open at most, all sent within %v", open, took)
+				t.Logf("at most %d open, all sent within %v", open, took)
 				least := time.Duration(clusters/most-1) * slow
 				if open != most || took < least || took > least+least/5+10*time.Second {
-					t.Errorf("%d were open at most, want %d; all were sent within %v, want %v at least", open, most, took, least)
+					t.Errorf("at most %d were open, want %d; all were sent within %v, want at least %v", open, most, took, least)
 				}
 			})
 		})

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestShares checks that managers which divide an account by AccountShare are together as fast as one manager that has all of it, and
-// that none of their requests is refused: whether the portal names the limit in every answer or only when it refuses one.
+// TestShares checks that managers which divide an account by AccountShare are together as fast as one manager with the whole account, and
+// that the portal refuses none of their requests. The portal may name the limit in every answer or only in refusals.
 func TestShares(t *testing.T) {
 	for _, managers := range []int{2, 3} {
 		for _, quiet := range []bool{false, true} {
@@ -20,16 +20,17 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestWithoutShares shows what AccountShare is for. Managers that do not know of each other find their share by refusals, if the portal
-// sends its headers with refusals only, as the specification has it.
+// TestWithoutShares checks the case without AccountShare. If the portal sends its headers only with refusals, as in the specification,
+// managers without shares cause refusals until each has found its share.
 func TestWithoutShares(t *testing.T) {
 	r := measure(t, options{clusters: 300, takes: 2 * time.Minute, managers: 3, quiet: true})
 	if r.limited*100 < r.requests {
-		t.Errorf("%d × 429 of %d requests: the share is for nothing", r.limited, r.requests)
+		t.Errorf("%d × 429 of %d requests: without shares there must be refusals", r.limited, r.requests)
 	}
 }
 
-// TestShareOfAnAbsentManager checks that a manager with a third of the account takes no more than that while the others do not run.
+// TestShareOfAnAbsentManager checks that a manager with a third of the account uses no more than its third while the other managers do not
+// run.
 func TestShareOfAnAbsentManager(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, options{clusters: 100, takes: 2 * time.Minute, share: 1.0 / 3, quiet: true})

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// TestThreeTeams is the example of docs/fleet.md: three teams create 200 clusters at once, and the smallest one does not wait for the
+// TestThreeTeams checks the example in docs/fleet.md: three teams create 200 clusters at once, and the smallest team does not wait for the
 // largest.
 func TestThreeTeams(t *testing.T) {
 	teams := []struct {
 		name     string
 		clusters int
-		sent     time.Duration // until all its creations are accepted, at most
+		sent     time.Duration // maximum time until all its creations are accepted
 	}{
 		{"team-a", 150, 34 * time.Second},
 		{"team-b", 40, 13 * time.Second},
@@ -41,7 +41,7 @@ func TestThreeTeams(t *testing.T) {
 			}
 			t.Logf("%s: all %d creations accepted after %v, all kubeconfigs after %v", team.name, team.clusters, quantile(sent, 1), quantile(ready, 1))
 			if last := quantile(sent, 1); last > team.sent {
-				t.Errorf("the creations of %s took %v, want %v at most", team.name, last, team.sent)
+				t.Errorf("the creations of %s took %v, want at most %v", team.name, last, team.sent)
 			}
 		}
 		r := f.result()

@@ -15,11 +15,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// neighbours is how many clusters the second tenant has. Each is scaled once.
+// neighbours is the number of clusters of the second tenant. Each is scaled once.
 const neighbours = 100
 
-// TestSecondTenant has one tenant create a thousand clusters while another one scales a cluster every few seconds, and
-// checks how long it takes from the change of the spec until the portal has the request.
+// TestSecondTenant checks how long it takes from a change of the spec until the portal has the request, while one tenant creates a thousand
+// clusters and another one scales a cluster every few seconds.
 func TestSecondTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t, options{clusters: 1000, takes: 2 * time.Minute})
@@ -29,7 +29,7 @@ func TestSecondTenant(t *testing.T) {
 		var storm sync.WaitGroup
 		storm.Go(f.run)
 		for i, id := range ids {
-			time.Sleep(5*time.Second + 37*time.Millisecond) // not in step with the tokens
+			time.Sleep(5*time.Second + 37*time.Millisecond) // not in phase with the tokens
 			storm.Go(func() { waits[i] = f.scale(id, i) })
 		}
 		storm.Wait()
@@ -43,7 +43,7 @@ func TestSecondTenant(t *testing.T) {
 
 func neighbour(i int) string { return fmt.Sprintf("tenant-b/cluster-%d", i) }
 
-// neighbours creates the second tenant's clusters, before anything is measured and by another limiter.
+// neighbours creates the second tenant's clusters before the measurement, with another limiter.
 func (f *fleet) neighbours() (ids []string) {
 	client := f.client
 	f.client = f.newClient()
@@ -59,11 +59,11 @@ func (f *fleet) neighbours() (ids []string) {
 	for _, c := range f.portal.Clusters() {
 		ids = append(ids, c.ID)
 	}
-	time.Sleep(time.Minute) // then the account is quiet again
+	time.Sleep(time.Minute) // until the account is quiet again
 	return ids
 }
 
-// scale has one of the second tenant's clusters scaled, and returns how long it took until the request was sent.
+// scale scales one of the second tenant's clusters, and returns how long it took until the request was sent.
 func (f *fleet) scale(id string, i int) (waited time.Duration) {
 	changed := time.Now()
 	o := &object{fleet: f, client: f.client, flow: neighbour(i), kind: "scale", class: ratelimit.Mutation, send: func(ctx context.Context) (cloud.Job, error) {
@@ -74,13 +74,13 @@ func (f *fleet) scale(id string, i int) (waited time.Duration) {
 	return waited
 }
 
-// TestNoticed checks how late the ends of jobs are noticed while so many run all the time, each followed by the next one,
-// once the limiter knows how long they take.
+// TestNoticed checks how late the end of a job is noticed while many jobs run all the time, each followed by the next one, and the limiter
+// knows their durations.
 func TestNoticed(t *testing.T) {
 	for _, test := range []struct {
 		jobs   int
 		takes  time.Duration
-		within time.Duration // 99 of 100
+		within time.Duration // limit for 99 of 100
 	}{
 		{60, 2 * time.Minute, 10 * time.Second},
 		{60, 8 * time.Minute, 10 * time.Second},
@@ -94,15 +94,15 @@ func TestNoticed(t *testing.T) {
 				p50, p99 := quantile(late, 0.5), quantile(late, 0.99)
 				t.Logf("noticed after p50 %.1f s p99 %.1f s", p50.Seconds(), p99.Seconds())
 				if p99 > test.within || f.count(http.StatusTooManyRequests) > 0 {
-					t.Errorf("p99 is %v, want %v at most; %d × 429", p99, test.within, f.count(http.StatusTooManyRequests))
+					t.Errorf("p99 is %v, want at most %v; %d × 429", p99, test.within, f.count(http.StatusTooManyRequests))
 				}
 			})
 		})
 	}
 }
 
-// turnOver has each object create one cluster after the other, beginning at different times, and returns how late the
-// ends of the jobs were noticed, but for the first of each object.
+// turnOver makes each object create one cluster after the other, with different start times. It returns how late the ends of the jobs were
+// noticed, except for the first job of each object.
 func (f *fleet) turnOver(rounds int) (late []time.Duration) {
 	var mu sync.Mutex
 	noticed := map[string]time.Time{}

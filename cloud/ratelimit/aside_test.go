@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestMutationsThatMustNotBeOpened checks that mutations which must not be opened yet hold no tokens: those are for reads. Such a
-// wait is no reason to look for a higher limit.
+// TestMutationsThatMustNotBeOpened checks that mutations that must not be opened yet hold no tokens, so that reads can use them. Such a
+// wait does not make the limiter look for a higher limit.
 func TestMutationsThatMustNotBeOpened(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Burst: 2, MaxOpen: 1})
@@ -28,19 +28,19 @@ func TestMutationsThatMustNotBeOpened(t *testing.T) {
 	})
 }
 
-// TestTokenAsideIsKept checks that a token which is set aside for a read is not given to a mutation that comes later.
+// TestTokenAsideIsKept checks that a token that is set aside for a read is not given to a later mutation.
 func TestTokenAsideIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spent(t)
 		at := refusedUntil(t, l, "first", Read)
 		time.Sleep(time.Until(at))
-		refusedUntil(t, l, "second", Read) // from now on the token is set aside for the first
+		refusedUntil(t, l, "second", Read) // now the token is set aside for the first flow
 		refusedUntil(t, l, "later", Mutation)
 		granted(t, l, "first", Read)
 	})
 }
 
-// TestFifthTokenIsForPolls checks the order in which tokens go to mutations and polls that all wait.
+// TestFifthTokenIsForPolls checks the order in which waiting mutations and polls get tokens.
 func TestFifthTokenIsForPolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 60, Burst: 1, MaxOpen: 100, Wake: func(string) {}})

@@ -15,7 +15,7 @@ import (
 
 func seeded(n uint64) *rand.Rand { return rand.New(rand.NewPCG(n, n)) }
 
-// TestMutationsGoBeforePolls checks that a mutation does not wait while 200 polls do.
+// TestMutationsGoBeforePolls checks that a mutation does not wait while 200 polls wait.
 func TestMutationsGoBeforePolls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -58,7 +58,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// tryCall reserves once and spends, or sleeps until RetryAt.
+// tryCall reserves once and spends the reservation, or sleeps until RetryAt.
 func (l *Limiter) tryCall(flow string, class Class) bool {
 	r, err := l.Reserve(flow, class)
 	if err != nil {
@@ -74,7 +74,7 @@ func (l *Limiter) tryCall(flow string, class Class) bool {
 	return false
 }
 
-// TestPollsAreNotStarved checks that polls get a fifth of the tokens while mutations, or reads, wait all the time.
+// TestPollsAreNotStarved checks that polls get a fifth of the tokens while mutations or reads wait all the time.
 func TestPollsAreNotStarved(t *testing.T) {
 	for _, class := range []Class{Mutation, Read} {
 		t.Run(class.String(), func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestReadsAreNotStarved(t *testing.T) {
 	})
 }
 
-// compete lets 100 flows of each class take all they can get for a time, and counts what each class got.
+// compete lets 100 flows of each class take as many tokens as they can for a time, and returns how many each class got.
 func compete(l *Limiter, duration time.Duration, classes ...Class) map[Class]float64 {
 	var mu sync.Mutex
 	served := map[Class]float64{}

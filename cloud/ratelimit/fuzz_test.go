@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FuzzHeader reads anything as rate-limit headers: the limiter keeps its bounds and opens again.
+// FuzzHeader checks that the limiter keeps its bounds and opens again for any rate-limit headers.
 func FuzzHeader(f *testing.F) {
 	f.Add(429, "300", "0", "1700000000", "5", "")
 	f.Add(200, "1200", "17", "", "", "Sat, 01 Jan 2000 00:00:00 GMT")
@@ -32,13 +32,13 @@ func FuzzHeader(f *testing.F) {
 				break
 			}
 			if ok, _ := l.Spend(r); !ok {
-				t.Fatal("not spent")
+				t.Fatal("the reservation was not spent")
 			}
 			r.Settle(true, &Response{Limited: status == 429, Header: h, At: time.Now()})
 		}
 		s := l.Stats()
 		most := 1.0
-		if !s.LimitKnown { // it explores how much more the account may have
+		if !s.LimitKnown { // the limiter explores a higher rate
 			most = max(maxExplored/float64(s.Limit), 1)
 		}
 		if s.Tokens > standardBurst || s.Tokens < -standardBurst-3 || s.Limit < 1 || s.Limit > MaxLimit || s.Share < minShare || s.Share > most {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestWaitSeconds: past times mean now, nonsense means nothing, and an hour is the most.
+// TestWaitSeconds checks that past times mean no wait, that invalid values are ignored, and that the maximum is an hour.
 func TestWaitSeconds(t *testing.T) {
 	for _, test := range []struct {
 		seconds float64

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// granted reserves and fails the test unless it is granted.
+// granted reserves, and fails the test if the limiter refuses.
 func granted(t *testing.T, l *Limiter, flow string, class Class) *Reservation {
 	t.Helper()
 	r, err := l.Reserve(flow, class)
@@ -22,7 +22,7 @@ func granted(t *testing.T, l *Limiter, flow string, class Class) *Reservation {
 	return r
 }
 
-// refusedUntil reserves, fails the test if it is granted, and gives the time to come back.
+// refusedUntil reserves, fails the test if the limiter grants, and returns RetryAt.
 func refusedUntil(t *testing.T, l *Limiter, flow string, class Class) time.Time {
 	t.Helper()
 	_, err := l.Reserve(flow, class)
@@ -39,7 +39,7 @@ func isWait(err error) bool {
 	return ok
 }
 
-// retryAt returns the time of a *WaitError.
+// retryAt returns the RetryAt of a *WaitError.
 func retryAt(err error) (time.Time, bool) {
 	var wait *WaitError
 	if !errors.As(err, &wait) {
@@ -80,19 +80,19 @@ func TestReserveKeepsTheOrder(t *testing.T) {
 		for i := range 20 {
 			time.Sleep(time.Until(at[i]))
 			r, err := l.Reserve(strconv.Itoa(i), Read)
-			for err != nil { // the estimate may have been a token short
+			for err != nil { // RetryAt may be early by one token
 				time.Sleep(minWait)
 				r, err = l.Reserve(strconv.Itoa(i), Read)
 			}
 			if late := time.Since(at[i]); late > time.Second {
-				t.Errorf("flow %d got its reservation %v after the time it was told", i, late)
+				t.Errorf("flow %d got its reservation %v after RetryAt", i, late)
 			}
 			send(t, l, r, 200)
 		}
 	})
 }
 
-// TestReserveIsIdempotent checks that a flow that asks again and again gets no more than its place.
+// TestReserveIsIdempotent checks that a flow that asks repeatedly gets only one place.
 func TestReserveIsIdempotent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -106,7 +106,7 @@ func TestReserveIsIdempotent(t *testing.T) {
 	})
 }
 
-// TestPlacesAreGivenUp checks that the place of a flow that does not come back is given up, and its token goes to others.
+// TestPlacesAreGivenUp checks that a flow that does not come back loses its place, and that other flows get its token.
 func TestPlacesAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -117,7 +117,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 		}
 		time.Sleep(time.Until(last.Add(placeGrace + time.Second)))
 		if got := l.Stats(); got.Waiting[Read] != 0 || len(l.queue.aside) != 0 {
-			t.Errorf("%d places and %d tokens are held for nobody", got.Waiting[Read], len(l.queue.aside))
+			t.Errorf("%d places and %d tokens are still held for absent flows", got.Waiting[Read], len(l.queue.aside))
 		}
 		drain(t, l) // any flow may take all tokens
 	})
@@ -126,7 +126,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 // TestLatePlacesGoToTheEnd checks that a flow that comes back too late starts again at the end.
 func TestLatePlacesGoToTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := NewLimiter(Options{Limit: 1}) // a token a minute
+		l := NewLimiter(Options{Limit: 1}) // one token a minute
 		drain(t, l)
 		late := refusedUntil(t, l, "late", Read)
 		time.Sleep(time.Until(late.Add(placeGrace - 3*time.Second)))
@@ -134,7 +134,7 @@ func TestLatePlacesGoToTheEnd(t *testing.T) {
 		time.Sleep(time.Until(late.Add(placeGrace + 2*time.Second)))
 		granted(t, l, "early", Read)
 		if again := refusedUntil(t, l, "late", Read); again.Before(early) {
-			t.Errorf("who came too late is told %v, who came in time %v", again, early)
+			t.Errorf("RetryAt is %v for the late flow, and %v for the early one", again, early)
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestReservationsEnd(t *testing.T) {
 	})
 }
 
-// TestOpenMutations checks that at most four mutations are between reservation and response, and that they do not delay reads.
+// TestOpenMutations checks that at most four mutations are between reservation and answer, and that they do not delay reads.
 func TestOpenMutations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -220,7 +220,7 @@ func TestRateLimitedClosesTheGate(t *testing.T) {
 				send(t, l, granted(t, l, "a", Read), 429, test.headers...)
 				closed := time.Now()
 				if at := refusedUntil(t, l, "b", Read); at.Sub(closed) < test.least {
-					t.Errorf("told to come back after %v", at.Sub(closed))
+					t.Errorf("RetryAt is after %v", at.Sub(closed))
 				}
 				if ok, err := l.Spend(held); ok || !isWait(err) {
 					t.Errorf("a reservation from before was spent: %v", err)
@@ -231,14 +231,13 @@ func TestRateLimitedClosesTheGate(t *testing.T) {
 				}
 				time.Sleep(time.Until(l.Stats().ClosedTo))
 				granted(t, l, "b", Read)
-				refusedUntil(t, l, "c", Read) // one at first
+				refusedUntil(t, l, "c", Read) // one flow at first
 			})
 		})
 	}
 }
 
-// TestBackoffGrows checks that 429s in a row back off exponentially. Several 429s for requests that were sent at the same time
-// count as one.
+// TestBackoffGrows checks that consecutive 429s back off exponentially. Several 429s for concurrent requests count as one.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Rand: seeded(1)})
@@ -276,7 +275,7 @@ func TestBackoffGrows(t *testing.T) {
 	})
 }
 
-// TestRemainingIsFollowed checks that the limiter believes X-RateLimit-Remaining, so that people on the same account find room.
+// TestRemainingIsFollowed checks that the limiter follows X-RateLimit-Remaining, so that people on the same account have tokens left.
 func TestRemainingIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -284,7 +283,7 @@ func TestRemainingIsFollowed(t *testing.T) {
 		l.mu.Lock()
 		l.queue.place(placeKey{flow: refusedFlow, class: Read}, nil, time.Now())
 		l.mu.Unlock()
-		r := granted(t, l, "a", Read) // the other place gets a token set aside as well
+		r := granted(t, l, "a", Read) // the other flow gets a token set aside as well
 		send(t, l, r, 200, "X-RateLimit-Remaining", "3")
 		refusedUntil(t, l, refusedFlow, Read)
 		time.Sleep(2 * time.Second)
@@ -292,7 +291,7 @@ func TestRemainingIsFollowed(t *testing.T) {
 	})
 }
 
-// TestLimitIsLearned checks that a higher limit is learned from X-RateLimit-Limit, and that nonsense is ignored.
+// TestLimitIsLearned checks that the limiter learns a higher limit from X-RateLimit-Limit, and ignores invalid values.
 func TestLimitIsLearned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
@@ -335,7 +334,7 @@ func TestUnsentRequestsAreFree(t *testing.T) {
 		}
 		r.Settle(false, nil)
 		if s := l.Stats(); s.Tokens != before || s.Open != 0 || s.InFlight != 0 {
-			t.Errorf("%+v, before there were %v tokens", s, before)
+			t.Errorf("%+v, want %v tokens as before", s, before)
 		}
 	})
 }

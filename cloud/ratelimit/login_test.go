@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// TestClaimLogin checks when the reservations of a login are granted: all at once, before all other calls that wait, and each client in its
-// own place.
+// TestClaimLogin checks when the limiter grants the reservations of a login: all at once, before all other waiting calls, and in turn for
+// each client.
 func TestClaimLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spentOf(t, 5)
 		refusedUntil(t, l, "read", Read)
 		reservations, at := l.claimLogin("a", 3)
 		if told := time.Until(at).Round(time.Millisecond); reservations != nil || told < 2900*time.Millisecond || told > 3*time.Second {
-			t.Fatalf("%d reservations, to come back in %v", len(reservations), told)
+			t.Fatalf("%d reservations, RetryAt in %v", len(reservations), told)
 		}
-		if _, at = l.claimLogin("b", 1); time.Until(at) < 1900*time.Millisecond { // they take turns
-			t.Errorf("another login is told %v", time.Until(at))
+		if _, at = l.claimLogin("b", 1); time.Until(at) < 1900*time.Millisecond { // logins take turns
+			t.Errorf("RetryAt of another login is in %v", time.Until(at))
 		}
 		time.Sleep(3500 * time.Millisecond)
 		refusedUntil(t, l, "read", Read)
@@ -51,7 +51,7 @@ func TestClaimLogin(t *testing.T) {
 	})
 }
 
-// TestPlacesOfALoginAreKept checks that the places stay until some time after RetryAt, like any place.
+// TestPlacesOfALoginAreKept checks that the places of a login stay until some time after RetryAt, like any place.
 func TestPlacesOfALoginAreKept(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{placeGrace - 2*time.Second: true, placeGrace + 2*time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -66,23 +66,23 @@ func TestPlacesOfALoginAreKept(t *testing.T) {
 	}
 }
 
-// TestClosedGateHoldsALogin checks that a login waits like all others after a 429, with its tokens set aside.
+// TestClosedGateHoldsALogin checks that a login waits after a 429 like all other calls, with its tokens set aside.
 func TestClosedGateHoldsALogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
 		send(t, l, granted(t, l, "first", Read), 429, "Retry-After", "30")
 		reservations, at := l.claimLogin("a", 1)
 		if opens := l.Stats().ClosedTo; reservations != nil || at.Before(opens) {
-			t.Errorf("%d reservations, to come back at %v, and the gate opens at %v", len(reservations), at, opens)
+			t.Errorf("%d reservations, RetryAt %v, the gate opens at %v", len(reservations), at, opens)
 		}
 		time.Sleep(time.Until(at))
 		if reservations, _ = l.claimLogin("a", 1); len(reservations) != 1 {
-			t.Error("no reservation when the gate is open")
+			t.Error("no reservation although the gate is open")
 		}
 	})
 }
 
-// TestLoginWaits checks that a client which may wait gets the reservations, and says what it waited for if its context ends.
+// TestLoginWaits checks that a client that may wait gets the reservations, and that the error names what it waited for if its context ends.
 func TestLoginWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spentOf(t, 5)
@@ -102,7 +102,7 @@ func TestLoginWaits(t *testing.T) {
 	})
 }
 
-// spentOf makes a limiter of one request per second, with a bucket of that size, whose tokens are used up.
+// spentOf returns a limiter of one request per second with a bucket of that size, whose tokens are used up.
 func spentOf(t *testing.T, burst int) *Limiter {
 	l := NewLimiter(Options{Limit: 60, Burst: burst})
 	for range burst {

@@ -26,13 +26,13 @@ func (p *plan) Schedule() Schedule {
 
 func (p *plan) Granted(now time.Time) { p.granted = now }
 
-// TestLooks checks which looks get a reservation, by their schedule and by the tokens that are left of 45. RetryAt of a refused look is
-// its earliest time, or 30 s later at most.
+// TestLooks checks which looks get a reservation, depending on their schedule and on how many of 45 tokens are left. RetryAt of a refused
+// look is its earliest time, or at most 30 s later.
 func TestLooks(t *testing.T) {
 	for name, test := range map[string]struct {
 		plan plan
 		left int
-		told float64 // 0: granted
+		told float64 // 0 means granted
 	}{
 		"likely":                        {plan{}, 1, 0},
 		"likely, no token":              {plan{}, 0, 30},
@@ -52,10 +52,10 @@ func TestLooks(t *testing.T) {
 				_, err := l.ReserveLook("job", &test.plan)
 				at, refused := retryAt(err)
 				if refused != (test.told > 0) || refused && !at.Equal(test.plan.at(test.told)) {
-					t.Errorf("told to come back after %v, want %v s", time.Until(at), test.told)
+					t.Errorf("RetryAt is after %v, want %v s", time.Until(at), test.told)
 				}
 				if test.plan.granted.IsZero() != refused {
-					t.Errorf("refused %t, and the look was noted as granted at %v", refused, test.plan.granted)
+					t.Errorf("refused %t, but the look was recorded as granted at %v", refused, test.plan.granted)
 				}
 			})
 		})

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// near compares what is computed in steps.
+// near compares figures that are computed in steps.
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-6 }
 
-// TestExploration checks that the rate grows by a twentieth each second while requests wait and no limit is known, up to
-// 10,000 requests a minute. It does not grow while no request waits, or for a time in which no call was made.
+// TestExploration checks that the rate grows by a twentieth each second while requests wait and no limit is known, up to 10,000 requests a
+// minute. It does not grow while no request waits, or for a time without calls.
 func TestExploration(t *testing.T) {
 	for name, test := range map[string]struct {
 		options Options
@@ -51,9 +51,8 @@ func TestExploration(t *testing.T) {
 	}
 }
 
-// TestShareOfTheLimit checks what 429s cost: three tenths of the rate each, but never all of it. The rate comes back by a
-// thousandth of the limit each second. A refusal that ends an exploration, or that answers a request which was sent before
-// the gate closed, costs nothing.
+// TestShareOfTheLimit checks the cost of 429s: each takes three tenths of the rate, but never all of it. The rate recovers by a thousandth
+// of the limit each second. A refusal that ends an exploration, or that answers a request from before the gate closed, costs nothing.
 func TestShareOfTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 300})
@@ -99,7 +98,7 @@ func TestShareOfTheLimit(t *testing.T) {
 	})
 }
 
-// TestRefill checks that tokens come back at the rate of the limit, up to nine tenths of the burst.
+// TestRefill checks that tokens are refilled at the rate of the limit, up to nine tenths of the burst.
 func TestRefill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 120, Burst: 20}) // two a second
@@ -115,8 +114,8 @@ func TestRefill(t *testing.T) {
 	})
 }
 
-// TestRemainingIsOfTheAccount checks the tokens that are left after an answer which says what remains: the requests that are
-// on the way will use some of that, and a margin stays for others. The answer never adds tokens, nor takes more than a burst.
+// TestRemainingIsOfTheAccount checks the tokens after an answer with X-RateLimit-Remaining. The requests in flight will use a part of them,
+// and a margin stays for others. The answer never adds tokens, and takes at most a burst.
 func TestRemainingIsOfTheAccount(t *testing.T) {
 	for _, test := range []struct {
 		remaining string
@@ -136,11 +135,11 @@ func TestRemainingIsOfTheAccount(t *testing.T) {
 			send(t, l, granted(t, l, "a", Read), 200, "X-RateLimit-Remaining", test.remaining)
 			want := min(test.want, 44-float64(test.onTheWay)+0.001)
 			if got := l.Stats().Tokens; math.Abs(got-want) > 0.01 {
-				t.Errorf("remaining %q with %d requests on the way: %v tokens, want %v", test.remaining, test.onTheWay, got, want)
+				t.Errorf("remaining %q with %d requests in flight: %v tokens, want %v", test.remaining, test.onTheWay, got, want)
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // a small burst bounds what is taken
+	synctest.Test(t, func(t *testing.T) { // a small burst limits the reduction
 		l := NewLimiter(Options{Limit: 60, Burst: 2})
 		for range 5 {
 			if ok, err := l.Spend(granted(t, l, "a", Read)); !ok {
@@ -155,7 +154,7 @@ func TestRemainingIsOfTheAccount(t *testing.T) {
 	})
 }
 
-// TestLimitIsBelieved checks which limits of the portal are taken over.
+// TestLimitIsBelieved checks which of the portal's limits the limiter adopts.
 func TestLimitIsBelieved(t *testing.T) {
 	for limit, want := range map[string]int{"1": 1, "1000000": 1_000_000, "1000001": 300, "0": 300} {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,7 +173,7 @@ func TestLimitIsBelieved(t *testing.T) {
 	}
 }
 
-// TestJitter checks that a gate stays closed up to a fifth longer than the portal asks, by another part each time.
+// TestJitter checks that a gate stays closed up to a fifth longer than the portal asks, by a random part.
 func TestJitter(t *testing.T) {
 	least, most := 1.0, 0.0
 	for seed := range uint64(50) {
@@ -190,8 +189,8 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// TestLateRefusal checks that a 429 which answers a request from before the gate closed keeps it closed as long as it asks,
-// and is no further strike.
+// TestLateRefusal checks that a 429 to a request from before the gate closed can extend the closing time, but does not count as another
+// strike.
 func TestLateRefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 300, Rand: seeded(1)})
@@ -214,7 +213,7 @@ func TestLateRefusal(t *testing.T) {
 	})
 }
 
-// TestRequestsOnTheWayAreSubtracted: what remains will be used by requests that have been sent already.
+// TestRequestsOnTheWayAreSubtracted checks that requests in flight are subtracted from X-RateLimit-Remaining.
 func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 	b := newBucket(300, standardBurst, 1, time.Now())
 	b.follow(20, 4)
@@ -223,7 +222,7 @@ func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 	}
 	b.follow(49, 0)
 	if want := 20 - 4 - b.margin(); b.level != want {
-		t.Errorf("an answer gives tokens: %v, want %v", b.level, want)
+		t.Errorf("an answer adds tokens: %v, want %v", b.level, want)
 	}
 	b.follow(0, 1000)
 	if b.level != -b.burst {
@@ -231,8 +230,8 @@ func TestRequestsOnTheWayAreSubtracted(t *testing.T) {
 	}
 }
 
-// TestGateCountsStrikes: 429s in a row double the pause, those that answer requests sent before do not, and after a
-// success the count begins again.
+// TestGateCountsStrikes checks that consecutive 429s double the pause, that 429s to earlier requests do not, and that a success resets the
+// count.
 func TestGateCountsStrikes(t *testing.T) {
 	now := time.Now()
 	g := gate{rand: seeded(1)}

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// TestAccountShare checks that a limiter with a share of the account uses that part of the rate and of the burst, no matter what names the
-// limit: its options, or the portal. What the portal says is left is the whole account's, so a limiter that has used
-// little less than its share may go on until the account's margin is reached.
+// TestAccountShare checks that a limiter with a share of the account uses that part of the rate and of the burst, whether its options or
+// the portal name the limit. X-RateLimit-Remaining is about the whole account, so a limiter that has used little of its share may go on
+// until the account's margin is reached.
 func TestAccountShare(t *testing.T) {
 	for name, test := range map[string]struct {
 		options            Options
-		headers            []string // of the answer to the first request
+		headers            []string // headers of the answer to the first request
 		burst, left, after float64  // tokens at first, after the answer, and 3 s later
 	}{
 		"all":                 {Options{}, nil, 45, 44, 45},
@@ -46,7 +46,7 @@ func TestAccountShare(t *testing.T) {
 	}
 }
 
-// TestShareIsNotExplored checks that a limiter with a share of the account does not look for a higher tier: it would find it with the
+// TestShareIsNotExplored checks that a limiter with a share of the account does not look for a higher tier, because it would find the
 // tokens of others. A refusal takes three tenths of its share.
 func TestShareIsNotExplored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

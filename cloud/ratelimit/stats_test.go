@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestStatsCount checks that a request that was not written does not count, and that a 429 counts as request and as refusal.
+// TestStatsCount checks that a request that was not written does not count, and that a 429 counts as a request and as a refusal.
 func TestStatsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})

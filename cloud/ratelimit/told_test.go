@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// spent makes a limiter of one request per second whose only token is used up.
+// spent returns a limiter of one request per second whose only token is used up.
 func spent(t *testing.T) *Limiter {
 	l := NewLimiter(Options{Limit: 60, Burst: 1})
 	send(t, l, granted(t, l, "first", Read), 200)
@@ -19,9 +19,9 @@ func spent(t *testing.T) *Limiter {
 
 var classOf = map[rune]Class{'m': Mutation, 'c': Creation, 'r': Read, 'p': Poll, 'l': Login}
 
-// TestRetryAt checks when a refused flow should come back, with one token a second and others in the queue: m, c, r, p and l
-// are mutations, creations, reads, polls and logins. A mutation lets a tenth of the tokens pass to reads and a fifth to polls. A read or a
-// poll waits for all that go before it, or for its share.
+// TestRetryAt checks the RetryAt of a refused flow, with one token a second and others in the queue: m, c, r, p and l are mutations,
+// creations, reads, polls and logins. Mutations leave a tenth of the tokens to reads and a fifth to polls. A read or a poll waits for all
+// calls before it, or for its share.
 func TestRetryAt(t *testing.T) {
 	for _, test := range []struct {
 		queue   string
@@ -47,44 +47,44 @@ func TestRetryAt(t *testing.T) {
 				told := time.Until(refusedUntil(t, l, "last", classOf[test.class])).Seconds()
 				// A millisecond has passed since the token was spent.
 				if want := test.seconds - 0.001; told < want-1e-6 || told > want+1e-6 {
-					t.Errorf("told to come back after %v s, want %v", told, want)
+					t.Errorf("RetryAt is after %v s, want %v", told, want)
 				}
 			})
 		})
 	}
 }
 
-// TestEarliestRetryAt checks the shortest times: a tenth of a second, and half a second for a flow whose token is set aside
-// while as many mutations are open as may be. No RetryAt is before the gate opens.
+// TestEarliestRetryAt checks the shortest waits: a tenth of a second, and half a second for a flow whose token is set aside while the
+// maximum number of mutations is open. No RetryAt is before the gate opens.
 func TestEarliestRetryAt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spent(t)
 		time.Sleep(950 * time.Millisecond)
 		if told := time.Until(refusedUntil(t, l, "soon", Read)); told != minWait {
-			t.Errorf("with a token due in 50 ms, told to come back after %v", told)
+			t.Errorf("with a token due in 50 ms, RetryAt is after %v", told)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 60, MaxOpen: 1})
 		open := granted(t, l, "open", Mutation)
 		if told := time.Until(refusedUntil(t, l, "next", Mutation)); told != 500*time.Millisecond {
-			t.Errorf("while another mutation is open, told to come back after %v", told)
+			t.Errorf("while another mutation is open, RetryAt is after %v", told)
 		}
 		send(t, l, open, 429, "Retry-After", "10")
 		opens := l.Stats().ClosedTo
 		if at := refusedUntil(t, l, "another", Read); at.Before(opens) {
-			t.Errorf("told %v, the gate opens at %v", at, opens)
+			t.Errorf("RetryAt %v, the gate opens at %v", at, opens)
 		}
 		if at := refusedUntil(t, l, "next", Mutation); !at.Equal(opens) {
-			t.Errorf("who has a token set aside is told %v, the gate opens at %v", at, opens)
+			t.Errorf("RetryAt of a flow with a token set aside is %v, the gate opens at %v", at, opens)
 		}
 		time.Sleep(time.Until(opens))
 		granted(t, l, "next", Mutation)
 	})
 }
 
-// TestPlaceIsKept checks that a flow which comes back up to 15 s late still gets the token that was set aside for it, and
-// that a later one is given to the flow behind it.
+// TestPlaceIsKept checks that a flow that comes back up to 15 s late still gets the token that was set aside for it, and that a later flow
+// loses its token to the next one.
 func TestPlaceIsKept(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{14 * time.Second: true, 17 * time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestPlaceIsKept(t *testing.T) {
 	}
 }
 
-// TestWaitIsWoken checks that a caller of Wait gets its reservation when its token is due, or within a second of another
-// caller giving one back.
+// TestWaitIsWoken checks that a caller of Wait gets its reservation when its token is due, or within a second after another caller cancels
+// one.
 func TestWaitIsWoken(t *testing.T) {
 	for name, test := range map[string]struct {
 		limit          int
@@ -133,8 +133,8 @@ func TestWaitIsWoken(t *testing.T) {
 	}
 }
 
-// TestAccountByDefault checks what a limiter assumes about an account that was not described, or was described by
-// nonsense, and how many requests it makes at once: nine tenths of the burst.
+// TestAccountByDefault checks the defaults for an account without a valid description, and how many requests are allowed at once: nine
+// tenths of the burst.
 func TestAccountByDefault(t *testing.T) {
 	for _, nothing := range []int{0, -1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestAccountByDefault(t *testing.T) {
 	}
 }
 
-// TestRankIsTheOrderOfService checks, for random queues, that a place's rank is how many places are served before it.
+// TestRankIsTheOrderOfService checks, for random queues, that a place's rank is the number of places that are served before it.
 func TestRankIsTheOrderOfService(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	ready := func(*place) bool { return true }
@@ -188,11 +188,11 @@ func TestRankIsTheOrderOfService(t *testing.T) {
 			ranks[p] = l.rank(p)
 		}
 		if l.size != len(places) {
-			t.Fatalf("%d places are said to wait, %d do", l.size, len(places))
+			t.Fatalf("the size is %d, but %d places wait", l.size, len(places))
 		}
 		for i := range places {
 			if p := l.take(ready); ranks[p] != i {
-				t.Fatalf("a place is served after %d others, and was told %d: %+v", i, ranks[p], places)
+				t.Fatalf("a place is served after %d others, but its rank is %d: %+v", i, ranks[p], places)
 			}
 		}
 		if l.take(ready) != nil || l.size != 0 || len(l.places)+len(l.turns) != 0 {

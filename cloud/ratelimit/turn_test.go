@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestTenantsTakeTurns checks the order in which tokens go to two tenants, one of which has many clusters and came first:
-// changes before creations, and within a class one cluster of each tenant in turn.
+// TestTenantsTakeTurns checks the order in which two tenants get tokens, one of which has many clusters and came first: changes before
+// creations, and within a class one cluster of each tenant in turn.
 func TestTenantsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var woken []string
@@ -44,8 +44,8 @@ func TestTenantsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestTokenIsKeptForAMoment checks that a flow which was woken has two seconds to come. Then its token is another's, but it
-// is served first when it comes.
+// TestTokenIsKeptForAMoment checks that a woken flow has two seconds to come. Then another flow gets its token, but the woken flow is
+// served first when it comes.
 func TestTokenIsKeptForAMoment(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{1900 * time.Millisecond: true, 2100 * time.Millisecond: false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -77,19 +77,19 @@ func TestTokenIsKeptForAMoment(t *testing.T) {
 	}
 }
 
-// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that gets woken is 5 s after its turn.
+// TestRetryAtIsLaterThanWake checks that RetryAt of a flow that is woken is 5 s after its turn.
 func TestRetryAtIsLaterThanWake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(string) {}})
 		send(t, l, granted(t, l, "drain", Read), 200)
 		if told := time.Until(refusedUntil(t, l, "a", Read)).Round(10 * time.Millisecond); told != 6*time.Second {
-			t.Errorf("told to come back after %v", told)
+			t.Errorf("RetryAt is after %v", told)
 		}
 	})
 }
 
-// TestOpenFollowsLatency checks how many mutations may be open after others were answered in a time: as many as the rate of
-// five a second needs, four at least and 20, or what the options say, at most. A request that was not written does not count.
+// TestOpenFollowsLatency checks how many mutations may be open after others were answered in a given time: as many as a rate of five a
+// second needs, but at least four, and at most 20 or the number in the options. A request that was not written does not count.
 func TestOpenFollowsLatency(t *testing.T) {
 	for name, test := range map[string]struct {
 		maxOpen int
@@ -123,15 +123,15 @@ func TestOpenFollowsLatency(t *testing.T) {
 					count++
 				}
 				if count != test.want {
-					t.Errorf("%d may be open, want %d", count, test.want)
+					t.Errorf("%d mutations may be open, want %d", count, test.want)
 				}
 			})
 		})
 	}
 }
 
-// TestSettledMutationWakesTheNext checks that the end of an open mutation wakes the flow that waits for it, although there were
-// tokens all the time.
+// TestSettledMutationWakesTheNext checks that the end of an open mutation wakes the flow that waits for it, even if tokens were available
+// all the time.
 func TestSettledMutationWakesTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		woken := ""
@@ -150,7 +150,7 @@ func TestSettledMutationWakesTheNext(t *testing.T) {
 	})
 }
 
-// TestUnknownClass checks that a call of no class waits like a read.
+// TestUnknownClass checks that a call without a known class waits like a read.
 func TestUnknownClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spent(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers"
 )
 
-// auditEvent is what is used of an Event of audit.k8s.io/v1.
+// auditEvent holds the fields of an audit.k8s.io/v1 Event that the benchmark reads.
 type auditEvent struct {
 	Verb  string `json:"verb"`
 	Agent string `json:"userAgent"`
@@ -29,8 +29,8 @@ type auditEvent struct {
 	Received time.Time `json:"requestReceivedTimestamp"`
 }
 
-// managerRequests counts the manager's requests to the management API server between two times, by verb and resource. Those about a namespace
-// of a tenant that is left out do not count.
+// managerRequests counts the requests that the manager sent to the management API server in the given time, by verb and resource. Requests
+// about the namespace "without" are left out.
 func (b *bench) managerRequests(from, to time.Time, without string) (counts map[string]int, err error) {
 	file, err := os.Open(b.AuditLog())
 	if err != nil {
@@ -56,7 +56,7 @@ func (b *bench) managerRequests(from, to time.Time, without string) (counts map[
 	return counts, lines.Err()
 }
 
-// resource names what was asked for. Secrets of identities and of kubeconfigs are counted separately.
+// resource returns what the request asked for. Secrets of identities and of kubeconfigs are counted separately.
 func (e auditEvent) resource() string {
 	switch {
 	case e.On.Subresource != "":
@@ -76,7 +76,7 @@ func total[K comparable](counts map[K]int) (sum int) {
 	return sum
 }
 
-// perCluster lists counts per cluster, the largest first. Those below a tenth are added up.
+// perCluster lists the counts per cluster, largest first. Counts below a tenth are added up.
 func perCluster(counts map[string]int, clusters int) string {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))

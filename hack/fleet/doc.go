@@ -5,10 +5,10 @@
 //
 //	main.go      flags, and the order of the measurements
 //	world.go     what runs, and the objects of a cluster
-//	nodes.go     the API servers of the portal's clusters, which know Nodes only
+//	nodes.go     the API servers of the portal's clusters, which serve Nodes only
 //	server.go    what each of them answers
 //	standin.go   the stand-in for core, for larger fleets
-//	observer.go  when each cluster had what
+//	observer.go  when each cluster reached each milestone
 //	storm.go     creates the clusters while a second tenant scales its own
 //	portal.go    what the portal's request log says
 //	script.go    a client that follows the specification's advice, for comparison

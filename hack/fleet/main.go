@@ -68,13 +68,13 @@ func (o options) run() (err error) {
 	}
 	for _, measure := range parts {
 		if err := measure(ctx); err != nil {
-			return errors.Join(err, b.report.write(o.markdown)) // what was measured before is kept
+			return errors.Join(err, b.report.write(o.markdown)) // keep the measurements so far
 		}
 	}
 	return b.report.write(o.markdown)
 }
 
-// say prints what happens, with the time since the start.
+// say prints a message with the time since the start.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%4.0f s  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/nodeapi"
 )
 
-// servers are the API servers of the portal's clusters: one port each, all in this process.
+// servers are the API servers of the portal's clusters. Each has a port of its own in this process.
 type servers struct {
 	certificate tls.Certificate
 	authority   []byte
@@ -45,7 +45,7 @@ func (s *servers) Apply(_ context.Context, cluster emulator.Workload) ([]emulato
 	return nil, nil
 }
 
-// server returns the API server of a cluster, which is started when it is asked for first.
+// server returns the API server of a cluster, and starts it on the first call.
 func (s *servers) server(id string) (*server, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// observer keeps when each cluster had what for the first time.
+// observer records when each cluster first reached each milestone.
 type observer struct {
 	cache cache.Cache
 
@@ -27,14 +27,14 @@ type observer struct {
 	times map[milestone]map[client.ObjectKey]time.Time // of Clusters
 }
 
-// milestone of a cluster.
+// milestone is a state that a cluster reaches.
 type milestone string
 
 const (
 	hasKubeconfig milestone = "kubeconfig"
 	isAvailable   milestone = "available"
 	notAvailable  milestone = "no longer available"
-	workersReady  milestone = "workers ready" // its first Machine, and there is one only until a tenant scales
+	workersReady  milestone = "workers ready" // the first Machine, which is the only one until a tenant scales
 )
 
 func watched() []client.Object {
@@ -81,7 +81,7 @@ func (o *observer) see(object any) {
 	}
 }
 
-// note keeps the time of the milestone, unless it was reached before.
+// note records the time of the milestone, unless the object reached it before.
 func (o *observer) note(what milestone, object client.Object) {
 	key := keyOf(object)
 	o.mu.Lock()
@@ -91,7 +91,7 @@ func (o *observer) note(what milestone, object client.Object) {
 	}
 }
 
-// noteAvailable keeps when the control plane became available, and when it was not available any more.
+// noteAvailable records when the control plane became available, and when it stopped being available.
 func (o *observer) noteAvailable(object client.Object, available bool) {
 	o.mu.Lock()
 	was := !o.times[isAvailable][keyOf(object)].IsZero()
@@ -109,7 +109,7 @@ func keyOf(object client.Object) client.ObjectKey {
 	return client.ObjectKey{Namespace: object.GetNamespace(), Name: object.GetLabels()[clusterv1.ClusterNameLabel]}
 }
 
-// forget drops what was kept of a milestone.
+// forget drops the recorded times of a milestone.
 func (o *observer) forget(what milestone) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +123,7 @@ func (o *observer) count(what milestone) int {
 	return len(o.times[what])
 }
 
-// in returns when the clusters of a namespace reached the milestone, by name.
+// in returns when each cluster of a namespace reached the milestone, by name.
 func (o *observer) in(namespace string, what milestone) map[string]time.Time {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *observer) in(namespace string, what milestone) map[string]time.Time {
 	return times
 }
 
-// wait returns when so many clusters of the namespace have reached the milestone.
+// wait waits until count clusters of the namespace have reached the milestone, and returns the time.
 func (b *bench) wait(ctx context.Context, namespace string, what milestone, count int) error {
 	said := time.Now()
 	for {
@@ -154,7 +154,7 @@ func (b *bench) wait(ctx context.Context, namespace string, what milestone, coun
 	}
 }
 
-// pause waits, or returns the error of a context that ends before.
+// pause waits for d, or returns the context's error if the context ends first.
 func pause(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

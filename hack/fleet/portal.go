@@ -12,14 +12,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/fleet"
 )
 
-// requests returns what an account asked the portal for since a time.
+// requests returns the requests that an account has sent to the portal since the given time.
 func (b *bench) requests(account string, since time.Time) []emulator.Entry {
 	return slices.DeleteFunc(b.Portal.Journal(), func(e emulator.Entry) bool {
 		return !e.IsRequest() || e.Account != account || e.Time.Before(since)
 	})
 }
 
-// byEndpoint counts requests.
+// byEndpoint counts the requests by endpoint.
 func byEndpoint(requests []emulator.Entry) map[string]int {
 	counts := map[string]int{}
 	for _, e := range requests {
@@ -37,7 +37,7 @@ func limited(requests []emulator.Entry) (count int) {
 	return count
 }
 
-// accepted counts the requests of that route that started a job.
+// accepted counts the requests to the route that started a job.
 func accepted(requests []emulator.Entry, route string) (count int) {
 	for _, e := range requests {
 		if e.Method == http.MethodPost && e.Route == route && e.Status == http.StatusAccepted {
@@ -55,14 +55,15 @@ func clusterOf(path string) string {
 	return id
 }
 
-// jobs returns the account's jobs of a kind since a time.
+// jobs returns the account's jobs of a kind since the given time.
 func (b *bench) jobs(kind emulator.JobKind, account string, since time.Time) []emulator.Job {
 	return slices.DeleteFunc(b.Portal.Jobs(), func(j emulator.Job) bool {
 		return j.Kind != kind || j.Account != account || j.Accepted.Before(since)
 	})
 }
 
-// needs returns when at least the requests of these scales are wanted: the scale, a look at its end, and the kubeconfig after it.
+// needs returns the earliest times at which the requests of these scales are wanted: the scale, a look at its end, and the kubeconfig after
+// it.
 func needs(scales []emulator.Job) (all []time.Time) {
 	for _, j := range scales {
 		all = append(all, j.Accepted, j.Due, j.Due)
@@ -70,7 +71,8 @@ func needs(scales []emulator.Job) (all []time.Time) {
 	return all
 }
 
-// looks returns, for each of the jobs, when it was first looked at after a time of its own. The others are missing.
+// looks returns, for each job, when the first look at it happened after the time that "after" returns. Jobs without such a look are
+// missing.
 func looks(requests []emulator.Entry, jobs []emulator.Job, after func(emulator.Job) time.Time) (waited []time.Duration) {
 	first := map[string]time.Duration{}
 	from := map[string]time.Time{}
@@ -90,7 +92,8 @@ func looks(requests []emulator.Entry, jobs []emulator.Job, after func(emulator.J
 
 func endOf(j emulator.Job) time.Time { return j.Ended }
 
-// bound returns when the clusters would be ready at the earliest, since the start, beside other requests on the account (package fleet).
+// bound returns the earliest times, since the start, at which the clusters could be ready beside other requests on the account (package
+// fleet).
 func bound(start time.Time, jobs []emulator.Job, others ...time.Time) (ready []time.Duration) {
 	var takes []time.Duration
 	for _, j := range jobs {
@@ -111,7 +114,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 	return all[int(q*float64(len(all)-1)+0.5)]
 }
 
-// since returns the times from a start on.
+// since returns the times as durations since the start.
 func since[K comparable](start time.Time, times map[K]time.Time) (all []time.Duration) {
 	for _, at := range times {
 		all = append(all, at.Sub(start))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// report is the table, in Markdown.
+// report is the table of results, in Markdown.
 type report struct {
 	title string
 	rows  [][3]string
@@ -29,7 +29,7 @@ func (r *report) String() string {
 	return b.String()
 }
 
-// write prints the table, and writes it to the file if there is one.
+// write prints the table, and writes it to the file if path is not empty.
 func (r *report) write(path string) error {
 	if len(r.rows) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func quantiles(all []time.Duration) string {
 	return fmt.Sprintf("p50 %s, p99 %s", seconds(quantile(all, 0.5)), seconds(quantile(all, 0.99)))
 }
 
-// times returns a time, and how many times the bound it is.
+// times formats a duration, and how many times the bound it is.
 func times(took, bound time.Duration) string {
 	if bound == 0 {
 		return seconds(took)
@@ -62,7 +62,7 @@ func times(took, bound time.Duration) string {
 	return fmt.Sprintf("%s = %.2f × the bound", seconds(took), took.Seconds()/bound.Seconds())
 }
 
-// bounds names both: of an account that also serves the second tenant, and of one that does not.
+// bounds formats both bounds: for an account that also serves the second tenant, and for one that does not.
 func bounds(ideal, alone time.Duration) string {
 	return fmt.Sprintf("bound %s, %s without the second tenant's scales", seconds(ideal), seconds(alone))
 }
@@ -71,7 +71,7 @@ func usageWords(u usage) string {
 	return fmt.Sprintf("%.0f MiB, %.0f goroutines", u.memory/(1<<20), u.goroutines)
 }
 
-// per100 returns the manager's size per 100 clusters.
+// per100 formats the manager's size per 100 clusters.
 func (b *bench) per100(u usage) string {
 	share := 100 / float64(b.clusters+b.neighbours)
 	return fmt.Sprintf("%.0f MiB, %.0f goroutines per 100 clusters", share*u.memory/(1<<20), share*u.goroutines)

@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/fleet"
 )
 
-// measureIdle watches the manager while nothing is to be done.
+// measureIdle watches the manager while it has nothing to do.
 func (b *bench) measureIdle(ctx context.Context) error {
 	b.say("idle for %v", b.idle)
 	const settle = 30 * time.Second // for the last scale of the second tenant
@@ -44,7 +44,7 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	return nil
 }
 
-// measureHandOver ends the manager as a roll-out of its Deployment does, while a second one waits and nothing is to be done.
+// measureHandOver ends the idle manager as a roll-out of its Deployment does, while a second manager waits for the lease.
 func (b *bench) measureHandOver(ctx context.Context) error {
 	if !b.handOver {
 		return nil
@@ -77,7 +77,7 @@ func (b *bench) measureHandOver(ctx context.Context) error {
 	return b.StartManager(ctx)
 }
 
-// measureRestart kills the manager while the creations of as many clusters run on another account.
+// measureRestart kills the manager while another account creates as many clusters.
 func (b *bench) measureRestart(ctx context.Context) error {
 	if !b.restart {
 		return nil
@@ -92,7 +92,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := pause(ctx, 2*time.Second); err != nil { // the last answers are stored
+	if err := pause(ctx, 2*time.Second); err != nil { // so that the manager stores the last answers
 		return err
 	}
 	b.observer.forget(notAvailable)
@@ -136,8 +136,8 @@ func (b *bench) measureRestart(ctx context.Context) error {
 	return nil
 }
 
-// inFlight returns the creations that run, and how long the account needs until each of them was looked at once. What has ended comes
-// before: it is looked at, and its kubeconfig is fetched.
+// inFlight returns the creations that run, and how long the account needs to look at each of them once. Jobs that have ended come first:
+// the manager looks at each and fetches its kubeconfig.
 func (b *bench) inFlight(began time.Time) (running []emulator.Job, least time.Duration) {
 	for _, j := range b.jobs(emulator.JobCreateCluster, restartAccount, began) {
 		if j.Ended.IsZero() {
@@ -148,8 +148,8 @@ func (b *bench) inFlight(began time.Time) (running []emulator.Job, least time.Du
 	return running, fleet.Takes(len(running) + 2*ended)
 }
 
-// waitForPasses returns how long after the former manager's end the work queues were empty for the first time, and each controller had made
-// at least as many passes as there are clusters.
+// waitForPasses returns how long after the end of the former manager the work queues were empty for the first time and each controller had
+// made at least as many passes as there are clusters.
 func (b *bench) waitForPasses(ctx context.Context, ended time.Time, clusters int) (time.Duration, error) {
 	objects := float64(clusters)
 	for {
@@ -166,7 +166,7 @@ func (b *bench) waitForPasses(ctx context.Context, ended time.Time, clusters int
 	}
 }
 
-// waitForLooks returns how long after the kill each job was looked at.
+// waitForLooks returns how long after the kill the manager looked at each job.
 func (b *bench) waitForLooks(ctx context.Context, jobs []emulator.Job, killed time.Time) ([]time.Duration, error) {
 	for {
 		looked := looks(b.requests(restartAccount, killed), jobs, func(emulator.Job) time.Time { return killed })

@@ -17,15 +17,15 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// script creates clusters as the specification advises: it looks at each job every 5 s, and after a 429 it waits for Retry-After and for an
-// exponential backoff with jitter. It has an account of its own.
+// script is a client that creates clusters as the specification advises. It looks at each job every 5 s. After a 429 it waits for
+// Retry-After plus an exponential backoff with jitter. It has an account of its own.
 type script struct {
 	portal *emulator.Portal
 	token  string
 	result chan scriptResult
 }
 
-// pollInterval is the one that the specification calls suitable.
+// pollInterval is the interval that the specification calls suitable.
 const pollInterval = 5 * time.Second
 
 type scriptResult struct {
@@ -34,7 +34,7 @@ type scriptResult struct {
 	err   error
 }
 
-// startScript has the script create as many clusters as the storm.
+// startScript has the script create as many clusters as the storm does.
 func (b *bench) startScript(ctx context.Context) *script {
 	s := &script{portal: b.Portal, result: make(chan scriptResult, 1)}
 	go func() {
@@ -61,7 +61,7 @@ func (s *script) run(ctx context.Context, ready []time.Time) error {
 	return group.Wait()
 }
 
-// create creates a cluster, and returns when its kubeconfig was there.
+// create creates a cluster, and returns when the script received its kubeconfig.
 func (s *script) create(ctx context.Context, name string) (time.Time, error) {
 	vpc := ""
 	for _, v := range s.portal.VPCs() {
@@ -100,7 +100,7 @@ func text(raw json.RawMessage) string {
 	return s
 }
 
-// send sends a request until it is not answered 429.
+// send repeats a request until the answer is not 429.
 func (s *script) send(ctx context.Context, method, path string, body, answer any) error {
 	for try := 0; ; try++ {
 		retry, err := s.try(ctx, method, path, body, answer)
@@ -114,7 +114,7 @@ func (s *script) send(ctx context.Context, method, path string, body, answer any
 	}
 }
 
-// try sends a request once. It returns after which time to try again, or 0.
+// try sends a request once. It returns how long to wait before the next try, or 0 if none is needed.
 func (s *script) try(ctx context.Context, method, path string, body, answer any) (time.Duration, error) {
 	var sent bytes.Buffer
 	if body != nil {

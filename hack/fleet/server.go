@@ -22,7 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/nodeapi"
 )
 
-// server is the API server of one cluster. It has Nodes, and empty lists of everything else.
+// server is the API server of one cluster. It serves Nodes, and empty lists of everything else.
 type server struct {
 	address string
 	http    *http.Server
@@ -30,7 +30,7 @@ type server struct {
 	mu      sync.Mutex
 	version string // of Kubernetes
 	nodes   []*corev1.Node
-	events  []event       // all since the start: the resourceVersion is their number
+	events  []event       // all since the start; the resourceVersion is how many there are
 	changed chan struct{} // closed at the next event
 }
 
@@ -44,7 +44,7 @@ func newServer(address string) *server {
 	return &server{address: address, changed: make(chan struct{})}
 }
 
-// apply brings the Nodes to what the portal says.
+// apply changes the Nodes to those of the portal's workload.
 func (s *server) apply(want emulator.Workload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *server) index(name string) int {
 	return slices.IndexFunc(s.nodes, func(n *corev1.Node) bool { return n.Name == name })
 }
 
-// set stores a Node, and has the watches send it. A stored Node is never changed. Callers hold mu.
+// set stores a Node and notifies the watches. Stored Nodes are never modified. Callers must hold mu.
 func (s *server) set(what string, node *corev1.Node) {
 	node = node.DeepCopy()
 	node.ResourceVersion = strconv.Itoa(len(s.events) + 1)
@@ -105,7 +105,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path != "/api/v1/nodes":
 		answer(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
 	case r.URL.Query().Has("sendInitialEvents"):
-		http.Error(w, "not served", http.StatusBadRequest) // clients list, then
+		http.Error(w, "not served", http.StatusBadRequest) // clients then list instead
 	case r.URL.Query().Has("watch"):
 		s.watch(w, r)
 	default:
@@ -151,7 +151,7 @@ func (s *server) list(w http.ResponseWriter) {
 	answerJSON(w, list)
 }
 
-// watch sends all events after the resourceVersion that the client knows.
+// watch sends all events after the client's resourceVersion.
 func (s *server) watch(w http.ResponseWriter, r *http.Request) {
 	sent, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	seconds, err := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
@@ -203,7 +203,7 @@ func (s *server) patch(w http.ResponseWriter, r *http.Request, name string) {
 	answerJSON(w, s.nodes[i])
 }
 
-// patch returns the Node with the change. A resourceVersion in the change is not looked at.
+// patch returns the Node with the change applied. It ignores a resourceVersion in the change.
 func patch(node *corev1.Node, kind types.PatchType, change []byte) (*corev1.Node, error) {
 	before, err := json.Marshal(node)
 	if err != nil {

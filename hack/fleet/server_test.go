@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestServer has a real client list, watch and patch the Nodes of a light API server.
+// TestServer checks that a real client can list, watch and patch the Nodes of the light API server.
 func TestServer(t *testing.T) {
 	all, err := newServers()
 	if err != nil {

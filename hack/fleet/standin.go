@@ -20,8 +20,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// standIn does what the provider needs of core, and nothing else: owner references, Cluster.status.initialization, the Machines of
-// MachineDeployments, and the providerID and nodeRef of Machines. It deletes nothing, and there are no MachineSets.
+// standIn replaces core for larger fleets. It does only what the provider needs: owner references, Cluster.status.initialization, the
+// Machines of MachineDeployments, and the providerID and nodeRef of Machines. It deletes nothing and creates no MachineSets.
 type standIn struct {
 	client client.Client
 	cache  cache.Cache
@@ -32,7 +32,7 @@ func newStandIn(writer client.Client, reader cache.Cache) *standIn {
 	return &standIn{writer, reader, workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[client.ObjectKey]())}
 }
 
-// dismissCore ends core and removes its webhooks, which no server answers from then on.
+// dismissCore ends core and removes its webhooks, because no server answers them from then on.
 func (b *bench) dismissCore(ctx context.Context) error {
 	b.StopCore()
 	return errors.Join(
@@ -41,7 +41,7 @@ func (b *bench) dismissCore(ctx context.Context) error {
 	)
 }
 
-// start has the stand-in work until the context ends.
+// start runs the stand-in until the context ends.
 func (s *standIn) start(ctx context.Context) error {
 	for _, kind := range watched() {
 		informer, err := s.cache.GetInformer(ctx, kind)
@@ -86,7 +86,7 @@ func (s *standIn) work(ctx context.Context) {
 	}
 }
 
-// reconcile brings one Cluster a step on. Each write leads to the next pass. All objects of a Cluster have its name.
+// reconcile takes one Cluster one step further. Each write triggers the next pass. All objects of a Cluster have its name.
 func (s *standIn) reconcile(ctx context.Context, key client.ObjectKey) error {
 	cluster, infra, plane := &clusterv1.Cluster{}, &infrav1.PortalCluster{}, &infrav1.PortalControlPlane{}
 	template, deployment := &infrav1.PortalMachineTemplate{}, &clusterv1.MachineDeployment{}
@@ -96,7 +96,7 @@ func (s *standIn) reconcile(ctx context.Context, key client.ObjectKey) error {
 	}
 	for _, o := range members {
 		if err := s.cache.Get(ctx, key, o); err != nil {
-			return client.IgnoreNotFound(err) // its creation leads to the next pass
+			return client.IgnoreNotFound(err) // its creation triggers the next pass
 		}
 	}
 	for i, o := range members {
@@ -185,7 +185,7 @@ func (s *standIn) makeMachines(ctx context.Context, deployment *clusterv1.Machin
 	return nil
 }
 
-// joinMachines hands providerIDs from PortalMachines to Machines, with the nodeRef, which core would look for.
+// joinMachines copies the providerID from each PortalMachine to its Machine, and sets the nodeRef that core would set.
 func (s *standIn) joinMachines(ctx context.Context, key client.ObjectKey) error {
 	claims := &infrav1.PortalMachineList{}
 	of := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: key.Name}}

@@ -20,19 +20,19 @@ import (
 // scaleEvery is how often the second tenant scales one of its clusters.
 const scaleEvery = 5 * time.Second
 
-// change is one scale of the second tenant.
+// change is one scale by the second tenant.
 type change struct {
 	cluster string
 	at      time.Time // of the write of the spec
 }
 
-// storm is what happened while the clusters were created.
+// storm holds the measurements of the time in which the clusters were created.
 type storm struct {
 	start, end time.Time
-	created    time.Duration // the objects
-	load       string        // before
+	created    time.Duration // of creating the objects
+	load       string        // of the machine, before the storm
 	changes    []change
-	usage      usage // at the end, of a manager that was started right before
+	usage      usage // at the end; the manager was restarted right before the storm
 	script     *script
 }
 
@@ -47,7 +47,7 @@ func (b *bench) settleNeighbours(ctx context.Context) error {
 
 // measureStorm has one tenant create all its clusters at once while the second one scales.
 func (b *bench) measureStorm(ctx context.Context) error {
-	b.KillManager() // the next one does not know how long jobs take
+	b.KillManager() // the next manager has not learned how long jobs take
 	if err := b.StartManager(ctx); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (b *bench) measureStorm(ctx context.Context) error {
 	return b.reportStorm(ctx, s)
 }
 
-// milestones returns what each cluster reaches. The stand-in makes no Machine Ready.
+// milestones returns the milestones that each cluster reaches. The stand-in makes no Machine Ready.
 func (b *bench) milestones() []milestone {
 	if b.realCore() {
 		return []milestone{hasKubeconfig, isAvailable, workersReady}
@@ -88,7 +88,7 @@ func (b *bench) milestones() []milestone {
 	return []milestone{hasKubeconfig, isAvailable}
 }
 
-// scaleNeighbours adds a worker to one cluster of the second tenant after the other.
+// scaleNeighbours adds a worker to each cluster of the second tenant in turn.
 func (b *bench) scaleNeighbours(ctx context.Context) (changes []change) {
 	if b.neighbours == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (b *bench) scaleNeighbours(ctx context.Context) (changes []change) {
 	return changes
 }
 
-// names returns the names of the Clusters of a namespace, by the portal's cluster ids.
+// names returns the names of a namespace's Clusters by the portal's cluster id.
 func (b *bench) names(ctx context.Context, namespace string) (map[string]string, error) {
 	all := &infrav1.PortalControlPlaneList{}
 	if err := b.client.List(ctx, all, client.InNamespace(namespace)); err != nil {
@@ -118,7 +118,7 @@ func (b *bench) names(ctx context.Context, namespace string) (map[string]string,
 	return names, nil
 }
 
-// sent returns how long it took from each change of the second tenant until the portal was asked. The last changes may be missing.
+// sent returns how long after each change of the second tenant the manager asked the portal for it. The last changes may be missing.
 func (b *bench) sent(requests []emulator.Entry, changes []change, names map[string]string) (waited []time.Duration) {
 	for _, c := range changes {
 		i := slices.IndexFunc(requests, func(e emulator.Entry) bool {
@@ -172,7 +172,7 @@ func (b *bench) reportStorm(ctx context.Context, s *storm) error {
 	return b.reportScript(s.script)
 }
 
-// reportWorkers reports how long it took from the end of each creation until the first Machine was Ready.
+// reportWorkers reports how long after the end of each creation the first Machine was Ready.
 func (b *bench) reportWorkers(ctx context.Context, jobs []emulator.Job) error {
 	if !b.realCore() {
 		b.report.add("end of the job → Machines Ready", "not measured", "needs real core")
@@ -197,7 +197,7 @@ func (b *bench) reportWorkers(ctx context.Context, jobs []emulator.Job) error {
 	return nil
 }
 
-// reportScript waits for the script.
+// reportScript waits for the script and reports its times.
 func (b *bench) reportScript(s *script) error {
 	if s == nil {
 		return nil

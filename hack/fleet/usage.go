@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// usage is what the manager reports of itself.
+// usage is what the manager's metrics report about the manager.
 type usage struct {
 	at         time.Time
 	memory     float64 // bytes
@@ -67,7 +67,7 @@ func (u *usage) add(series string, value float64) {
 	}
 }
 
-// droppedConnections counts the connections to workload clusters that the manager has dropped since it started, by its log.
+// droppedConnections counts the connections to workload clusters that the manager has dropped since its start, according to its log.
 func (b *bench) droppedConnections() (int, error) {
 	text, err := os.ReadFile(filepath.Join(b.Dir, "manager.log"))
 	if err != nil {
@@ -77,7 +77,7 @@ func (b *bench) droppedConnections() (int, error) {
 	return bytes.Count(text[start:], []byte(`] "Disconnected"`)), nil
 }
 
-// load returns the machine's load of the last minute.
+// load returns the machine's load average of the last minute.
 func load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// The accounts at the portal. Each has one user and a rate limit of its own.
+// The accounts at the portal. Each has one user and its own rate limit.
 const (
 	fleetAccount   = "fleet"   // of the storm and of the second tenant
 	restartAccount = "restart" // of the clusters whose jobs run when the manager is killed
@@ -39,11 +39,11 @@ const (
 const (
 	kubernetes = "v1.35.6"
 	identity   = "portal-identity"
-	// creators is how many clusters' objects are created at the same time.
+	// creators is how many clusters are created concurrently.
 	creators = 16
 )
 
-// auditPolicy logs who asked for what. A watch is logged when it has ended.
+// auditPolicy logs the user, verb and resource of each request. The API server logs a watch when the watch ends.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -51,7 +51,7 @@ omitStages: [RequestReceived, ResponseStarted]
 rules: [{level: Metadata}]
 `
 
-// bench is a management cluster with the real manager, and a portal.
+// bench is a management cluster with the real manager and an emulated portal.
 type bench struct {
 	options
 	*sandbox.Sandbox
@@ -92,7 +92,7 @@ func newBench(ctx context.Context, o options) (*bench, error) {
 func emailOf(account string) string    { return account + "@portal.invalid" }
 func passwordOf(account string) string { return "of-" + account }
 
-// furnish creates what all clusters share, and starts whatever watches them.
+// furnish creates the objects that all clusters share, and starts everything that watches them.
 func (b *bench) furnish(ctx context.Context) (err error) {
 	ctx, b.stop = context.WithCancel(ctx)
 	config := rest.CopyConfig(b.Config)
@@ -130,11 +130,11 @@ func (b *bench) realCore() bool { return b.clusters <= b.coreUpTo }
 
 func (b *bench) close() error {
 	b.stop()
-	b.KillManager() // nothing is measured any more
+	b.KillManager() // all measurements are done
 	return b.Close()
 }
 
-// createClusters creates the objects of so many clusters.
+// createClusters creates the objects of count clusters.
 func (b *bench) createClusters(ctx context.Context, namespace string, count int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(creators)
@@ -146,7 +146,7 @@ func (b *bench) createClusters(ctx context.Context, namespace string, count int)
 
 func clusterName(i int) string { return fmt.Sprintf("cluster-%d", i) }
 
-// createCluster creates a Cluster with one worker, and what belongs to it.
+// createCluster creates a Cluster with one worker and the objects that it references.
 func (b *bench) createCluster(ctx context.Context, namespace, name string) error {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: name}}
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Builds the Kubernetes binaries that the sandbox and the tests run, from the Go modules pinned beside this file, into
-# bin/. A kube-apiserver is linked for each version of cloud/emulator/workload/versions.txt: the sources are compiled
-# once, only the version stamped into the binary differs. Everything comes from Go's build cache the next time.
+# Builds the Kubernetes binaries that the sandbox and the tests run into bin/, from the Go modules pinned in this folder. It links a
+# kube-apiserver for each version of cloud/emulator/workload/versions.txt. The sources are compiled once, because only the version in the
+# binary differs. Later builds come from Go's build cache.
 #
-# With PREBUILT=1 all but kwok is fetched as its project has released it (hack/prebuilt/doc.go). PREBUILT_FLAGS are flags of that command.
+# With PREBUILT=1 it fetches the released binaries of all but kwok (hack/prebuilt/doc.go). PREBUILT_FLAGS are flags of that command.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -22,7 +22,7 @@ if ! command -v kubectl >/dev/null; then steps=$((steps + 1)); fi
 if [ -n "${PREBUILT:-}" ]; then steps=1; fi
 step=0
 
-# stamp VERSION: the linker flags by which a binary reports that version, as a release build's do.
+# stamp VERSION: prints the linker flags with which a binary reports that version, as in a release build.
 stamp() {
 	p=k8s.io/component-base/version
 	major=${1#v}; major=${major%%.*}
@@ -66,7 +66,7 @@ compile() {
 	fi
 }
 
-# fetch brings the released binaries instead.
+# fetch fetches the released binaries instead.
 fetch() {
 	echo "Kubernetes binaries into bin/: fetched once (about half a gigabyte), and kwok compiled"
 	# shellcheck disable=SC2086 # several flags
@@ -76,7 +76,7 @@ fetch() {
 if [ -n "${PREBUILT:-}" ]; then fetch; else compile; fi
 build kwok sigs.k8s.io/kwok/cmd/kwok "-s -w"
 
-# How kwok plays kubelets: of its stock stages those that package workload does not bring itself, as one file.
+# The stages with which kwok simulates kubelets: the stock stages that package workload does not replace, in one file.
 stages=$(cd "$here" && go list -m -f '{{.Dir}}' sigs.k8s.io/kwok)/kustomize/stage
 for stage in node/heartbeat-with-lease/node-heartbeat-with-lease pod/fast/pod-ready \
 	pod/fast/pod-complete pod/fast/pod-delete; do

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command mutation changes one operator of a package's source at a time, and runs the package's tests with the change: a
-// mutant that no test notices has survived. The survivors are compared with survivors.txt, which says for each why it may
-// live. The checkout is not touched: the go command reads changed files as an overlay. One program holds nearly all mutants,
-// and the environment switches one of them on (switchable.go). The others, such as those of constants, are built one by one.
+// Command mutation changes one operator of a package's source at a time, and runs the package's tests with the change. A mutant that no
+// test notices has survived. The command compares the survivors with survivors.txt, which gives the reason why each may live. The checkout
+// is not modified: the go command reads changed files as an overlay. One program holds nearly all mutants, and an environment variable
+// switches one of them on (switchable.go). The other mutants, such as those of constants, are built one by one.
 //
 //	mutation [-root CHECKOUT] [-workers N] [-only SUBSTRING] [PACKAGE...]
 //
-// It exists because the tools to be had do not change what Go's coverage leaves out: the conditions of a switch's cases,
-// and constants.
+// The command exists because the available tools do not change code that Go's coverage leaves out: the conditions of a switch's cases, and
+// constants.
 package main
 
 import (
@@ -24,8 +24,8 @@ import (
 	"time"
 )
 
-// The limits of a mutant's tests: some times the time of the processor that they take unchanged; and for those that wait and
-// use none, many times that by the clock, since other work may share the machine.
+// The limits of a mutant's tests: a multiple of the CPU time that the unchanged tests take, and a larger multiple of that in wall-clock
+// time for tests that wait and use no CPU, because other work may share the machine.
 const (
 	patience   = 4
 	leastLimit = 4 * time.Second
@@ -35,10 +35,10 @@ const (
 // target is a package to mutate.
 type target struct {
 	dir    string
-	rounds [][]string // arguments of its tests, the fast ones first
+	rounds [][]string // test arguments, the fast tests first
 }
 
-// slowInCloud are the tests that take most of the time, and of which most mutants need none.
+// slowInCloud are the tests that take most of the time, although most mutants are killed without them.
 const slowInCloud = "TestHundredCallers|TestLostAnswers|TestNeighbour|TestRefresh$|" +
 	"TestTierLearned|TestPoolIsBounded"
 
@@ -47,7 +47,7 @@ const slowInRateLimit = "TestMutationsGoBefore|TestPollsAreNotStarved|TestReadsA
 var targets = []target{
 	{dir: "cloud", rounds: [][]string{{"-test.skip=" + slowInCloud}, {"-test.run=" + slowInCloud}}},
 	{dir: "cloud/ratelimit", rounds: [][]string{{"-test.skip=" + slowInRateLimit}, {"-test.run=" + slowInRateLimit}}},
-	// The random histories are the same for each mutant, and no time is spent on finding a shorter one that fails.
+	// The random histories are the same for each mutant, and rapid spends no time on shrinking a failing one.
 	{dir: "controllers/claims", rounds: [][]string{{"-rapid.seed=1", "-rapid.shrinktime=0s", "-rapid.nofailfile"}}},
 }
 
@@ -84,7 +84,7 @@ func main() {
 	}
 }
 
-// result counts what became of the mutants of a package, and names the survivors.
+// result counts the fates of a package's mutants, and names the survivors.
 type result struct {
 	counts    map[fate]int
 	survivors map[string]int // by name: two changes may make the same line

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// instead maps an operator to those that are tried in its place.
+// instead maps each operator to the operators that are tried in its place.
 var instead = map[token.Token][]token.Token{
 	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR},
 	token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
@@ -23,7 +23,7 @@ var instead = map[token.Token][]token.Token{
 	token.ADD_ASSIGN: {token.SUB_ASSIGN}, token.SUB_ASSIGN: {token.ADD_ASSIGN},
 	token.MUL_ASSIGN: {token.QUO_ASSIGN}, token.QUO_ASSIGN: {token.MUL_ASSIGN},
 	token.INC: {token.DEC}, token.DEC: {token.INC},
-	token.NOT: {token.ILLEGAL}, // left out
+	token.NOT: {token.ILLEGAL}, // removed
 }
 
 // site is an operator in a source file that can be changed.
@@ -31,7 +31,7 @@ type site struct {
 	from, at, to int // offsets of the whole expression or statement, and of its operator
 	line         int
 	operator     token.Token
-	constant     bool // it is part of a constant's declaration: only another program can have another value
+	constant     bool // part of a constant declaration, so each value needs a program of its own
 	mutants      []*mutant
 }
 
@@ -41,7 +41,7 @@ type mutant struct {
 	file     string
 	site     *site
 	operator token.Token
-	name     string // the file, the declaration and the changed line: it stays the same when lines above it change
+	name     string // the file, the declaration and the changed line: stable when lines above it change
 }
 
 // source is a file of the package, with its sites.
@@ -51,7 +51,7 @@ type source struct {
 	sites   []*site
 }
 
-// sources reads the package in a folder of the checkout, and numbers its mutants.
+// sources reads the package in a folder of the checkout and numbers its mutants.
 func sources(root, dir string) ([]*source, error) {
 	files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
 	if err != nil {
@@ -76,7 +76,7 @@ func sources(root, dir string) ([]*source, error) {
 	return list, nil
 }
 
-// find lists the sites of the file, outer ones before those inside them.
+// find lists the sites of the file, each before the sites inside it.
 func (s *source) find(id *int) error {
 	set := token.NewFileSet()
 	tree, err := parser.ParseFile(set, s.file, s.content, parser.SkipObjectResolution)
@@ -134,7 +134,7 @@ func operatorOf(n ast.Node) (token.Pos, token.Token) {
 	return token.NoPos, token.ILLEGAL
 }
 
-// nameOf names a function or method; other declarations have a line of their own to be known by.
+// nameOf returns the name of a function or method. Other declarations are identified by their line.
 func nameOf(d ast.Decl) string {
 	f, ok := d.(*ast.FuncDecl)
 	if !ok {

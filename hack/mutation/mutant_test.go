@@ -27,7 +27,7 @@ func count(list []int, all bool) (n int) {
 }
 `
 
-// TestFind checks that operators are changed wherever they are: in constants and in the conditions of cases, too.
+// TestFind checks that find returns all operators, including those in constants and in the conditions of cases.
 func TestFind(t *testing.T) {
 	s := &source{file: "pkg/sample.go", content: sample}
 	id := 0
@@ -58,7 +58,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestReport checks that the run fails for a survivor without an explanation, and for an explanation without a survivor.
+// TestReport checks that the run fails for a survivor without an explanation and for an explanation without a survivor.
 func TestReport(t *testing.T) {
 	for name, test := range map[string]struct {
 		survivors []string
@@ -83,7 +83,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReadExplained checks that each entry needs a reason.
+// TestReadExplained checks that readExplained rejects an entry without a reason.
 func TestReadExplained(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "survivors.txt")
 	for content, good := range map[string]bool{"# a comment\n\na/x.go: f: x ## why\n": true, "a/x.go: f: x\n": false, "a/x.go: f: x ## \n": false} {
@@ -135,7 +135,7 @@ func TestHalf(t *testing.T) {
 }
 `
 
-// TestTry checks what becomes of the mutants of a small module: those that can be switched on, and those that are built.
+// TestTry checks the fates of the mutants of a small module, both switched and built one by one.
 func TestTry(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"go.mod": "module sample\n\ngo 1.26\n", "pkg/sample.go": tried, "pkg/sample_test.go": tests} {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// readExplained reads lines of a mutant's name, two number signs, and the reason why it may live.
+// readExplained reads the survivors' file. Each line has a mutant's name, two number signs, and the reason why the mutant may live.
 func readExplained(name string) (map[string]string, error) {
 	content, err := os.ReadFile(name)
 	if err != nil {

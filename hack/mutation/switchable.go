@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// runtimeSource goes into a package whose mutants are switched on one at a time, by the environment: one build serves all.
+// runtimeSource is added to a package whose mutants are switched on by the environment, one at a time, so that one build serves all of
+// them.
 const runtimeSource = `package %s
 
 import (
@@ -77,22 +78,22 @@ func mutationQUO[T mutationNumber](id int, a, b T) T {
 }
 `
 
-// functionOf names the functions above.
+// functionOf maps each operator to its function in runtimeSource.
 var functionOf = map[token.Token]string{
 	token.LSS: "mutationLSS", token.LEQ: "mutationLEQ", token.GTR: "mutationGTR", token.GEQ: "mutationGEQ",
 	token.LAND: "mutationLAND", token.LOR: "mutationLOR",
 	token.ADD: "mutationADD", token.SUB: "mutationSUB", token.MUL: "mutationMUL", token.QUO: "mutationQUO",
 }
 
-// edit replaces a part of a file. Insertions at one offset keep their order: what closes an inner expression comes before
-// what closes an outer one.
+// edit replaces a part of a file. Insertions at the same offset keep their order: the end of an inner expression comes before the end of an
+// outer one.
 type edit struct {
 	from, to int
 	text     string
 }
 
-// switchable returns the file with its sites rewritten so that each mutant can be switched on, except those at the lines
-// that are excluded. Lines keep their numbers, and expressions their shape: a && b && c becomes (a || b) && c.
+// switchable returns the file with its sites rewritten so that each mutant can be switched on. It leaves out sites on excluded lines. Line
+// numbers and the shape of expressions stay: a && b && c becomes (a || b) && c.
 func (s *source) switchable(excluded map[int]bool) string {
 	var opening, closing []edit
 	for _, at := range s.sites {
@@ -120,8 +121,8 @@ func (s *source) switchable(excluded map[int]bool) string {
 	return text.String() + s.content[last:]
 }
 
-// rewritten returns what goes before the expression, in the place of its operator, and after it. A site of another kind
-// cannot be rewritten: its mutants are built one by one.
+// rewritten returns the text that goes before the expression, in the place of its operator, and after the expression. It returns false for
+// a kind of site that cannot be rewritten. The mutants of such a site are built one by one.
 func (at *site) rewritten() (before, between, after string, ok bool) {
 	first := at.mutants[0].id
 	function := functionOf[at.operator]

@@ -19,17 +19,17 @@ import (
 	"time"
 )
 
-// fate is what became of a mutant.
+// fate is the result of trying a mutant.
 type fate int
 
 const (
 	survived fate = iota
 	killed
 	hung     // its tests did not end in time, which counts as killed
-	unviable // it does not compile, and counts for nothing
+	unviable // it does not compile, so it is not counted
 )
 
-// memory is what the tests of a mutant may use, in KiB: one that allocates without end must not take the machine along.
+// memory is the memory limit of a mutant's tests, in KiB. A mutant that allocates without end must not bring down the machine.
 const memory = 6 << 20
 
 // laboratory tries the mutants of one package.
@@ -38,11 +38,11 @@ type laboratory struct {
 	target   target
 	scratch  string
 	sources  []*source
-	excluded map[string]map[int]bool // lines by file: their mutants cannot be switched on, and are built one by one
-	limits   []time.Duration         // of each round of a mutant's tests, in time of the processor
+	excluded map[string]map[int]bool // lines by file whose mutants cannot be switched on and are built one by one
+	limits   []time.Duration         // CPU time of each round of a mutant's tests
 }
 
-// prepare builds the tests of all mutants that can be switched on, and runs them with none.
+// prepare builds the tests with all mutants that can be switched on, and runs them with all mutants switched off.
 func (l *laboratory) prepare() error {
 	l.excluded = map[string]map[int]bool{}
 	for {
@@ -62,7 +62,7 @@ func (l *laboratory) prepare() error {
 		l.limits = append(l.limits, 10*time.Minute)
 		became, used, output := l.round(i, "all", 0)
 		if became != survived {
-			return fmt.Errorf("the tests fail without any change:\n%s", output)
+			return fmt.Errorf("the tests fail without any mutant:\n%s", output)
 		}
 		l.limits[i] = max(patience*used, leastLimit)
 	}
@@ -71,7 +71,7 @@ func (l *laboratory) prepare() error {
 
 var compilerError = regexp.MustCompile(`(?m)^(\S+\.go):(\d+):\d+: `)
 
-// exclude notes the lines that the compiler complains about, and reports whether there are new ones.
+// exclude records the lines that the compiler reports, and reports whether there are new ones.
 func (l *laboratory) exclude(output []byte) (more bool) {
 	for _, found := range compilerError.FindAllSubmatch(output, -1) {
 		file := l.target.dir + "/" + strings.TrimPrefix(filepath.Base(string(found[1])), "all-")
@@ -85,7 +85,7 @@ func (l *laboratory) exclude(output []byte) (more bool) {
 	return more
 }
 
-// try runs the package's tests with a mutant.
+// try runs the package's tests with one mutant.
 func (l *laboratory) try(worker int, s *source, m *mutant) (fate, error) {
 	binary, id := "all", m.id
 	if _, _, _, ok := m.site.rewritten(); !ok || m.site.constant || l.excluded[s.file][m.site.line] {
@@ -105,7 +105,7 @@ func (l *laboratory) try(worker int, s *source, m *mutant) (fate, error) {
 	return survived, nil
 }
 
-// round runs some of the tests, and returns the time of the processor that they used.
+// round runs one round of the tests, and returns the CPU time that they used.
 func (l *laboratory) round(i int, binary string, id int) (became fate, used time.Duration, output []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), busyness*l.limits[i])
 	defer cancel()
@@ -126,7 +126,7 @@ func (l *laboratory) round(i int, binary string, id int) (became fate, used time
 	return survived, used, output
 }
 
-// build makes a program of the package's tests, in which these files replace those of the checkout.
+// build builds the package's test binary with these files in place of those of the checkout.
 func (l *laboratory) build(binary string, files map[string]string) ([]byte, error) {
 	replace := map[string]string{}
 	for name, content := range files {

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// sumsLimit bounds a file of checksums.
+// sumsLimit limits the size of a checksum file.
 const sumsLimit = 1 << 20
 
 // fetcher downloads and checks binaries.
@@ -31,10 +31,10 @@ type fetcher struct {
 	client           *http.Client
 	out              io.Writer
 
-	unpinned []string // lines that would pin what was fetched
+	unpinned []string // lines that would pin the fetched files
 }
 
-// fetch brings all files into bin/. A file that exists and has the right checksum stays.
+// fetch puts all files into bin/. It keeps an existing file that has the right checksum.
 func (f *fetcher) fetch(ctx context.Context, all []file) error {
 	if err := os.MkdirAll(f.bin, 0o755); err != nil { //nolint:gosec // Others may run what is in it.
 		return err
@@ -55,7 +55,7 @@ func (f *fetcher) fetch(ctx context.Context, all []file) error {
 	return nil
 }
 
-// bring brings one file into bin/, and says what it did.
+// bring puts one file into bin/ and returns a description of what it did.
 func (f *fetcher) bring(ctx context.Context, file file) (string, error) {
 	want, pinned := f.pins[file.path]
 	if !pinned {
@@ -74,8 +74,8 @@ func (f *fetcher) bring(ctx context.Context, file file) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer os.Remove(part.Name()) //nolint:errcheck // It has got its name, or it is of no use.
-	defer part.Close()           //nolint:errcheck // It is closed below if it is to be used.
+	defer os.Remove(part.Name()) //nolint:errcheck // It has been renamed, or it is useless.
+	defer part.Close()           //nolint:errcheck // If the file is used, it is closed below.
 	size, err := f.download(ctx, f.url(file, file.path), part, want)
 	if err != nil {
 		return "", err
@@ -99,7 +99,7 @@ func (f *fetcher) url(file file, path string) string {
 	return f.kubernetes + "/" + path
 }
 
-// published returns the checksum that the release host publishes: alone in its file, or in a line that names the download.
+// published returns the checksum that the release host publishes, either alone in its file or in a line that names the download.
 func (f *fetcher) published(ctx context.Context, file file) (string, error) {
 	where := f.url(file, file.sums)
 	body, err := f.get(ctx, where)
@@ -122,7 +122,7 @@ func (f *fetcher) published(ctx context.Context, file file) (string, error) {
 	return "", fmt.Errorf("%s has no SHA-256 of %s", where, path.Base(file.path))
 }
 
-// download writes what the URL answers to a file, and compares its checksum.
+// download writes the body of the URL to a file, and compares its checksum.
 func (f *fetcher) download(ctx context.Context, from string, to io.Writer, want string) (int64, error) {
 	body, err := f.get(ctx, from)
 	if err != nil {
@@ -156,7 +156,7 @@ func (f *fetcher) get(ctx context.Context, from string) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// extract takes one file out of a gzipped archive, into a file without a name that anything would use.
+// extract extracts one file of a gzipped archive into a temporary file.
 func extract(archive *os.File, member, dir string) (*os.File, error) {
 	if _, err := archive.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func extract(archive *os.File, member, dir string) (*os.File, error) {
 	}
 }
 
-// hashOf returns the checksum of a file; empty: it cannot be read.
+// hashOf returns the checksum of a file, or "" if the file cannot be read.
 func hashOf(name string) string {
 	open, err := os.Open(name) //nolint:gosec // A file in bin/.
 	if err != nil {
@@ -198,7 +198,7 @@ func hashOf(name string) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// dots prints a dot for every ten megabytes.
+// dots prints a dot for every ten megabytes written.
 type dots struct {
 	out  io.Writer
 	seen int64
@@ -212,7 +212,7 @@ func (d *dots) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// tlsOnly refuses addresses that are not https.
+// tlsOnly returns an error if the address is not https.
 func tlsOnly(address string) error {
 	u, err := url.Parse(address)
 	if err == nil && (u.Scheme != "https" || u.Host == "") {
@@ -221,7 +221,7 @@ func tlsOnly(address string) error {
 	return err
 }
 
-// onlyTLS refuses redirects to anything but https.
+// onlyTLS refuses redirects to URLs that are not https.
 func onlyTLS(request *http.Request, via []*http.Request) error {
 	if len(via) > 5 {
 		return errors.New("more than 5 redirects")

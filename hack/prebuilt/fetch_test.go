@@ -20,11 +20,11 @@ import (
 	"testing"
 )
 
-// host takes the place of the release hosts: it serves what it was given, over TLS.
+// host replaces the release hosts and serves the given files over TLS.
 type host struct {
 	*httptest.Server
 	serves map[string][]byte // by path
-	cut    string            // the path whose answer breaks off
+	cut    string            // path whose answer is cut off
 	asked  []string
 }
 
@@ -49,7 +49,7 @@ func newHost(t *testing.T, serves map[string][]byte) *host {
 	return h
 }
 
-// fetcher of the host's files into an empty bin/.
+// fetcher returns a fetcher of the host's files into an empty bin/.
 func (h *host) fetcher(t *testing.T) (*fetcher, *strings.Builder) {
 	out := &strings.Builder{}
 	return &fetcher{
@@ -64,7 +64,7 @@ const (
 	theEtcd      = "this is etcd"
 )
 
-// release is a release of Kubernetes and one of etcd, with their checksums.
+// release returns the files of a Kubernetes and an etcd release, with their checksums.
 func release(t *testing.T) map[string][]byte {
 	archive := pack(t, "etcd-v3.4.5-linux-amd64/etcdctl", "not this", "etcd-v3.4.5-linux-amd64/etcd", theEtcd)
 	serves := map[string][]byte{
@@ -100,7 +100,7 @@ func hashed(content []byte) string {
 
 func wanted() []file { return files([]string{"v1.2.3"}, "v3.4.5", "amd64", true) }
 
-// left are the names of the files in bin/.
+// left returns the names of the files in bin/.
 func left(t *testing.T, f *fetcher) []string {
 	entries, err := os.ReadDir(f.bin)
 	if err != nil {
@@ -113,7 +113,7 @@ func left(t *testing.T, f *fetcher) []string {
 	return names
 }
 
-// TestFetch: everything arrives, can be run, and is not fetched again. What has no pin is listed.
+// TestFetch checks that fetch installs all files as executables, does not fetch them again, and lists those without a pin.
 func TestFetch(t *testing.T) {
 	h := newHost(t, release(t))
 	f, out := h.fetcher(t)
@@ -132,18 +132,19 @@ func TestFetch(t *testing.T) {
 		}
 	}
 	if pin := hashed([]byte(theAPIServer)) + "  " + apiserver; !strings.Contains(out.String(), pin) || !strings.Contains(out.String(), "5 files have no pinned checksum") {
-		t.Errorf("it does not print the pin %s:\n%s", pin, out)
+		t.Errorf("the output lacks the pin %s:\n%s", pin, out)
 	}
 	h.asked = nil
 	if err := f.fetch(t.Context(), wanted()); err != nil {
 		t.Fatal(err)
 	}
 	if slices.Contains(h.asked, "/"+apiserver) {
-		t.Errorf("what is there was fetched again: %v", h.asked)
+		t.Errorf("existing files were fetched again: %v", h.asked)
 	}
 }
 
-// TestPins: a pin alone counts. The host's own checksum is not asked for, and a file that only the host calls right is refused.
+// TestPins checks that a pin overrides the host's checksum: fetch does not ask for the latter, and refuses a file that only the latter
+// matches.
 func TestPins(t *testing.T) {
 	h := newHost(t, release(t))
 	f, out := h.fetcher(t)
@@ -159,19 +160,19 @@ func TestPins(t *testing.T) {
 	refused(t, f, wanted()[1:2], "SHA-256 is "+hashed([]byte(theAPIServer))+", and should be "+f.pins[apiserver])
 }
 
-// refused fetches, and expects an error that says so. Nothing is left in bin/.
+// refused checks that fetch fails with an error that contains says, and leaves nothing in bin/.
 func refused(t *testing.T, f *fetcher, all []file, says string) {
 	t.Helper()
 	err := f.fetch(t.Context(), all)
 	if err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("the error is %v, and should say %q", err, says)
+		t.Errorf("error %v, want one that contains %q", err, says)
 	}
 	if got := left(t, f); len(got) > 0 {
 		t.Errorf("left in bin/: %v", got)
 	}
 }
 
-// TestRefused: what is not exactly the released file is not used, and the error says what is wrong.
+// TestRefused checks that fetch refuses every file that differs from the released one, with an error that says why.
 func TestRefused(t *testing.T) {
 	tests := map[string]struct {
 		file  int
@@ -204,7 +205,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestBrokenOffBeforeAnother: a broken download leaves the file that was there before as it was.
+// TestBrokenOffBeforeAnother checks that a broken download leaves the existing file unchanged.
 func TestBrokenOffBeforeAnother(t *testing.T) {
 	h := newHost(t, release(t))
 	h.cut = "/" + apiserver
@@ -217,14 +218,14 @@ func TestBrokenOffBeforeAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.fetch(t.Context(), wanted()[1:2]); err == nil {
-		t.Error("no error")
+		t.Error("fetch of a broken download returned no error")
 	}
 	if got, _ := os.ReadFile(target); string(got) != "the one before" || len(left(t, f)) != 1 {
 		t.Errorf("in bin/: %v, with %q", left(t, f), got)
 	}
 }
 
-// TestInterrupted: a person who ends the download leaves nothing half either.
+// TestInterrupted checks that a cancelled download leaves no partial file.
 func TestInterrupted(t *testing.T) {
 	begun := make(chan struct{})
 	slow := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -240,17 +241,17 @@ func TestInterrupted(t *testing.T) {
 	defer cancel()
 	go func() { <-begun; cancel() }()
 	if err := f.fetch(ctx, wanted()[1:2]); err == nil {
-		t.Error("no error")
+		t.Error("the cancelled fetch returned no error")
 	}
 	if got := left(t, f); len(got) > 0 {
 		t.Errorf("left in bin/: %v", got)
 	}
 }
 
-// TestTLSOnly: neither an address nor a redirect leads away from TLS.
+// TestTLSOnly checks that fetch refuses addresses and redirects without TLS.
 func TestTLSOnly(t *testing.T) {
 	if tlsOnly("http://releases.example") == nil || tlsOnly("https://releases.example/a") != nil {
-		t.Error("plain HTTP is accepted, or TLS is not")
+		t.Error("tlsOnly accepts plain HTTP or refuses TLS")
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
@@ -262,7 +263,7 @@ func TestTLSOnly(t *testing.T) {
 	refused(t, f, wanted()[1:2], "is not an https URL")
 }
 
-// TestOfTheCheckout: the versions and the pins of this checkout can be read, and pins name files that are fetched.
+// TestOfTheCheckout checks that the versions and pins of this checkout can be read, and that each pin names a fetched file.
 func TestOfTheCheckout(t *testing.T) {
 	t.Chdir("../..")
 	versions, err := kubernetesVersions("cloud/emulator/workload/versions.txt")
@@ -283,13 +284,13 @@ func TestOfTheCheckout(t *testing.T) {
 		}
 	}
 	if len(pins) > 0 {
-		t.Errorf("pins of files that nothing fetches: %v", pins)
+		t.Errorf("pins of files that are never fetched: %v", pins)
 	}
 	bad := filepath.Join(t.TempDir(), "bad")
 	if err := os.WriteFile(bad, []byte("abc  "+apiserver), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := readPins(bad); err == nil || !strings.Contains(err.Error(), "bad:1") {
-		t.Errorf("a pin that is no SHA-256: %v", err)
+		t.Errorf("error for a pin that is not a SHA-256: %v", err)
 	}
 }

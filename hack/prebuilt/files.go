@@ -14,16 +14,16 @@ import (
 // file is one binary of a release.
 type file struct {
 	name string // in bin/
-	// path of the download below the URL of its project, which also names it among the pins.
+	// path is the path of the download below the URL of its project. Pins use it as the file's name.
 	path string
-	etcd bool // the download is of etcd's project
+	etcd bool // from etcd's releases, not Kubernetes'
 	// sums is the path of the file in which the release host publishes the checksum.
 	sums string
 	// member is the binary's path inside the download, if the download is an archive.
 	member string
 }
 
-// files are those that make kube would compile, and that their projects release.
+// files returns the binaries that make kube would compile and that their projects release.
 func files(versions []string, etcd, arch string, kubectl bool) []file {
 	archive := fmt.Sprintf("etcd-%s-linux-%s", etcd, arch)
 	all := []file{{
@@ -45,7 +45,7 @@ func files(versions []string, etcd, arch string, kubectl bool) []file {
 	return all
 }
 
-// kubernetesVersions reads the versions that the emulated portal offers, oldest first.
+// kubernetesVersions returns the versions that the emulated portal offers, oldest first.
 func kubernetesVersions(name string) ([]string, error) {
 	text, err := os.ReadFile(name) //nolint:gosec // A file of the checkout.
 	if err != nil {
@@ -65,7 +65,7 @@ func kubernetesVersions(name string) ([]string, error) {
 
 var etcdModule = regexp.MustCompile(`(?m)^\s*go\.etcd\.io/etcd/server/v3 (v\S+)`)
 
-// etcdVersion reads the version of etcd that make kube compiles.
+// etcdVersion returns the version of etcd that make kube compiles.
 func etcdVersion(name string) (string, error) {
 	text, err := os.ReadFile(name) //nolint:gosec // A file of the checkout.
 	if err != nil {
@@ -78,10 +78,10 @@ func etcdVersion(name string) (string, error) {
 	return string(found[1]), nil
 }
 
-// sum is a SHA-256 in hexadecimal digits.
+// sum matches a SHA-256 in hexadecimal.
 var sum = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// readPins reads lines of a checksum and a path, as sha256sum prints them. Lines that begin with # are comments.
+// readPins reads lines of a checksum and a path, in the format of sha256sum. Lines that begin with # are comments.
 func readPins(name string) (map[string]string, error) {
 	open, err := os.Open(name) //nolint:gosec // The user names the file.
 	if err != nil {

@@ -35,7 +35,7 @@ func main() {
 
 func run(ctx context.Context, f *fetcher, checksums string) error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("kube-apiserver and etcd are released for Linux, and this is %s. Run make kube without PREBUILT", runtime.GOOS)
+		return fmt.Errorf("kube-apiserver and etcd are released for Linux only, not for %s. Run make kube without PREBUILT", runtime.GOOS)
 	}
 	for _, url := range []string{f.kubernetes, f.etcd} {
 		if err := tlsOnly(url); err != nil {

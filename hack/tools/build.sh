@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# build.sh core: builds Cluster API's core manager and clusterctl, from the modules pinned beside this file, into bin/
-# and renders the core provider's manifests (CRDs, webhooks) into bin/capi-core/.
-# build.sh NAME PACKAGE [MODULE]: builds one tool into bin/NAME, from the modules pinned here or in that folder of hack/.
+# build.sh core: builds Cluster API's core manager and clusterctl into bin/, from the modules pinned in this folder, and renders the core
+# provider's manifests (CRDs, webhooks) into bin/capi-core/.
+# build.sh NAME PACKAGE [MODULE]: builds one tool into bin/NAME, from the modules pinned in this folder or in the given folder of hack/.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bin=$(cd "$here/../.." && pwd)/bin
@@ -25,8 +25,8 @@ build() {
 	echo " $(($(date +%s) - begin)) s"
 }
 
-# core: the manager and clusterctl carry the version of their module, as the released ones do; the tag is the one that
-# the released manager is built with.
+# core: the manager and clusterctl report the version of their module, as the released binaries do. The build tag is that of the released
+# manager.
 core() {
 	version=$(go list -m -f '{{.Version}}' sigs.k8s.io/cluster-api)
 	minor=${version#v*.}

@@ -4,7 +4,7 @@ package kubeserver
 
 import "syscall"
 
-// attributes puts the child into a process group of its own and has the kernel kill it when its parent ends.
+// attributes puts the child into its own process group and has the kernel kill the child when its parent ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

@@ -6,7 +6,7 @@ package kubeserver
 
 import "syscall"
 
-// attributes puts the child into a process group of its own. Only Linux can tie its life to its parent's.
+// attributes puts the child into its own process group. Only Linux can kill a child when its parent ends.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kubeserver runs Kubernetes servers as child processes: the real etcd, kube-apiserver, kube-controller-manager and
-// kube-scheduler, and managers beside them. The emulator runs workload clusters with it, the sandbox its management cluster, and
-// tests both.
+// Package kubeserver runs Kubernetes servers as child processes: the real etcd, kube-apiserver, kube-controller-manager and kube-scheduler,
+// and managers beside them. The emulator uses it to run workload clusters, the sandbox uses it to run its management cluster, and tests use
+// it for both.
 //
-// A Plane is a control plane. It keeps its keys, certificates, port and etcd prefix for its whole life, so that its API server can
-// be stopped and started again with the binary of another version. This is how a cluster is upgraded, and kubeconfigs from before
-// stay valid. Many Planes share one Etcd. All servers listen on loopback unless Options says otherwise.
+// A Plane is a control plane. It keeps its keys, certificates, port and etcd prefix for its whole life, so that its API server can be
+// stopped and started again with the binary of another version. The emulator upgrades clusters this way, and existing kubeconfigs stay
+// valid. Many Planes share one Etcd. All servers listen on loopback unless Options says otherwise.
 //
 // # Processes
 //
-// Start returns when the server answers its readiness probe (Spec.Ready, usually Probe), or with the end of its log if the server does
-// not. Stop sends SIGTERM, and kills a server that takes too long. Three rules keep stray processes away:
+// Start returns when the server passes its readiness probe (Spec.Ready, usually Probe). If the server does not get ready, Start returns an
+// error with the end of its log. Stop sends SIGTERM, and kills a server that takes too long. Three rules prevent stray processes:
 //
 //   - Stop waits until the process has ended.
-//   - Children have a process group of their own. A Ctrl-C in the terminal reaches this process only, which stops them in the right
-//     order.
+//   - Children have a process group of their own. A Ctrl-C in the terminal reaches this process only, which then stops its children in the
+//     right order.
 //   - On Linux, the kernel kills a child when this process ends without having stopped it: after a crash, after kill -9, or when a
 //     test's time is over.
 //

@@ -12,14 +12,14 @@ import (
 	"strconv"
 )
 
-// Etcd is a running etcd. Planes share it, each with a prefix of its own.
+// Etcd is a running etcd. Planes share it, each with its own prefix.
 type Etcd struct {
 	URL     string
 	process *Process
 }
 
-// StartEtcd runs the binary with its data and its log in the directory. Data is not made durable: it does not have to
-// survive a crash of the machine.
+// StartEtcd runs the etcd binary with its data and log in dir. The data is not synced to disk, because it does not have to survive a crash
+// of the machine.
 func StartEtcd(ctx context.Context, binary, dir string) (*Etcd, error) {
 	client, err := FreePort(loopback)
 	if err != nil {
@@ -55,7 +55,7 @@ func StartEtcd(ctx context.Context, binary, dir string) (*Etcd, error) {
 // Stop ends the etcd. Stop its planes first.
 func (e *Etcd) Stop() { e.process.Stop() }
 
-// PID is its process id.
+// PID returns the process ID.
 func (e *Etcd) PID() int { return e.process.PID() }
 
 // Remove deletes all keys under the prefix, through etcd's own JSON gateway.

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Lifetimes of certificates are those usual in Kubernetes. Both are longer than any run of the emulator.
+// The lifetimes are those usual in Kubernetes. Both are longer than any run of the emulator.
 const (
 	caLifetime   = 10 * 365 * 24 * time.Hour
 	leafLifetime = 365 * 24 * time.Hour
@@ -30,7 +30,7 @@ const (
 	backdate = 5 * time.Minute
 )
 
-// CA is a certificate authority that lives in memory.
+// CA is a certificate authority whose key is only in memory.
 type CA struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -41,7 +41,7 @@ type Pair struct {
 	Cert, Key []byte
 }
 
-// NewCA makes an authority with a new key.
+// NewCA returns an authority with a new key.
 func NewCA(name string) (*CA, error) {
 	key, err := newKey()
 	if err != nil {
@@ -59,10 +59,10 @@ func NewCA(name string) (*CA, error) {
 	return authority, err
 }
 
-// PEM is the authority's certificate, which clients trust.
+// PEM returns the authority's certificate, which clients trust.
 func (ca *CA) PEM() []byte { return encode(ca.cert) }
 
-// Serve issues the certificate of a server that is reached under the given host names and IP addresses.
+// Serve issues a serving certificate for the given host names and IP addresses.
 func (ca *CA) Serve(name string, hosts ...string) (Pair, error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -79,12 +79,12 @@ func (ca *CA) Serve(name string, hosts ...string) (Pair, error) {
 	return ca.issue(template)
 }
 
-// Client issues the certificate of a user. Kubernetes reads the organizations as groups.
+// Client issues a client certificate for a user. Kubernetes reads the organizations as groups.
 func (ca *CA) Client(user string, groups ...string) (Pair, error) {
 	return ca.ClientFor(leafLifetime, user, groups...)
 }
 
-// ClientFor issues the certificate of a user that expires after the lifetime.
+// ClientFor issues a client certificate for a user that expires after the lifetime.
 func (ca *CA) ClientFor(lifetime time.Duration, user string, groups ...string) (Pair, error) {
 	return ca.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -93,7 +93,7 @@ func (ca *CA) ClientFor(lifetime time.Duration, user string, groups ...string) (
 	})
 }
 
-// WriteTo writes the pair to the directory as NAME.crt and NAME.key, readable by this user only.
+// WriteTo writes the pair to dir as NAME.crt and NAME.key, readable only by the current user.
 func (p Pair) WriteTo(dir, name string) error {
 	if err := os.WriteFile(filepath.Join(dir, name+".crt"), p.Cert, 0o600); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (ca *CA) issue(template *x509.Certificate) (Pair, error) {
 	return Pair{Cert: encode(certificate), Key: keyPEM}, nil
 }
 
-// sign completes the template and has the authority sign it for the key.
+// sign completes the template and signs it for the key.
 func (ca *CA) sign(template *x509.Certificate, key crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {

@@ -28,21 +28,22 @@ const loopback = "127.0.0.1"
 type Options struct {
 	// Name is the cluster's name in kubeconfigs and errors.
 	Name string
-	// Dir receives keys, certificates, kubeconfigs and logs. It is created, and left to the caller to remove.
+	// Dir receives keys, certificates, kubeconfigs and logs. New creates it, and the caller removes it.
 	Dir string
-	// Etcd holds its objects under EtcdPrefix, which begins with a slash.
+	// Etcd stores the cluster's objects under EtcdPrefix, which begins with a slash.
 	Etcd       *Etcd
 	EtcdPrefix string
-	// Bind is the IP address on which the API server listens, 127.0.0.1 when empty. Programs of this machine reach it there, or,
-	// where Bind is 0.0.0.0 or ::, at 127.0.0.1.
+	// Bind is the IP address on which the API server listens. The default is 127.0.0.1. Programs on this machine use it, or 127.0.0.1 if
+	// Bind is 0.0.0.0 or ::.
 	Bind string
-	// Host is the name or address by which users reach the API server. Empty: the one that programs of this machine use.
+	// Host is the name or address that users use for the API server. The default is the address that programs on this machine use.
 	Host string
-	// AuditPolicy, a Policy of audit.k8s.io/v1 in YAML, has the API server write an audit log by it. Empty: there is none.
+	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML. If it is empty, the API server writes no audit log.
 	AuditPolicy []byte
 }
 
-// Plane is a control plane. StartAPIServer and Stop must not be called concurrently with other methods. All others may.
+// Plane is a control plane. StartAPIServer and Stop must not be called concurrently with other methods. All other methods are safe for
+// concurrent use.
 type Plane struct {
 	options   Options
 	access    atomic.Pointer[access]
@@ -52,7 +53,7 @@ type Plane struct {
 	others map[string]*Process // by name
 }
 
-// access is how the API server is reached. Rotate replaces it.
+// access holds the port, authorities and credentials of the API server. Rotate replaces it.
 type access struct {
 	ca      *CA // of servers
 	clients *CA // of users
@@ -60,7 +61,7 @@ type access struct {
 	port    int
 }
 
-// New prepares a control plane: a port, keys and certificates. Nothing runs yet.
+// New prepares a control plane: it reserves a port and creates keys and certificates. It starts no server.
 func New(options Options) (*Plane, error) {
 	if options.Bind == "" {
 		options.Bind = loopback
@@ -94,10 +95,10 @@ func CheckBind(address string) error {
 	return listener.Close()
 }
 
-// CA is the authority of the cluster's servers.
+// CA returns the authority of the cluster's servers.
 func (p *Plane) CA() *CA { return p.access.Load().ca }
 
-// local is the address at which programs of this machine reach the API server.
+// local returns the address that programs on this machine use for the API server.
 func (p *Plane) local() string { return localTo(p.options.Bind) }
 
 func localTo(bind string) string {
@@ -107,23 +108,23 @@ func localTo(bind string) string {
 	return bind
 }
 
-// Config is an administrator's access to the API server.
+// Config returns a client configuration with an administrator's credentials.
 func (p *Plane) Config() *rest.Config {
 	now := p.access.Load()
 	return &rest.Config{
 		Host: "https://" + HostPort(p.local(), now.port),
-		// Tests and emulators make calls in bursts, and the server is theirs alone.
+		// Tests and emulators make calls in bursts, and no other client uses the server.
 		QPS: 200, Burst: 400,
 		TLSClientConfig: rest.TLSClientConfig{CAData: now.ca.PEM(), CertData: now.admin.Cert, KeyData: now.admin.Key},
 	}
 }
 
-// Kubeconfig is an administrator's kubeconfig file with the host that users reach. It is always the same one until Rotate.
+// Kubeconfig returns an administrator's kubeconfig with the host that users use. It returns the same bytes until Rotate.
 func (p *Plane) Kubeconfig() ([]byte, error) {
 	return p.kubeconfig(p.options.Host, "admin", p.access.Load().admin)
 }
 
-// KubeconfigFor is as Kubeconfig, with a new certificate that expires after the lifetime.
+// KubeconfigFor is like Kubeconfig, but issues a new certificate that expires after the lifetime.
 func (p *Plane) KubeconfigFor(lifetime time.Duration) ([]byte, error) {
 	pair, err := p.access.Load().clients.ClientFor(lifetime, adminUser, adminGroup)
 	if err != nil {
@@ -132,14 +133,14 @@ func (p *Plane) KubeconfigFor(lifetime time.Duration) ([]byte, error) {
 	return p.kubeconfig(p.options.Host, "admin", pair)
 }
 
-// The administrator of kubeconfigs.
+// The administrator in kubeconfigs.
 const (
 	adminUser  = "kubernetes-admin"
 	adminGroup = "system:masters"
 )
 
-// WriteKubeconfig writes a kubeconfig file for a program on this machine which acts as that user, and returns its path.
-// What the user may do is RBAC's business.
+// WriteKubeconfig writes a kubeconfig with which a program on this machine acts as the user, and returns its path. The rights of the
+// user come from RBAC.
 func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, error) {
 	pair, err := p.access.Load().clients.Client(user, groups...)
 	if err != nil {
@@ -152,16 +153,16 @@ func (p *Plane) WriteKubeconfig(file, user string, groups ...string) (string, er
 	return p.file(file), os.WriteFile(p.file(file), content, 0o600)
 }
 
-// KubeconfigFile is an administrator's kubeconfig file for programs on this machine.
+// KubeconfigFile returns the path of an administrator's kubeconfig for programs on this machine.
 func (p *Plane) KubeconfigFile() string { return p.file("admin.kubeconfig") }
 
-// Log is the path of the log file of the server with that name.
+// Log returns the path of the named server's log file.
 func (p *Plane) Log(name string) string { return p.file(name + ".log") }
 
-// AuditLog is the path of the audit log, which all API servers that come after each other append to.
+// AuditLog returns the path of the audit log. Each API server of the plane appends to it.
 func (p *Plane) AuditLog() string { return p.file("audit.log") }
 
-// PIDs are the ids of the processes that run.
+// PIDs returns the IDs of the running processes.
 func (p *Plane) PIDs() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -178,8 +179,7 @@ func (p *Plane) PIDs() []int {
 	return ids
 }
 
-// Run starts a further server of this control plane, which Stop ends with it. While one of that name runs it does
-// nothing.
+// Run starts another server of this control plane, which Stop ends with the others. It does nothing if a server of that name is running.
 func (p *Plane) Run(ctx context.Context, spec Spec) error {
 	if p.Running(spec.Name) {
 		return nil
@@ -200,7 +200,7 @@ func (p *Plane) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for server := range maps.Values(p.others) {
-		// They keep no state, and a controller manager takes its time over a clean end.
+		// These servers keep no state, and a controller manager is slow to end cleanly.
 		server.Kill()
 	}
 	clear(p.others)
@@ -208,15 +208,15 @@ func (p *Plane) Stop() {
 	p.apiserver = nil
 }
 
-// Running reports whether the server that Run started under that name runs.
+// Running reports whether the server that Run started under that name is running.
 func (p *Plane) Running(name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.others[name].Running()
 }
 
-// Rotate replaces the authority and credentials of users, the port, or the authority of servers. It takes effect when the API server and
-// all others start again.
+// Rotate replaces the authority and credentials of users, the port, or the authority of servers. The change takes effect when the API
+// server and the other servers start again.
 func (p *Plane) Rotate(credentials, port, authority bool) error {
 	next := *p.access.Load()
 	var err error
@@ -242,7 +242,7 @@ func (p *Plane) Rotate(credentials, port, authority bool) error {
 	return p.writeAccess(authority)
 }
 
-// writeAccess writes what the servers read, with a new serving certificate if the authority is new.
+// writeAccess writes the files that the servers read. It issues a new serving certificate if the authority is new.
 func (p *Plane) writeAccess(authority bool) error {
 	now := p.access.Load()
 	if authority {
@@ -287,7 +287,7 @@ func (p *Plane) kubeconfig(host, user string, pair Pair) ([]byte, error) {
 	})
 }
 
-// ready probes the health endpoint of a server of this control plane.
+// ready returns a probe of the health endpoint of a server of this control plane.
 func (p *Plane) ready(host string, port int, path string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		config := p.Config()

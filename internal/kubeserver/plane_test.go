@@ -63,7 +63,7 @@ func TestCertificatesAreGoodForWhatTheyAreFor(t *testing.T) {
 		t.Error(diff)
 	}
 	if left := time.Until(certificate(t, user).NotAfter); left < 300*24*time.Hour {
-		t.Errorf("the client certificate ends in %v", left)
+		t.Errorf("the client certificate expires in %v", left)
 	}
 	if _, err := tls.X509KeyPair(user.Cert, user.Key); err != nil {
 		t.Errorf("key and certificate do not belong together: %v", err)
@@ -86,16 +86,16 @@ func TestKubeconfigsNameTheHostThatTheirReadersReach(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want := "https://" + HostPort(host, p.access.Load().port); config.Host != want {
-				t.Errorf("bound to %q: host %s, want %s", bind, config.Host, want)
+				t.Errorf("Bind %q: host %s, want %s", bind, config.Host, want)
 			}
 		}
 		if want := "https://" + HostPort(local, p.access.Load().port); p.Config().Host != want {
-			t.Errorf("bound to %q: an administrator uses %s, want %s", bind, p.Config().Host, want)
+			t.Errorf("Bind %q: Config().Host is %s, want %s", bind, p.Config().Host, want)
 		}
 	}
 }
 
-// TestKeysArePrivate looks at every file: all hold keys, or lie beside them.
+// TestKeysArePrivate checks the mode of every file, because all of them hold keys or are next to keys.
 func TestKeysArePrivate(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "plane")
 	if _, err := New(Options{Name: "c-1", Dir: dir}); err != nil {

@@ -13,9 +13,8 @@ import (
 	"syscall"
 )
 
-// Ports come from below the range from which systems take the local ports of outgoing connections (32768 and up on
-// Linux, 49152 elsewhere): a server that restarts must find its port free, and a connection of anybody's could have
-// taken one from that range.
+// Ports are taken from below the range from which systems take the local ports of outgoing connections (32768 and up on Linux, 49152
+// elsewhere). A server that restarts must find its port free, and any outgoing connection could take a port of that range.
 const (
 	firstPort = 20000
 	lastPort  = 32000
@@ -23,8 +22,8 @@ const (
 
 var errNoPort = errors.New("no free port found")
 
-// FreePort returns a TCP port on which nothing listens at the address. It is this process's until it ends: no other
-// process of this user gets it from FreePort, even before anything listens on it.
+// FreePort returns a TCP port on which no program listens at the address. The port is reserved until this process ends: FreePort does not
+// return it to any other process of this user, even before a server listens on it.
 func FreePort(address string) (int, error) {
 	for range 1000 {
 		port := firstPort + rand.IntN(lastPort-firstPort)
@@ -41,7 +40,7 @@ func FreePort(address string) (int, error) {
 	return 0, errNoPort
 }
 
-// reserve takes the lock on a port's file, for as long as this process lives.
+// reserve locks the port's file until this process ends.
 func reserve(port int) (bool, error) {
 	dir := filepath.Join(os.TempDir(), "portal-ports-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -14,26 +14,26 @@ import (
 	"time"
 )
 
-// defaultGrace is how long a process may take to end after SIGTERM.
+// defaultGrace is the default of Spec.Grace.
 const defaultGrace = 10 * time.Second
 
-// probeInterval is the pause between two readiness probes of a process that is starting.
+// probeInterval is the pause between two readiness probes of a starting process.
 const probeInterval = 50 * time.Millisecond
 
 // Spec describes a server to run.
 type Spec struct {
 	// Name is used in errors, and for the log file if Log is empty.
 	Name string
-	// Path of the binary.
+	// Path is the path of the binary.
 	Path string
 	Args []string
 	// Env is added to this process's environment, as "KEY=value".
 	Env []string
 	// Log is the file to which the output of the process is appended.
 	Log string
-	// Ready returns nil when the server can serve. It is called repeatedly until then. Nil means ready at once.
+	// Ready returns nil when the server can serve. Start calls it repeatedly until then. If Ready is nil, the server is ready at once.
 	Ready func(context.Context) error
-	// Grace is the time between SIGTERM and SIGKILL, ten seconds when zero.
+	// Grace is the time between SIGTERM and SIGKILL. The default is ten seconds.
 	Grace time.Duration
 }
 
@@ -45,8 +45,8 @@ type Process struct {
 	exit error // set before done is closed
 }
 
-// Start runs the server and returns when it is ready. When it ends before that, or when the context does, nothing is
-// left running and the error holds the end of its log.
+// Start runs the server and returns when it is ready. If the process or the context ends first, Start leaves nothing running and returns an
+// error with the end of the log.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
 	if spec.Grace == 0 {
 		spec.Grace = defaultGrace
@@ -57,7 +57,7 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	defer log.Close() //nolint:errcheck // The child holds its own copy.
 
-	cmd := exec.Command(spec.Path, spec.Args...) // Without a context, which could only kill it: Stop ends it.
+	cmd := exec.Command(spec.Path, spec.Args...) // No context: it could only kill the process, while Stop ends it gracefully.
 	cmd.Env = append(os.Environ(), spec.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = attributes()
@@ -73,19 +73,19 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// PID is the process id.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Name is the name given to Start.
+// Name returns the name given to Start.
 func (p *Process) Name() string { return p.spec.Name }
 
-// Log is the path of its log file.
+// Log returns the path of the log file.
 func (p *Process) Log() string { return p.spec.Log }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Running reports whether the process runs. A nil process does not.
+// Running reports whether the process is running. It is false for a nil Process.
 func (p *Process) Running() bool {
 	if p == nil {
 		return false
@@ -98,7 +98,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Err returns how the process ended. It is nil while the process runs and after exit code 0.
+// Err returns how the process ended. It returns nil while the process runs and after exit code 0.
 func (p *Process) Err() error {
 	if p.Running() {
 		return nil
@@ -106,13 +106,13 @@ func (p *Process) Err() error {
 	return p.exit
 }
 
-// Stop asks the process to end, kills it when its grace is over, and returns when it has ended. On a nil or ended
-// process it does nothing.
+// Stop sends SIGTERM, kills the process after its grace, and returns when the process has ended. It does nothing for a nil or ended
+// Process.
 func (p *Process) Stop() {
 	if !p.Running() {
 		return
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // Fails only if it has just ended.
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // Fails only if the process has just ended.
 	select {
 	case <-p.done:
 	case <-time.After(p.spec.Grace):
@@ -120,12 +120,12 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the process at once, as a crash would, and returns when it has ended.
+// Kill ends the process at once, as a crash would, and returns when the process has ended.
 func (p *Process) Kill() {
 	if p == nil {
 		return
 	}
-	_ = p.cmd.Process.Kill() // Fails only if it has already ended.
+	_ = p.cmd.Process.Kill() // Fails only if the process has already ended.
 	<-p.done
 }
 
@@ -134,7 +134,7 @@ func (p *Process) reap() {
 	close(p.done)
 }
 
-// errEnded is reported when a process ends before it was ready.
+// errEnded is returned when a process ends before it is ready.
 var errEnded = errors.New("it ended")
 
 func (p *Process) awaitReady(ctx context.Context) error {
@@ -166,7 +166,7 @@ func openLog(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 }
 
-// tail returns the last lines of a log, as the end of an error message.
+// tail returns the last lines of a log for use at the end of an error message.
 func tail(path string) string {
 	const lines = 8
 	content, err := os.ReadFile(path)

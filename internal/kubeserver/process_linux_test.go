@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestNothingOutlivesACrash runs a parent of its own, which starts a child and is then killed.
+// TestNothingOutlivesACrash checks that a child ends when its parent is killed. The parent is a process of its own.
 func TestNothingOutlivesACrash(t *testing.T) {
 	parent := exec.Command(os.Args[0], "-test.run=^TestParent$", "-test.v")
 	parent.Env = append(os.Environ(), "PROCESS_TEST_PARENT="+t.TempDir())
@@ -43,7 +43,7 @@ func TestNothingOutlivesACrash(t *testing.T) {
 	}
 }
 
-// TestParent is the parent of TestNothingOutlivesACrash.
+// TestParent is the parent process of TestNothingOutlivesACrash.
 func TestParent(t *testing.T) {
 	dir := os.Getenv("PROCESS_TEST_PARENT")
 	if dir == "" {
@@ -54,7 +54,7 @@ func TestParent(t *testing.T) {
 	<-p.Done()
 }
 
-// TestChildrenSurviveThreads starts a child from a thread that then ends.
+// TestChildrenSurviveThreads checks that a child survives the thread that started it.
 func TestChildrenSurviveThreads(t *testing.T) {
 	dir := t.TempDir()
 	started := make(chan *Process)
@@ -74,8 +74,8 @@ func TestChildrenSurviveThreads(t *testing.T) {
 	}
 }
 
-// onDyingThread runs f on a thread that ends with it: the thread of a goroutine that never unlocks it, unless it is the
-// process's first one, which Go keeps.
+// onDyingThread runs f on a thread that ends with f: a goroutine that returns while it is locked to its thread ends the thread. The
+// process's first thread is the exception, because Go keeps it.
 func onDyingThread(f func()) {
 	runtime.LockOSThread()
 	if syscall.Gettid() != os.Getpid() {

@@ -26,7 +26,7 @@ func TestStopAsksFirst(t *testing.T) {
 	if p.Running() || p.Err() != nil {
 		t.Errorf("running %v, exit %v; want ended with 0", p.Running(), p.Err())
 	}
-	p.Stop() // Does nothing on an ended process.
+	p.Stop() // Must do nothing for an ended process.
 }
 
 func TestStopKillsWhatDoesNotListen(t *testing.T) {
@@ -45,7 +45,7 @@ func TestStartReportsTheLogOfWhatEnds(t *testing.T) {
 	spec := script(dir, `echo "no such flag"; exit 3`)
 	_, err := Start(t.Context(), spec)
 	if !errors.Is(err, errEnded) || !strings.Contains(err.Error(), "no such flag") {
-		t.Errorf("error %v, want that it ended and what it said", err)
+		t.Errorf("error %v, want errEnded with the end of the log", err)
 	}
 }
 
@@ -55,7 +55,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	defer cancel()
 	_, err := Start(ctx, script(dir, `echo $$ >"$0/pid"; while :; do sleep 0.01; done`))
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("error %v, want the deadline", err)
+		t.Fatalf("error %v, want context.DeadlineExceeded", err)
 	}
 	content, err := os.ReadFile(filepath.Join(dir, "pid"))
 	if err != nil {
@@ -63,7 +63,7 @@ func TestStartGivesUpWithItsContext(t *testing.T) {
 	}
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
 	if alive(pid) {
-		t.Errorf("process %d is still there", pid)
+		t.Errorf("process %d still exists", pid)
 	}
 }
 
@@ -72,7 +72,7 @@ func TestChildrenHaveTheirOwnGroup(t *testing.T) {
 	defer p.Kill()
 	group, err := syscall.Getpgid(p.PID())
 	if err != nil || group == syscall.Getpgrp() {
-		t.Errorf("group %d (%v); Ctrl-C in a terminal would reach the child", group, err)
+		t.Errorf("process group %d (%v): Ctrl-C in a terminal would reach the child", group, err)
 	}
 }
 
@@ -81,13 +81,13 @@ func TestFreePortsDiffer(t *testing.T) {
 	for range 50 {
 		port, err := FreePort("127.0.0.1")
 		if err != nil || seen[port] || port < firstPort || port >= lastPort {
-			t.Fatalf("port %d, error %v, handed out before: %v", port, err, seen[port])
+			t.Fatalf("port %d, error %v, returned before: %v", port, err, seen[port])
 		}
 		seen[port] = true
 	}
 }
 
-// script is a shell script as a server: the directory is $0, and it is ready when the file "ready" exists.
+// script returns a Spec that runs a shell script. The directory is $0, and the server is ready when the file "ready" exists.
 func script(dir, text string) Spec {
 	return Spec{
 		Name: "script", Path: "/bin/sh", Args: []string{"-c", text, dir}, Log: filepath.Join(dir, "log"),
@@ -105,7 +105,7 @@ func start(t *testing.T, dir, text string) *Process {
 	return p
 }
 
-// alive reports whether a process runs. A zombie does not run.
+// alive reports whether a process is running. A zombie is not.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// serverGrace is how long an API server may finish requests. Most take milliseconds; it would wait for watches for
-// the time of a request at most, one minute.
+// serverGrace is how long an API server may take to finish requests. Most requests take milliseconds. Without this limit the server would
+// wait for watches for up to the request timeout of one minute.
 const serverGrace = time.Second
 
-// StartAPIServer runs the kube-apiserver binary and returns when it is ready. All that runs already is stopped before:
-// controllers that reach no server wait longer and longer. Restarted controllers work at once.
+// StartAPIServer runs the kube-apiserver binary and returns when it is ready. It first stops all running servers of the plane: controllers
+// without an API server would back off longer and longer, while restarted controllers connect at once.
 func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	p.Stop()
 	server, err := Start(ctx, Spec{
@@ -48,7 +48,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 	return nil
 }
 
-// auditing are the flags of an API server that writes an audit log: one file that is appended to, however large.
+// auditing returns the flags for an API server's audit log, which is a single file without a size limit.
 func (p *Plane) auditing() []string {
 	if len(p.options.AuditPolicy) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func (p *Plane) auditPolicyFile() string { return p.file("audit-policy.yaml") }
 // APIServerRunning reports whether the API server runs.
 func (p *Plane) APIServerRunning() bool { return p.apiserver.Running() }
 
-// StartControllerManager runs the kube-controller-manager binary with further flags.
+// StartControllerManager runs the kube-controller-manager binary with additional flags.
 func (p *Plane) StartControllerManager(ctx context.Context, binary string, flags ...string) error {
 	port, err := FreePort(loopback)
 	if err != nil {
@@ -99,7 +99,7 @@ func (p *Plane) StartScheduler(ctx context.Context, binary string) error {
 	})
 }
 
-// serving are the flags that all components have in common.
+// serving returns the flags that all components have in common.
 func (p *Plane) serving(port int) []string {
 	return []string{
 		"--kubeconfig=" + p.KubeconfigFile(),

@@ -13,9 +13,8 @@ type birth struct {
 	err chan<- error
 }
 
-// births hands commands to the one goroutine that starts them all. The kernel takes the death of the *thread* that
-// started a child for the death of its parent, and Go ends threads when it likes; so all children are started from a
-// thread that is never given up.
+// births sends commands to the one goroutine that starts them all. If the *thread* that started a child ends, the kernel treats this as the
+// death of the child's parent, and Go may end any thread. So all children are started from one locked thread that never ends.
 var births = sync.OnceValue(func() chan<- birth {
 	queue := make(chan birth)
 	go func() {

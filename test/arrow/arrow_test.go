@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package arrow holds the one arrow of the design: main → controllers → cloud → HTTPS.
+// Package arrow tests the one dependency rule of the design: main → controllers → cloud → HTTPS.
 package arrow
 
 import (
@@ -11,7 +11,7 @@ import (
 
 const module = "github.com/capportal/cluster-api-provider-portal"
 
-// TestArrow reads what each package depends on, and fails with the reason where that breaks the arrow.
+// TestArrow checks the dependencies of each package, and fails with the reason for each one that breaks the rule.
 func TestArrow(t *testing.T) {
 	tests := []struct {
 		packages, mustNot string

@@ -35,7 +35,7 @@ func identities() []row {
 	}
 }
 
-// notAllowed uses an account that is meant for another namespace. When the administrator allows the tenant's, it can be used.
+// notAllowed uses an account that only another namespace may use. Once the administrator allows the tenant's namespace, the account works.
 func notAllowed(t *tenant) string {
 	kind := schema.GroupVersionKind{Group: infrav1.GroupVersion.Group, Version: infrav1.GroupVersion.Version, Kind: "PortalClusterIdentity"}
 	secret := t.secret("capportal-system", victim)
@@ -47,7 +47,7 @@ func notAllowed(t *tenant) string {
 	shared.SetGroupVersionKind(kind)
 	shared.SetName(t.namespace)
 	if err := box.Client.Create(t.Context(), shared); meta.IsNoMatchError(err) {
-		t.Fatalf("the control does not exist yet: %v", err)
+		t.Fatalf("the API server does not serve the control yet: %v", err)
 	} else {
 		t.must(err)
 	}
@@ -77,7 +77,7 @@ func notAllowed(t *tenant) string {
 	return ""
 }
 
-// logins counts those of a user of the account.
+// logins counts the logins of a user of the account.
 func (t *tenant) logins(who string) (n int) {
 	for _, e := range box.Portal.Journal() {
 		if e.Route == "/login" && e.User == userID(who, t.number) && e.Status == http.StatusOK {
@@ -87,8 +87,8 @@ func (t *tenant) logins(who string) (n int) {
 	return n
 }
 
-// evicts changes identities until the manager has seen more of them than it keeps clients for. The client of another tenant, with its
-// token, must not be among those that go.
+// evicts changes identities until the manager has seen more of them than it keeps clients for. The other tenant's client, with its token,
+// must not be among the evicted ones.
 func evicts(t *tenant) string {
 	const objects, clients, hands, pause = 150, 1200, 4, 50 * time.Millisecond
 	theirs := t.newcomer()
@@ -110,7 +110,7 @@ func evicts(t *tenant) string {
 				if err := t.rewrite(t.secretOf(all[n%objects]), infrav1.IdentityPassword, fmt.Sprint("password ", n)); err != nil {
 					t.Error(err)
 				}
-				time.Sleep(pause) // an object is reconciled once a second
+				time.Sleep(pause) // the manager reconciles an object at most once a second
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func evicts(t *tenant) string {
 	return ""
 }
 
-// newcomer makes a Cluster without a control plane, of another tenant, in another namespace.
+// newcomer creates a Cluster without a control plane for another tenant, in another namespace.
 func (t *tenant) newcomer() *cluster {
 	t.Helper()
 	namespace := fmt.Sprintf("victim-%d", t.number)
@@ -143,8 +143,7 @@ func (t *tenant) accepts(c *cluster) bool {
 	return conditions.IsTrue(fetched(t, c.portalCluster), infrav1.IdentityReadyCondition)
 }
 
-// identity makes an identity Secret and a PortalCluster that uses it. All belong to one Cluster, which the tenant writes into their owner
-// references.
+// identity creates an identity Secret and a PortalCluster that uses it. The tenant's owner references assign all of them to one Cluster.
 func (t *tenant) identity(name, baseURL string, ca []byte) *infrav1.PortalCluster {
 	t.Helper()
 	home := t.newCluster(t.namespace, "home").cluster
@@ -165,7 +164,7 @@ func (t *tenant) identity(name, baseURL string, ca []byte) *infrav1.PortalCluste
 	return c
 }
 
-// tarPits accept connections and say nothing. In the meantime another tenant makes a cluster.
+// tarPits points identities to servers that accept connections and never answer. At the same time another tenant creates a cluster.
 func tarPits(t *tenant) string {
 	pit, err := net.Listen("tcp", loopback+":0")
 	t.must(err)
@@ -173,7 +172,7 @@ func tarPits(t *tenant) string {
 	for i := range 60 {
 		t.identity(fmt.Sprintf("pit-%d", i), "https://"+pit.Addr().String(), box.Portal.CAPEM())
 	}
-	time.Sleep(2 * time.Second) // the workers are held now
+	time.Sleep(2 * time.Second) // the workers hang by now
 	theirs := t.newcomer()
 	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
 		if t.accepts(theirs) {
@@ -198,9 +197,9 @@ func hosts() []row {
 	}
 }
 
-// namesLoopback has one server for each spelling.
+// namesLoopback points identities to servers on loopback, one for each spelling of the address.
 func namesLoopback(t *tenant) string {
-	spellings := map[string]string{ // what to listen on
+	spellings := map[string]string{ // address to listen on, by spelling
 		"localhost": loopback, "localhost.": loopback, "LOCALHOST": loopback, "0.0.0.0": loopback, "[::]": "::", "[::1]": "::1", "127.0.0.2": "127.0.0.2",
 		"127.1": loopback, "2130706433": loopback, "0x7f000001": loopback, "[::ffff:127.0.0.2]": "127.0.0.2", "[::ffff:7f00:2]": "127.0.0.2",
 		"[64:ff9b::7f00:1]": loopback, "127.0.0.1.": loopback,
@@ -233,7 +232,8 @@ func namesLoopback(t *tenant) string {
 	})
 }
 
-// conditionsTell asks for a closed port, a server without TLS, one that waits, one with a strange certificate, and one that answers.
+// conditionsTell compares the conditions for a closed port, a server without TLS, a server that never answers, a server with an untrusted
+// certificate, and one that answers.
 func conditionsTell(t *tenant) string {
 	closed, err := net.Listen("tcp", loopback+":0")
 	t.must(err)
@@ -269,7 +269,8 @@ func (t *tenant) secretOf(c *infrav1.PortalCluster) *corev1.Secret {
 	return fetched(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.Spec.IdentityRef.Name}})
 }
 
-// rewrite changes a key of the Secret as the tenant. It is a patch, since the manager writes metadata of identity Secrets in between.
+// rewrite changes a key of the Secret as the tenant. It sends a patch, because the manager may write the Secret's metadata at the same
+// time.
 func (t *tenant) rewrite(secret *corev1.Secret, key, value string) error {
 	before := secret.DeepCopy()
 	secret.Data[key] = []byte(value)
@@ -290,7 +291,7 @@ func portalRedirects(t *tenant) string {
 	})
 }
 
-// portalRepeats shows whether what the Secret holds gets where people read it who may not read the Secret.
+// portalRepeats checks whether users who may not read the Secret can read its content elsewhere.
 func portalRepeats(t *tenant) string {
 	portal := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16))

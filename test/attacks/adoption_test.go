@@ -17,13 +17,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// adoption is a right that a Role in a namespace does not grant.
+// adoption is the policy for a right that a Role in a namespace cannot grant.
 const adoption = policy + "adoption"
 
-// ownRequests is what the manager knows by itself.
+// ownRequests is the control that lets the manager find clusters by name only if the object's own requests made them.
 const ownRequests = "only clusters that the object's own requests made are found by name"
 
-// adoptions take over what another user of the same portal account has.
+// adoptions returns the attacks that take over a portal cluster of another user of the same portal account.
 func adoptions() []row {
 	return []row{
 		{attack: "clusterID names another's cluster, for its kubeconfig", heldBy: adoption, attempt: func(t *tenant) string {
@@ -66,10 +66,10 @@ func adoptions() []row {
 	}
 }
 
-// settle is how long the manager has to claim a cluster.
+// settle is how long the manager gets to claim a cluster.
 const settle = 4 * time.Second
 
-// creation is the record of a creation under way.
+// creation returns the record of a creation in progress.
 func creation(job string) string {
 	op := operation.New(operation.Create, "taken")
 	op.Time, op.JobID = metav1.NewTime(time.Now().Add(-time.Minute)), job
@@ -77,7 +77,7 @@ func creation(job string) string {
 	return string(text)
 }
 
-// takes makes a Cluster that names a person's portal cluster or its job.
+// takes creates a Cluster that names another person's portal cluster or the job of that cluster.
 func (t *tenant) takes(name func(c *cluster, id, job string), harm func(c *cluster, id string) func() string) string {
 	t.Helper()
 	id, job := t.portalCluster("theirs")
@@ -89,7 +89,7 @@ func (t *tenant) takes(name func(c *cluster, id, job string), harm func(c *clust
 	return t.seen(harm(c, id))
 }
 
-// deletes makes such a Cluster, and deletes it when the manager has seen it.
+// deletes creates such a Cluster, and deletes it once the manager has seen it.
 func deletes(name func(c *cluster, id, job string)) func(*tenant) string {
 	return func(t *tenant) string {
 		return t.takes(name, func(c *cluster, id string) func() string {
@@ -102,7 +102,8 @@ func deletes(name func(c *cluster, id, job string)) func(*tenant) string {
 	}
 }
 
-// confirms brings its own finalizer, so that the manager meets an object that is being deleted before it has claimed anything.
+// confirms creates the object with a finalizer of its own, so that the manager first sees the object while it is being deleted and
+// unclaimed.
 func confirms(t *tenant) string {
 	id, _ := t.portalCluster("theirs")
 	c := t.own(nil)
@@ -122,7 +123,7 @@ func confirms(t *tenant) string {
 
 const pausedAnnotation = clusterv1.PausedAnnotation
 
-// patched writes the annotation later, with a server-side apply.
+// patched adds the annotation later, with a server-side apply.
 func patched(t *tenant) string {
 	id, job := t.portalCluster("theirs")
 	c := t.own(nil)
@@ -145,7 +146,7 @@ func patched(t *tenant) string {
 	return t.seen(t.received(c, id))
 }
 
-// outranks makes its object before the victim's, and claims the cluster later: of two owners the older one is right.
+// outranks creates its object before the victim's, and claims the cluster later. Of two owners, the manager accepts the older one.
 func outranks(t *tenant) string {
 	c := t.own(nil)
 	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, pausedAnnotation, "")
@@ -167,7 +168,7 @@ func outranks(t *tenant) string {
 	return t.seen(t.received(c, id))
 }
 
-// spelled names the port with a zero before it. Whether two objects belong to the same portal is decided by the URL.
+// spelled writes the port with a leading zero. The manager compares URLs to decide whether two objects use the same portal.
 func spelled(t *tenant) string {
 	id := t.victim(nil).controlPlane.Spec.ClusterID
 	secret := t.secret(t.namespace, attacker)
@@ -181,7 +182,7 @@ func spelled(t *tenant) string {
 	return t.seen(t.received(c, id))
 }
 
-// forgedCondition changes the id of a cluster of the tenant's own: only a cluster that is gone may be replaced by another one.
+// forgedCondition changes the id of the tenant's own cluster. The API server may allow this only after the cluster is gone.
 func forgedCondition(t *tenant) string {
 	c := t.own(nil)
 	if !t.create(c.objects()...) {
@@ -194,7 +195,7 @@ func forgedCondition(t *tenant) string {
 	}) {
 		return ""
 	}
-	for range 50 { // a pass that is under way may write the status once more
+	for range 50 { // a running pass may write the status once more
 		if !forge(t, c.controlPlane, func(cp *infrav1.PortalControlPlane) {
 			for i := range cp.Status.Conditions {
 				if condition := &cp.Status.Conditions[i]; condition.Type == infrav1.ProvisionedCondition {
@@ -219,7 +220,7 @@ func forgedCondition(t *tenant) string {
 	return ""
 }
 
-// network is a person's, with the job that made it.
+// network creates another person's network, and returns its id and the job that created it.
 func (t *tenant) network() (id, job string) {
 	t.Helper()
 	theirs := t.victim(func(c *cluster) { c.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"} })
@@ -238,7 +239,7 @@ func anothersNetwork(t *tenant) string {
 	return t.usesNetwork(id, infrav1.OperationAnnotation, string(text))
 }
 
-// usesNetwork makes a Cluster whose network looks as if it had been made for it.
+// usesNetwork creates a Cluster whose network looks as if it had been created for that Cluster.
 func (t *tenant) usesNetwork(id, annotation, value string) string {
 	t.Helper()
 	c := t.own(nil)
@@ -255,7 +256,8 @@ func (t *tenant) usesNetwork(id, annotation, value string) string {
 	})
 }
 
-// sameName names a cluster that exists, as if the name were a generated one. The portal never gets the request, and its answer is lost.
+// sameName uses the name of an existing cluster as if the provider had generated it. The request never reaches the portal, and the answer
+// is lost.
 func sameName(t *tenant) string {
 	c := t.own(nil)
 	c.controlPlane.Spec.ClusterName = c.controlPlane.Name + "-bcdfg" // as if it were generated

@@ -30,10 +30,10 @@ func answers() []row {
 	}
 }
 
-// forged begins a line as the manager's log does.
+// forged begins a line in the format of the manager's log.
 const forged = "E0101 00:00:00.000000       1 forged.go:1] "
 
-// refuses makes a Cluster full of line breaks, which the portal refuses with more of them.
+// refuses creates a Cluster whose texts are full of line breaks. The portal refuses it with a text that has more of them.
 func (t *tenant) refuses() (*cluster, string) {
 	t.Helper()
 	mark := fmt.Sprintf("forged-by-%s", t.namespace)
@@ -95,7 +95,7 @@ func breaksCondition(t *tenant) string {
 	})
 }
 
-// flagInsecure is reversed by -without-controls.
+// flagInsecure is the flag whose value -without-controls reverses.
 const flagInsecure = flagged + "--insecure-diagnostics=false"
 
 func diagnostics() []row {
@@ -110,7 +110,7 @@ func diagnostics() []row {
 	}
 }
 
-// asks the manager's diagnostics with the token of a ServiceAccount of the tenant's.
+// asks sends a request to the manager's diagnostics with the token of a ServiceAccount in the tenant's namespace.
 func (t *tenant) asks(method, path, body string) string {
 	t.Helper()
 	status, _ := t.diagnostics(method, path, body, t.account(t.namespace, "tenant"))
@@ -121,7 +121,7 @@ func (t *tenant) asks(method, path, body string) string {
 	return ""
 }
 
-// account makes a ServiceAccount and returns a token of it.
+// account creates a ServiceAccount and returns a token for it.
 func (t *tenant) account(namespace, name string) string {
 	t.Helper()
 	t.must(box.Client.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
@@ -152,7 +152,7 @@ func (t *tenant) diagnostics(method, path, body, token string) (int, string) {
 	return response.StatusCode, string(answer)
 }
 
-// searches looks at what the rows before have left: whatever more people read than may read Secrets.
+// searches searches the traces of the earlier rows: everything that users without the right to read Secrets can read.
 func searches(t *tenant) string {
 	theirs := t.victim(nil)
 	token := t.account(t.namespace, "reader")
@@ -174,7 +174,7 @@ func searches(t *tenant) string {
 		places[fmt.Sprintf("%T", list)] = string(text)
 	}
 	if !strings.Contains(string(t.stored(theirs)), "canary-token") {
-		t.Fatal("the canary is not where it should be")
+		t.Fatal("the canary is not in the Secret that should hold it")
 	}
 	for place, text := range places {
 		for _, canary := range []string{"canary-password", "canary-token", managerSecret} {

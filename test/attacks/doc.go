@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attacks tries what a tenant could do to the manager and to other tenants.
+// Package attacks tries what a tenant could do to harm the manager and other tenants.
 //
-// The attacker has all rights in one namespace, by a Role with verbs ["*"] on resources ["*"] of all groups, and none elsewhere. The
-// attacker knows the password of a portal user of the same account as other tenants, and runs portals, API servers and proxies. Some
-// rows begin later, with a stolen token of the manager.
+// The attacker has all rights in one namespace, by a Role with verbs ["*"] on resources ["*"] of all groups, and no rights elsewhere. The
+// attacker knows the password of a portal user in the account that other tenants use, and runs portals, API servers and proxies. Some rows
+// begin later, with a stolen token of the manager.
 //
-// The rules: the API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles
-// that their releases grant them. The policies are those of config/default. A row passes if its harm is not seen within a time in which
-// the attack does it without the control. Memory and time under hostile API servers are measured in test/hostile, and what is logged at
-// high verbosity in test/secrets.
+// The API server authorizes with RBAC. The manager and Cluster API's core manager act as their ServiceAccounts, with the roles that their
+// releases grant them. The policies are those of config/default. A row passes if the attack does no harm within a time in which it succeeds
+// without the control. Memory and time under hostile API servers are measured in test/hostile, and test/secrets searches the logs at high
+// verbosity.
 //
 //	go test ./test/attacks                        # all rows
 //	go test ./test/attacks -run '//clusterID'     # some of them
 //	go test ./test/attacks -without-controls -v   # remove what can be removed: those rows pass if they do harm
 //
-// Policies are removed by deleting their bindings, and flags by giving the manager others. The other controls are code, and rows that they
-// hold are skipped without controls.
+// To remove a policy, the tests delete its binding. To remove a flag, they start the manager with another value. All other controls are
+// code. The rows of these controls are skipped without controls.
 //
-// The rows, and what holds each (TestTable compares them):
+// The rows, and the control of each (TestTable compares this table with them):
 //
 //	a kubeconfig made beforehand names a file of the manager's                  | a kubeconfig is checked when it is used (controllers/kubeconfig)
 //	the same, marked as the tenant's own                                        | a kubeconfig is checked when it is used (controllers/kubeconfig)

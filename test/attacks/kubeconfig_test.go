@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the tenant's namespace holds about an API server is the tenant's to write.
+// The controls against kubeconfigs, which the tenant can write: they are in the tenant's namespace.
 const (
 	checked     = "a kubeconfig is checked when it is used (controllers/kubeconfig)"
 	noRedirects = "redirects of API servers are not followed"
@@ -46,11 +46,11 @@ func kubeconfigs() []row {
 	}
 }
 
-// own marks a kubeconfig as the user's.
+// own is the annotation that marks a kubeconfig as the user's.
 var own = map[string]string{"infrastructure.cluster.x-k8s.io/user-managed": "true"}
 
-// connects has the manager use a kubeconfig that the tenant wrote. There is no portal cluster, so no kubeconfig of the portal's takes its
-// place: the Cluster is paused, and its status, which the tenant may write, says that its control plane runs.
+// connects has the manager use a kubeconfig that the tenant wrote. No kubeconfig of the portal replaces it, because there is no portal
+// cluster: the Cluster is paused, and the tenant writes into its status that its control plane runs.
 func (t *tenant) connects(annotations map[string]string, config []byte) bool {
 	t.Helper()
 	c := t.own(nil)
@@ -62,7 +62,8 @@ func (t *tenant) connects(annotations map[string]string, config []byte) bool {
 	})
 }
 
-// leaksFile looks for the content of the manager's file at the tenant's server. This is the attack that stole the manager's token.
+// leaksFile searches the requests to the tenant's server for the content of the manager's file. This is the attack that stole the manager's
+// token.
 func (t *tenant) leaksFile(annotations map[string]string, user string) string {
 	t.Helper()
 	server := newSpy(t.T, loopback, nil)
@@ -82,8 +83,8 @@ func (t *tenant) leaked(received func(func(*http.Request) bool) *http.Request) s
 	})
 }
 
-// swapped changes the Secret while the manager is connected. Then the tenant's server refuses the credentials, so that the manager
-// connects again.
+// swapped changes the Secret while the manager is connected. Then the tenant's server refuses the credentials, which makes the manager
+// connect again.
 func (t *tenant) swapped(user string) string {
 	t.Helper()
 	var refuses atomic.Bool
@@ -117,7 +118,7 @@ func (t *tenant) swapped(user string) string {
 	return t.leaked(server.received)
 }
 
-// namesProxy names a server that only the tenant's proxy reaches.
+// namesProxy names a server that can only be reached through the tenant's proxy.
 func namesProxy(t *tenant) string {
 	server := newSpy(t.T, loopback, nil)
 	proxy := newPlainSpy(t.T, loopback, tunnel(server.Listener.Addr().String()))
@@ -133,7 +134,7 @@ func namesProxy(t *tenant) string {
 	})
 }
 
-// coreReadsFile is the same attack on core, which reads the same Secret.
+// coreReadsFile tries leaksFile on core, which reads the same Secret.
 func coreReadsFile(t *tenant) string {
 	server := newSpy(t.T, loopback, nil)
 	if !t.connects(nil, server.kubeconfig("", fmt.Sprintf("tokenFile: %q", managerFile))) {
@@ -142,7 +143,7 @@ func coreReadsFile(t *tenant) string {
 	return t.leaked(server.receivedByCore)
 }
 
-// apiServerRedirects leads the manager to a server that speaks plain HTTP, as a metadata service does.
+// apiServerRedirects redirects the manager to a server that speaks plain HTTP, as a metadata service does.
 func apiServerRedirects(t *tenant) string {
 	target := newPlainSpy(t.T, loopback, nil)
 	server := newSpy(t.T, loopback, func(w http.ResponseWriter, r *http.Request) {
@@ -159,7 +160,7 @@ func apiServerRedirects(t *tenant) string {
 	})
 }
 
-// unspecified leads to this machine by an address that is not loopback by its look.
+// unspecified returns a kubeconfig with an address of this machine that does not look like loopback.
 func unspecified(s *spy) []byte {
 	return kubeconfig(fmt.Sprintf("https://0.0.0.0:%d", s.port()), s.ca, "", "token: mine")
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// accounts at the portal, one for each row.
+// accounts is the number of portal accounts. Each row uses one.
 const accounts = 60
 
 // Users of an account.
@@ -38,13 +38,13 @@ var (
 
 	box       *sandbox.Sandbox
 	clientset *kubernetes.Clientset
-	// workloads are the clusters that the portal sells: API servers that do what a row says.
+	// workloads are the API servers of the portal's clusters. Rows decide how they behave.
 	workloads = &servers{}
-	// managerFile holds what only the managers may read.
+	// managerFile is the path of a file that only the managers may read.
 	managerFile string
 )
 
-// managerSecret is the content of managerFile, as the token of a ServiceAccount is in a Pod.
+// managerSecret is the content of managerFile. It plays the part of the ServiceAccount token in a Pod.
 const managerSecret = "token-of-the-manager-6f0d1c"
 
 // TestMain starts the sandbox that all rows share.
@@ -115,8 +115,8 @@ func start(ctx context.Context) error {
 	return box.StartManager(ctx)
 }
 
-// managerArgs are the flags of the manager: it asks who reads its diagnostics, as the released Deployment has it, and lists the
-// emulated portal, which is on loopback.
+// managerArgs returns the flags of the manager. As in the released Deployment, the diagnostics authenticate their users. The flags list the
+// emulated portal, because it listens on loopback.
 func managerArgs() ([]string, error) {
 	root, err := sandbox.FindRoot()
 	if err != nil {
@@ -133,7 +133,7 @@ func managerArgs() ([]string, error) {
 	return args, nil
 }
 
-// removePolicies unbinds the provider's policies.
+// removePolicies deletes the bindings of the provider's policies.
 func removePolicies(ctx context.Context) error {
 	all := &admissionregistrationv1.ValidatingAdmissionPolicyBindingList{}
 	if err := box.Client.List(ctx, all, client.HasLabels{"cluster.x-k8s.io/provider"}); err != nil {

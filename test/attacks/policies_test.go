@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// awaitPolicies waits until the API server enforces the policies as they are stored. It reads all of them again about once a second, so
-// they are in force when one that was made last is.
+// awaitPolicies waits until the API server enforces all stored policies. The API server reloads all of them about once a second, so they
+// are in force once a policy that is created last is in force.
 func awaitPolicies(ctx context.Context) error {
 	last := metav1.ObjectMeta{Name: "attacks-begin"}
 	all := []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{

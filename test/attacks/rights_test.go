@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// managerSecrets is the policy that limits a person who has the manager's token.
+// managerSecrets is the policy that limits an attacker who has the manager's token.
 const managerSecrets = policy + "manager-secrets"
 
 func rights() []row {
@@ -37,7 +37,7 @@ func rights() []row {
 	}
 }
 
-// manager is a client with the token of the manager's ServiceAccount.
+// manager returns a client with the token of the manager's ServiceAccount.
 func (t *tenant) manager() client.Client {
 	t.Helper()
 	token, err := clientset.CoreV1().ServiceAccounts("capportal-system").CreateToken(t.Context(), "capportal-manager", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -53,7 +53,7 @@ func withToken(token string) *rest.Config {
 	return config
 }
 
-// makesToken has the token controller fill a Secret with a token of the account that makes tokens for all others.
+// makesToken has the token controller fill a Secret with a token of the account that issues tokens for all other accounts.
 func makesToken(t *tenant, name string, labels map[string]string) string {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "powerful-" + t.namespace}}

@@ -17,39 +17,39 @@ import (
 
 // row is one attack.
 type row struct {
-	// attack is what the tenant tries, in words.
+	// attack describes what the tenant tries.
 	attack string
-	// heldBy is the control that makes it fail.
+	// heldBy is the control that must stop the attack.
 	heldBy string
-	// attempt tries it, and returns the harm that was done, or "".
+	// attempt tries the attack, and returns the harm that it did, or "".
 	attempt func(*tenant) string
-	// alone is true if the attack costs so much that other rows would notice.
+	// alone is true if the attack uses so many resources that it would disturb other rows.
 	alone bool
 }
 
-// Controls whose names begin so are removed by -without-controls.
+// Prefixes of the controls that -without-controls removes.
 const (
 	policy  = "policy "
 	flagged = "flag "
 )
 
-// removed reports whether the control of the row is not there in this run.
+// removed reports whether this run is without the row's control.
 func (r row) removed() bool {
 	return *withoutControls && (strings.HasPrefix(r.heldBy, policy) || strings.HasPrefix(r.heldBy, flagged))
 }
 
-// rows of the table, in its order.
+// rows returns the rows of the table in order.
 func rows() []row {
 	return slices.Concat(kubeconfigs(), rights(), adoptions(), identities(), hosts(), answers(), diagnostics())
 }
 
-// harms are what the rows did, for the log.
+// harms holds the result of each attempt for the log.
 var (
 	harmsMu sync.Mutex
 	harms   = map[string]string{}
 )
 
-// TestAttacks tries all rows. Those that other rows would notice come last.
+// TestAttacks tries all rows. Rows that would disturb others run last.
 func TestAttacks(t *testing.T) {
 	t.Cleanup(func() { report(t) })
 	t.Run("together", func(t *testing.T) {
@@ -69,10 +69,10 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// live tries the attack. It fails if the attack does harm, or, without its control, if it does none.
+// live tries the attack. It fails the test if the attack does harm or, without the control, if the attack does none.
 func (r row) live(t *testing.T, number int) {
 	if *withoutControls && !r.removed() {
-		t.Skipf("nothing removes the control %q while the manager runs", r.heldBy)
+		t.Skipf("the control %q cannot be removed", r.heldBy)
 	}
 	begin := time.Now()
 	harm := r.attempt(newTenant(t, number))
@@ -87,7 +87,7 @@ func (r row) live(t *testing.T, number int) {
 	}
 }
 
-// report logs the table of this run.
+// report logs the result of each attack.
 func report(t *testing.T) {
 	harmsMu.Lock()
 	defer harmsMu.Unlock()
@@ -96,7 +96,7 @@ func report(t *testing.T) {
 	}
 }
 
-// TestTable compares the table in doc.go with the rows.
+// TestTable checks that the table in doc.go equals the rows.
 func TestTable(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
@@ -117,10 +117,10 @@ func TestTable(t *testing.T) {
 		want = append(want, fmt.Sprintf("%-*s%s%s", width, r.attack, separator, r.heldBy))
 	}
 	if !slices.Equal(table, want) {
-		t.Errorf("the table in doc.go is not the rows. It should be:\n%s", strings.Join(want, "\n"))
+		t.Errorf("the table in doc.go differs from the rows. It should be:\n%s", strings.Join(want, "\n"))
 	}
 	if len(want) < 23 {
-		t.Errorf("there are %d attacks: the 8 that were shown and 15 more are wanted", len(want))
+		t.Errorf("got %d attacks, want at least 23", len(want))
 	}
 }
 

@@ -23,17 +23,17 @@ import (
 
 const loopback = "127.0.0.1"
 
-// spy is a server of the tenant's. It keeps what it receives.
+// spy is a server of the tenant. It records what it receives.
 type spy struct {
 	*httptest.Server
 	ca []byte
 
 	mu       sync.Mutex
 	requests []*http.Request
-	touched  bool // something connected
+	touched  bool // a client connected
 }
 
-// newSpy starts a server with a certificate for its address. Without an answer it answers 404 as an API server does.
+// newSpy starts a server with a certificate for its address. If answer is nil, the server answers 404 as an API server does.
 func newSpy(t *testing.T, address string, answer http.HandlerFunc) *spy {
 	t.Helper()
 	ca, err := kubeserver.NewCA("tenant")
@@ -85,7 +85,7 @@ func listen(t *testing.T, address string, answer http.HandlerFunc) *spy {
 		defer s.mu.Unlock()
 		s.touched = s.touched || state == http.StateNew
 	}
-	s.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // refused handshakes are the point
+	s.Config.ErrorLog = stdlog.New(io.Discard, "", 0) // the attacks cause refused handshakes
 	_ = s.Listener.Close()
 	s.Listener = listener
 	t.Cleanup(func() {
@@ -125,7 +125,7 @@ func apiServer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, answer)
 }
 
-// tunnel is a proxy that leads to one address, whatever it is asked for.
+// tunnel returns a proxy that connects every request to the same address.
 func tunnel(address string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		to, err := net.Dial("tcp", address)
@@ -144,10 +144,10 @@ func tunnel(address string) http.HandlerFunc {
 	}
 }
 
-// received returns the first request of the provider that the condition is true of, or nil.
+// received returns the provider's first request that matches, or nil.
 func (s *spy) received(is func(*http.Request) bool) *http.Request { return s.find(true, is) }
 
-// receivedByCore is as received, and takes the requests that are not the provider's.
+// receivedByCore is like received for requests that are not from the provider.
 func (s *spy) receivedByCore(is func(*http.Request) bool) *http.Request { return s.find(false, is) }
 
 func (s *spy) find(provider bool, is func(*http.Request) bool) *http.Request {
@@ -171,12 +171,12 @@ func (s *spy) port() int { return s.Listener.Addr().(*net.TCPAddr).Port }
 
 func anything(*http.Request) bool { return true }
 
-// carries reports whether the request shows the text as a bearer token.
+// carries returns a function that reports whether a request has the text as its bearer token.
 func carries(text string) func(*http.Request) bool {
 	return func(r *http.Request) bool { return strings.Contains(r.Header.Get("Authorization"), text) }
 }
 
-// kubeconfig leads to the server. Cluster and user are further lines of the file, in YAML's flow style.
+// kubeconfig returns a kubeconfig for the server. The parameters cluster and user are additional lines in YAML's flow style.
 func (s *spy) kubeconfig(cluster, user string) []byte {
 	return kubeconfig(s.URL, s.ca, cluster, user)
 }
@@ -191,16 +191,16 @@ users: [{name: u, user: {%s}}]
 `, server, base64.StdEncoding.EncodeToString(ca), cluster, user)
 }
 
-// servers are the API servers of the clusters that the portal sells, as far as rows have set them up. The others exist in the portal's
-// books: their kubeconfigs lead nowhere.
+// servers are the API servers of the portal's clusters for which rows have set one up. Other clusters exist only in the portal's records,
+// and their kubeconfigs name a closed port.
 type servers struct {
 	mu      sync.Mutex
 	byName  map[string][]byte // kubeconfigs
 	byID    map[string]string // names
-	refused []byte            // the authority of servers that do not exist
+	refused []byte            // authority in the kubeconfigs of other clusters
 }
 
-// serve has the portal give that kubeconfig for clusters whose name begins so.
+// serve has the portal return that kubeconfig for clusters whose name begins with name.
 func (s *servers) serve(name string, config []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

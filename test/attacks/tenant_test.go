@@ -27,14 +27,14 @@ const (
 	identity = "portal-identity"
 	name     = "prod"
 
-	// window is how long an attack has to do its harm. Without their controls, attacks do it within half of that.
+	// window is how long an attack has to do its harm. Without the controls, attacks need less than half of it.
 	window = 16 * time.Second
-	// patience is how long what a row begins with may take on a busy machine.
+	// patience is how long the preparation of a row may take on a busy machine.
 	patience = 90 * time.Second
 	poll     = 100 * time.Millisecond
 )
 
-// tenant has all rights in one namespace, and none elsewhere.
+// tenant has all rights in one namespace and no rights elsewhere.
 type tenant struct {
 	*testing.T
 	number    int
@@ -58,7 +58,7 @@ func newTenant(t *testing.T, number int) *tenant {
 	return n
 }
 
-// inNamespace makes a namespace with a user who has all rights in it, and returns the user's client.
+// inNamespace creates a namespace with a user who has all rights in it, and returns the user's client.
 func (t *tenant) inNamespace(namespace string) client.Client {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: "everything"}
@@ -87,7 +87,7 @@ func (t *tenant) must(err error) {
 	}
 }
 
-// accepted reports whether the API server accepted a write. A refusal ends the attack. Conflicts and faults of the test fail it.
+// accepted reports whether the API server accepted a write. A refusal ends the attack. Conflicts and unexpected errors fail the test.
 func (t *tenant) accepted(err error) bool {
 	t.Helper()
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
@@ -98,7 +98,7 @@ func (t *tenant) accepted(err error) bool {
 	return true
 }
 
-// create applies objects with the tenant's rights. It reports whether all were accepted.
+// create applies objects with the tenant's rights. It reports whether the API server accepted all of them.
 func (t *tenant) create(objects ...client.Object) bool {
 	t.Helper()
 	for _, o := range objects {
@@ -109,7 +109,7 @@ func (t *tenant) create(objects ...client.Object) bool {
 	return true
 }
 
-// change patches an object with the tenant's rights until that does not conflict.
+// change patches an object with the tenant's rights, and retries on conflicts.
 func change[T client.Object](t *tenant, o T, change func(T)) bool {
 	t.Helper()
 	return t.accepted(t.patch(o, func(_ client.SubResourceWriter, o client.Object, p client.Patch) error {
@@ -117,7 +117,7 @@ func change[T client.Object](t *tenant, o T, change func(T)) bool {
 	}, func() { change(o) }))
 }
 
-// forge is as change, for the status.
+// forge is like change for the status.
 func forge[T client.Object](t *tenant, o T, change func(T)) bool {
 	t.Helper()
 	return t.accepted(t.patch(o, func(w client.SubResourceWriter, o client.Object, p client.Patch) error {
@@ -133,7 +133,7 @@ func (t *tenant) patch(o client.Object, send func(client.SubResourceWriter, clie
 	return send(t.client.Status(), o, client.MergeFrom(before))
 }
 
-// seen looks for harm until there is some, or the window is over.
+// seen looks for harm until it finds some or the window ends.
 func (t *tenant) seen(harm func() string) string {
 	t.Helper()
 	for end := time.Now().Add(window); time.Now().Before(end); time.Sleep(poll) {
@@ -144,7 +144,7 @@ func (t *tenant) seen(harm func() string) string {
 	return ""
 }
 
-// await waits for what a row begins with.
+// await waits until the preparation of a row is done.
 func (t *tenant) await(what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !done(); time.Sleep(poll) {
@@ -154,21 +154,21 @@ func (t *tenant) await(what string, done func() bool) {
 	}
 }
 
-// secret holds the credentials of one of the account's users.
+// secret returns the identity Secret with the credentials of one of the account's users.
 func (t *tenant) secret(namespace, who string) *corev1.Secret {
 	s := box.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: identity})
 	s.StringData[infrav1.IdentityEmail], s.StringData[infrav1.IdentityPassword] = email(who, t.number), password(who, t.number)
 	return s
 }
 
-// cluster is a Cluster with its objects, as manifests hold them. Nothing is applied yet.
+// cluster holds a Cluster and its objects. They do not have to exist yet.
 type cluster struct {
 	cluster       *clusterv1.Cluster
 	portalCluster *infrav1.PortalCluster
 	controlPlane  *infrav1.PortalControlPlane
 }
 
-// newCluster composes a Cluster without workers. The name of its control plane, and so the portal cluster's, is the row's own.
+// newCluster composes a Cluster without workers. The name of its control plane, and of its portal cluster, is unique to the row.
 func (t *tenant) newCluster(namespace, name string) *cluster {
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
@@ -191,7 +191,7 @@ func (c *cluster) objects() []client.Object {
 	return []client.Object{c.cluster, c.portalCluster, c.controlPlane}
 }
 
-// own composes a Cluster of the tenant's, whose portal cluster is served by the given kubeconfig, if any.
+// own composes a Cluster of the tenant. Its portal cluster has the given kubeconfig, if config is not nil.
 func (t *tenant) own(config []byte) *cluster {
 	c := t.newCluster(t.namespace, fmt.Sprintf("own-%d", t.number))
 	if config != nil {
@@ -200,7 +200,7 @@ func (t *tenant) own(config []byte) *cluster {
 	return c
 }
 
-// victim makes a Cluster of another tenant, in another namespace, under the same portal account.
+// victim creates a Cluster of another tenant, in another namespace, under the same portal account.
 func (t *tenant) victim(change func(*cluster)) *cluster {
 	t.Helper()
 	namespace := fmt.Sprintf("victim-%d", t.number)
@@ -237,7 +237,7 @@ func (t *tenant) kubeconfigSecret(c *cluster) *corev1.Secret {
 	}
 }
 
-// received is the harm that a kubeconfig of the portal cluster is in the tenant's namespace.
+// received returns a function that reports the harm if the tenant's namespace has the kubeconfig of the portal cluster.
 func (t *tenant) received(c *cluster, id string) func() string {
 	return func() string {
 		if strings.Contains(string(t.stored(c)), id) {
@@ -247,7 +247,7 @@ func (t *tenant) received(c *cluster, id string) func() string {
 	}
 }
 
-// deleted is the harm that the portal cluster does not run any more.
+// deleted returns a function that reports the harm if the portal cluster is no longer running.
 func (t *tenant) deleted(id string) func() string {
 	return func() string {
 		for _, c := range box.Portal.Clusters() {
@@ -259,7 +259,7 @@ func (t *tenant) deleted(id string) func() string {
 	}
 }
 
-// portalCluster is a person's, made at the portal and known to no object, with the job that made it.
+// portalCluster creates a cluster at the portal as a person would, without any object, and returns its id and the job that created it.
 func (t *tenant) portalCluster(name string) (id, job string) {
 	t.Helper()
 	portal, err := cloud.New(cloud.Config{
@@ -284,7 +284,7 @@ func (t *tenant) portalCluster(name string) (id, job string) {
 	return id, created.ID
 }
 
-// portalClusters are those of the account.
+// portalClusters returns the clusters of the account.
 func (t *tenant) portalClusters() (all []emulator.Cluster) {
 	for _, c := range box.Portal.Clusters() {
 		if c.Account == account(t.number) {
@@ -300,7 +300,7 @@ func (t *tenant) delete(c *cluster) {
 	t.must(client.IgnoreNotFound(t.client.Delete(t.Context(), c.cluster)))
 }
 
-// fetched reads the object as it is now.
+// fetched returns the object as it is now.
 func fetched[T client.Object](t *tenant, o T) T {
 	t.Helper()
 	t.must(box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o))

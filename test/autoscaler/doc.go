@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package autoscaler tests the provider together with the real cluster-autoscaler: it runs as a process beside the sandbox,
-// with the management cluster and one workload cluster each, as a user would run it.
+// Package autoscaler tests the provider together with the real cluster-autoscaler. As a user would run it, each autoscaler is a process
+// that serves the management cluster and one workload cluster.
 //
-// Each test has a Cluster in a namespace of its own, under a portal account of its own. Pods take three of the four CPUs of a
-// node, so a node holds one of them, and a test decides which nodes are idle. What happens is recorded through watches from
-// before the autoscaler starts: every value of the replicas, every Pod that ends without an eviction, and every value of the
-// annotation scale-down-disabled on a Node. Tests assert these records, the Pods that run in the end, and what the portal did.
+// Each test has a Cluster in its own namespace, under its own portal account. Pods take three of the four CPUs of a node, so a node holds
+// one of them, and a test decides which nodes are idle. Watches record from before the autoscaler starts: every value of the replicas,
+// every Pod that ends without an eviction, and every value of the annotation scale-down-disabled on a Node. Tests check these records, the
+// Pods that run in the end, and the portal's actions.
 //
-// The autoscaler's binary is not built here (docs/development/testing.md says where to get it). Without the binary all tests are skipped.
+// make does not build the autoscaler (docs/development/testing.md says where to get it). Without the binary all tests are skipped.
 package autoscaler

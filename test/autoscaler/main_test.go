@@ -22,8 +22,8 @@ import (
 const (
 	accounts = 20
 
-	// binaryVariable names the environment variable with the path of the autoscaler; without it the autoscaler is looked for
-	// in bin/.
+	// binaryVariable is the environment variable with the path of the autoscaler. If it is not set, the tests look for the autoscaler in
+	// bin/.
 	binaryVariable = "CLUSTER_AUTOSCALER"
 
 	missing = "no cluster-autoscaler: docs/development/testing.md says how to get it; put it at bin/cluster-autoscaler," +
@@ -31,12 +31,12 @@ const (
 )
 
 var (
-	binary string // path of the autoscaler; empty: there is none
+	binary string // path of the autoscaler, or empty
 	box    *sandbox.Sandbox
 	used   atomic.Int32
 )
 
-// TestMain starts the sandbox that all tests share except those that need another portal.
+// TestMain starts the sandbox that all tests share, except those that need another portal.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(run(m))
@@ -48,9 +48,9 @@ func run(m *testing.M) int {
 		return failed(err)
 	}
 	if binary == "" {
-		return m.Run() // each test is skipped, and says why
+		return m.Run() // each test is skipped with the reason
 	}
-	// Tests mostly wait: for the autoscaler, which waits for nodes to be idle for some time.
+	// Tests mostly wait for the autoscaler, which waits until nodes have been idle for some time.
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		return failed(err)
 	}
@@ -68,7 +68,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// findBinary returns the path of the autoscaler, or nothing if there is none. A path that was given has to exist.
+// findBinary returns the path of the autoscaler, or "" if the variable is not set and bin/ has no autoscaler. A path in the variable must
+// exist.
 func findBinary() (string, error) {
 	path := os.Getenv(binaryVariable)
 	given := path != ""
@@ -83,7 +84,7 @@ func findBinary() (string, error) {
 	return filepath.Abs(path)
 }
 
-// start runs a sandbox with a portal that removes workers in the order given.
+// start starts a sandbox with a portal that removes workers in the given order.
 func start(order emulator.VictimOrder) (*sandbox.Sandbox, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()

@@ -16,11 +16,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// safeToEvict is the annotation with which a user tells the autoscaler to leave a Pod where it is.
+// safeToEvict is the annotation with which a user keeps the autoscaler from evicting a Pod.
 const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
-// newDeployment makes a Deployment whose Pods take three of the four CPUs of a node each. The autoscaler regards a node with
-// such a Pod as needed.
+// newDeployment returns a Deployment whose Pods take three of the four CPUs of a node each. The autoscaler needs the node of such a Pod.
 func newDeployment(name string, replicas int) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
 	return &appsv1.Deployment{
@@ -39,7 +38,7 @@ func newDeployment(name string, replicas int) *appsv1.Deployment {
 	}
 }
 
-// place runs one Pod of the Deployment on each of the nodes given: all others are cordoned in the meantime.
+// place runs one Pod of the Deployment on each of the given nodes. It cordons all other nodes until the Pods have a node.
 func (w *world) place(deployment *appsv1.Deployment, on ...string) {
 	w.Helper()
 	var others []string
@@ -62,7 +61,7 @@ func (w *world) cordon(cordoned bool, names ...string) {
 	}
 }
 
-// running are the nodes on which a Pod of the Deployment runs, once for each Pod.
+// running returns the node of each running Pod of the Deployment.
 func (w *world) running(deployment string) (nodes []string) {
 	w.Helper()
 	for _, pod := range w.pods(deployment) {
@@ -91,6 +90,6 @@ func (w *world) protect(deployment *appsv1.Deployment) *policyv1.PodDisruptionBu
 	w.Eventually(func() (int64, error) {
 		err := w.workload.Get(w.Context(), client.ObjectKeyFromObject(budget), budget)
 		return budget.Status.ObservedGeneration, err
-	}).Should(Equal(budget.Generation), "the disruption controller knows the PodDisruptionBudget")
+	}).Should(Equal(budget.Generation), "the disruption controller must observe the PodDisruptionBudget")
 	return budget
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // scaledPool creates a MachinePool without nodes that the autoscaler may scale, beside a MachineDeployment that it may not. The annotations
-// say what a node has, which the autoscaler cannot look up otherwise.
+// describe a node to the autoscaler, which cannot look it up otherwise.
 func (w *world) scaledPool() *clusterv1.MachinePool {
 	w.Helper()
 	change(w, w.box.Client, w.deployment(), func(md *clusterv1.MachineDeployment) { md.Annotations = nil })
@@ -42,8 +42,8 @@ func (w *world) scaledPool() *clusterv1.MachinePool {
 	return pool
 }
 
-// TestPool scales a pool up from zero for Pods that have no node. It then has a node of the pool that is hardly used: the autoscaler, which removes a
-// node by its Machine only, must leave the replicas and the Pods alone.
+// TestPool checks that a pool scales up from zero for Pods without a node. Then the autoscaler finds a node of the pool that is hardly
+// used. It removes nodes only through their Machines, so it must leave the replicas and the Pods alone.
 func TestPool(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestPool(t *testing.T) {
 	w.Expect(w.workload.Create(w.Context(), app)).To(Succeed())
 	w.autoscale()
 	w.Eventually(func() []string { return w.running("app") }).Should(HaveLen(3))
-	w.Expect(replicas()).To(Equal(int32(2)), "one node for each Pod")
+	w.Expect(replicas()).To(Equal(int32(2)), "the pool must have one node for each Pod")
 	w.Eventually(nodesOfPool).Should(Equal(2))
 
 	nodes := w.nodes()
@@ -72,6 +72,6 @@ func TestPool(t *testing.T) {
 	small := newDeployment("small", 1)
 	small.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
 	w.place(small, nodes[len(nodes)-1])
-	w.Consistently(replicas, quiet).Should(Equal(int32(2)), "the autoscaler lowers no pool")
+	w.Consistently(replicas, quiet).Should(Equal(int32(2)), "the autoscaler must not scale down a pool")
 	w.Expect(w.seen.Ended()).To(BeEmpty(), "Pods that ended")
 }

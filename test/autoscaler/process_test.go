@@ -22,7 +22,7 @@ import (
 
 const loopback = "127.0.0.1"
 
-// needAutoscaler skips the test where there is no autoscaler.
+// needAutoscaler skips the test if there is no autoscaler binary.
 func needAutoscaler(t *testing.T) {
 	t.Helper()
 	if binary == "" {
@@ -30,8 +30,8 @@ func needAutoscaler(t *testing.T) {
 	}
 }
 
-// autoscale runs the autoscaler until the test stops it or ends, and returns when it has been through its main loop once. It
-// fails the test if the autoscaler ended or got stuck by itself. Times are shorter than a user would set them.
+// autoscale runs the autoscaler until the test stops it or ends. It returns after the first main loop. It fails the test if the autoscaler
+// ends or hangs. Intervals are shorter than a user would set them.
 func (w *world) autoscale() (stop func()) {
 	w.Helper()
 	port, err := kubeserver.FreePort(loopback)
@@ -57,16 +57,16 @@ func (w *world) autoscale() (stop func()) {
 	w.Expect(err).NotTo(HaveOccurred())
 	stop = sync.OnceFunc(func() {
 		if err := healthy(context.WithoutCancel(w.Context()), address); err != nil {
-			w.Errorf("the autoscaler did not run until it was stopped: %v, see %s", err, autoscaler.Log())
+			w.Errorf("the autoscaler ended before it was stopped: %v, see %s", err, autoscaler.Log())
 		}
 		autoscaler.Stop()
 	})
 	w.Cleanup(stop)
-	w.Eventually(w.lastLoop).ShouldNot(Equal(before), "the autoscaler has been through its main loop")
+	w.Eventually(w.lastLoop).ShouldNot(Equal(before), "the autoscaler must complete its main loop")
 	return stop
 }
 
-// lastLoop is when the autoscaler last wrote its status, which it does at the end of each main loop.
+// lastLoop returns when the autoscaler last wrote its status, which it does at the end of each main loop.
 func (w *world) lastLoop() (string, error) {
 	status := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler-status"}
@@ -80,7 +80,7 @@ func (w *world) logFile() string {
 	return filepath.Join(w.box.Dir, w.cluster.Namespace+"-autoscaler.log")
 }
 
-// healthy asks the autoscaler whether its main loop runs.
+// healthy returns an error if the autoscaler reports that its main loop does not run.
 func healthy(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/health-check", nil)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// newDisorderlySandbox runs a sandbox whose portal removes random workers. Tests of it cannot share the other sandbox: the
-// order is learned once for all clusters of a portal.
+// newDisorderlySandbox starts a sandbox whose portal removes random workers. Its tests cannot use the shared sandbox, because the manager
+// learns the removal order of a portal once for all clusters.
 func newDisorderlySandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
 	box, err := start(emulator.VictimsRandom)
@@ -32,7 +32,7 @@ func newDisorderlySandbox(t *testing.T) *sandbox.Sandbox {
 	return box
 }
 
-// showDisorder scales up and down by hand until the portal has removed a new and an old node at once, which fits no order.
+// showDisorder scales up and down until the portal has removed a new and an old node in one scale, which no order explains.
 func (w *world) showDisorder() {
 	w.Helper()
 	for range 8 {
@@ -52,11 +52,11 @@ func (w *world) showDisorder() {
 			return
 		}
 	}
-	w.Fatal("the portal's choices fitted an order eight times in a row")
+	w.Fatal("the portal's choices matched an order eight times in a row")
 }
 
-// TestPortalWithoutAnOrder has a portal that removes random workers, and an idle node. The replicas may go down, if no Pod is
-// killed by it, but not down and up again.
+// TestPortalWithoutAnOrder checks a portal that removes random workers, and an idle node: the replicas may go down if no Pod is killed, but
+// they must not rise again.
 func TestPortalWithoutAnOrder(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestPortalWithoutAnOrder(t *testing.T) {
 	w.observe()
 	w.autoscale()
 	w.Consistently(func(g Gomega) {
-		g.Expect(slices.IsSortedFunc(w.seen.Replicas(), func(a, b int32) int { return int(b - a) })).To(BeTrue(), "replicas %v never rise", w.seen.Replicas())
+		g.Expect(slices.IsSortedFunc(w.seen.Replicas(), func(a, b int32) int { return int(b - a) })).To(BeTrue(), "replicas %v must never rise", w.seen.Replicas())
 		g.Expect(w.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
 	}, 2*quiet).Should(Succeed())
 	w.Expect(w.running("app")).To(HaveLen(3))

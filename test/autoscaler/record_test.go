@@ -20,18 +20,18 @@ import (
 // disabledAnnotation keeps the autoscaler from removing a node.
 const disabledAnnotation = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
-// record is what happened to a Cluster while the autoscaler ran.
+// record holds the events of a Cluster while the autoscaler ran.
 type record struct {
 	mu       sync.Mutex
 	replicas []int32
-	killed   []string            // Pods that ended otherwise than by an eviction
+	killed   []string            // Pods that ended without an eviction
 	evicted  []string            // Pods that were evicted
-	disabled map[string][]string // by node: the values of disabledAnnotation; "none" where it was not there
-	nodes    map[string]string   // by node: what matters of its last state
-	lines    []string            // all of it, with times
+	disabled map[string][]string // values of disabledAnnotation by node; "none" if it was not set
+	nodes    map[string]string   // summary of the last state by node
+	lines    []string            // all events, with times
 }
 
-// observe starts the record. Everything that exists counts as its beginning.
+// observe starts the record. The record begins with the objects that exist.
 func (w *world) observe() {
 	w.Helper()
 	w.seen.disabled, w.seen.nodes = map[string][]string{}, map[string]string{}
@@ -50,11 +50,11 @@ func (w *world) observe() {
 			w.seen.sawNode(n, gone)
 		}
 	})
-	w.Eventually(w.seen.Replicas).ShouldNot(BeEmpty(), "the record has begun")
+	w.Eventually(w.seen.Replicas).ShouldNot(BeEmpty(), "the record must begin")
 }
 
-// follow hands every object, and every change of one, to see until the test ends. A watch that ends earlier may have missed
-// something, and fails the test.
+// follow calls see for every object and every change until the test ends. A watch that ends earlier may have missed changes, and fails the
+// test.
 func (w *world) follow(c client.WithWatch, list client.ObjectList, see func(o client.Object, gone bool), options ...client.ListOption) {
 	w.Helper()
 	events, err := c.Watch(w.Context(), list, options...)
@@ -88,7 +88,7 @@ func (r *record) sawReplicas(n int32) {
 	}
 }
 
-// sawEnd notes whether a Pod was evicted. The condition says so, for as long as the Pod exists.
+// sawEnd records whether a Pod was evicted, according to the last condition of the Pod.
 func (r *record) sawEnd(pod *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,40 +128,40 @@ func (r *record) sawNode(n *corev1.Node, gone bool) {
 	}
 }
 
-// line notes something with its time. Callers hold mu.
+// line records an event with its time. Callers must hold mu.
 func (r *record) line(format string, args ...any) {
 	r.lines = append(r.lines, time.Now().Format("15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
-// forget drops the Pods that ended: the test itself deletes Pods next, or did.
+// forget drops the Pods that ended. Tests call it when they delete Pods themselves.
 func (r *record) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.killed, r.evicted = nil, nil
 }
 
-// Replicas are all values that the replicas had.
+// Replicas returns all values that the replicas had.
 func (r *record) Replicas() []int32 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.replicas)
 }
 
-// Killed are the Pods that ended otherwise than by an eviction.
+// Killed returns the Pods that ended without an eviction.
 func (r *record) Killed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.killed)
 }
 
-// Ended are all Pods that ended.
+// Ended returns all Pods that ended.
 func (r *record) Ended() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Concat(r.killed, r.evicted)
 }
 
-// Disabled are the values that scale-down-disabled had on a node.
+// Disabled returns the values that scale-down-disabled had on a node.
 func (r *record) Disabled(node string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 // fourToThree waits for the autoscaler's scale-down, and checks that it is the only one.
 func (w *world) fourToThree() {
 	w.Helper()
-	w.Eventually(w.seen.Replicas).ShouldNot(Equal([]int32{4}), "the autoscaler removes a node")
-	w.Consistently(w.seen.Replicas, quiet).Should(Equal([]int32{4, 3}), "the replicas go down once, and stay there")
+	w.Eventually(w.seen.Replicas).ShouldNot(Equal([]int32{4}), "the autoscaler must remove a node")
+	w.Consistently(w.seen.Replicas, quiet).Should(Equal([]int32{4, 3}), "the replicas must go down once, and stay there")
 	w.settled(3)
-	w.Expect(w.scaleRequests()).To(Equal(2), "the portal was asked once by the test and once for the autoscaler")
-	w.Expect(w.removed()).To(HaveLen(1), "the portal removed one node")
+	w.Expect(w.scaleRequests()).To(Equal(2), "scale requests: one by the test and one for the autoscaler")
+	w.Expect(w.removed()).To(HaveLen(1), "the portal must remove one node")
 }
 
-// TestUnneededNodeIsRemovedOnce has one idle node, which is not the one that the portal removes first. The Pod of the node that
-// the portal removes moves to the idle one, and then no node is idle.
+// TestUnneededNodeIsRemovedOnce checks one idle node that is not the node that the portal removes first. The Pod on the removed node moves
+// to the idle node, and then no node is idle.
 func TestUnneededNodeIsRemovedOnce(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
@@ -31,14 +31,14 @@ func TestUnneededNodeIsRemovedOnce(t *testing.T) {
 	w.observe()
 	w.autoscale()
 	w.fourToThree()
-	w.Expect(w.removed()).To(Equal(nodes[3:]), "the portal removed the newest node")
-	w.Eventually(func() []string { return w.running("app") }).Should(ConsistOf(nodes[:3]), "a Pod runs on each node that is left")
+	w.Expect(w.removed()).To(Equal(nodes[3:]), "the portal must remove the newest node")
+	w.Eventually(func() []string { return w.running("app") }).Should(ConsistOf(nodes[:3]), "a Pod must run on each node that is left")
 	w.Expect(w.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
 }
 
-// TestBlockedNodeIsWaitedFor protects the Pod on the node that the portal removes first with a PodDisruptionBudget, beside an
-// idle node. The provider may let the autoscaler lower the replicas, and drain for as long as it takes, or keep the autoscaler
-// from it. In both cases the autoscaler must not lower the replicas a second time while it waits, nor when the Pod may go.
+// TestBlockedNodeIsWaitedFor checks an idle node beside the node that the portal removes first, whose Pod a PodDisruptionBudget protects.
+// The provider may let the autoscaler lower the replicas and drain for as long as it takes, or keep the autoscaler from lowering them. In
+// both cases the autoscaler must not lower the replicas a second time, neither while it waits nor when the Pod may be evicted.
 func TestBlockedNodeIsWaitedFor(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
@@ -50,20 +50,19 @@ func TestBlockedNodeIsWaitedFor(t *testing.T) {
 	budget := w.protect(precious)
 	w.observe()
 	w.autoscale()
-	w.Consistently(w.seen.Replicas, quiet).Should(Or(Equal([]int32{4}), Equal([]int32{4, 3})), "the replicas go down once at most")
+	w.Consistently(w.seen.Replicas, quiet).Should(Or(Equal([]int32{4}), Equal([]int32{4, 3})), "the replicas may go down once at most")
 	w.Expect(w.seen.Ended()).To(BeEmpty(), "Pods that ended")
 	w.Expect(w.running("precious")).To(ConsistOf(nodes[3]))
 
 	w.Expect(w.workload.Delete(w.Context(), budget)).To(Succeed())
 	w.fourToThree()
-	w.Expect(w.removed()).To(Equal(nodes[3:]), "the portal removed the newest node")
-	w.Eventually(func() []string { return w.running("precious") }).Should(ConsistOf(nodes[0]), "the Pod moved to the idle node")
+	w.Expect(w.removed()).To(Equal(nodes[3:]), "the portal must remove the newest node")
+	w.Eventually(func() []string { return w.running("precious") }).Should(ConsistOf(nodes[0]), "the Pod must move to the idle node")
 	w.Expect(w.running("app")).To(ConsistOf(nodes[1:3]))
 	w.Expect(w.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
 }
 
-// TestPodThatIsNotSafeToEvict has a Pod that the autoscaler must leave where it is, on a node that the portal removes earlier
-// than one that is idle.
+// TestPodThatIsNotSafeToEvict checks a Pod that the autoscaler must not evict, on a node that the portal removes before an idle node.
 func TestPodThatIsNotSafeToEvict(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
@@ -83,7 +82,7 @@ func TestPodThatIsNotSafeToEvict(t *testing.T) {
 		w.autoscale()
 		w.Consistently(w.seen.Ended, quiet+quiet/2).Should(BeEmpty(), "Pods that ended")
 		w.Expect(w.running("precious")).To(ConsistOf(nodes[3]))
-		w.Expect(w.seen.Replicas()).To(Equal([]int32{4}), "no node can go without the Pod")
+		w.Expect(w.seen.Replicas()).To(Equal([]int32{4}), "no node can be removed without evicting the Pod")
 		w.scalesUp(app)
 	})
 	t.Run("on the node that goes second", func(t *testing.T) {
@@ -94,16 +93,16 @@ func TestPodThatIsNotSafeToEvict(t *testing.T) {
 		w.place(newDeployment("app", 1), nodes[1])
 		w.observe()
 		w.autoscale()
-		w.Eventually(w.seen.Replicas).ShouldNot(Equal([]int32{4}), "the newest node is idle, and can go")
+		w.Eventually(w.seen.Replicas).ShouldNot(Equal([]int32{4}), "the newest node is idle and can be removed")
 		w.Consistently(w.seen.Ended, quiet).Should(BeEmpty(), "Pods that ended")
 		w.Expect(w.running("precious")).To(ConsistOf(nodes[2]))
-		w.Expect(w.seen.Replicas()).To(Equal([]int32{4, 3}), "no second node can go without the Pod")
+		w.Expect(w.seen.Replicas()).To(Equal([]int32{4, 3}), "no second node can be removed without evicting the Pod")
 		w.Expect(w.removed()).To(Equal(nodes[3:]))
 		w.settled(3)
 	})
 }
 
-// TestAnnotationOfTheUserStays has nodes on which the user set scale-down-disabled, while the autoscaler removes another node.
+// TestAnnotationOfTheUserStays checks that scale-down-disabled keeps the user's value on nodes while the autoscaler removes another node.
 func TestAnnotationOfTheUserStays(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()

@@ -9,18 +9,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// scalesUp adds two Pods to a Cluster with one idle node at most, and waits until both run. It ends a test in which the autoscaler had
-// good reasons to do nothing: it shows that the autoscaler was able to.
+// scalesUp adds two Pods to a Cluster with at most one idle node, and waits until both run. Tests in which the autoscaler had good reasons
+// to do nothing end with it, to show that the autoscaler was able to act.
 func (w *world) scalesUp(deployment *appsv1.Deployment) {
 	w.Helper()
 	pods, nodes := len(w.running(deployment.Name)), len(w.nodes())
 	change(w, w.workload, deployment, func(d *appsv1.Deployment) { *d.Spec.Replicas += 2 })
 	w.Eventually(func() []string { return w.running(deployment.Name) }).Should(HaveLen(pods + 2))
-	w.Expect(len(w.nodes())).To(BeNumerically(">", nodes), "the autoscaler adds a node for a Pod that has none")
+	w.Expect(len(w.nodes())).To(BeNumerically(">", nodes), "the autoscaler must add a node for a Pod that has none")
 }
 
-// TestPendingPods scales up for Pods that have no node, to zero when they are gone, and up again from zero by what the template
-// says of a node.
+// TestPendingPods checks that the autoscaler scales up for Pods that have no node, down to zero after the Pods are deleted, and up again
+// from zero by the template's description of a node.
 func TestPendingPods(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
@@ -30,7 +30,7 @@ func TestPendingPods(t *testing.T) {
 	w.Expect(w.workload.Create(w.Context(), app)).To(Succeed())
 	w.autoscale()
 	w.Eventually(func() []string { return w.running("app") }).Should(HaveLen(3))
-	w.Consistently(w.seen.Replicas, quiet/2).Should(Equal([]int32{1, 3}), "one node for each Pod")
+	w.Consistently(w.seen.Replicas, quiet/2).Should(Equal([]int32{1, 3}), "the Cluster must have one node for each Pod")
 	w.Expect(w.seen.Ended()).To(BeEmpty(), "Pods that ended")
 
 	w.Expect(w.workload.Delete(w.Context(), app)).To(Succeed())

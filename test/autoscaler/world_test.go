@@ -33,10 +33,10 @@ const (
 	minSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 	maxSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 
-	// patience is longer than anything takes that is waited for, even on a busy machine.
+	// patience is longer than any of the awaited changes takes, even on a busy machine.
 	patience = 4 * time.Minute
-	// quiet is how long nothing may happen before a test believes that nothing more will. It is several times what the
-	// autoscaler takes to remove a node that it finds idle.
+	// quiet is how long nothing must happen before a test assumes that nothing more will. It is several times as long as the autoscaler
+	// takes to remove an idle node.
 	quiet = time.Minute
 )
 
@@ -53,8 +53,8 @@ type world struct {
 	seen       record
 }
 
-// newWorld creates a Cluster that the autoscaler may scale down to min workers. Its workers are created one after the other in
-// the sizes given, so that nodes of different sizes have different ages.
+// newWorld creates a Cluster that the autoscaler may scale down to minimum workers. It scales the Cluster to the given sizes in turn, so
+// that the nodes have different ages.
 func newWorld(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *world {
 	t.Helper()
 	i := int(used.Add(1)) - 1
@@ -86,7 +86,7 @@ func newWorld(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *wo
 	return w
 }
 
-// create applies what clusterctl generates, with the sizes between which the autoscaler may choose.
+// create applies the output of clusterctl, with the sizes between which the autoscaler may choose.
 func (w *world) create(minimum, workers int) {
 	w.Helper()
 	objects, err := w.box.GenerateCluster(w.Context(), w.cluster, "--kubernetes-version", "v1.36.3",
@@ -100,7 +100,7 @@ func (w *world) create(minimum, workers int) {
 	}
 }
 
-// connect makes the clients of the workload cluster, and the file from which the autoscaler makes its own.
+// connect creates the clients of the workload cluster, and the kubeconfig file for the autoscaler.
 func (w *world) connect() {
 	w.Helper()
 	kubeconfig, err := w.box.WorkloadKubeconfig(w.Context(), w.cluster)
@@ -113,7 +113,7 @@ func (w *world) connect() {
 	w.Expect(err).NotTo(HaveOccurred())
 }
 
-// change patches an object until the patch is accepted.
+// change patches an object and retries until the API server accepts the patch.
 func change[T client.Object](w *world, c client.Client, o T, change func(T)) {
 	w.Helper()
 	w.Eventually(func() error {
@@ -139,7 +139,7 @@ func (w *world) scale(replicas int) {
 	})
 }
 
-// settled waits until there are as many worker nodes as given, a Machine is Ready on each, and the provider has no more to do.
+// settled waits until that many worker nodes exist, each with a Ready Machine, and the provider has nothing left to do.
 func (w *world) settled(workers int) {
 	w.Helper()
 	w.Eventually(func() (string, error) {
@@ -165,7 +165,7 @@ func (w *world) settled(workers int) {
 	}
 }
 
-// nodes are the names of the worker nodes, oldest first.
+// nodes returns the names of the worker nodes, oldest first.
 func (w *world) nodes() (names []string) {
 	w.Helper()
 	list := &corev1.NodeList{}
@@ -183,12 +183,12 @@ func (w *world) nodes() (names []string) {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// journal is what the portal noted of the account.
+// journal returns the portal's request log of the account.
 func (w *world) journal() []emulator.Entry {
 	return slices.DeleteFunc(w.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != w.account })
 }
 
-// removed are the nodes that the portal has removed, in order.
+// removed returns the nodes that the portal has removed, in order.
 func (w *world) removed() (names []string) {
 	for _, e := range w.journal() {
 		if e.Object == "node" && e.To == "removed" {
@@ -198,7 +198,7 @@ func (w *world) removed() (names []string) {
 	return names
 }
 
-// scaleRequests counts the scale requests that the portal accepted.
+// scaleRequests counts the scale requests that the portal has accepted.
 func (w *world) scaleRequests() (count int) {
 	for _, e := range w.journal() {
 		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
@@ -208,7 +208,7 @@ func (w *world) scaleRequests() (count int) {
 	return count
 }
 
-// explain prints what a failed test saw, and the state that it left.
+// explain logs the record and the state of a failed test.
 func (w *world) explain() {
 	if w.Failed() {
 		w.Log(w.seen.String())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What a screen reader and a person with weak eyes need of a page. The value of this script is a list of what is wrong.
+// Checks a page for the needs of a screen reader and of people with weak eyes. The value of this script is a list of problems.
 (() => {
   const problems = [];
   const all = (selector) => [...document.querySelectorAll(selector)];
@@ -45,7 +45,7 @@
   for (const drawing of all("svg")) if (drawing.getAttribute("aria-hidden") !== "true") problems.push("a drawing that is read aloud");
   for (const element of all("[tabindex]")) if (element.tabIndex > 0) problems.push(`an order of its own: ${describe(element)}`);
 
-  // Contrast, as WCAG defines it: 4.5 for text, 3 for what else has a meaning.
+  // Contrast, as WCAG defines it: 4.5 for text, 3 for other elements with a meaning.
   const canvas = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const rgba = (color) => {
     canvas.clearRect(0, 0, 1, 1);

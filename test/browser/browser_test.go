@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long a change may take to be seen. It is generous, for machines that do other things as well.
+// patience is how long the page may take to show a change. It is long enough for busy machines.
 const patience = time.Minute
 
 // tab is one page in a browser.
@@ -30,10 +30,10 @@ type tab struct {
 	t *testing.T
 
 	mu       sync.Mutex
-	problems []string // scripts that failed, and files that the page was not allowed to load
+	problems []string // failed scripts, and files that the page was not allowed to load
 }
 
-// browserPath finds a browser, or skips the test.
+// browserPath returns the path of a browser, or skips the test.
 func browserPath(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("BROWSER"), "chromium", "chromium-browser", "google-chrome"} {
@@ -41,7 +41,7 @@ func browserPath(t *testing.T) string {
 			return path
 		}
 	}
-	t.Skip("there is no browser: install the package chromium, or name one in BROWSER")
+	t.Skip("no browser found: install the package chromium, or set BROWSER to the path of one")
 	return ""
 }
 
@@ -67,7 +67,7 @@ func open(t *testing.T, url string) *tab {
 		page.mu.Lock()
 		defer page.mu.Unlock()
 		if len(page.problems) > 0 {
-			t.Errorf("the browser complains:\n%s", strings.Join(page.problems, "\n"))
+			t.Errorf("the browser reports problems:\n%s", strings.Join(page.problems, "\n"))
 		}
 	})
 	return page
@@ -86,7 +86,7 @@ func (p *tab) listen(event any) {
 	}
 }
 
-// forgive drops complaints of the browser that the test caused on purpose.
+// forgive drops reported problems that the test caused on purpose.
 func (p *tab) forgive(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func eval[T any](p *tab, expression string) T {
 	return value
 }
 
-// call sends a command of the protocol whose result nobody needs.
+// call sends a command of the protocol and discards its result.
 func call[P, R any](command cdp.Command[P, R], parameters P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, command, parameters)
@@ -150,7 +150,7 @@ func (p *tab) prefer(features ...string) {
 	p.do(call(emulation.SetEmulatedMedia, media))
 }
 
-// command starts one of bin/ and returns what it prints until it prints the last words of its welcome. It ends with the test.
+// command starts a command of bin/, waits until it has printed the given words, and returns its output. The command ends with the test.
 func command(t *testing.T, until string, environment []string, name string, arguments ...string) string {
 	t.Helper()
 	cmd := exec.Command(binary(t, name), arguments...)
@@ -166,7 +166,7 @@ func command(t *testing.T, until string, environment []string, name string, argu
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt) // one that has ended needs no signal
+		_ = cmd.Process.Signal(os.Interrupt) // fails only if the command has ended
 		if err := <-ended; err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -186,7 +186,7 @@ func command(t *testing.T, until string, environment []string, name string, argu
 		default:
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s is not ready:\n%s", name, said)
+			t.Fatalf("%s did not get ready:\n%s", name, said)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func binary(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("run make test-browser, which builds what is missing: %v", err)
+		t.Fatalf("run make test-browser, which builds the missing commands: %v", err)
 	}
 	return path
 }

@@ -18,12 +18,12 @@ var audit string
 
 const noCapacity = "The next scale finds no capacity"
 
-// TestPicture: a cluster, its nodes, its job and the requests for it appear by themselves.
+// TestPicture checks that a cluster, its nodes, its job and the requests for it appear without a reload.
 func TestPicture(t *testing.T) {
 	p := startPortal(t, "--job-duration=create=2s")
 	page := open(t, p.page)
 	if !eval[bool](page, `document.querySelector("#no-clusters").checkVisibility()`) {
-		t.Error("an empty portal does not say so")
+		t.Error("the page of an empty portal does not say that it is empty")
 	}
 	cluster := p.create("first", 2)
 	page.wait("the cluster", `document.querySelector("article h3")?.textContent === "first"`)
@@ -35,7 +35,7 @@ func TestPicture(t *testing.T) {
 	page.wait("the news", `document.querySelector("#news").textContent.includes("Cluster first is Running.")`)
 
 	if eval[int](page, `document.querySelectorAll("tr.change").length`) == 0 || eval[bool](page, `document.querySelector("tr.change").checkVisibility()`) {
-		t.Error("changes of state are shown before somebody asks for them")
+		t.Error("the page shows changes of state before the user selects them")
 	}
 	page.do(chromedp.Click(chromedp.CSS("#show-changes")))
 	page.wait("changes of state", `document.querySelector("tr.change").checkVisibility()`)
@@ -49,7 +49,7 @@ func TestPicture(t *testing.T) {
 	page.wait("its end", `document.querySelector("article") === null && document.querySelector("#no-clusters").checkVisibility()`)
 }
 
-// TestFaults: a click arms a fault that strikes, and another click removes it.
+// TestFaults checks that a click arms a fault that strikes, and that another click removes it.
 func TestFaults(t *testing.T) {
 	p := startPortal(t, "--job-duration=all=1s")
 	cluster := p.create("first", 2)
@@ -79,7 +79,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestReconnect: a page that is left open says that the emulator is gone, and shows the next one without what the first one did.
+// TestReconnect checks that an open page reports the end of the emulator, and shows the next emulator without the records of the first.
 func TestReconnect(t *testing.T) {
 	var page *tab
 	var address string
@@ -89,7 +89,7 @@ func TestReconnect(t *testing.T) {
 		page.wait("the first log", `document.querySelectorAll("tr.change").length === 1`)
 	})
 	if page == nil {
-		return // there is no browser
+		return // no browser, so the test is skipped
 	}
 	page.wait("that the emulator is gone", `document.querySelector("#connection").textContent.startsWith("No connection")`)
 	startPortal(t, "--page-listen="+strings.TrimSuffix(strings.TrimPrefix(address, "http://"), "/"))
@@ -98,18 +98,18 @@ func TestReconnect(t *testing.T) {
 	page.forgive("net::ERR_")
 }
 
-// TestReadOnly: without the admin listener there is nothing to click, and the page says why.
+// TestReadOnly checks that a page without the admin listener has nothing to click, and that it explains why.
 func TestReadOnly(t *testing.T) {
 	p := startPortal(t, "--admin-listen=")
 	page := open(t, p.page)
 	page.wait("why", `document.querySelector("#read-only").checkVisibility() && document.querySelector("#read-only").textContent.includes("--admin-listen")`)
 	page.wait("the faults", `document.querySelectorAll("#presets button").length > 5`)
 	if !eval[bool](page, `[...document.querySelectorAll("#order input, #faults button, #faults textarea")].every((control) => control.matches(":disabled"))`) {
-		t.Error("something can be clicked")
+		t.Error("the page has something to click")
 	}
 }
 
-// TestKeyboard: the Tab key reaches everything, each stop is visible, and keys do what a click does.
+// TestKeyboard checks that the Tab key reaches every control, each focus is visible, and keys have the effect of a click.
 func TestKeyboard(t *testing.T) {
 	p := startPortal(t, "--job-duration=all=1s")
 	p.create("first", 1)
@@ -131,7 +131,7 @@ func TestKeyboard(t *testing.T) {
 			return { name: e.id || e.textContent || e.name, outline: getComputedStyle(e).outlineStyle + " " + getComputedStyle(e).outlineWidth } })()`)
 		reached = append(reached, stop.Name)
 		if stop.Outline != "solid 3px" {
-			t.Errorf("the focus on %q is not seen: outline %s", stop.Name, stop.Outline)
+			t.Errorf("the focus on %q is not visible: outline %s", stop.Name, stop.Outline)
 		}
 	}
 	slices.Sort(want)
@@ -151,7 +151,7 @@ func TestKeyboard(t *testing.T) {
 	page.wait("the clusters have the focus", `document.activeElement.id === "clusters"`)
 }
 
-// animations names how a box and the line of a drain move.
+// animations lists the animations of a box and of the line of a drain.
 const animations = `(() => {
 	const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
 	line.dataset.state = "draining";
@@ -161,7 +161,8 @@ const animations = `(() => {
 	return names;
 })()`
 
-// TestAccessible: names, roles, headings and contrast are right, in dark and in light; nothing moves for those who do not want it.
+// TestAccessible checks names, roles, headings and contrast, in dark and in light mode. It also checks that nothing moves for users who
+// prefer reduced motion.
 func TestAccessible(t *testing.T) {
 	p := startPortal(t, "--job-duration=create=1s,scale=20s")
 	cluster := p.create("first", 2)
@@ -174,17 +175,17 @@ func TestAccessible(t *testing.T) {
 	page.wait("a node that leaves", `document.querySelector(".box[data-state=leaving]") && document.querySelector("#jobs progress:not([hidden])")`)
 	for _, scheme := range []string{"light", "dark"} {
 		page.prefer("prefers-color-scheme: "+scheme, "prefers-reduced-motion: reduce")
-		time.Sleep(300 * time.Millisecond) // a frame with the new colors
+		time.Sleep(300 * time.Millisecond) // until a frame has the new colors
 		for _, problem := range eval[[]string](page, audit) {
 			t.Errorf("%s: %s", scheme, problem)
 		}
 		if moving := eval[string](page, animations); moving != "none none" {
-			t.Errorf("%s: things move for those who do not want it: %s", scheme, moving)
+			t.Errorf("%s: elements move although the user prefers reduced motion: %s", scheme, moving)
 		}
 	}
 	page.prefer("prefers-color-scheme: light")
 	if moving := eval[string](page, animations); moving != "appear flow" {
-		t.Errorf("things that move: %s", moving)
+		t.Errorf("elements that move: %s", moving)
 	}
 	light := eval[string](page, `getComputedStyle(document.body).backgroundColor`)
 	page.prefer("prefers-color-scheme: dark")

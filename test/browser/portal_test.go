@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// portal is an emulator that runs as a command, and its user.
+// portal is an emulator that runs as a command, with its user's token.
 type portal struct {
 	t                *testing.T
 	url, admin, page string
@@ -25,7 +25,7 @@ type portal struct {
 	token            string
 }
 
-// startPortal starts an emulator whose clusters exist in its books only, and logs in.
+// startPortal starts an emulator whose clusters exist only in its records, and logs in.
 func startPortal(t *testing.T, arguments ...string) *portal {
 	t.Helper()
 	browserPath(t) // skips the test before anything starts
@@ -35,7 +35,7 @@ func startPortal(t *testing.T, arguments ...string) *portal {
 	told := func(word string) string {
 		match := regexp.MustCompile(`(?m)^\s+` + word + `\s+(\S+)`).FindStringSubmatch(said)
 		if match == nil {
-			t.Fatalf("nothing about %s in:\n%s", word, said)
+			t.Fatalf("the output does not name %s:\n%s", word, said)
 		}
 		return match[1]
 	}
@@ -77,7 +77,7 @@ func (p *portal) call(method, path string, body any) (status int, answer map[str
 	return response.StatusCode, answer
 }
 
-// create has the portal make a cluster, and returns its id when it runs.
+// create creates a cluster at the portal, waits until it runs, and returns its id.
 func (p *portal) create(name string, size int) string {
 	p.t.Helper()
 	_, vpcs := p.call("GET", "/vpcs?name=default", nil)
@@ -101,7 +101,7 @@ func (p *portal) create(name string, size int) string {
 // id returns the id of the first record of a list.
 func id(list any) any { return list.([]any)[0].(map[string]any)["id"] }
 
-// books returns what the admin listener knows.
+// books returns the admin listener's answer for a path.
 func (p *portal) books(path string) string {
 	p.t.Helper()
 	r, err := http.NewRequestWithContext(p.t.Context(), http.MethodGet, p.admin+path, nil)

@@ -17,14 +17,14 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// sandbox is one that runs as a command, with a user at a terminal.
+// sandbox is a sandbox that runs as a command, with a user at a terminal.
 type sandbox struct {
 	t           *testing.T
 	environment []string
 	page        string
 }
 
-// startSandbox starts a sandbox in which jobs take long enough to be seen.
+// startSandbox starts a sandbox whose jobs take long enough to be visible on the page.
 func startSandbox(t *testing.T) *sandbox {
 	t.Helper()
 	browserPath(t) // skips the test before anything starts
@@ -53,7 +53,7 @@ func (s *sandbox) run(format string, arguments ...any) {
 	}
 }
 
-// lines counts the Machines that run and have a line from their box to the box of the node that they claim.
+// lines counts the running Machines with a line from their box to the box of the node that they claim.
 const lines = `(() => {
 	const box = (list, key) => document.querySelector("." + list + " > [data-key='" + key + "']")?.getBoundingClientRect();
 	const stage = document.querySelector(".stage")?.getBoundingClientRect();
@@ -67,18 +67,18 @@ const lines = `(() => {
 	}).length;
 })()`
 
-// watch has the page remember every state of a Machine and every job that it shows.
+// watch has the page record every state of a Machine and every job that it shows.
 const watch = `window.states = new Set(); window.jobs = new Set();
 	new MutationObserver(() => {
 		document.querySelectorAll(".machines .box").forEach((box) => states.add(box.dataset.state));
 		document.querySelectorAll("#jobs progress:not([hidden])").forEach((bar) => { if (bar.value > 0) jobs.add(bar.getAttribute("aria-label")); });
 	}).observe(document.body, { subtree: true, childList: true, attributes: true }); true`
 
-// TestSandbox follows a cluster through creation, scales and a roll-out: lines, drains and takeovers.
+// TestSandbox checks the page while a cluster is created, scaled and rolled out: lines, drains and takeovers.
 func TestSandbox(t *testing.T) {
 	for _, name := range []string{"kube-apiserver", "capi-core-manager", "clusterctl"} {
 		if _, err := os.Stat(filepath.Join("..", "..", "bin", name)); err != nil {
-			t.Skipf("bin/%s is missing: make test-browser builds it", name)
+			t.Skipf("bin/%s is missing: run make test-browser, which builds it", name)
 		}
 	}
 	s := startSandbox(t)
@@ -103,31 +103,31 @@ func TestSandbox(t *testing.T) {
 	states := eval[[]string](page, `[...states]`)
 	for _, state := range []string{"waiting", "running", "takeover", "held"} {
 		if !slices.Contains(states, state) {
-			t.Errorf("no Machine was seen in state %q, only %q", state, states)
+			t.Errorf("the page never showed a Machine in state %q, only in %q", state, states)
 		}
 	}
 	if jobs := strings.Join(eval[[]string](page, `[...jobs]`), ", "); !strings.Contains(jobs, "create cluster") || !strings.Contains(jobs, "scale cluster") {
-		t.Errorf("the jobs whose progress was seen: %s", jobs)
+		t.Errorf("jobs whose progress the page showed: %s", jobs)
 	}
 	if problems := eval[[]string](page, audit); len(problems) > 0 {
 		t.Errorf("with Machines:\n%s", strings.Join(problems, "\n"))
 	}
 }
 
-// await is wait for what takes several reconciles.
+// await is like wait, for changes that take several reconciles.
 func (p *tab) await(what, expression string) {
 	p.t.Helper()
 	begin := time.Now()
 	for !eval[bool](p, "Boolean("+expression+")") {
 		if time.Since(begin) > 4*time.Minute {
-			p.t.Fatalf("not seen: %s. The page shows:\n%s", what, eval[string](p, "document.body.innerText"))
+			p.t.Fatalf("timed out waiting for %s. The page shows:\n%s", what, eval[string](p, "document.body.innerText"))
 		}
 		time.Sleep(30 * time.Millisecond)
 	}
 	p.t.Logf("%5.1f s  %s", time.Since(begin).Seconds(), what)
 }
 
-// screenshot writes what the window shows, if SCREENSHOTS names a directory.
+// screenshot saves a picture of the window if SCREENSHOTS names a directory.
 func (p *tab) screenshot(name, scheme string) {
 	p.t.Helper()
 	directory := os.Getenv("SCREENSHOTS")

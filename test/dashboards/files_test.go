@@ -18,7 +18,7 @@ const (
 	rulesFile = root + "/config/metrics/rules/rules.yaml"
 )
 
-// dashboard is what the tests read of a dashboard.
+// dashboard holds the fields of a dashboard that the tests read.
 type dashboard struct {
 	name       string
 	lines      int
@@ -48,7 +48,7 @@ type target struct {
 	Instant     bool
 }
 
-// rules are those of the rules file.
+// rules holds the rules of the rules file.
 type rules struct{ Groups []struct{ Rules []rule } }
 
 type rule struct {
@@ -94,8 +94,8 @@ func readFile(t *testing.T, path string) []byte {
 	return raw
 }
 
-// TestPanels checks what a reader of a dashboard needs: each panel says what it shows, panels do not overlap, the data source can be
-// chosen, and a file can be read.
+// TestPanels checks that each panel has a description, panels do not overlap, the data source can be chosen, and a file is short enough to
+// read.
 func TestPanels(t *testing.T) {
 	for _, d := range readDashboards(t) {
 		if d.UID != "capportal-"+d.name || d.Title == "" {
@@ -124,13 +124,14 @@ func TestPanels(t *testing.T) {
 
 var (
 	documented = regexp.MustCompile("(?m)^\\| `(capportal_[a-z_]+)` \\|")
-	metric     = regexp.MustCompile(`(?:^|[^:a-z_])(capportal_[a-z_]+)`) // without those that a rule records, such as account:capportal_…
+	metric     = regexp.MustCompile(`(?:^|[^:a-z_])(capportal_[a-z_]+)`) // without recorded series, such as account:capportal_…
 	histogram  = regexp.MustCompile(`_(bucket|sum|count)$`)
 	named      = regexp.MustCompile(`\b(?:reason|condition|type)=~?"([A-Za-z|]+)"`)
 	constant   = regexp.MustCompile(`= "([A-Za-z]+)"`)
 )
 
-// TestNames checks that queries ask for metrics, conditions and reasons that exist. A query with "or vector(0)" would not show it.
+// TestNames checks that queries use only metrics, conditions and reasons that exist. The live test cannot notice this for a query with "or
+// vector(0)".
 func TestNames(t *testing.T) {
 	metrics, constants := map[string]bool{}, map[string]bool{}
 	for _, found := range documented.FindAllStringSubmatch(string(readFile(t, root+"/docs/metrics.md")), -1) {

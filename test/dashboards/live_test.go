@@ -28,10 +28,10 @@ import (
 
 var live = flag.Bool("live", false, "ask a real Prometheus that scrapes a sandbox (make test-dashboards builds what it needs)")
 
-// patience is how long one step may take: many times what it takes on an idle machine.
+// patience is how long one step may take. It is many times what an idle machine needs.
 const patience = 3 * time.Minute
 
-// world is a sandbox with a Prometheus that watches it.
+// world is a sandbox with a Prometheus that scrapes it.
 type world struct {
 	*testing.T
 	box *sandbox.Sandbox
@@ -42,10 +42,10 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	if !*live {
-		t.Skip("no servers are wanted: make test-dashboards runs this test")
+		t.Skip("the flag -live is not set: run make test-dashboards")
 	}
 	if _, err := exec.LookPath("prometheus"); err != nil {
-		t.Skip("there is no Prometheus: Debian's package prometheus could not be installed")
+		t.Skip("prometheus not found: install Debian's package prometheus")
 	}
 	log.SetLogger(logr.Discard())
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -68,7 +68,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// eventually waits until nothing is missing.
+// eventually waits until missing returns "".
 func (w *world) eventually(what string, missing func() string) {
 	w.Helper()
 	last := ""
@@ -77,11 +77,11 @@ func (w *world) eventually(what string, missing func() string) {
 			return
 		}
 	}
-	w.Fatalf("not seen: %s. Missing:\n%s", what, last)
+	w.Fatalf("timed out waiting for %s. Missing:\n%s", what, last)
 }
 
-// TestEveryQueryFindsData takes a cluster from its creation to a scale. Then every query of every panel
-// has to find data, every rule has to work, and no alert may fire. At the end it causes the alerts.
+// TestEveryQueryFindsData creates and scales a cluster, and then checks that every query of every panel finds data, Prometheus can evaluate
+// every rule, and no alert fires. At the end it causes the alerts.
 func TestEveryQueryFindsData(t *testing.T) {
 	w := newWorld(t)
 	w.grow()
@@ -102,7 +102,7 @@ func TestEveryQueryFindsData(t *testing.T) {
 	w.troubles()
 }
 
-// recorded are the series that the rules make.
+// recorded returns the names of the series that the rules record.
 func recorded(t *testing.T) (names []string) {
 	t.Helper()
 	for _, r := range readRules(t) {
@@ -113,7 +113,7 @@ func recorded(t *testing.T) (names []string) {
 	return names
 }
 
-// configured are the series that kube-state-metrics is asked for.
+// configured returns the names of the series in the configuration of kube-state-metrics.
 func configured(t *testing.T) (names []string) {
 	t.Helper()
 	var config struct {
@@ -138,7 +138,7 @@ func configured(t *testing.T) (names []string) {
 	return names
 }
 
-// none says that an expression finds no number; it is empty if it finds one.
+// none returns a message if the expression finds no number, and "" if it finds one.
 func (w *world) none(expr string) string {
 	found, err := w.query(w.Context(), expr, true, w.start)
 	if err != nil || len(found) == 0 {
@@ -160,7 +160,7 @@ func (w *world) grow() {
 	w.eventually("a cluster with two workers", func() string { return w.unready(key, 2) })
 }
 
-// unready says what is missing until the Cluster is available and has that many Machines, all Ready.
+// unready describes what is missing until the Cluster is available and has count Machines, all Ready.
 func (w *world) unready(key client.ObjectKey, count int) string {
 	cluster, machines := &clusterv1.Cluster{}, &clusterv1.MachineList{}
 	if err := w.box.Client.Get(w.Context(), key, cluster); err != nil {
@@ -181,7 +181,7 @@ func (w *world) unready(key client.ObjectKey, count int) string {
 	return ""
 }
 
-// healthyRules fails if Prometheus cannot evaluate a rule, or an alert fires or is about to.
+// healthyRules fails the test if Prometheus cannot evaluate a rule, or an alert is pending or firing.
 func (w *world) healthyRules() {
 	w.Helper()
 	var data struct {
@@ -208,7 +208,7 @@ func (w *world) healthyRules() {
 	}
 }
 
-// agree checks that the manager's sums are those of kube-state-metrics, which has a series for each object.
+// agree checks that the manager's sums equal those of kube-state-metrics, which has a series for each object.
 func (w *world) agree() {
 	w.Helper()
 	for ours, theirs := range map[string]string{
@@ -223,7 +223,7 @@ func (w *world) agree() {
 	}
 }
 
-// labels are those that the expression sums by.
+// labels returns the labels by which the expression sums.
 func labels(expr string) string {
 	_, rest, found := strings.Cut(expr, "by (")
 	if !found {
@@ -233,7 +233,7 @@ func labels(expr string) string {
 	return list
 }
 
-// shrink deletes the cluster: the series of its objects end, and the sums become 0.
+// shrink deletes the cluster, and waits until the series of its objects have ended and the sums are 0.
 func (w *world) shrink() {
 	w.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.box.Identity.Namespace, Name: "watched"}}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ask sends a question to Prometheus's HTTP API and reads the data of the answer.
+// ask sends a request to Prometheus's HTTP API and decodes the data of the answer.
 func (p prometheus) ask(ctx context.Context, path string, parameters url.Values, data any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+"/api/v1/"+path+"?"+parameters.Encode(), nil)
 	if err != nil {
@@ -48,7 +48,7 @@ type series struct {
 // sample is a time and a value, which is text.
 type sample [2]any
 
-// query returns the series of an expression that have a number: at this moment, or at any time since the start.
+// query returns the series of an expression that have a number, either now or at any time since the start.
 func (p prometheus) query(ctx context.Context, expr string, instant bool, since time.Time) (found []series, err error) {
 	var data struct{ Result []series }
 	if instant {
@@ -78,7 +78,7 @@ func fill(text string, values map[string]string) string {
 	return text
 }
 
-// choose gives each variable the value that Grafana gives it at first, and $__rate_interval enough scrapes.
+// choose returns the value that Grafana selects first for each variable, and a $__rate_interval that covers enough scrapes.
 func (p prometheus) choose(ctx context.Context, d dashboard) (map[string]string, error) {
 	values := map[string]string{"__rate_interval": "15s"}
 	for _, v := range d.Templating.List {
@@ -104,7 +104,7 @@ func (p prometheus) choose(ctx context.Context, d dashboard) (map[string]string,
 	return values, nil
 }
 
-// unanswered returns the queries of the dashboards that find no number, with the panel that asks.
+// unanswered returns the queries of the dashboards that find no number, each with its panel.
 func (p prometheus) unanswered(ctx context.Context, dashboards []dashboard, since time.Time) (none []string, asked int) {
 	for _, d := range dashboards {
 		values, err := p.choose(ctx, d)

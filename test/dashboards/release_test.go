@@ -18,7 +18,7 @@ import (
 func TestArtifacts(t *testing.T) {
 	dir := t.TempDir()
 	command := exec.CommandContext(t.Context(), "make", "-C", root, "-s", "release-manifests", "RELEASE="+dir)
-	command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of a make that runs this test
+	command.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // set by a make that runs this test
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS")
 	})
 	if out, err := command.CombinedOutput(); err != nil {
@@ -34,7 +34,7 @@ func TestArtifacts(t *testing.T) {
 	}
 	for artifact, source := range sources {
 		if got, want := readFile(t, filepath.Join(dir, artifact)), readFile(t, filepath.Join(root, "config", "metrics", source)); string(got) != string(want) {
-			t.Errorf("%s is not %s", artifact, source)
+			t.Errorf("%s differs from %s", artifact, source)
 		}
 	}
 	var operator struct {

@@ -11,11 +11,11 @@ import (
 
 const casesFile = "rules.test.yaml"
 
-// TestRules has promtool check the rules and run their cases.
+// TestRules checks the rules and runs their cases with promtool.
 func TestRules(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
-		t.Skip("there is no promtool, so the rules are not checked: make test-dashboards installs Debian's package prometheus")
+		t.Skip("promtool not found, so the rules are not checked: run make test-dashboards, which installs Debian's package prometheus")
 	}
 	for _, arguments := range [][]string{{"check", "rules", "--lint-fatal", rulesFile}, {"test", "rules", casesFile}} {
 		if out, err := exec.CommandContext(t.Context(), promtool, arguments...).CombinedOutput(); err != nil {
@@ -54,7 +54,7 @@ func TestEveryAlertHasCases(t *testing.T) {
 		}
 		alerts++
 		if !fires[r.Alert] || !silent[r.Alert] {
-			t.Errorf("%s: a case in which it fires: %t, in which it is silent: %t", r.Alert, fires[r.Alert], silent[r.Alert])
+			t.Errorf("%s: has a case in which it fires: %t, in which it is silent: %t", r.Alert, fires[r.Alert], silent[r.Alert])
 		}
 		if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s has no severity, summary or description", r.Alert)

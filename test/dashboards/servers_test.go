@@ -20,8 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// startKubeStateMetrics runs kube-state-metrics as a ServiceAccount that may do what the role of the release says, and returns its
-// address.
+// startKubeStateMetrics runs kube-state-metrics as a ServiceAccount with the rights of the release's role, and returns the address.
 func startKubeStateMetrics(t *testing.T, box *sandbox.Sandbox) string {
 	t.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -63,7 +62,7 @@ func startKubeStateMetrics(t *testing.T, box *sandbox.Sandbox) string {
 	return address
 }
 
-// prometheus is a real one that scrapes every second.
+// prometheus is a real Prometheus that scrapes every second.
 type prometheus struct{ url string }
 
 // startPrometheus runs a Prometheus that scrapes the addresses and evaluates the rules of the release.
@@ -95,7 +94,7 @@ scrape_configs:
 	return prometheus{url: "http://" + address}
 }
 
-// start runs a server until the test ends. Its log is shown if the test fails.
+// start runs a server until the test ends. If the test fails, it logs the server's output.
 func start(t *testing.T, spec kubeserver.Spec) {
 	t.Helper()
 	spec.Log = filepath.Join(t.TempDir(), "log")
@@ -106,19 +105,19 @@ func start(t *testing.T, spec kubeserver.Spec) {
 	t.Cleanup(func() {
 		server.Stop()
 		if t.Failed() {
-			t.Logf("%s said:\n%s", spec.Name, readFile(t, spec.Log))
+			t.Logf("log of %s:\n%s", spec.Name, readFile(t, spec.Log))
 		}
 	})
 }
 
-// freeAddress is a loopback address that nothing listens on.
+// freeAddress returns a loopback address on which no program listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // it has served its purpose
+	defer listener.Close() //nolint:errcheck // the server listens next
 	return listener.Addr().String()
 }
 

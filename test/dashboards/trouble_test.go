@@ -12,8 +12,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// troubles causes what alerts are for, as far as it does not take half an hour, and waits until Prometheus has each alert as pending or
-// firing. The cases in rules.test.yaml are made up; this shows that a real manager reports what the rules ask for.
+// troubles causes the alerts, except those that take half an hour, and waits until each is pending or firing. The cases in rules.test.yaml
+// are invented. This test shows that a real manager reports the series that the rules need.
 func (w *world) troubles() {
 	w.Helper()
 	w.lock("locked", infrav1.IdentityPassword, "not the password")
@@ -62,7 +62,7 @@ func (w *world) lock(name, key, value string) {
 	}
 }
 
-// create creates a Cluster with one worker and that identity; clusterID is empty unless it takes over a portal cluster.
+// create creates a Cluster with one worker and that identity. If clusterID is not empty, the Cluster adopts that portal cluster.
 func (w *world) create(name, identity, clusterID string) {
 	w.Helper()
 	key := client.ObjectKey{Namespace: w.box.Identity.Namespace, Name: name}

@@ -17,7 +17,8 @@ var (
 	runbookURL = regexp.MustCompile(`runbook_url: (\S+)`)
 )
 
-// TestEveryAlertIsExplained compares the table of the page with the rules, both ways, and looks for the sections to which the rules lead.
+// TestEveryAlertIsExplained checks that the page's table and the rules have the same alerts, and that the sections exist to which the rules
+// link.
 func TestEveryAlertIsExplained(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "config", "metrics", "rules", "rules.yaml"))
 	if err != nil {
@@ -32,7 +33,7 @@ func TestEveryAlertIsExplained(t *testing.T) {
 		}
 	}
 	if len(got) != len(alerts) {
-		t.Errorf("%s explains the alerts %v, and the rules have %d", troubleshooting, got, len(alerts))
+		t.Errorf("%s explains the alerts %v, but the rules have %d", troubleshooting, got, len(alerts))
 	}
 	links := runbookURL.FindAllStringSubmatch(string(raw), -1)
 	for _, link := range links {

@@ -12,7 +12,7 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestLinks: each link inside the repository leads to a file and heading that exist.
+// TestLinks checks that each link inside the repository leads to an existing file and heading.
 func TestLinks(t *testing.T) {
 	count := 0
 	for _, p := range pages(t) {
@@ -50,7 +50,7 @@ var (
 	makeTarget = regexp.MustCompile(`(?m)^([a-z][a-z0-9-]*):`)
 )
 
-// TestMakeTargets: each target that the documentation names exists.
+// TestMakeTargets checks that each make target that the documentation names exists.
 func TestMakeTargets(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
@@ -74,7 +74,7 @@ func TestMakeTargets(t *testing.T) {
 	}
 }
 
-// TestEveryPageIsFound checks that README.md links to every page in docs, and docs/development/README.md to every page beside it.
+// TestEveryPageIsFound checks that README.md links to every page in docs, and docs/development/README.md to every page in its folder.
 func TestEveryPageIsFound(t *testing.T) {
 	for _, p := range pages(t) {
 		folder, name := filepath.Split(p.path)

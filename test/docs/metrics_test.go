@@ -25,7 +25,7 @@ import (
 
 const metricsPage = "docs/metrics.md"
 
-// registry keeps what is registered, to ask it for its descriptions.
+// registry records registered collectors, so that the test can read their descriptions.
 type registry struct {
 	*prometheus.Registry
 	names []string
@@ -43,7 +43,7 @@ func (r *registry) Register(c prometheus.Collector) error {
 	return r.Registry.Register(c)
 }
 
-// gathered are all metrics of the provider as a manager has them that has seen everything: "type label, label" by name.
+// gathered returns all metrics of the provider by name, as "type label, label", after each of them has a value.
 func gathered(t *testing.T) map[string]string {
 	t.Helper()
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a", Annotations: map[string]string{}}}
@@ -80,7 +80,7 @@ func gathered(t *testing.T) map[string]string {
 		all[family.GetName()] = strings.ToLower(family.GetType().String()) + " " + strings.Join(labels, ", ")
 	}
 	if names := slices.Sorted(slices.Values(r.names)); !slices.Equal(names, slices.Sorted(maps.Keys(all))) {
-		t.Fatalf("described are %v, and gathered %v", names, all)
+		t.Fatalf("the descriptions are of %v, but the gathered metrics are %v", names, all)
 	}
 	return all
 }
@@ -91,7 +91,7 @@ var (
 	ofHistogram = regexp.MustCompile(`_(bucket|sum|count)$`)
 )
 
-// TestEveryMetricIsExplained compares the tables of the page with what the code registers, both ways: names, types and labels.
+// TestEveryMetricIsExplained checks that the page's tables and the code have the same metrics, with the same types and labels.
 func TestEveryMetricIsExplained(t *testing.T) {
 	want := gathered(t)
 	p := read(t, metricsPage)
@@ -103,7 +103,7 @@ func TestEveryMetricIsExplained(t *testing.T) {
 		}
 		got[name] = fmt.Sprintf("%s %s", cells[2], strings.ReplaceAll(cells[3], "`", ""))
 		if strings.TrimSpace(cells[4]) == "" {
-			t.Errorf("nothing is said of %s", name)
+			t.Errorf("the page does not explain %s", name)
 		}
 	}
 	for name, what := range want {

@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// TestControllersAreListed checks that controllers/doc.go lists every folder beside it, and every kind of outcome.
+// TestControllersAreListed checks that controllers/doc.go lists every folder in controllers/, and every kind of outcome.
 func TestControllersAreListed(t *testing.T) {
 	text := packageDoc(t, "controllers/doc.go")
 	listed := listedFirst(text, `[a-z]+`)
@@ -69,11 +69,11 @@ func TestChainIsListed(t *testing.T) {
 		t.Errorf("%d handlers were found; cloud/doc.go also lists %v", found, slices.Sorted(maps.Keys(listed)))
 	}
 	if numbers := []string{"no", "one", "two", "three", "four", "five", "six", "seven", "eight"}; !strings.Contains(text, numbers[found]+" small handlers") {
-		t.Errorf("cloud/doc.go does not say that there are %s small handlers", numbers[found])
+		t.Errorf("cloud/doc.go does not mention %s small handlers", numbers[found])
 	}
 }
 
-// listedFirst returns the first words of the indented lines that begin with the pattern.
+// listedFirst returns the first word of each indented line that begins with the pattern.
 func listedFirst(text, pattern string) map[string]bool {
 	words := map[string]bool{}
 	for _, match := range regexp.MustCompile(`(?m)^\t(`+pattern+`) `).FindAllStringSubmatch(text, -1) {
@@ -83,7 +83,7 @@ func listedFirst(text, pattern string) map[string]bool {
 	return words
 }
 
-// packageDoc returns the comment of a package from the file that has it.
+// packageDoc returns the package comment in a file.
 func packageDoc(t *testing.T, path string) string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.ParseComments|parser.PackageClauseOnly)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package docs compares what users and contributors read with the code: every condition and reason is explained, every make target,
-// path and test that is named exists, and no link leads nowhere.
+// Package docs compares the documentation with the code. The tests check that every condition and reason is explained, that every named
+// make target, path and test exists, and that no link is broken.
 package docs
 
 import (
@@ -17,9 +17,9 @@ const root = "../.."
 // development is the folder of the pages for contributors.
 const development = "docs/development"
 
-// page is one Markdown file, its code taken apart from its text.
+// page is one Markdown file, with its code separated from its text.
 type page struct {
-	path string // from the root
+	path string // relative to the root
 	text string // code blanked
 	code string // the text of code blocks and spans, a line or span per line
 }
@@ -74,13 +74,13 @@ func read(t *testing.T, path string) page {
 		}
 	}
 	if fenced {
-		t.Errorf("%s: a code block has no end", path)
+		t.Errorf("%s: a code block is not closed", path)
 	}
 	p.text, p.code = text.String(), code.String()
 	return p
 }
 
-// section is the text under a heading of the second level, down to the next.
+// section returns the text under a second-level heading, up to the next one.
 func (p page) section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(p.text, "\n## "+heading+"\n")
@@ -91,7 +91,7 @@ func (p page) section(t *testing.T, heading string) string {
 	return body
 }
 
-// anchors are the names under which a page's headings can be linked to.
+// anchors returns the anchors of a page's headings.
 func (p page) anchors() map[string]bool {
 	known := map[string]bool{}
 	for line := range strings.Lines(p.text) {

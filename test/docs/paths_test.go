@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// repositoryPath is a code span that names a file or folder of the repository, with an optional trailing slash, from one of its folders.
+// repositoryPath matches a code span that names a file or folder in one of the repository's folders, with an optional trailing slash.
 var repositoryPath = regexp.MustCompile(`^(?:\./)?((?:api|cloud|cmd|config|controllers|docs|hack|templates|test|version)(?:/[\w.*-]+)+)/?$`)
 
-// TestPathsOfContributors checks that every path and test exists that CONTRIBUTING.md and the pages for contributors name.
+// TestPathsOfContributors checks that the paths and tests exist that CONTRIBUTING.md and the pages for contributors name.
 func TestPathsOfContributors(t *testing.T) {
 	paths, tests := 0, 0
 	for _, p := range pages(t) {
@@ -42,7 +42,7 @@ func TestPathsOfContributors(t *testing.T) {
 	}
 }
 
-// exists reports whether the path, or for a path with * at least one match, is in the repository.
+// exists reports whether the path exists in the repository. A path with * needs at least one match.
 func exists(t *testing.T, path string) bool {
 	t.Helper()
 	matches, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(strings.TrimSuffix(path, "/..."))))

@@ -19,13 +19,13 @@ import (
 
 const troubleshooting = "docs/troubleshooting.md"
 
-// ofClusterAPI are conditions that come from Cluster API's own constants.
+// ofClusterAPI are the conditions that use Cluster API's own constants.
 var ofClusterAPI = []string{
 	clusterv1.PausedCondition, clusterv1.DeletingCondition,
 	clusterv1.RollingOutCondition, clusterv1.ScalingUpCondition, clusterv1.ScalingDownCondition,
 }
 
-// TestEveryReasonIsExplained compares the tables of the page with the constants, both ways.
+// TestEveryReasonIsExplained checks that the page's tables and the constants have the same names.
 func TestEveryReasonIsExplained(t *testing.T) {
 	constants := stringConstants(t, filepath.Join(root, "api", "v1beta1"))
 	tests := map[string]struct {
@@ -65,8 +65,7 @@ func TestEveryReasonIsExplained(t *testing.T) {
 
 var row = regexp.MustCompile("(?m)^\\| *((?:`[A-Za-z]+`(?:, )?)+) *\\|(.*)\\|$")
 
-// explained are the names in the first cells of the tables of a section, with how often they stand there. No row says
-// nothing.
+// explained returns how often each name appears in the first cells of a section's tables. It fails the test for a row with an empty cell.
 func explained(t *testing.T, section string) map[string]int {
 	t.Helper()
 	names := map[string]int{}
@@ -88,7 +87,7 @@ func explained(t *testing.T, section string) map[string]int {
 	return names
 }
 
-// stringConstants are the string constants that the package's files declare.
+// stringConstants returns the string constants that the package's files declare.
 func stringConstants(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))

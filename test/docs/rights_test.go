@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// rights are single rights, such as "patch core/secrets".
+// rights is a set of single rights, such as "patch core/secrets".
 type rights map[string]bool
 
 func (r rights) add(groups, resources, names, verbs []string) {
@@ -44,7 +44,7 @@ func (r rights) addRules(rules []rbacv1.PolicyRule) {
 	}
 }
 
-// documented returns the rights of the table in docs/rights.md, by where they are needed. Each row says what for.
+// documented returns the rights of the table in docs/rights.md, by where they are needed. It checks that each row has a reason.
 func documented(t *testing.T) map[string]rights {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "rights.md"))
@@ -58,7 +58,7 @@ func documented(t *testing.T) map[string]rights {
 			continue
 		}
 		if strings.TrimSpace(cells[5]) == "" {
-			t.Errorf("docs/rights.md does not say what this is for: %s", line)
+			t.Errorf("docs/rights.md gives no reason for this right: %s", line)
 		}
 		resources, names, _ := strings.Cut(cells[2], ":")
 		where[strings.TrimSpace(cells[4])].add(words(cells[1]), words(resources), words(names), words(cells[3]))
@@ -77,7 +77,7 @@ func words(cell string) (all []string) {
 
 var marker = regexp.MustCompile(`(?m)^// \+kubebuilder:rbac:groups=("[^"]*"|[^,]*),resources=([^,]*)(?:,resourceNames=([^,]*))?,verbs=(.*)$`)
 
-// marked returns the rights that the code asks for.
+// marked returns the rights in the code's RBAC markers.
 func marked(t *testing.T) rights {
 	t.Helper()
 	all := rights{}
@@ -94,7 +94,7 @@ func marked(t *testing.T) rights {
 			all.add(strings.Split(strings.Trim(found[1], `"`), ";"), strings.Split(found[2], ";"), names, strings.Split(found[4], ";"))
 		}
 		if want := strings.Count(string(raw), "+kubebuilder:rbac"); len(marker.FindAllString(string(raw), -1)) != want {
-			t.Errorf("%s: not all of %d markers can be read", path, want)
+			t.Errorf("%s: not all of the %d markers can be parsed", path, want)
 		}
 		return err
 	})
@@ -121,7 +121,7 @@ func rules(t *testing.T, path string) rights {
 	return all
 }
 
-// patched returns the rights that a patch of the rules puts in their place.
+// patched returns the rights in a patch that replaces the rules.
 func patched(t *testing.T, path string) rights {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root, "config", path))
@@ -139,7 +139,7 @@ func patched(t *testing.T, path string) rights {
 	return all
 }
 
-// TestRights: every right has a reason, and every reason a right, in the code, in the roles and in the roles of one namespace.
+// TestRights checks that docs/rights.md has exactly the rights of the code, of the roles, and of the roles for one namespace.
 func TestRights(t *testing.T) {
 	where := documented(t)
 	all := maps.Clone(where["cluster"])

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// testName is how a page names a test: the package, from the root, and the function.
+// testName matches the form in which a page names a test: the package, relative to the root, and the function.
 var testName = regexp.MustCompile(`^([\w./-]+): ((?:Test|Fuzz)\w+)$`)
 
 // TestSecurityTests checks that every test that docs/security.md names exists.
@@ -35,7 +35,7 @@ func TestSecurityTests(t *testing.T) {
 	}
 }
 
-// TestControlsHaveTests checks that docs/security.md leaves the test of no control open.
+// TestControlsHaveTests checks that every control in docs/security.md names its tests.
 func TestControlsHaveTests(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
 	if err != nil {

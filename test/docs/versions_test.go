@@ -14,7 +14,7 @@ var (
 	coreToFetch = regexp.MustCompile(`--core cluster-api:(v[\d.]+)`)
 )
 
-// TestCoreVersion: users are told to install the Cluster API that go.mod has, with which everything here was tried.
+// TestCoreVersion checks that the documentation names go.mod's version of Cluster API, which is the tested one.
 func TestCoreVersion(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
@@ -29,12 +29,12 @@ func TestCoreVersion(t *testing.T) {
 	for _, p := range pages(t) {
 		for _, told := range patches.FindAllString(p.code+p.text, -1) {
 			if count++; told != version {
-				t.Errorf("%s tells of %s; go.mod requires %s", p.path, told, version)
+				t.Errorf("%s names %s, but go.mod requires %s", p.path, told, version)
 			}
 		}
 		for _, told := range coreToFetch.FindAllStringSubmatch(p.code, -1) {
 			if told[1] != version {
-				t.Errorf("%s has users install %s; go.mod requires %s", p.path, told[1], version)
+				t.Errorf("%s tells users to install %s, but go.mod requires %s", p.path, told[1], version)
 			}
 		}
 	}

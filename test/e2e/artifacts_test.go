@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// explain writes what explains the failure of the spec to a directory of its own, and what clusterctl describes to the output.
+// explain writes the artifacts of a failed spec to a directory of its own, and the output of clusterctl describe to the log.
 func (s *subject) explain() {
 	if !s.Failed() {
 		return
@@ -35,7 +35,7 @@ func (s *subject) explain() {
 		s.write(where+"objects.yaml", s.objects(ctx, m))
 		s.write(where+"events.txt", s.events(ctx, m))
 		clusters := &clusterv1.ClusterList{}
-		_ = m.List(ctx, clusters, client.InNamespace(s.namespace)) // what cannot be read is left out
+		_ = m.List(ctx, clusters, client.InNamespace(s.namespace)) // on an error, the list is empty
 		for _, cluster := range clusters.Items {
 			said, err := env.clusterctl.run(ctx, m, nil, "describe", "cluster", cluster.Name, "--namespace", s.namespace, "--show-conditions", "all", "--color=false")
 			if err != nil {
@@ -58,7 +58,7 @@ func (s *subject) explain() {
 	s.write("journal.txt", text)
 }
 
-// objects of the namespace as YAML; Secrets are not among them.
+// objects returns the objects of the namespace as YAML, without Secrets.
 func (s *subject) objects(ctx context.Context, m *management) string {
 	var all strings.Builder
 	for _, list := range []client.ObjectList{

@@ -22,7 +22,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// journal is what the portal has booked on the subject's account.
+// journal returns the entries of the portal's request log for the subject's account.
 func (s *subject) journal(ctx context.Context) []emulator.Entry {
 	s.Helper()
 	entries, err := env.portal.journal(ctx)
@@ -30,7 +30,7 @@ func (s *subject) journal(ctx context.Context) []emulator.Entry {
 	return slices.DeleteFunc(entries, func(e emulator.Entry) bool { return e.Account != s.account() })
 }
 
-// requests are those of the account from the n-th entry on.
+// requests returns the account's requests from the n-th entry on.
 func (s *subject) requests(from int) (all []string) {
 	s.Helper()
 	for _, e := range s.journal(s.Context())[from:] {
@@ -41,7 +41,7 @@ func (s *subject) requests(from int) (all []string) {
 	return all
 }
 
-// mutations are those requests that would change something, had they been accepted or not.
+// mutations returns the requests that try to change something, whether the portal accepted them or not.
 func (s *subject) mutations(from int) (all []string) {
 	s.Helper()
 	for _, e := range s.journal(s.Context())[from:] {
@@ -52,7 +52,7 @@ func (s *subject) mutations(from int) (all []string) {
 	return all
 }
 
-// changes is what has happened to the account's clusters, in order, such as "Scaling size 1 → 2".
+// changes returns the changes of the account's clusters in order, such as "Scaling size 1 → 2".
 func (s *subject) changes() (all []string) {
 	s.Helper()
 	for _, e := range s.journal(s.Context()) {
@@ -64,13 +64,13 @@ func (s *subject) changes() (all []string) {
 			all = append(all, e.To+" "+e.Detail)
 		case emulator.ClusterCreating, emulator.ClusterDeleting, emulator.ClusterFailed:
 			all = append(all, e.To)
-		case emulator.ClusterRunning: // what it was doing has ended
+		case emulator.ClusterRunning: // the end of an operation
 		}
 	}
 	return all
 }
 
-// left are the objects of Cluster API and of this provider in the namespace, and all Secrets.
+// left returns the objects of Cluster API and of this provider that are left in the namespace, and all Secrets.
 func (s *subject) left(ctx context.Context, m *management) (all []string, err error) {
 	for _, list := range []client.ObjectList{
 		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
@@ -107,7 +107,7 @@ func (s *subject) delete() {
 	s.Expect(s.at.Delete(s.Context(), &clusterv1.Cluster{ObjectMeta: s.meta()})).To(Succeed())
 }
 
-// gone waits until nothing is left, here and at the portal, but the identity Secret, which is the user's.
+// gone waits until nothing is left in the namespace and at the portal, except the identity Secret, which belongs to the user.
 func (s *subject) gone() {
 	s.Helper()
 	s.Eventually(func() ([]string, error) { return s.left(s.Context(), s.at) }).Should(

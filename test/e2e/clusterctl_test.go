@@ -25,7 +25,7 @@ const (
 	components        = "infrastructure-components.yaml"
 )
 
-// provider is this provider as make release-manifests has written it.
+// provider is this provider's release as make release-manifests wrote it.
 type provider struct {
 	dir     string // of the release's files
 	version string
@@ -59,13 +59,13 @@ func releasedProvider(root string) (provider, error) {
 	return p, nil
 }
 
-// repository copies the release to where clusterctl expects a local repository to have it, and returns the URL.
+// repository copies the release to the path that clusterctl expects of a local repository, and returns the URL.
 func (p provider) repository(dir string) (string, error) {
 	release := filepath.Join(dir, "infrastructure-"+providerName, p.version)
 	return filepath.Join(release, components), os.CopyFS(release, os.DirFS(p.dir))
 }
 
-// clusterctl is the program with a configuration that names the provider's local repository.
+// clusterctl runs the clusterctl binary with a configuration that names the provider's local repository.
 type clusterctl struct {
 	path, config, home string
 	core, provider     string // name:version, as clusterctl init wants them
@@ -105,14 +105,14 @@ func newClusterctl(ctx context.Context, root, dir string, p provider) (clusterct
 	if err != nil {
 		return c, err
 	}
-	// The core that this provider is built against.
+	// The version of core that go.mod requires.
 	version, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "sigs.k8s.io/cluster-api").Output()
 	c.core = "cluster-api:" + strings.TrimSpace(string(version))
 	return c, errors.Join(err, os.WriteFile(c.config, content, 0o600))
 }
 
-// run calls clusterctl for a management cluster, with further environment variables, and returns what it prints on
-// standard output. An error holds what it says beside that.
+// run runs clusterctl for a management cluster, with additional environment variables, and returns its standard output. Errors contain its
+// standard error.
 func (c clusterctl) run(ctx context.Context, m *management, environment []string, arguments ...string) (string, error) {
 	arguments = append(arguments, "--config", c.config, "--kubeconfig", m.kubeconfig)
 	command := exec.CommandContext(ctx, c.path, arguments...)
@@ -127,8 +127,7 @@ func (c clusterctl) run(ctx context.Context, m *management, environment []string
 	return string(printed), err
 }
 
-// init installs Cluster API and the provider. The portal bootstraps its nodes and runs its control planes: no providers
-// for that are needed.
+// init installs Cluster API and the provider. Bootstrap and control plane providers are not needed, because the portal does their work.
 func (c clusterctl) init(ctx context.Context, m *management) error {
 	if _, err := c.run(ctx, m, nil, "init", "--core", c.core, "--bootstrap", "-", "--control-plane", "-",
 		"--infrastructure", c.provider, "--wait-providers"); err != nil {
@@ -137,7 +136,7 @@ func (c clusterctl) init(ctx context.Context, m *management) error {
 	return m.waitForWebhooks(ctx)
 }
 
-// remove takes away what init has installed of the provider.
+// remove deletes what init installed of the provider.
 func (c clusterctl) remove(ctx context.Context, m *management) error {
 	_, err := c.run(ctx, m, nil, "delete", "--infrastructure", providerName, "--include-crd", "--include-namespace")
 	return err

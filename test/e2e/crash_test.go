@@ -21,27 +21,28 @@ import (
 
 const createRoute = "/kubernetes-clusters"
 
-// killedAfterTheCall: the next manager goes on with the job that was stored.
+// killedAfterTheCall checks that the next manager continues the job that the killed one had stored.
 func killedAfterTheCall(t *testing.T) {
 	s := prepareSubject(t)
 	s.strike(emulator.Fault{Method: http.MethodPost, Path: createRoute, JobDelay: 15 * time.Second})
 	s.apply(s.generate("", 1))
-	s.Eventually(s.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the job of the create in its annotation")
+	s.Eventually(s.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the creation's job in the annotation")
 	s.killManager()
-	s.Expect(s.portalCluster().State).To(Equal(emulator.ClusterCreating), "the manager died while the job was running")
+	s.Expect(s.portalCluster().State).To(Equal(emulator.ClusterCreating), "the manager must be killed while the job is running")
 	s.settled(1)
 	s.Expect(s.mutations(0)).To(HaveLen(1), "requests that change something")
 	s.remove()
 }
 
-// killedInsideTheCall: the provider cannot know what the portal did. The next manager neither creates a second cluster
-// nor forgets the first: it holds, says what to check, and goes on with what a person found.
+// killedInsideTheCall checks a manager that is killed while it waits for the portal's answer, so that the result of the call is unknown.
+// The next manager neither creates a second cluster nor forgets the first. It holds the operation, says what to check, and continues with the cluster
+// that a person found.
 func killedInsideTheCall(t *testing.T) {
 	s := prepareSubject(t)
 	s.strike(emulator.Fault{Method: http.MethodPost, Path: createRoute, After: true, Delay: time.Minute, Count: 1})
 	s.apply(s.generate("", 1))
 	s.Eventually(func() ([]emulator.Cluster, error) { return s.portalClusters(s.Context()) }).
-		WithPolling(50*time.Millisecond).Should(HaveLen(1), "the portal has begun to create a cluster")
+		WithPolling(50*time.Millisecond).Should(HaveLen(1), "the portal must begin to create a cluster")
 	s.killManager()
 	held := s.portalCluster()
 	s.Eventually(s.says(infrav1.AvailableCondition)).Should(And(
@@ -53,7 +54,7 @@ func killedInsideTheCall(t *testing.T) {
 	described, err := env.clusterctl.run(s.Context(), s.at, nil, "describe", "cluster", s.name, "--namespace", s.namespace)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(described).To(And(ContainSubstring(infrav1.OutcomeUnknownReason), ContainSubstring("spec.clusterID")), "what clusterctl describes")
-	s.Consistently(func() []string { return s.mutations(0) }, 10*time.Second, time.Second).Should(HaveLen(1), "the create is not repeated")
+	s.Consistently(func() []string { return s.mutations(0) }, 10*time.Second, time.Second).Should(HaveLen(1), "the create must not be repeated")
 
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
 		c.Spec.ClusterID, c.Spec.DeletionPolicy = held.ID, infrav1.DeletionPolicyDelete
@@ -70,7 +71,7 @@ func (s *subject) strike(f emulator.Fault) {
 	s.Expect(env.portal.inject(s.Context(), f)).To(Succeed())
 }
 
-// job is the id of the job in flight that the provider has stored.
+// job returns the id of the job in flight that the provider has stored, or "".
 func (s *subject) job() (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := s.at.Get(s.Context(), s.key(), controlPlane); err != nil {
@@ -83,8 +84,7 @@ func (s *subject) job() (string, error) {
 	return op.JobID, err
 }
 
-// killManager ends the manager's container without waiting for anything, and returns when that is so. The Deployment
-// makes another Pod.
+// killManager ends the manager's container without a grace period, and returns when the Deployment's next Pod is ready.
 func (s *subject) killManager() {
 	s.Helper()
 	managers, err := s.managers(s.Context())
@@ -99,7 +99,7 @@ func (s *subject) killManager() {
 			}
 		}
 		return ready, err
-	}).Should(BeTrue(), "another manager is ready")
+	}).Should(BeTrue(), "another manager must be ready")
 }
 
 func (s *subject) managers(ctx context.Context) ([]corev1.Pod, error) {

@@ -17,8 +17,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// deletion: everything at once, the Secret first, as kubectl delete -f of all manifests may do; and then the namespace
-// while a cluster is being created.
+// deletion deletes all objects at once, with the Secret first, as kubectl delete -f may do. Then it deletes the namespace while a cluster
+// is being created.
 func deletion(t *testing.T) {
 	s := prepareSubject(t)
 	manifest := s.generate("", 2)
@@ -26,7 +26,7 @@ func deletion(t *testing.T) {
 	s.settled(2)
 	s.Expect(s.at.Delete(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: identityName}})).To(Succeed())
 	s.deleteManifest(manifest)
-	s.Eventually(func() ([]string, error) { return s.left(s.Context(), s.at) }).Should(BeEmpty(), "what is left in namespace %s", s.namespace)
+	s.Eventually(func() ([]string, error) { return s.left(s.Context(), s.at) }).Should(BeEmpty(), "objects left in namespace %s", s.namespace)
 	s.Expect(s.portalClusters(s.Context())).To(BeEmpty(), "clusters left at the portal")
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Deleting"}))
 

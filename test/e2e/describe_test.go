@@ -15,8 +15,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// describe: the tree of clusterctl describe is complete, says that all is well when it is, and in one line what to wait
-// for when it is not.
+// describe checks that the tree of clusterctl describe is complete, shows a healthy Cluster as healthy, and shows in one line what an
+// unhealthy Cluster waits for.
 func describe(t *testing.T) {
 	s := prepareSubject(t)
 	s.create(2)
@@ -53,7 +53,7 @@ func (s *subject) described(flags ...string) string {
 	return text
 }
 
-// lineOf is the line of an object or a condition.
+// lineOf returns the line of an object or a condition.
 func (s *subject) lineOf(described, what string) string {
 	s.Helper()
 	for line := range strings.Lines(described) {

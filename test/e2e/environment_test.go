@@ -31,13 +31,13 @@ const (
 // environment is what all specs share.
 type environment struct {
 	root       string // the checkout
-	dir        string // kubeconfigs and clusterctl's repository; removed at the end
+	dir        string // kubeconfigs and clusterctl's repository, removed at the end
 	artifacts  string
-	images     []string // of others, to load into each kind cluster
+	images     []string // other images to load into each kind cluster
 	provider   provider
 	clusterctl clusterctl
 	home       *management
-	away       *management // made by the spec that moves Clusters
+	away       *management // created by the spec that moves Clusters
 	portal     *portal
 	// initialized is when clusterctl init was called on the home cluster.
 	initialized time.Time
@@ -52,7 +52,7 @@ func run(m *testing.M) int {
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	// Specs mostly wait. What costs is booting API servers, which the portal does for a few clusters at a time.
+	// Specs mostly wait. The expensive part is starting API servers, which the portal does for a few clusters at a time.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
@@ -63,7 +63,7 @@ func run(m *testing.M) int {
 		uninterrupted := context.AfterFunc(ctx, func() { interrupted(stop) })
 		code = m.Run()
 		if !uninterrupted() {
-			select {} // until interrupted has ended the process
+			select {} // until interrupted ends the process
 		}
 		env.report.print(os.Stdout, time.Since(begin))
 	} else {
@@ -79,7 +79,7 @@ func run(m *testing.M) int {
 	return code
 }
 
-// interrupted removes what the tests have made while specs still run, and ends the process. Another signal does not wait.
+// interrupted removes what the tests created while specs still run, and ends the process. After a second signal it ends at once.
 func interrupted(again func()) {
 	again()
 	fmt.Fprintln(os.Stderr, "e2e: interrupted, removing what was made")
@@ -89,7 +89,7 @@ func interrupted(again func()) {
 	os.Exit(1)
 }
 
-// prepare makes the management cluster and installs everything in it.
+// prepare creates the management cluster and installs everything in it.
 func prepare(ctx context.Context) (err error) {
 	env = &environment{images: strings.FieldsFunc(os.Getenv("E2E_LOAD_IMAGES"), func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })}
 	if env.root, err = filepath.Abs("../.."); err != nil {
@@ -118,7 +118,7 @@ func prepare(ctx context.Context) (err error) {
 	return env.step("clusterctl init", func() error { return env.clusterctl.init(ctx, env.home) })
 }
 
-// newHome is the management cluster in which specs live: one that exists, or a kind cluster with all images in it.
+// newHome returns the management cluster for the specs: an existing one, or a new kind cluster with all images.
 func newHome(ctx context.Context) (*management, error) {
 	if kubeconfig := os.Getenv("E2E_USE_EXISTING"); kubeconfig != "" {
 		return connect("", kubeconfig)
@@ -126,7 +126,7 @@ func newHome(ctx context.Context) (*management, error) {
 	return create(ctx, homeName)
 }
 
-// step prints how long something took.
+// step runs do and prints how long it took.
 func (e *environment) step(name string, do func() error) error {
 	begin := time.Now()
 	if err := do(); err != nil {
@@ -136,22 +136,22 @@ func (e *environment) step(name string, do func() error) error {
 	return nil
 }
 
-// managements are the management clusters that are there.
+// managements returns the existing management clusters.
 func (e *environment) managements() []*management {
 	return slices.DeleteFunc([]*management{e.home, e.away}, func(m *management) bool { return m == nil })
 }
 
-// collect writes what explains why specs failed, beside what each of them has written.
+// collect writes the artifacts that no single spec writes.
 func (e *environment) collect(ctx context.Context) {
 	for _, m := range e.managements() {
 		if err := m.collectLogs(ctx); err != nil {
 			fmt.Fprintln(os.Stderr, "e2e: logs:", err)
 		}
 	}
-	fmt.Fprintln(os.Stderr, "e2e: what tells why is in", e.artifacts)
+	fmt.Fprintln(os.Stderr, "e2e: the artifacts are in", e.artifacts)
 }
 
-// close removes what the tests have made, unless it is to be kept.
+// close removes what the tests created, unless E2E_KEEP is set.
 func (e *environment) close(ctx context.Context) error {
 	if os.Getenv("E2E_KEEP") != "" && e.home != nil {
 		fmt.Printf("e2e: kept, as E2E_KEEP says: kubeconfig %s, clusterctl configuration %s\n", e.home.kubeconfig, e.clusterctl.config)

@@ -10,7 +10,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// fleet: Clusters of different accounts do not see each other, and those of one namespace share its account.
+// fleet checks that Clusters of different accounts do not see each other, and that the Clusters of one namespace share its account.
 func fleet(t *testing.T) {
 	first := prepareSubject(t)
 	second := first.another("second")

@@ -16,15 +16,15 @@ import (
 	"k8s.io/client-go/transport/spdy"
 )
 
-// forward is a port of a Pod as a port of this machine's loopback.
+// forward makes a port of a Pod available on this machine's loopback.
 type forward struct {
 	url  string
 	end  chan struct{}
 	done chan struct{}
 }
 
-// forwardTo opens one and keeps it open: a connection that breaks, as when a kubelet restarts, is made again on the
-// same local port.
+// forwardTo opens a forward and keeps it open. When the connection breaks, for example because a kubelet restarts, it opens a new one on
+// the same local port.
 func forwardTo(m *management, pod *corev1.Pod, port int) (forward, error) {
 	f := forward{end: make(chan struct{}), done: make(chan struct{})}
 	local, broken, err := f.open(m, pod, fmt.Sprintf("0:%d", port))
@@ -35,7 +35,7 @@ func forwardTo(m *management, pod *corev1.Pod, port int) (forward, error) {
 	go func() {
 		defer close(f.done)
 		for {
-			<-broken //nolint:errcheck // Why it broke does not matter.
+			<-broken //nolint:errcheck // The reason does not matter.
 			select {
 			case <-f.end:
 				return

@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
 )
 
-// emulatorDockerfile is the emulator with the servers that its clusters are made of.
+// emulatorDockerfile builds an image with the emulator and the servers that run its clusters.
 const emulatorDockerfile = `FROM scratch
 COPY portal-emulator /
 COPY kubernetes /kubernetes
@@ -25,7 +25,7 @@ USER 65532:65532
 ENTRYPOINT ["/portal-emulator"]
 `
 
-// buildEmulator makes the emulator's image from what make has built.
+// buildEmulator builds the emulator's image from the binaries that make has built.
 func buildEmulator(ctx context.Context, tag string) error {
 	files := map[string]string{"portal-emulator": "portal-emulator"} // by their name in bin/
 	for _, name := range []string{"etcd", "kube-controller-manager", "kube-scheduler", "kwok", "kwok-stages.yaml"} {

@@ -37,13 +37,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/inotify"
 )
 
-// kindNetwork is the docker network that kind makes for its first cluster and leaves behind.
+// kindNetwork is the docker network that kind creates for its first cluster and does not remove.
 const kindNetwork = "kind"
 
 // management is a management cluster.
 type management struct {
-	name       string // that kind knows it by; empty if the tests have not made it
-	kubeconfig string // path of a file
+	name       string // kind's name of the cluster; empty if the tests did not create it
+	kubeconfig string // path of the file
 	config     *rest.Config
 	client.Client
 }
@@ -52,12 +52,12 @@ func kind() *cluster.Provider {
 	return cluster.NewProvider(cluster.ProviderWithLogger(log.NoopLogger{}))
 }
 
-// madeNetwork is true when there was no network of kind's before the tests.
+// madeNetwork is true if the docker network did not exist before the tests.
 var madeNetwork bool
 
-// create makes a kind cluster and loads the images that clusterctl's components and ours want.
+// create creates a kind cluster and loads the images of clusterctl's components and ours.
 func create(ctx context.Context, name string) (*management, error) {
-	if err := kind().Delete(name, ""); err != nil { // one that an interrupted run has left
+	if err := kind().Delete(name, ""); err != nil { // left by an interrupted run
 		return nil, err
 	}
 	if err := inotify.Check(); err != nil {
@@ -85,8 +85,8 @@ func create(ctx context.Context, name string) (*management, error) {
 	return m, m.load(ctx, append(slices.Clone(env.images), env.provider.image)...)
 }
 
-// printed returns what the command printed that failed kind, as text: in kind's error it is a slice of bytes. Where a node does not start,
-// inotify instances may have run out.
+// printed returns the output of the command that made kind fail, as text. In kind's error it is a slice of bytes. The text adds a likely
+// cause for a node that does not start.
 func printed(err error) string {
 	failed := exec.RunErrorForError(err)
 	if failed == nil {
@@ -95,7 +95,7 @@ func printed(err error) string {
 	return fmt.Sprintf("\n%s\nIf the node did not start, inotify instances may have run out. %s", failed.Output, inotify.Advice)
 }
 
-// connect makes the clients for a management cluster.
+// connect creates the clients for a management cluster.
 func connect(name, kubeconfig string) (*management, error) {
 	m := &management{name: name, kubeconfig: kubeconfig}
 	var err error
@@ -115,8 +115,8 @@ func connect(name, kubeconfig string) (*management, error) {
 	return m, nil
 }
 
-// waitForWebhooks waits until core's webhooks can be reached: kube-proxy learns a moment later than clusterctl that their
-// Pod is ready, and refuses connections until then.
+// waitForWebhooks waits until core's webhooks can be reached. kube-proxy learns a moment later than clusterctl that their Pod is ready, and
+// refuses connections until then.
 func (m *management) waitForWebhooks(ctx context.Context) error {
 	probe := &clusterv1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: metav1.NamespaceDefault},
@@ -162,7 +162,7 @@ func load(ctx context.Context, node nodes.Node, images []string) error {
 	return errors.Join(err, archive.Close(), <-saved)
 }
 
-// removeKindClusters deletes the clusters, and the network if it came with them.
+// removeKindClusters deletes the clusters, and the docker network if the tests created it.
 func removeKindClusters() error {
 	existing, err := kind().List()
 	if err != nil {
@@ -180,14 +180,14 @@ func removeKindClusters() error {
 	return errors.Join(failed...)
 }
 
-// namespaceLabel marks the namespaces that the tests have made.
+// namespaceLabel marks the namespaces that the tests created.
 const namespaceLabel = "portal-e2e"
 
 func newNamespace(name string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{namespaceLabel: ""}}}
 }
 
-// removeNamespaces deletes them.
+// removeNamespaces deletes the marked namespaces.
 func (m *management) removeNamespaces(ctx context.Context) error {
 	list := &corev1.NamespaceList{}
 	failed := []error{m.List(ctx, list, client.HasLabels{namespaceLabel})}
@@ -197,14 +197,14 @@ func (m *management) removeNamespaces(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// pods are those of the namespaces.
+// pods returns the Pods of the namespaces.
 func (m *management) pods(ctx context.Context, namespaces ...string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := m.List(ctx, list)
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(namespaces, p.Namespace) }), err
 }
 
-// collectLogs writes the logs of everything that clusterctl and the tests have installed to the artifacts.
+// collectLogs writes to the artifacts the logs of everything that clusterctl and the tests have installed.
 func (m *management) collectLogs(ctx context.Context) error {
 	clientset, err := kubernetes.NewForConfig(m.config)
 	if err != nil {
@@ -218,7 +218,7 @@ func (m *management) collectLogs(ctx context.Context) error {
 		if err != nil {
 			failed = append(failed, err)
 		}
-		if before, err := logs(pod.Name, &corev1.PodLogOptions{Previous: true}).DoRaw(ctx); err == nil { // else it was never restarted
+		if before, err := logs(pod.Name, &corev1.PodLogOptions{Previous: true}).DoRaw(ctx); err == nil { // otherwise the container was never restarted
 			text = slices.Concat(before, []byte("--- restarted\n"), text)
 		}
 		name := cmp.Or(m.name, "management") + "." + pod.Namespace + "." + pod.Name + ".log"

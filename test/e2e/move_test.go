@@ -16,8 +16,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// moveThereAndBack: clusterctl takes everything along, credentials included, and the portal notices nothing. That the
-// other side is in charge shows when it scales. The last time a Machine is just being deleted.
+// moveThereAndBack checks that clusterctl moves all objects, including the credentials, without a change at the portal. A scale after the
+// move shows that the other management cluster is in charge. The last move happens while a Machine is being deleted.
 func moveThereAndBack(t *testing.T) {
 	s := prepareSubject(t)
 	s.apply(s.generate("", 2))
@@ -32,33 +32,33 @@ func moveThereAndBack(t *testing.T) {
 	s.moveTo(env.away)
 	s.settled(2)
 	s.Expect(s.holders()).To(Equal(machines), "Machines and the Nodes that they hold")
-	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of the move")
+	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests by the move that change something")
 
 	s.scaleTo(3)
 	s.settled(3)
-	s.Expect(s.mutations(booked)).To(HaveLen(1), "requests that change something, of a scale on the other side")
+	s.Expect(s.mutations(booked)).To(HaveLen(1), "requests by a scale after the move that change something")
 	machines, booked = s.holders(), len(s.journal(s.Context()))
 
 	s.moveTo(env.home)
 	s.settled(3)
 	s.Expect(s.holders()).To(Equal(machines), "Machines and the Nodes that they hold")
-	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of the way back")
+	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests by the move back that change something")
 
-	// There again, while a Machine is on its way out: clusterctl does not take its deletion along.
+	// Move again while a Machine is being deleted. clusterctl does not copy the deletion.
 	s.holdDrains(true)
 	s.scaleTo(2)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
 	booked = len(s.journal(s.Context()))
 	s.moveTo(env.away)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
-	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests that change something, of a move amid a scale")
+	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests by a move during a scale that change something")
 	s.holdDrains(false)
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Scaling size 2 → 3", "Scaling size 3 → 2"}))
 	s.remove()
 }
 
-// holdDrains has core wait before it drains a Machine, as somebody's own hook would have it, or no longer.
+// holdDrains adds or removes a hook that makes core wait before it drains a Machine.
 func (s *subject) holdDrains(on bool) {
 	s.Helper()
 	const hook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/e2e"
@@ -74,13 +74,13 @@ func (s *subject) holdDrains(on bool) {
 	}
 }
 
-// moveTo has clusterctl move the namespace. Nothing else is copied.
+// moveTo has clusterctl move the namespace. The test copies nothing else.
 func (s *subject) moveTo(target *management) {
 	s.Helper()
 	source := s.at
 	_, err := env.clusterctl.run(s.Context(), source, nil, "move", "--namespace", s.namespace, "--to-kubeconfig", target.kubeconfig)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Expect(s.left(s.Context(), source)).To(BeEmpty(), "what has stayed behind")
+	s.Expect(s.left(s.Context(), source)).To(BeEmpty(), "objects left on the source cluster")
 	s.at = target
 	s.Expect(s.at.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: identityName}, &corev1.Secret{})).To(Succeed())
 }

@@ -18,12 +18,12 @@ import (
 
 const (
 	outage = 2 * time.Minute
-	// knocks is how many requests may be made in vain meanwhile: for each of two Clusters one in 5 s, and not more.
+	// knocks is the maximum number of failed requests during the outage: one in 5 s for each of two Clusters.
 	knocks = 48
 )
 
-// portalAway: while the portal does not serve (503, as in maintenance) clusters stay as they are. What is wanted waits, says
-// why, and is done afterwards, once; a job that was running is found to have ended.
+// portalAway checks that clusters stay as they are while the portal returns 503, as in maintenance. Requested changes wait, report why, and
+// are made once afterwards. The provider notices the end of a job that was running.
 func portalAway(t *testing.T) {
 	s := prepareSubject(t)
 	busy := s.another("busy")
@@ -33,7 +33,7 @@ func portalAway(t *testing.T) {
 	s.settled(1)
 	busy.settled(1)
 	busy.scaleTo(2)
-	s.Eventually(busy.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the job of the scale in its annotation")
+	s.Eventually(busy.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the scale's job in the annotation")
 	asked := len(s.journal(s.Context()))
 	s.strike(emulator.Fault{Status: http.StatusServiceUnavailable})
 	s.scaleTo(2)

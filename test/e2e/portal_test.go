@@ -33,7 +33,7 @@ const (
 	portalPort      = 8443
 	adminPort       = 8444
 	accounts        = 24
-	// jobs is how long each of the portal's jobs takes at least.
+	// jobs is the minimum duration of each of the portal's jobs.
 	jobs = "5s"
 )
 
@@ -86,7 +86,7 @@ func email(i int) string    { return fmt.Sprintf("e2e-%d@portal.example", i) }
 func password(i int) string { return fmt.Sprintf("password of user %d", i) }
 func account(i int) string  { return fmt.Sprintf("account-%d", i) }
 
-// portalUsers are the users of the portal, one for each account, as the emulator reads them.
+// portalUsers returns the portal's users, one for each account, in the emulator's format.
 func portalUsers() ([]byte, error) {
 	var users []map[string]string
 	for i := range accounts {
@@ -95,13 +95,13 @@ func portalUsers() ([]byte, error) {
 	return yaml.Marshal(users)
 }
 
-// emulatorPod has the network of its node, and takes the node's address for its own.
+// emulatorPod returns a Pod that uses the network and the address of its node.
 func emulatorPod(image string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: portalNamespace, Name: "portal"},
 		Spec: corev1.PodSpec{
 			HostNetwork:     true,
-			RestartPolicy:   corev1.RestartPolicyNever, // it would come back without a memory
+			RestartPolicy:   corev1.RestartPolicyNever, // a restart would lose the emulator's state
 			SecurityContext: &corev1.PodSecurityContext{RunAsUser: ptr.To[int64](65532), FSGroup: ptr.To[int64](65532)},
 			Tolerations:     []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
@@ -115,7 +115,8 @@ func emulatorPod(image string) *corev1.Pod {
 					"--kubernetes-binaries=/kubernetes", "--users-file=/users/users.yaml",
 					"--job-duration=all=" + jobs, "--victim-order=random", "--seed=1", "--journal=-",
 				},
-				// In it run the API servers of all clusters; without a share of their own they would get what others leave.
+				// The API servers of all clusters run in this container. Without a request they would get only the CPU that other Pods
+				// leave.
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("500m")}},
 				ReadinessProbe: &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{
 					TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(portalPort)},
@@ -145,7 +146,7 @@ func (p *portal) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// identity is a Secret with what it takes to log in as the i-th user.
+// identity returns a Secret with the credentials of the i-th user.
 func (p *portal) identity(key client.ObjectKey, i int) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
@@ -194,7 +195,7 @@ func (p *portal) ask(ctx context.Context, method, path string, body []byte) ([]b
 		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
-	for tries := 1; err != nil && method == http.MethodGet && tries < 10; tries++ { // the port forward is being made again
+	for tries := 1; err != nil && method == http.MethodGet && tries < 10; tries++ { // the port forward may be reconnecting
 		time.Sleep(time.Second)
 		response, err = http.DefaultClient.Do(request)
 	}

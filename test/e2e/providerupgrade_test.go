@@ -30,15 +30,16 @@ import (
 )
 
 const (
-	// previousVersion is the release before this one, built from its commit. As a pre-release it is older than this one for clusterctl.
+	// previousVersion is the release before this one, built from its commit. As a pre-release, it is older than this release for
+	// clusterctl.
 	previousVersion = "v0.1.0-previous"
 	previousImage   = "registry.example/capportal/cluster-api-provider-portal:" + previousVersion
-	// stand is how long the new manager is watched while the portal's jobs stand still.
+	// stand is how long the test watches the new manager while the portal's jobs do not progress.
 	stand = 45 * time.Second
 )
 
-// providerUpgraded: clusterctl upgrade apply replaces the previous release while clusters are in every phase. The portal's request log
-// shows that the upgrade asks it for nothing.
+// providerUpgraded checks that clusterctl upgrade apply replaces the previous release while clusters are in every phase. The portal's
+// request log shows that the upgrade sends no change to the portal.
 func providerUpgraded(t *testing.T) {
 	dir := filepath.Join(env.root, "bin", "previous")
 	if _, err := os.Stat(filepath.Join(dir, "bin", "manager-built")); err != nil {
@@ -50,7 +51,7 @@ func providerUpgraded(t *testing.T) {
 	g.Eventually(func() bool {
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: providerNamespace}}
 		return apierrors.IsNotFound(env.home.Get(t.Context(), client.ObjectKeyFromObject(namespace), namespace))
-	}).WithTimeout(patience).WithPolling(time.Second).Should(BeTrue(), "namespace %s is gone", providerNamespace)
+	}).WithTimeout(patience).WithPolling(time.Second).Should(BeTrue(), "namespace %s must be gone", providerNamespace)
 	env.clusterctl.provider = providerName + ":" + previousVersion
 	defer func() { env.clusterctl.provider = today }()
 	_, err := env.clusterctl.run(t.Context(), env.home, nil, "init", "--infrastructure", env.clusterctl.provider, "--wait-providers")
@@ -70,7 +71,7 @@ func providerUpgraded(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() string { return managerImage(t) }).WithTimeout(patience).WithPolling(time.Second).
 		Should(Equal(env.provider.image), "the manager's image after clusterctl upgrade apply")
-	time.Sleep(stand) // the new manager looks at every object within the first seconds
+	time.Sleep(stand) // the new manager reconciles every object within the first seconds
 	for _, p := range all {
 		t.Run("standing/"+p.name, func(t *testing.T) { p.adopt(t); p.unchanged() })
 	}
@@ -79,7 +80,7 @@ func providerUpgraded(t *testing.T) {
 	}
 }
 
-// managerImage is the image of the manager's one Pod.
+// managerImage returns the image of the manager's only Pod.
 func managerImage(t *testing.T) string {
 	pods, err := env.home.pods(t.Context(), providerNamespace)
 	if err != nil || len(pods) != 1 {
@@ -88,20 +89,20 @@ func managerImage(t *testing.T) string {
 	return pods[0].Spec.Containers[0].Image
 }
 
-// situation is what a cluster is doing while the provider is upgraded.
+// situation is the phase of a cluster while the provider is upgraded.
 type situation struct {
 	*subject
 	name string
-	// fault makes the phase last: of the creation if fresh, else of what begin does.
+	// fault makes the phase last. It strikes the creation if fresh is set, and otherwise the operation that begin starts.
 	fault *emulator.Fault
 	fresh bool
 	begin func(*subject)
-	live  int // Machines in the phase that are not being deleted, if begin changes them
+	live  int // number of Machines that are not being deleted in the phase, if begin changes it
 	ended func(*subject)
-	asked int // requests that change something, of its whole life
+	asked int // requests of the whole life that change something
 
 	machines []string
-	before   int // entries of the request log at the upgrade
+	before   int // length of the request log at the upgrade
 }
 
 func situations() []*situation {
@@ -138,7 +139,7 @@ func situations() []*situation {
 	}
 }
 
-// adopt has another subtest go on with the subject.
+// adopt makes the situation's subject use another subtest.
 func (p *situation) adopt(t *testing.T) {
 	s := *p.subject
 	s.T, s.WithT = t, NewWithT(t)
@@ -148,8 +149,8 @@ func (p *situation) adopt(t *testing.T) {
 	t.Cleanup(s.explain)
 }
 
-// retried: the operation that the previous release holds is held by this one. When a person allows a retry of it, the provider asks for a
-// second permission, since v0.1.0 did not record which object began the creation. Then it creates the cluster.
+// retried checks that this release holds the operation that the previous release held. When a person allows a retry, the
+// provider asks for a second permission, because v0.1.0 did not record which object began the creation. Then it creates the cluster.
 func retried(s *subject) {
 	s.Expect(s.says(infrav1.ProvisionedCondition)()).To(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
@@ -164,7 +165,7 @@ func retried(s *subject) {
 	s.settled(2)
 }
 
-// first arms the fault of a creation.
+// first sets the fault of a creation.
 func (p *situation) first() {
 	if p.fresh {
 		p.strike(*p.fault)
@@ -185,16 +186,16 @@ func (p *situation) enter() {
 	case p.name == "held":
 		p.Eventually(p.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	case p.fault != nil:
-		p.Eventually(p.job).ShouldNot(BeEmpty(), "the job of the request that is in flight")
+		p.Eventually(p.job).ShouldNot(BeEmpty(), "the job of the request in flight")
 	}
-	if p.live > 0 { // core creates and deletes Machines in its own time
+	if p.live > 0 { // core may take a moment to create and delete Machines
 		p.Eventually(p.present).Should(HaveLen(p.live))
 	}
 	p.before = len(p.journal(p.Context()))
 	p.machines = p.present()
 }
 
-// present are the UIDs of the Machines that are not being deleted.
+// present returns the UIDs of the Machines that are not being deleted.
 func (p *situation) present() (all []string) {
 	list := &clusterv1.MachineList{}
 	p.Expect(p.at.List(p.Context(), list, p.mine()...)).To(Succeed())
@@ -208,7 +209,7 @@ func (p *situation) present() (all []string) {
 }
 
 func (p *situation) unchanged() {
-	p.Expect(p.mutations(p.before)).To(BeEmpty(), "requests that change something, since the upgrade")
+	p.Expect(p.mutations(p.before)).To(BeEmpty(), "requests since the upgrade that change something")
 	p.Expect(p.present()).To(Equal(p.machines), "Machines")
 	p.Logf("requests since the upgrade: %v", p.requests(p.before))
 }
@@ -218,13 +219,13 @@ func (p *situation) leave() {
 		p.Expect(env.portal.removeFault(p.Context(), p.namespace)).To(Succeed())
 	}
 	p.ended(p.subject)
-	p.Expect(p.mutations(0)).To(HaveLen(p.asked), "requests that change something, of the whole life")
+	p.Expect(p.mutations(0)).To(HaveLen(p.asked), "requests of the whole life that change something")
 	if p.name != "deleting" {
 		p.remove()
 	}
 }
 
-// previousRelease makes the image of the previous release, loads it, and lays its files beside today's in clusterctl's repository.
+// previousRelease builds and loads the image of the previous release, and adds its files to clusterctl's repository.
 func previousRelease(ctx context.Context, dir string) error {
 	dockerfile := filepath.Join(env.dir, "Dockerfile.previous")
 	err := os.WriteFile(dockerfile, []byte("FROM scratch\nCOPY manager-built /manager\nUSER 65532:65532\nENTRYPOINT [\"/manager\"]\n"), 0o600)

@@ -17,10 +17,10 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// quickly is how long a user waits from clusterctl init to a cluster that runs, with all images there.
+// quickly is the maximum time from clusterctl init to a running cluster when all images are loaded.
 const quickly = 3 * time.Minute
 
-// quickStart does what getting started says, and then looks into the new cluster with the kubeconfig that a user gets.
+// quickStart follows the getting started page, and then looks into the new cluster with the user's kubeconfig.
 func quickStart(t *testing.T) {
 	s := prepareSubject(t)
 	s.create(3)

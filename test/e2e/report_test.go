@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// report is how specs ended, in the order in which they did.
+// report holds the results of the specs in the order in which they ended.
 type report struct {
 	mu    sync.Mutex
 	lines []line

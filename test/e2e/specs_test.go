@@ -17,8 +17,8 @@ type spec struct {
 	run  func(*testing.T)
 }
 
-// alone are the specs during which nothing else may run, in this order: the quick start is timed from clusterctl init on,
-// the others kill the manager or replace it.
+// alone are the specs that run one at a time, in this order. The quick start is timed from clusterctl init on. The others kill or replace
+// the manager.
 var alone = []spec{
 	{"quick start", quickStart},
 	{"manager killed after the job of a create was stored", killedAfterTheCall},
@@ -26,7 +26,7 @@ var alone = []spec{
 	{"previous release upgraded by clusterctl", providerUpgraded},
 }
 
-// together are those that run at the same time; the longest come first.
+// together are the specs that run concurrently, longest first.
 var together = []spec{
 	{"the portal away for two minutes", portalAway},
 	{"move to another management cluster and back", moveThereAndBack},
@@ -63,7 +63,7 @@ func (s spec) timed(t *testing.T) {
 	s.run(t)
 }
 
-// inTheEnd looks for what no single spec can see.
+// inTheEnd checks what a single spec cannot see.
 func inTheEnd(t *testing.T) {
 	g := NewWithT(t)
 	clusters, err := env.portal.clusters(t.Context())
@@ -72,9 +72,9 @@ func inTheEnd(t *testing.T) {
 	entries, err := env.portal.journal(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, entry := range entries {
-		// Of a create whose outcome is unknown the portal is asked once, in case it lists clusters.
+		// After a creation with an unknown result, the provider asks the portal once for a list of clusters, in case it supports that.
 		if entry.Method != http.MethodGet || entry.Path != createRoute {
-			g.Expect(entry.Violation).To(BeEmpty(), "not as the portal's specification has it: %s", entry)
+			g.Expect(entry.Violation).To(BeEmpty(), "violation of the portal's specification: %s", entry)
 		}
 	}
 	for _, m := range env.managements() {

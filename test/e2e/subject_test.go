@@ -27,20 +27,20 @@ import (
 
 const (
 	identityName = "portal-identity"
-	// patience is how long something may take: many times what it does on two idle cores.
+	// patience is how long a step may take. It is many times what two idle cores need.
 	patience = 5 * time.Minute
 	// The Kubernetes versions that Clusters are created with and upgraded to.
 	olderVersion, newerVersion = "v1.34.9", "v1.35.6"
 )
 
-// fieldOwner owns the fields of what specs apply, as kubectl apply --server-side would.
+// fieldOwner owns the fields that specs apply, like the field manager of kubectl apply --server-side.
 const fieldOwner = client.FieldOwner("e2e")
 
-// subject is a Cluster that a spec works on, in a namespace and under a portal account of the spec's own.
+// subject is a Cluster that a spec tests, in the spec's own namespace and under its own portal account.
 type subject struct {
 	*testing.T
 	*WithT
-	at        *management // where the Cluster is
+	at        *management // management cluster of the Cluster
 	namespace string
 	name      string
 	user      int
@@ -48,7 +48,7 @@ type subject struct {
 
 var usedAccounts atomic.Int32
 
-// prepareSubject makes the namespace with the identity Secret.
+// prepareSubject creates the namespace with the identity Secret.
 func prepareSubject(t *testing.T) *subject {
 	t.Helper()
 	i := int(usedAccounts.Add(1)) - 1
@@ -64,7 +64,7 @@ func prepareSubject(t *testing.T) *subject {
 	return s
 }
 
-// another is one more Cluster in the namespace.
+// another returns a subject for another Cluster in the namespace.
 func (s *subject) another(name string) *subject {
 	other := *s
 	other.name = name
@@ -79,7 +79,7 @@ func (s *subject) meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: s.namespace, Name: s.name}
 }
 
-// generate is what clusterctl generate cluster makes of a flavor, an empty one being the default.
+// generate returns the output of clusterctl generate cluster for a flavor. The default flavor is "".
 func (s *subject) generate(flavor string, workers int) string {
 	s.Helper()
 	arguments := []string{
@@ -96,7 +96,7 @@ func (s *subject) generate(flavor string, workers int) string {
 	return manifest
 }
 
-// apply does what kubectl apply does with a manifest.
+// apply applies a manifest as kubectl apply would.
 func (s *subject) apply(manifest string) {
 	s.Helper()
 	objects, err := yaml.ToUnstructured([]byte(manifest))
@@ -107,7 +107,7 @@ func (s *subject) apply(manifest string) {
 	}
 }
 
-// deleteManifest does what kubectl delete --ignore-not-found --wait=false does with it.
+// deleteManifest deletes the objects of a manifest as kubectl delete --ignore-not-found --wait=false would.
 func (s *subject) deleteManifest(manifest string) {
 	s.Helper()
 	objects, err := yaml.ToUnstructured([]byte(manifest))
@@ -117,14 +117,14 @@ func (s *subject) deleteManifest(manifest string) {
 	}
 }
 
-// create makes the Cluster and waits for it.
+// create creates the Cluster and waits for it.
 func (s *subject) create(workers int) {
 	s.Helper()
 	s.apply(s.generate("", workers))
 	s.settled(workers)
 }
 
-// change patches the object of that name, or of the Cluster's.
+// change patches the object. An object without a name gets the Cluster's.
 func change[T client.Object](s *subject, object T, change func(T)) {
 	s.Helper()
 	if object.GetName() == "" {
@@ -137,7 +137,7 @@ func change[T client.Object](s *subject, object T, change func(T)) {
 	s.Expect(s.at.Patch(s.Context(), object, client.MergeFrom(before))).To(Succeed())
 }
 
-// deployment is the Cluster's one MachineDeployment.
+// deployment returns the Cluster's only MachineDeployment.
 func (s *subject) deployment() *clusterv1.MachineDeployment {
 	s.Helper()
 	list := &clusterv1.MachineDeploymentList{}
@@ -151,20 +151,20 @@ func (s *subject) scaleTo(replicas int32) {
 	change(s, s.deployment(), func(d *clusterv1.MachineDeployment) { d.Spec.Replicas = &replicas })
 }
 
-// mine selects what belongs to the Cluster.
+// mine selects the objects that belong to the Cluster.
 func (s *subject) mine() []client.ListOption {
 	return []client.ListOption{client.InNamespace(s.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.name}}
 }
 
-// settled waits until the Cluster is Available with that many workers: each that the portal runs is the Node of one
-// Machine, which is Ready, and nothing is in progress.
+// settled waits until the Cluster is Available with that many workers. Each portal worker must be the Node of one Ready Machine, and no
+// operation may be in progress.
 func (s *subject) settled(workers int) {
 	s.Helper()
 	s.Eventually(func() (string, error) { return s.missing(s.Context(), workers) }).Should(BeEmpty(),
 		"what Cluster %s lacks to be settled with %d workers", s.key(), workers)
 }
 
-// missing returns what is missing for that, with the conditions that explain it.
+// missing describes what is missing until the subject is settled, with the conditions that explain it.
 func (s *subject) missing(ctx context.Context, workers int) (string, error) {
 	machines := &clusterv1.MachineList{}
 	if err := s.at.List(ctx, machines, s.mine()...); err != nil {
@@ -197,7 +197,7 @@ type conditioned interface {
 	conditions.Getter
 }
 
-// condition reads a condition of the object that has the Cluster's name, as "Status Reason: message".
+// condition returns a condition of the object that has the Cluster's name, as "Status Reason: message".
 func (s *subject) condition(ctx context.Context, object conditioned, name string) string {
 	if err := s.at.Get(ctx, s.key(), object); err != nil {
 		return err.Error()
@@ -209,15 +209,15 @@ func (s *subject) condition(ctx context.Context, object conditioned, name string
 	return fmt.Sprintf("%s %s: %s", condition.Status, condition.Reason, strings.Join(strings.Fields(condition.Message), " "))
 }
 
-// says polls a condition of the PortalControlPlane.
+// says returns a function that reads a condition of the PortalControlPlane.
 func (s *subject) says(name string) func() string {
 	return func() string { return s.condition(s.Context(), &infrav1.PortalControlPlane{}, name) }
 }
 
-// account is where the portal books what the subject does.
+// account returns the subject's portal account.
 func (s *subject) account() string { return account(s.user) }
 
-// portalClusters are those of the Cluster's name in the account; the provider gives them a suffix.
+// portalClusters returns the account's clusters with the Cluster's name, to which the provider adds a suffix.
 func (s *subject) portalClusters(ctx context.Context) ([]emulator.Cluster, error) {
 	all, err := env.portal.clusters(ctx)
 	return slices.DeleteFunc(all, func(c emulator.Cluster) bool {
@@ -225,7 +225,7 @@ func (s *subject) portalClusters(ctx context.Context) ([]emulator.Cluster, error
 	}), err
 }
 
-// portalCluster is the one that there must be.
+// portalCluster returns the Cluster's only portal cluster.
 func (s *subject) portalCluster() emulator.Cluster {
 	s.Helper()
 	clusters, err := s.portalClusters(s.Context())
@@ -234,7 +234,7 @@ func (s *subject) portalCluster() emulator.Cluster {
 	return clusters[0]
 }
 
-// portalWorkers are the names of the workers that the portal runs, sorted; none while an operation runs there.
+// portalWorkers returns the sorted names of the workers that the portal runs, or none while an operation runs at the portal.
 func (s *subject) portalWorkers(ctx context.Context) (names []string, err error) {
 	clusters, err := s.portalClusters(ctx)
 	if err != nil || len(clusters) != 1 || clusters[0].State != emulator.ClusterRunning {

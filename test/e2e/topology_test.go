@@ -13,8 +13,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// clusterClass: the flavor topology brings its ClusterClass; the Cluster is then all that a user changes. An upgrade
-// changes no node beyond what the portal's own upgrade does.
+// clusterClass checks the flavor topology: it creates its ClusterClass, and users change only the Cluster. An upgrade replaces no node
+// beyond those of the portal's own upgrade.
 func clusterClass(t *testing.T) {
 	s := prepareSubject(t)
 	manifest := s.generate("topology", 1)
@@ -38,12 +38,12 @@ func clusterClass(t *testing.T) {
 	s.delete()
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.at.Get(s.Context(), s.key(), &clusterv1.Cluster{}))
-	}).Should(BeTrue(), "the Cluster is gone")
+	}).Should(BeTrue(), "the Cluster must be gone")
 	s.deleteManifest(manifest) // the ClusterClass and its templates
 	s.gone()
 }
 
-// topology reports whether the Cluster's objects are as its topology says.
+// topology returns the Cluster's condition TopologyReconciled, as "Status Reason: message".
 func (s *subject) topology() string {
 	return s.condition(s.Context(), &clusterv1.Cluster{}, clusterv1.ClusterTopologyReconciledCondition)
 }

@@ -19,8 +19,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// scale: replicas become one scale request each, up and down; whichever nodes the portal removes, Machines and nodes are
-// one to one afterwards.
+// scale checks that each change of the replicas becomes one scale request, up and down. Whichever nodes the portal removes, each Machine
+// has one node afterwards.
 func scale(t *testing.T) {
 	s := prepareSubject(t)
 	s.create(1)
@@ -32,7 +32,8 @@ func scale(t *testing.T) {
 	s.remove()
 }
 
-// upgrade: the control plane first, which takes the nodes along; then the MachineDeployment, which costs no request.
+// upgrade checks that the control plane is upgraded first, together with the nodes. The upgrade of the MachineDeployment then needs no
+// request.
 func upgrade(t *testing.T) {
 	s := prepareSubject(t)
 	s.create(2)
@@ -44,13 +45,13 @@ func upgrade(t *testing.T) {
 	change(s, s.deployment(), func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newerVersion })
 	s.replaced(before, 2)
 	s.settled(2)
-	asks := slices.DeleteFunc(s.requests(asked), func(request string) bool { return strings.Contains(request, "/config ") }) // follows the upgrade
-	s.Expect(asks).To(BeEmpty(), "requests for Machines of the version that the nodes have already")
+	asks := slices.DeleteFunc(s.requests(asked), func(request string) bool { return strings.Contains(request, "/config ") }) // the provider reads the kubeconfig after the upgrade
+	s.Expect(asks).To(BeEmpty(), "requests for Machines of the version that the nodes already have")
 	s.Expect(s.changes()).To(Equal([]string{"Creating", "Upgrading " + olderVersion + " → " + newerVersion}))
 	s.remove()
 }
 
-// replacement: Machines come and go, nodes stay, and the portal is asked nothing.
+// replacement checks that Machines are replaced while their nodes stay, without any request to the portal.
 func replacement(t *testing.T) {
 	s := prepareSubject(t)
 	s.create(3)
@@ -70,7 +71,7 @@ func replacement(t *testing.T) {
 	s.remove()
 }
 
-// notAt returns what does not run a version yet. It returns nothing if all nodes run it.
+// notAt describes what does not run the version yet. It returns "" if all nodes run it.
 func (s *subject) notAt(ctx context.Context, version string) (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := s.at.Get(ctx, s.key(), controlPlane); err != nil {
@@ -93,7 +94,7 @@ func (s *subject) notAt(ctx context.Context, version string) (string, error) {
 		controlPlane.Status.Version, older, s.says(infrav1.VersionUpToDateCondition)()), nil
 }
 
-// holders are the Machines by the Node that each of them holds. A Node that was deleted and came back is another one.
+// holders returns the Machine that holds each Node. A deleted Node that was created again counts as another Node.
 func (s *subject) holders() map[infrav1.BoundNode]string {
 	s.Helper()
 	list := &infrav1.PortalMachineList{}
@@ -107,7 +108,7 @@ func (s *subject) holders() map[infrav1.BoundNode]string {
 	return all
 }
 
-// replaced waits until so many of the Nodes have another Machine; all of the Nodes must still be there.
+// replaced waits until want of the Nodes have another Machine, and checks that all Nodes still exist.
 func (s *subject) replaced(before map[infrav1.BoundNode]string, want int) {
 	s.Helper()
 	s.Eventually(func() string {
@@ -121,6 +122,6 @@ func (s *subject) replaced(before map[infrav1.BoundNode]string, want int) {
 			return ""
 		}
 		return fmt.Sprintf("%d\n  PortalControlPlane WorkersReady: %s", changed, s.says(infrav1.WorkersReadyCondition)())
-	}).Should(BeEmpty(), "Nodes that have got another Machine, of %d that should", want)
+	}).Should(BeEmpty(), "Nodes with another Machine, want %d", want)
 	s.Expect(slices.Collect(maps.Keys(s.holders()))).To(ConsistOf(slices.Collect(maps.Keys(before))), "Nodes that Machines hold")
 }

@@ -36,7 +36,7 @@ const (
 	hanging          = 30 // API servers
 	bar              = 1.5
 	maxMemory        = 400 << 20
-	// rounds is how many times the bar is tried. Load of the machine passes; an attack that works slows down every round.
+	// rounds is the number of tries. The load of the machine varies, but an attack that works slows down every round.
 	rounds   = 3
 	patience = 100 * time.Second
 )
@@ -52,8 +52,9 @@ type house struct {
 	largest float64 // memory of the manager, in bytes
 }
 
-// TestHostileServers: while 30 API servers of one namespace hang, one has 24,000 Nodes and one a list without end, a cluster of another
-// namespace is ready within 1.5 times the time that it takes alone, and the manager's memory stays below 400 MB.
+// TestHostileServers checks that one namespace cannot slow down another. While 30 API servers of one namespace hang, one has 24,000 Nodes
+// and one has a list without end, a cluster of another namespace must be ready within 1.5 times its usual time. The manager's memory must
+// stay below 400 MB.
 func TestHostileServers(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
@@ -74,14 +75,14 @@ func TestHostileServers(t *testing.T) {
 		}
 	}
 	if float64(took) > bar*float64(alone) {
-		t.Errorf("ready in %s instead of %s: the clusters of one namespace wait for those of another", took, alone)
+		t.Errorf("ready in %s instead of %s: clusters of one namespace delay those of another", took, alone)
 	}
 	h.reported()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	t.Logf("the manager took at most %.0f MB", h.largest/(1<<20))
+	t.Logf("the manager used at most %.0f MB", h.largest/(1<<20))
 	if h.largest == 0 || h.largest >= maxMemory {
-		t.Errorf("the manager took %.0f MB of memory, want less than %d", h.largest/(1<<20), maxMemory>>20)
+		t.Errorf("the manager used %.0f MB of memory, want less than %d", h.largest/(1<<20), maxMemory>>20)
 	}
 }
 
@@ -107,7 +108,7 @@ func newHouse(t *testing.T) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		box.KillManager() // the ClusterCache waits, as it ends, for controllers that have ended
+		box.KillManager() // when it stops, the ClusterCache waits for controllers that have ended
 		if err := box.Close(); err != nil {
 			t.Error(err)
 		}
@@ -130,7 +131,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// attack creates the hostile clusters, and returns when the manager has met all of their API servers.
+// attack creates the hostile clusters, and returns when the manager has connected to all of their API servers.
 func (h *house) attack() {
 	h.Helper()
 	for i := range hanging {
@@ -143,7 +144,7 @@ func (h *house) attack() {
 	go h.pester()
 }
 
-// pester changes the attacker's control planes all the time, so that each has a pass at once when the one before has ended.
+// pester changes the attacker's control planes all the time, so that the manager reconciles each of them again at once.
 func (h *house) pester() {
 	for i := 0; h.Context().Err() == nil; i++ {
 		all := &infrav1.PortalControlPlaneList{}
@@ -156,7 +157,7 @@ func (h *house) pester() {
 	}
 }
 
-// reported checks that the conditions of the hostile clusters say what is wrong with them.
+// reported checks that the conditions of the hostile clusters name the problem of each.
 func (h *house) reported() {
 	h.Helper()
 	for name, reason := range map[string]string{
@@ -170,8 +171,8 @@ func (h *house) reported() {
 	}
 }
 
-// ready creates three clusters of the tenant, and returns the median of the times until the manager has read their Nodes. What core does
-// after that takes longer, and is none of the manager's.
+// ready creates three clusters of the tenant, and returns the median time until the manager has read their Nodes. It does not wait for
+// core, which takes longer.
 func (h *house) ready(name string) time.Duration {
 	h.Helper()
 	start := time.Now()
@@ -197,7 +198,7 @@ func (h *house) ready(name string) time.Duration {
 	return times[1]
 }
 
-// weigh keeps the largest size of the manager.
+// weigh records the largest memory size of the manager.
 func (h *house) weigh() {
 	for h.Context().Err() == nil {
 		size := resident(h.Context(), h.MetricsURL)
@@ -208,7 +209,7 @@ func (h *house) weigh() {
 	}
 }
 
-// resident reads the size of a process from its metrics. It is 0 if they cannot be read.
+// resident reads the memory size of a process from its metrics. It returns 0 if the metrics cannot be read.
 func resident(ctx context.Context, url string) float64 {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -229,7 +230,7 @@ func resident(ctx context.Context, url string) float64 {
 	return 0
 }
 
-// createCluster creates a Cluster with one worker, and what belongs to it.
+// createCluster creates a Cluster with one worker, and the objects that it references.
 func (h *house) createCluster(namespace, name string) {
 	h.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}

@@ -26,14 +26,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/nodeapi"
 )
 
-// manner is how an API server behaves. The names of clusters begin with it.
+// manner is how an API server behaves. The name of a cluster begins with the manner of its API server.
 type manner string
 
 const (
 	calm    manner = "calm"    // answers as an API server does
 	silent  manner = "silent"  // accepts connections, and never answers
 	trickle manner = "trickle" // sends a byte a second
-	stuck   manner = "stuck"   // answers until a client has connected, and nothing after that
+	stuck   manner = "stuck"   // answers until a client has connected, and never after that
 	halt    manner = "halt"    // the same, and answers with its version
 	crowd   manner = "crowd"   // has 24,000 Nodes
 	endless manner = "endless" // has a list of Nodes without end
@@ -45,7 +45,7 @@ const crowdSize = 24_000
 type servers struct {
 	certificate tls.Certificate
 	authority   []byte
-	met         atomic.Int32 // hostile servers that the manager has met
+	met         atomic.Int32 // number of hostile servers that the manager has connected to
 
 	mu  sync.Mutex
 	all map[string]*server // by the portal's cluster id
@@ -112,7 +112,7 @@ func (s *servers) Delete(_ context.Context, clusterID string) error {
 	return one.close()
 }
 
-// mannerOf returns the manner that the name of a cluster begins with.
+// mannerOf returns the manner with which the name of a cluster begins.
 func mannerOf(cluster string) manner {
 	for _, m := range []manner{silent, trickle, stuck, halt, crowd, endless} {
 		if strings.Contains(cluster, string(m)) {
@@ -148,7 +148,7 @@ func (s *server) close() error {
 	return s.listener.Close()
 }
 
-// ServeHTTP is hostile to the provider's manager only. Core's must not fill the machine.
+// ServeHTTP is hostile to the provider's manager only, so that core's manager does not use up the machine's memory.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	how := s.manner
 	if r.UserAgent() != controllers.UserAgent {
@@ -191,7 +191,7 @@ func (s *server) answer(w http.ResponseWriter, body string) {
 	_, _ = io.WriteString(w, body)
 }
 
-// trickle begins an answer, and never ends it.
+// trickle begins an answer and never ends it.
 func (s *server) trickle(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	for r.Context().Err() == nil {
@@ -202,7 +202,7 @@ func (s *server) trickle(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// node answers with one Node, also where a client wants to change it.
+// node answers with one Node, also for a client that wants to change the Node.
 func (s *server) node(w http.ResponseWriter, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *server) node(w http.ResponseWriter, name string) {
 	http.Error(w, "not found", http.StatusNotFound)
 }
 
-// list answers with all Nodes. What a crowd or an endless list consists of is as large as a Node of a real kubelet.
+// list answers with all Nodes. In a crowd and an endless list, each Node is as large as a real kubelet's.
 func (s *server) list(w http.ResponseWriter, how manner) {
 	w.Header().Set("Content-Type", "application/json")
 	s.mu.Lock()
@@ -241,7 +241,7 @@ func (s *server) list(w http.ResponseWriter, how manner) {
 	_, _ = io.WriteString(w, `]}`)
 }
 
-// kubelet is a Node with the 50 images that a kubelet reports. It takes the number of the Node.
+// kubelet is the format of a Node with the 50 images that a kubelet reports. Its parameter is the number of the Node.
 var kubelet = func() string {
 	n := nodeOf(emulator.Node{Name: "node-%[1]d", ID: "%[1]d", Version: "v1.35.6"})
 	for i := range 50 {
@@ -250,7 +250,7 @@ var kubelet = func() string {
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
-		panic(err) // only a programming error can make it fail
+		panic(err) // only a programming error can cause this
 	}
 	return string(text)
 }()

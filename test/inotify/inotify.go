@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package inotify looks whether a node of kind can start on this machine. Its systemd, containerd and kubelet watch files, and the kernel
-// gives each user a number of inotify instances. When they run out, kind says only that a line of the node's log never came.
+// Package inotify checks whether a node of kind can start on this machine. The node's systemd, containerd and kubelet watch files, and the
+// kernel limits the inotify instances of each user. When they run out, kind reports only that a line of the node's log never came.
 package inotify
 
 import (
@@ -14,20 +14,20 @@ import (
 	"strings"
 )
 
-// needed is how many must be free before a node starts: half of the usual limit of 128, within which a first node starts.
+// needed is how many instances must be free before a node starts: half of the usual limit of 128, within which a first node starts.
 const needed = 64
 
-// Advice is what to do about it, for errors that may have this cause.
+// Advice says how to raise the limit, for errors that may have this cause.
 const Advice = "Raise the limit: sudo sysctl fs.inotify.max_user_instances=512"
 
-// Check returns an error if a node of kind would not find enough instances. It counts the processes whose files this user may
-// see. Those of a node are root's, so only root can see them all.
+// Check returns an error if a node of kind would not find enough instances. It counts only processes whose files the current user may read.
+// A node's processes belong to root, so only root sees all of them.
 func Check() error { return check("/proc") }
 
 func check(proc string) error {
 	raw, err := os.ReadFile(filepath.Join(proc, "sys/fs/inotify/max_user_instances"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // no Linux
+		return nil // not Linux
 	}
 	if err != nil {
 		return err
@@ -43,7 +43,7 @@ func check(proc string) error {
 	return fmt.Errorf("inotify instances run out: %d of %d are in use, and a node of kind may need %d. %s", used, limit, needed, Advice)
 }
 
-// inUse counts open instances. Files of other users, and processes that end while they are counted, are left out.
+// inUse counts open instances. It leaves out files of other users and processes that end during the count.
 func inUse(proc string) (n int) {
 	files, _ := filepath.Glob(filepath.Join(proc, "[0-9]*/fd/*")) // the pattern is well formed
 	for _, file := range files {

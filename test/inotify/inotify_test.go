@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// machine writes what the kernel shows of a machine.
+// machine writes the files in which the kernel shows the limit and the instances of a machine.
 func machine(t *testing.T, limit string, instances int) string {
 	t.Helper()
 	proc := t.TempDir()
@@ -35,12 +35,12 @@ func machine(t *testing.T, limit string, instances int) string {
 	return proc
 }
 
-// TestCheck: the error says what ran out, how much there is, and which command raises it.
+// TestCheck checks that the error names the resource, its limit and the command that raises the limit.
 func TestCheck(t *testing.T) {
 	tests := map[string]struct {
 		limit     string
 		instances int
-		says      string // none: there are enough
+		says      string // empty: the instances suffice
 	}{
 		"enough":      {"128\n", 64, ""},
 		"one too few": {"128\n", 65, "65 of 128 are in use"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeapi has what API servers that know nothing but Nodes have in common. The fleet benchmark has many of them, and test/hostile has
+// Package nodeapi has the common parts of API servers that serve only Nodes. The fleet benchmark runs many of them, and test/hostile has
 // some that misbehave.
 package nodeapi
 
@@ -12,7 +12,7 @@ import (
 	certutil "k8s.io/client-go/util/cert"
 )
 
-// Discovery is what a client reads before it lists Nodes, by path.
+// Discovery holds the answers, by path, that a client reads before it lists Nodes.
 var Discovery = map[string]string{
 	"/":    `{"paths":["/api"]}`,
 	"/api": `{"kind":"APIVersions","versions":["v1"]}`, "/apis": `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`,
@@ -21,7 +21,7 @@ var Discovery = map[string]string{
 		`{"name":"pods","singularName":"pod","namespaced":true,"kind":"Pod","verbs":["get","list","watch"]}]}`,
 }
 
-// NewCertificate makes a certificate for a server on loopback. authority is what its clients trust, in PEM.
+// NewCertificate creates a certificate for a server on loopback. Clients trust authority, in PEM.
 func NewCertificate() (certificate tls.Certificate, authority []byte, err error) {
 	authority, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", nil, nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func NewCertificate() (certificate tls.Certificate, authority []byte, err error)
 	return certificate, authority, err
 }
 
-// Kubeconfig leads to the API server at the address. It takes any token.
+// Kubeconfig returns a kubeconfig for the API server at the address, which accepts any token.
 func Kubeconfig(address string, authority []byte) ([]byte, error) {
 	return clientcmd.Write(clientcmdapi.Config{
 		Clusters:       map[string]*clientcmdapi.Cluster{"c": {Server: "https://" + address, CertificateAuthorityData: authority}},

@@ -13,15 +13,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// cause is something that goes wrong at a portal, and what the provider may say about it.
+// cause is a failure at a portal, with the conditions in which the provider may report it.
 type cause struct {
 	name string
-	// at lists the endpoints that it strikes, one per life.
+	// at lists the endpoints that the cause can strike. Each life draws one of them.
 	at []endpoint
-	// fault draws one.
+	// fault draws a fault of this cause.
 	fault func(*rand.Rand) emulator.Fault
-	// shown are the reasons of conditions that name the cause. Whether the rate limit makes the provider wait shows in
-	// no condition.
+	// shown lists the reasons of conditions that name the cause. No condition shows that the provider waits for the rate limit.
 	shown []string
 }
 
@@ -43,14 +42,14 @@ var (
 	entries = []endpoint{login, {"POST", "/mfa/send-otp"}, verify}
 )
 
-// code refuses with a listed code and any status that goes with it.
+// code returns a refusal with a code of the specification and any status that the code may have.
 func code(name string) func(*rand.Rand) emulator.Fault {
 	return func(r *rand.Rand) emulator.Fault {
 		return emulator.Fault{Code: name, Status: one(r, 0, 400, 403, 404, 409, 422, 500, 503), Message: "as injected"}
 	}
 }
 
-// lost answers, which do not say what was done.
+// lost draws a lost answer, after which the client cannot know what the portal did.
 func lost(r *rand.Rand) emulator.Fault {
 	return one(r,
 		emulator.Fault{Cut: true}, emulator.Fault{Cut: true, After: true},
@@ -114,13 +113,13 @@ func jobFails(code string) func(*rand.Rand) emulator.Fault {
 	}
 }
 
-// inject draws a fault for the life. Its id names the cause.
+// inject sets a fault for the life, unless the endpoint has one. The fault's id names the cause.
 func (c *cause) inject(r *rand.Rand, p *emulator.Portal, n int) (string, error) {
 	f := c.fault(r)
 	at := one(r, c.at...)
 	taken := func(s emulator.FaultState) bool { return s.Fault.Method == at.method && s.Fault.Path == at.path }
 	if slices.ContainsFunc(p.Faults(), taken) {
-		return "", nil // two faults in one answer would make a third one
+		return "", nil // two faults in one answer would combine to a third one
 	}
 	f.ID = fmt.Sprintf("%s#%d", c.name, n)
 	f.Method, f.Path = at.method, at.path
@@ -130,7 +129,7 @@ func (c *cause) inject(r *rand.Rand, p *emulator.Portal, n int) (string, error) 
 	return fmt.Sprintf("%s at %s %s: %+v", f.ID, f.Method, f.Path, f), p.Inject(f)
 }
 
-// causeOf finds the cause by the id of its fault.
+// causeOf returns the cause that the id of a fault names.
 func causeOf(fault string) *cause {
 	name, _, _ := strings.Cut(fault, "#")
 	for i := range causes {

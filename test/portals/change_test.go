@@ -10,7 +10,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// change repeats a change with an absolute target until the portal's books show it. Its own lost calls may keep the
+// change repeats a change with an absolute target until the portal's records show the target. Lost answers to its own calls may keep the
 // cluster busy.
 func (o *operator) change(what string, call func() (cloud.Job, error), reached func(emulator.Cluster) bool) error {
 	for range maxTries {
@@ -18,7 +18,7 @@ func (o *operator) change(what string, call func() (cloud.Job, error), reached f
 		err := o.persist(what, func() error {
 			var err error
 			job, err = call()
-			if unknown(err) { // it is sent again
+			if unknown(err) { // change sends it again
 				o.judge.judge(err)
 				return errLost
 			}
@@ -37,7 +37,7 @@ func (o *operator) change(what string, call func() (cloud.Job, error), reached f
 	return fmt.Errorf("%s: %w", what, errStuck)
 }
 
-// busy is what the books explain: an operation is under way.
+// busy returns the reason that an operation in progress explains.
 func (o *operator) busy() []string {
 	return []string{infrav1.PortalBusyReason}
 }
@@ -64,7 +64,7 @@ func (o *operator) upgrade() error {
 		func(c emulator.Cluster) bool { return c.VersionID == to && c.State == emulator.ClusterRunning })
 }
 
-// delete ends when the portal does not know the cluster.
+// delete deletes the cluster, and returns when the portal does not know the cluster any more.
 func (o *operator) delete() error { return o.deleteID(o.cluster) }
 
 func (o *operator) deleteID(id string) error {
@@ -98,7 +98,7 @@ func (o *operator) deleteID(id string) error {
 	return fmt.Errorf("delete: %w", errStuck)
 }
 
-// tidy deletes what failed creations left, as conditions ask a person to.
+// tidy deletes the remains of failed creations, as conditions ask a person to do.
 func (o *operator) tidy() error {
 	for _, c := range o.portal.Clusters() {
 		o.tell("a person finds %s, which is %s", c.Name, c.State)

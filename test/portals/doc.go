@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package portals takes clusters through their lives at random portals, each of which follows the specification. It
-// holds nothing but tests.
+// Package portals takes clusters through their lives at random portals, each of which follows the specification. It has only tests.
 //
 //	go test ./test/portals -lives 10000             # more than make test does
 //	go test ./test/portals -only 4711 -v            # one life again, step by step
 //
-// A seed decides the portal's shapes and timing (portal_test.go), what goes wrong and why (cause_test.go), and what the
-// operator does (operator_test.go): it creates a network and a cluster, scales it up and down, upgrades it, and deletes
-// it, by the rules of the provider. Time is virtual.
+// A seed decides the portal's behavior and timing (portal_test.go), which failures happen (cause_test.go), and what the operator does
+// (operator_test.go). The operator follows the provider's rules: it creates a network and a cluster, scales the cluster up and down,
+// upgrades it, and deletes it. Time is virtual.
 //
-// The judge (judge_test.go) compares every error with what was injected: the condition that the provider would show has
-// to name that cause and no other. Every life has to end as asked, without a second cluster of a name.
+// The judge (judge_test.go) compares every error with the injected faults: the provider's condition must name that cause and no other.
+// Every life must end as requested, without a second cluster of the same name.
 package portals

@@ -15,7 +15,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// condition is what the provider would show of an error; without a reason it shows nothing and comes back later.
+// condition is the condition with which the provider would report an error. If the reason is empty, the provider reports nothing and tries
+// again later.
 type condition struct {
 	reason, message string
 	after           time.Duration
@@ -29,11 +30,11 @@ func conditionOf(err error) condition {
 // remembered is how long after a refused login the client may repeat the refusal without asking the portal.
 const remembered = 45 * time.Minute
 
-// judge compares what the provider shows with what was injected.
+// judge compares the provider's conditions with the injected faults.
 type judge struct {
 	portal *emulator.Portal
-	hits   map[string]int       // of each fault, at the last look
-	struck map[string]time.Time // causes of logins: when they last struck
+	hits   map[string]int       // hits of each fault at the last call of causes
+	struck map[string]time.Time // when each cause of a refused login last struck
 	fails  []string
 }
 
@@ -41,7 +42,7 @@ func newJudge(p *emulator.Portal) *judge {
 	return &judge{portal: p, hits: map[string]int{}, struck: map[string]time.Time{}}
 }
 
-// causes are those that struck since the last look, and those of logins that the client may still remember.
+// causes returns the causes that struck since the last call, and the causes of refused logins that the client may still remember.
 func (j *judge) causes() []*cause {
 	var found []*cause
 	for _, f := range j.portal.Faults() {
@@ -62,13 +63,13 @@ func (j *judge) causes() []*cause {
 	return found
 }
 
-// blame are the words with which a message names a cause; no message may use those of another one.
+// blame maps words of messages to the cause that they name. A message must not use the words of another cause.
 var blame = map[string]string{
 	"email and password": "credentials", "totpSeed": "one-time code", "baseURL": "", "caBundle": "", "clock": "one-time code",
 	"connection was cut": "lost answer to a change", "the right to do it": "forbidden", "identifier": "job forgotten", "just issued": "token revoked",
 }
 
-// judge looks at one error. Legal are conditions that the portal's state explains without any fault.
+// judge checks one error. The legal reasons are those that the portal's state explains without a fault.
 func (j *judge) judge(err error, legal ...string) condition {
 	shown := conditionOf(err)
 	struck := j.causes()
@@ -94,7 +95,7 @@ func (j *judge) judge(err error, legal ...string) condition {
 	return shown
 }
 
-// spoiled reports whether a fault took the body of a refusal: what is left of it is a status.
+// spoiled reports whether a fault removed the body of a refusal, so that only the status is left.
 func spoiled(err error, struck []*cause) bool {
 	var e *cloud.Error
 	return errors.As(err, &e) && e.Code == "" && e.Status >= 400 && e.Status < 500 &&
@@ -109,7 +110,7 @@ func list(struck []*cause) string {
 	return fmt.Sprintf("%q", slices.Compact(slices.Sorted(slices.Values(names))))
 }
 
-// duplicates are the names of which the portal had two clusters at one time.
+// duplicates returns the names that two of the portal's clusters had at the same time.
 func duplicates(p *emulator.Portal) (names []string) {
 	named, alive := map[string]string{}, map[string]int{}
 	for _, e := range p.Journal() {
@@ -127,12 +128,12 @@ func duplicates(p *emulator.Portal) (names []string) {
 	return names
 }
 
-// unknown reports whether only a person, or the portal's own lookup, can find out what became of a change.
+// unknown reports whether only a person, or a lookup at the portal, can find out the result of a change.
 func unknown(err error) bool {
 	return cloud.IsUnknownOutcome(err) && conditionOf(err).reason == infrav1.OutcomeUnknownReason
 }
 
-// judgeJob looks at the reason of a failed job. An unknown code has no condition of its own.
+// judgeJob checks the reason of a failed job. An unknown code has no condition of its own.
 func (j *judge) judgeJob(job cloud.Job) {
 	shown := conditionOf(job.Error)
 	if strings.Contains(job.Error.Message, "as injected") && slices.ContainsFunc(causes, func(c cause) bool {

@@ -14,15 +14,15 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Bounds of a life. What does not end within them does not end.
+// The limits of a life. A life that exceeds them counts as stuck.
 const (
 	maxTries = 300
 	maxLife  = 48 * time.Hour
-	settle   = 5 * time.Minute // after which a person finds at the portal what a lost call made
+	settle   = 5 * time.Minute // after which a person finds the result of a lost call at the portal
 )
 
-// operator takes a cluster through its life by the provider's rules: it repeats what has an absolute target, never a
-// creation, and asks a person, who looks into the portal's books, when there is no other way to find out.
+// operator takes a cluster through its life by the provider's rules. It repeats changes with an absolute target, but never a creation. If a
+// result cannot be found out otherwise, a person looks it up in the portal's records.
 type operator struct {
 	ctx    context.Context
 	portal *emulator.Portal
@@ -44,12 +44,12 @@ func (o *operator) tell(format string, args ...any) {
 
 var errStuck = errors.New("the life does not end")
 
-// wait sleeps for what the provider waits; a person acts within minutes.
+// wait sleeps as long as the provider would wait. A person acts within minutes.
 func (o *operator) wait(c condition) {
 	time.Sleep(max(c.after, 10*time.Second))
 }
 
-// persist repeats a call that may be repeated until it succeeds.
+// persist repeats a call until it succeeds. If the call must not be repeated after a lost answer, call has to handle that itself.
 func (o *operator) persist(what string, call func() error, legal ...string) error {
 	for range maxTries {
 		err := call()
@@ -70,7 +70,7 @@ func (o *operator) persist(what string, call func() error, legal ...string) erro
 	return fmt.Errorf("%s: %w", what, errStuck)
 }
 
-// live is the whole life.
+// live runs the whole life.
 func (o *operator) live() error {
 	for _, step := range []func() error{
 		o.look, o.network, o.create, o.kubeconfig,
@@ -97,7 +97,7 @@ func (o *operator) look() error {
 	})
 }
 
-// network creates a network once; what a lost call made, a person finds by its address range.
+// network creates a network once. A person finds the network of a lost call by its address range.
 func (o *operator) network() error {
 	var created cloud.Created
 	err := o.persist("create network", func() error {
@@ -124,16 +124,16 @@ func (o *operator) network() error {
 		id = o.foundNetwork().ID
 	}
 	if id == "" {
-		return o.network() // the job has failed
+		return o.network() // the job failed
 	}
 	networks := o.portal.Networks()
 	if !slices.ContainsFunc(networks, func(n emulator.Network) bool { return n.ID == id }) {
-		return fmt.Errorf("%s is no network", id)
+		return fmt.Errorf("%s is not a network", id)
 	}
 	return nil
 }
 
-// errLost: a person has found that nothing was made, and allows another try.
+// errLost means that a person has found no network or cluster, and allows another try.
 var errLost = errors.New("nothing was made")
 
 func (o *operator) foundNetwork() cloud.Created {
@@ -148,7 +148,7 @@ func (o *operator) foundNetwork() cloud.Created {
 	return cloud.Created{}
 }
 
-// create creates the cluster, under a new name after each job that has failed.
+// create creates the cluster. After each failed job it tries again under a new name.
 func (o *operator) create() error {
 	for try := range 20 {
 		name := fmt.Sprintf("demo-%d", try)
@@ -168,12 +168,12 @@ func (o *operator) create() error {
 	return errStuck
 }
 
-// createNamed gives the id, or "" if the job has failed.
+// createNamed returns the id of the created cluster, or "" if the job failed.
 func (o *operator) createNamed(name string) (string, error) {
 	var job cloud.Job
 	var id string
 	err := o.persist("create "+name, func() error {
-		found, err := o.client.FindClusters(o.ctx, name) // in case a person chose the name
+		found, err := o.client.FindClusters(o.ctx, name) // because a person may have chosen the name
 		switch {
 		case err == nil && len(found) > 0:
 			return fmt.Errorf("%s exists: %+v", name, found)
@@ -205,10 +205,10 @@ func (o *operator) createNamed(name string) (string, error) {
 	case ok:
 		return id, nil
 	}
-	return o.find(name), nil // the job is gone, or names no id
+	return o.find(name), nil // the portal forgot the job, or the job names no id
 }
 
-// find asks the portal once, then a person.
+// find looks for the cluster in the portal's list, then in the portal's records as a person would.
 func (o *operator) find(name string) string {
 	for time.Sleep(settle); o.creating(name); time.Sleep(settle) {
 		o.tell("%s is still being created", name)
@@ -237,14 +237,14 @@ func (o *operator) creating(name string) bool {
 	})
 }
 
-// failed reports whether the portal keeps a record of a creation that has failed.
+// failed reports whether the portal has a record of a failed creation of that name.
 func (o *operator) failed(name string) bool {
 	return slices.ContainsFunc(o.portal.Clusters(), func(c emulator.Cluster) bool {
 		return c.Name == name && c.State == emulator.ClusterFailed
 	})
 }
 
-// follow polls a job to its end. One that the portal forgot ends as succeeded without a result.
+// follow polls a job until it ends. It returns a job that the portal forgot as succeeded without a result.
 func (o *operator) follow(id string) (job cloud.Job, err error) {
 	began := time.Now()
 	err = o.persist("job "+id, func() error {
@@ -252,7 +252,7 @@ func (o *operator) follow(id string) (job cloud.Job, err error) {
 			if job, err = o.client.Job(o.ctx, id); err != nil {
 				if cloud.IsNotFound(err) {
 					o.judge.judge(err, o.forgotten(id)...)
-					time.Sleep(time.Hour) // until a person says that it is over
+					time.Sleep(time.Hour) // until a person confirms that the job ended
 					job = cloud.Job{ID: id, Status: cloud.JobSucceeded}
 					return nil
 				}
@@ -272,7 +272,7 @@ func (o *operator) follow(id string) (job cloud.Job, err error) {
 	return job, err
 }
 
-// forgotten explains a job that is not found by the portal's books.
+// forgotten returns the reason of a missing job if the portal's records show that the portal forgot the job.
 func (o *operator) forgotten(id string) []string {
 	for _, j := range o.portal.Jobs() {
 		if j.ID == id && j.Forgotten {

@@ -9,20 +9,20 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Secrets of the portal's user.
+// Credentials of the portal's user.
 const (
 	email    = "robot@portal.example"
 	password = "Correct-Horse-7"
 	seed     = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 )
 
-// one of some values.
+// one returns one of the values at random.
 func one[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
 
-// now and then, once in n.
+// once returns true at random, once in n calls.
 func once(r *rand.Rand, n int) bool { return r.IntN(n) == 0 }
 
-// between two durations.
+// between returns a random duration between from and to.
 func between(r *rand.Rand, from, to time.Duration) time.Duration {
 	return from + time.Duration(r.Int64N(int64(to-from)+1))
 }
@@ -45,7 +45,7 @@ func legalPortal(r *rand.Rand, seed64 int64) emulator.Options {
 		RateLimit: one(r, emulator.RateLimit{}, emulator.RateLimit{}, emulator.RateLimit{PerMinute: 3000, Burst: 500},
 			emulator.RateLimit{PerMinute: 60, Burst: 10}),
 	}
-	if user.TOTPSeed == "" { // one-time codes are made by the clock
+	if user.TOTPSeed == "" { // one-time codes depend on the clock
 		o.ClockSkew = one(r, 0, 0, 2*time.Hour, -2*time.Hour, 3*time.Second)
 	}
 	return o
@@ -78,8 +78,8 @@ func legalShapes(r *rand.Rand) emulator.Shapes {
 	return s
 }
 
-// legalPairing gives each code a status of the specification's list. INVALID_TOKEN is documented with 401, which is about
-// tokens only, and RATE_LIMITED with 429.
+// legalPairing draws a status for each code from the specification's list. The specification fixes two codes: INVALID_TOKEN is sent with
+// 401, which is only about tokens, and RATE_LIMITED with 429.
 func legalPairing(r *rand.Rand) map[string]int {
 	pairs := map[string]int{}
 	for _, code := range []string{
@@ -102,7 +102,7 @@ func legalDurations(r *rand.Rand) emulator.Durations {
 	}
 }
 
-// legalVersions: the values of state are not shown.
+// legalVersions draws the state of each version, because the specification does not list the values.
 func legalVersions(r *rand.Rand) []emulator.Version {
 	versions := emulator.DefaultVersions()
 	for i := range versions {

@@ -23,10 +23,10 @@ var (
 	only  = flag.Int64("only", 0, "live at the portal of this seed only, and tell the story")
 )
 
-// workers share the lives, so that one process uses all cores.
+// workers run the lives in parallel, so that one process uses all cores.
 const workers = 8
 
-// TestRandomPortals takes one cluster through its life at each portal.
+// TestRandomPortals checks the life of one cluster at each random portal.
 func TestRandomPortals(t *testing.T) {
 	if *only != 0 {
 		report(t, *only, liveAt(t, *only), true)
@@ -60,7 +60,7 @@ func (s *tally) add(names []string) {
 	}
 }
 
-// check fails if a cause never struck: then it has been judged by nothing.
+// check fails the test if a cause never struck, because then no life has tested it.
 func (s *tally) check(t *testing.T, lives int) {
 	for _, c := range causes {
 		if s.counts[c.name] == 0 && lives >= 1000 {
@@ -70,14 +70,14 @@ func (s *tally) check(t *testing.T, lives int) {
 	t.Logf("%d lives; causes that struck: %v", lives, s.counts)
 }
 
-// ended is what came of a life.
+// ended is the result of a life.
 type ended struct {
 	struck   []string // causes
 	problems []string
 	story    string
 }
 
-// report fails the test if the life was not as it has to be.
+// report fails the test if the life had a problem.
 func report(t *testing.T, seed64 int64, life ended, tell bool) {
 	t.Helper()
 	if len(life.problems) > 0 || tell {
@@ -88,7 +88,7 @@ func report(t *testing.T, seed64 int64, life ended, tell bool) {
 	}
 }
 
-// liveAt lives at the portal of a seed.
+// liveAt runs the life at the portal of a seed.
 func liveAt(t *testing.T, seed64 int64) (life ended) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed64), 0))
@@ -127,7 +127,7 @@ func newOperator(t *testing.T, portal *emulator.Portal, options emulator.Options
 	return &operator{ctx: t.Context(), portal: portal, client: client, judge: newJudge(portal), began: time.Now(), versions: oldestFirst(portal)}
 }
 
-// problems are what is wrong with a life that is over.
+// problems returns what is wrong with a finished life.
 func (o *operator) problems(ended error) []string {
 	problems := o.judge.fails
 	if ended != nil {

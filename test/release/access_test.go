@@ -31,7 +31,7 @@ func roles(t *testing.T) []role {
 		case "ClusterRole":
 			r := &rbacv1.ClusterRole{}
 			convert(t, object, r)
-			g.Expect(r.AggregationRule).To(BeNil(), "what others write would be granted unseen")
+			g.Expect(r.AggregationRule).To(BeNil(), "an aggregated role could grant rights that no one has reviewed")
 			all = append(all, role{"ClusterRole", r.Name, r.Rules})
 		case "Role":
 			r := &rbacv1.Role{}
@@ -43,7 +43,7 @@ func roles(t *testing.T) []role {
 	return all
 }
 
-// TestRoles: nothing is granted by a wildcard, no Secret can be deleted, and nobody can raise their own rights.
+// TestRoles checks that no role has a wildcard, may delete Secrets, or lets its users raise their own rights.
 func TestRoles(t *testing.T) {
 	for _, role := range roles(t) {
 		t.Run(role.kind+" "+role.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestBindings: rights go to the manager's ServiceAccount only.
+// TestBindings checks that all rights go to the manager's ServiceAccount.
 func TestBindings(t *testing.T) {
 	g := NewWithT(t)
 	manager := one(t, components(t), "ServiceAccount")
@@ -90,7 +90,7 @@ func TestBindings(t *testing.T) {
 	g.Expect(deployment(t).Spec.Template.Spec.ServiceAccountName).To(Equal(manager.GetName()))
 }
 
-// TestLease: the manager can take and renew its lease, and touch no other.
+// TestLease checks that the manager can create and renew its lease, and change no other lease.
 func TestLease(t *testing.T) {
 	g := NewWithT(t)
 	manager := rest.CopyConfig(box.Config)

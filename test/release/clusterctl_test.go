@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// clusterctl runs the real one, with these variables and none of the user's.
+// clusterctl runs the real clusterctl with these variables and without the user's.
 func clusterctl(t *testing.T, variables map[string]string, arguments ...string) (out, problems string, err error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), box.Binary("clusterctl"), append(arguments, "--config", config)...)
@@ -36,7 +36,7 @@ func clusterctl(t *testing.T, variables map[string]string, arguments ...string) 
 	return stdout.String(), stderr.String(), err
 }
 
-// generate renders a flavor; "" is the default.
+// generate renders a flavor. The default flavor is "".
 func generate(t *testing.T, flavor string, variables map[string]string, arguments ...string) (out, problems string, err error) {
 	t.Helper()
 	return clusterctl(t, variables, append([]string{
@@ -44,7 +44,7 @@ func generate(t *testing.T, flavor string, variables map[string]string, argument
 	}, arguments...)...)
 }
 
-// rendered are the objects of a flavor.
+// rendered returns the objects of a flavor.
 func rendered(t *testing.T, flavor string, variables map[string]string) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
@@ -53,7 +53,7 @@ func rendered(t *testing.T, flavor string, variables map[string]string) []*unstr
 	return parse(t, out)
 }
 
-// components are the objects that clusterctl init would apply.
+// components returns the objects that clusterctl init would apply.
 func components(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
@@ -62,7 +62,7 @@ func components(t *testing.T) []*unstructured.Unstructured {
 	return parse(t, out)
 }
 
-// written is a file of the release.
+// written returns the content of a file of the release.
 func written(t *testing.T, name string) string {
 	t.Helper()
 	g := NewWithT(t)
@@ -91,14 +91,14 @@ func parse(t *testing.T, manifests string) []*unstructured.Unstructured {
 	return objects
 }
 
-// convert fills a typed object; fields that it does not have are errors.
+// convert fills a typed object. Unknown fields are errors.
 func convert(t *testing.T, object *unstructured.Unstructured, into any) {
 	t.Helper()
 	g := NewWithT(t)
 	g.Expect(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true)).To(Succeed())
 }
 
-// one is the only object of a kind.
+// one returns the only object of a kind.
 func one(t *testing.T, objects []*unstructured.Unstructured, kind string) *unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)

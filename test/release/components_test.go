@@ -29,7 +29,7 @@ const (
 	providerLabel = "cluster.x-k8s.io/provider"
 )
 
-// TestComponents: what clusterctl init applies is labelled, in one namespace, complete, and taken by an API server.
+// TestComponents checks that the objects of clusterctl init are complete, labelled, in one namespace, and accepted by an API server.
 func TestComponents(t *testing.T) {
 	g := NewWithT(t)
 	objects := components(t)
@@ -43,13 +43,13 @@ func TestComponents(t *testing.T) {
 			g.Expect(object.GetLabels()).To(HaveKeyWithValue("cluster.x-k8s.io/v1beta2", "v1beta1"), name)
 		}
 	}
-	// Labels are in the file as well: those who apply it with kubectl may go on with clusterctl later.
+	// The file itself has the labels, because users who apply it with kubectl may use clusterctl later.
 	for _, object := range parse(t, written(t, "infrastructure-components.yaml")) {
 		g.Expect(object.GetLabels()).To(HaveKeyWithValue(providerLabel, "infrastructure-portal"), object.GetName())
 	}
 }
 
-// TestVersion: clusterctl finds the contract of the version that is released next.
+// TestVersion checks that clusterctl finds the contract of the next version.
 func TestVersion(t *testing.T) {
 	g := NewWithT(t)
 	raw, err := os.ReadFile(filepath.Join(root, "clusterctl-settings.json"))
@@ -76,7 +76,7 @@ func deployment(t *testing.T) *appsv1.Deployment {
 	return d
 }
 
-// TestDeployment: the manager is found where clusterctl, kubelet and Prometheus look for it.
+// TestDeployment checks that clusterctl, the kubelet and Prometheus find the manager at the ports and names that they use.
 func TestDeployment(t *testing.T) {
 	g := NewWithT(t)
 	d := deployment(t)
@@ -87,7 +87,7 @@ func TestDeployment(t *testing.T) {
 	g.Expect(manager.Name).To(Equal("manager"))
 	g.Expect(manager.Image).To(Equal(image))
 	g.Expect(manager.Args).To(ConsistOf("--leader-elect", "--diagnostics-address=:8443", "--insecure-diagnostics=false"))
-	g.Expect(pod.TerminationGracePeriodSeconds).To(HaveValue(BeNumerically(">", 90)), "more than the manager takes at most to end calls under way")
+	g.Expect(pod.TerminationGracePeriodSeconds).To(HaveValue(BeNumerically(">", 90)), "must exceed the time in which the manager ends its calls")
 
 	ports := map[string]int32{}
 	for _, port := range manager.Ports {
@@ -108,7 +108,7 @@ func TestDeployment(t *testing.T) {
 	}
 }
 
-// TestMemoryLimit: the runtime's limit, which does not count the binary's pages, is below the container's.
+// TestMemoryLimit checks that the runtime's limit, which does not count the binary's pages, is below the container's limit.
 func TestMemoryLimit(t *testing.T) {
 	g := NewWithT(t)
 	container := deployment(t).Spec.Template.Spec.Containers[0]
@@ -122,7 +122,7 @@ func TestMemoryLimit(t *testing.T) {
 		BeNumerically(">", container.Resources.Requests.Memory().Value()), BeNumerically("<=", container.Resources.Limits.Memory().Value()*9/10)))
 }
 
-// TestDiagnostics: the variables that configure Cluster API's own managers configure this one.
+// TestDiagnostics checks that the variables that configure Cluster API's own managers also configure this one.
 func TestDiagnostics(t *testing.T) {
 	g := NewWithT(t)
 	out, problems, err := clusterctl(t, map[string]string{"CAPI_DIAGNOSTICS_ADDRESS": "localhost:8080", "CAPI_INSECURE_DIAGNOSTICS": "true"},
@@ -133,7 +133,7 @@ func TestDiagnostics(t *testing.T) {
 	g.Expect(d.Spec.Template.Spec.Containers[0].Args).To(ContainElements("--diagnostics-address=localhost:8080", "--insecure-diagnostics=true"))
 }
 
-// TestRestricted: the namespace enforces the restricted Pod Security level, and lets the manager's Pod in.
+// TestRestricted checks that the namespace enforces the restricted Pod Security level and admits the manager's Pod.
 func TestRestricted(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(one(t, components(t), "Namespace").GetLabels()).To(HaveKeyWithValue("pod-security.kubernetes.io/enforce", "restricted"))
@@ -159,14 +159,14 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-// TestNothingLeftOpen: every variable has been replaced, and no placeholder is left for an image that was not given.
+// TestNothingLeftOpen checks that all variables are replaced, and that no placeholder for an image is left.
 func TestNothingLeftOpen(t *testing.T) {
 	g := NewWithT(t)
 	g.Expect(written(t, "infrastructure-components.yaml")).NotTo(ContainSubstring("controller:latest"))
 	variable := regexp.MustCompile(`\$\{[^}]*\}`)
 	for _, object := range components(t) {
 		walk(object.Object, func(text string) {
-			// CEL and regular expressions have braces, but none of ours a dollar before them.
+			// CEL and regular expressions contain braces, but none of ours follow a dollar sign.
 			g.Expect(variable.FindString(text)).To(BeEmpty(), "%s %s", object.GetKind(), object.GetName())
 		})
 	}
@@ -187,7 +187,7 @@ func walk(value any, visit func(string)) {
 	}
 }
 
-// TestBinary: the program needs no libraries of an image, and brings the authorities that an empty image has not.
+// TestBinary checks that the program needs no libraries of the image, and contains the certificate authorities that an empty image lacks.
 func TestBinary(t *testing.T) {
 	g := NewWithT(t)
 	info, err := buildinfo.ReadFile(box.Binary("manager"))

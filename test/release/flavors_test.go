@@ -27,7 +27,7 @@ import (
 
 const namespace = "default"
 
-// everywhere are the variables without which no flavor can be rendered.
+// everywhere holds the variables that every flavor needs.
 var everywhere = map[string]string{
 	"KUBERNETES_VERSION":         "v1.36.3",
 	"PORTAL_ZONE_ID":             "a-zone",
@@ -36,7 +36,7 @@ var everywhere = map[string]string{
 	"PORTAL_SSH_KEY_PAIR":        "a-key-pair",
 }
 
-// flavors are those of the release by name, with the variables that each needs beside those.
+// flavors maps each flavor of the release to the additional variables that it needs.
 var flavors = map[string]map[string]string{
 	"":                 {},
 	"existing-network": {"PORTAL_NETWORK_ID": "a-network"},
@@ -57,7 +57,7 @@ func with(variables map[string]string, name, value string) map[string]string {
 	return changed
 }
 
-// TestFlavors: the API server would take all objects of every flavor, of which there are none that this test forgets.
+// TestFlavors checks that the API server would accept all objects of every flavor, and that this test knows all flavors.
 func TestFlavors(t *testing.T) {
 	g := NewWithT(t)
 	files, err := filepath.Glob(filepath.Join(dir, "cluster-template*.yaml"))
@@ -82,7 +82,7 @@ func TestFlavors(t *testing.T) {
 	}
 }
 
-// TestRefused: the API server does look at what it is given.
+// TestRefused checks that the API server refuses invalid objects, so that TestFlavors can fail.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ flavor, variable, value, refusal string }{
 		{"", "KUBERNETES_VERSION", "1.36.3", "version must be a semantic version with a leading v"},
@@ -106,14 +106,14 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// dryRun is what kubectl apply --server-side --dry-run=server would do; fields that a kind does not have are errors.
+// dryRun does what kubectl apply --server-side --dry-run=server would do. Unknown fields are errors.
 func dryRun(t *testing.T, object *unstructured.Unstructured) error {
 	t.Helper()
 	return box.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object.DeepCopy()),
 		client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
 }
 
-// installClass makes the ClusterClass that a flavor brings, so that core judges the variables of its Cluster.
+// installClass creates the ClusterClass of a flavor, so that core validates the variables of its Cluster.
 func installClass(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	g := NewWithT(t)
@@ -139,7 +139,7 @@ func installClass(t *testing.T, objects []*unstructured.Unstructured) {
 	}).WithTimeout(time.Minute).WithPolling(100 * time.Millisecond).Should(Succeed())
 }
 
-// TestMissingVariable: clusterctl says which variable a user has forgotten, and a user needs no others.
+// TestMissingVariable checks that clusterctl names a missing variable, and that no other variables are needed.
 func TestMissingVariable(t *testing.T) {
 	for flavor := range flavors {
 		for name := range needed(flavor) {
@@ -156,7 +156,8 @@ func TestMissingVariable(t *testing.T) {
 	}
 }
 
-// TestDeletionProtection: one variable protects both the Cluster and the control plane, and by default neither.
+// TestDeletionProtection checks that one variable protects both the Cluster and the control plane, and that neither is protected by
+// default.
 func TestDeletionProtection(t *testing.T) {
 	for flavor := range flavors {
 		for _, value := range []bool{false, true} {
@@ -199,7 +200,7 @@ func TestExistingNetwork(t *testing.T) {
 	}
 }
 
-// TestStorage: the workload cluster gets the StorageClass of the specification, and takes it.
+// TestStorage checks that the workload cluster gets the StorageClass of the specification and accepts it.
 func TestStorage(t *testing.T) {
 	g := NewWithT(t)
 	objects := rendered(t, "storage", needed("storage"))
@@ -224,8 +225,8 @@ func TestStorage(t *testing.T) {
 
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestFlavorsPage: docs/flavors.md has a section for each flavor, with the variables and defaults that clusterctl
-// knows, and its manifests are ones that an API server takes.
+// TestFlavorsPage checks that docs/flavors.md has a section for each flavor, with the variables and defaults that clusterctl lists, and
+// that an API server accepts the page's manifests.
 func TestFlavorsPage(t *testing.T) {
 	g := NewWithT(t)
 	raw, err := os.ReadFile(filepath.Join(root, "docs", "flavors.md"))
@@ -239,15 +240,15 @@ func TestFlavorsPage(t *testing.T) {
 		_, rest, found := strings.Cut(page, "\n## "+heading+"\n")
 		g.Expect(found).To(BeTrue(), "docs/flavors.md has no section %q", heading)
 		section, _, _ := strings.Cut(rest, "\n## ")
-		rows := page[:strings.Index(page, "\n## default\n")] + section // what all have in common comes first
+		rows := page[:strings.Index(page, "\n## default\n")] + section // the common variables come first
 		out, problems, err := generate(t, flavor, nil, "--list-variables")
 		g.Expect(err).NotTo(HaveOccurred(), problems)
 		listed := regexp.MustCompile(`(?m)^  - ([A-Z_]+)(?: +\(defaults to (?:"(.*)"|.*)\))?$`).FindAllStringSubmatch(out, -1)
 		g.Expect(len(listed)).To(BeNumerically(">=", 9), out)
 		for _, variable := range listed {
 			row := regexp.MustCompile("(?m)^\\| `" + variable[1] + "` \\|.*$").FindString(rows)
-			g.Expect(row).NotTo(BeEmpty(), "docs/flavors.md does not tell what %s of flavor %q is", variable[1], flavor)
-			if variable[2] != "" { // the template's; clusterctl's own are without quotes
+			g.Expect(row).NotTo(BeEmpty(), "docs/flavors.md does not explain the variable %s of flavor %q", variable[1], flavor)
+			if variable[2] != "" { // a default of the template: those of clusterctl have no quotes
 				g.Expect(row).To(ContainSubstring("`"+variable[2]+"`"), "default of %s", variable[1])
 			}
 		}

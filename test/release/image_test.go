@@ -15,7 +15,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// makes runs make with the arguments, and programs in front of those of the PATH. It returns what make printed.
+// makes runs make with the arguments, with the folder programs first in the PATH. It returns the output of make.
 func makes(t *testing.T, programs string, arguments ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "make", append([]string{"-C", root, "-s"}, arguments...)...)
@@ -24,7 +24,7 @@ func makes(t *testing.T, programs string, arguments ...string) (string, error) {
 	return string(out), err
 }
 
-// TestUnknownMinor: a release that clusterctl would refuse is not made.
+// TestUnknownMinor checks that make refuses a release that clusterctl would refuse.
 func TestUnknownMinor(t *testing.T) {
 	for version, says := range map[string]string{
 		"v0.1.0": "", "v0.1.7-rc.1": "",
@@ -53,7 +53,7 @@ func TestUnknownMinor(t *testing.T) {
 	}
 }
 
-// TestPrograms: every program that make builds knows its version, its commit and its Go.
+// TestPrograms checks that every program that make builds reports its version, its commit and its Go version.
 func TestPrograms(t *testing.T) {
 	for _, program := range []string{"manager", "portalctl", "portal-emulator", "portal-sandbox"} {
 		t.Run(program, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestLicenses: every module linked into the manager has a text of its licence, and so has Go.
+// TestLicenses checks that the licence text of every module linked into the manager is collected, and that of Go.
 func TestLicenses(t *testing.T) {
 	g := NewWithT(t)
 	out, err := makes(t, "", "licenses")
@@ -83,7 +83,7 @@ func TestLicenses(t *testing.T) {
 	}
 }
 
-// licenceIn reports whether the folder, or one in it, has a licence text.
+// licenceIn reports whether the folder or one of its subfolders has a licence text.
 func licenceIn(t *testing.T, folder string) (found bool) {
 	t.Helper()
 	if _, err := os.Stat(folder); err != nil {
@@ -107,8 +107,8 @@ var (
 	copied = regexp.MustCompile(`(?m)^COPY (\S+)`)
 )
 
-// TestImage: what docker is told to build carries the version and the commit, and the files that it copies exist. The
-// docker of this test keeps its arguments and builds nothing.
+// TestImage checks that the build arguments carry the version and the commit, and that the files that the image copies exist. The test's
+// docker records its arguments and builds nothing.
 func TestImage(t *testing.T) {
 	g := NewWithT(t)
 	programs := t.TempDir()

@@ -23,17 +23,17 @@ import (
 
 const (
 	root           = "../.."
-	releaseVersion = "v0.1.0" // as clusterctl-settings.json has it
+	releaseVersion = "v0.1.0" // the version in clusterctl-settings.json
 	image          = "registry.example/of-the-test/manager:" + releaseVersion
 )
 
 var (
 	box    *sandbox.Sandbox // management cluster without our manager
-	dir    string           // what make has written, for clusterctl
-	config string           // clusterctl's, which knows the repository
+	dir    string           // the repository that make has written
+	config string           // configuration of clusterctl, which names the repository
 )
 
-// TestMain writes a release and starts a management cluster to which it could be applied.
+// TestMain writes a release and starts a management cluster for it.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	code, err := run(m)
@@ -62,7 +62,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// write makes a release and a configuration of clusterctl that knows it.
+// write writes a release, and a configuration of clusterctl that names it.
 func write(ctx context.Context, scratch string) error {
 	if err := touch(); err != nil {
 		return err
@@ -82,15 +82,15 @@ func write(ctx context.Context, scratch string) error {
 `, filepath.Join(dir, "infrastructure-components.yaml")), 0o600)
 }
 
-// environment is the test's, without the variables of a make that runs the test.
+// environment returns the test's environment without the variables of a make that runs the test.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
 		return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS")
 	})
 }
 
-// touch looks at everything a release is made from: go test remembers files, but not those that make reads for it, and
-// would go on to report an old result.
+// touch reads every file from which a release is made. go test caches results by the files that the test reads, not by those that make
+// reads, and would otherwise report a stale result.
 func touch() error {
 	for _, place := range []string{
 		"Makefile", "metadata.yaml", "config", "templates", "bin/clusterctl", "bin/manager",

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// overlaid puts components of config/ over the release, in this order, as docs/release.md says.
+// overlaid adds components of config/ to the release, in this order, as docs/release.md describes.
 func overlaid(t *testing.T, components ...string) []*unstructured.Unstructured {
 	t.Helper()
 	g := NewWithT(t)
@@ -32,11 +32,11 @@ func overlaid(t *testing.T, components ...string) []*unstructured.Unstructured {
 		fmt.Appendf(nil, "resources: [components.yaml]\ncomponents: [%s]\n", strings.Join(components, ", ")), 0o600)).To(Succeed())
 	out, err := exec.CommandContext(t.Context(), box.Binary("kustomize"), "build", overlay).CombinedOutput()
 	g.Expect(err).NotTo(HaveOccurred(), string(out))
-	// clusterctl's variables stay: users of an overlay have clusterctl write what they put it over.
+	// The variables of clusterctl stay, because users of an overlay have clusterctl replace them.
 	return parse(t, string(out))
 }
 
-// TestMonitor: the optional ServiceMonitor can be put over a release, and selects its Service.
+// TestMonitor checks that the optional ServiceMonitor can be added to a release, and selects its Service.
 func TestMonitor(t *testing.T) {
 	g := NewWithT(t)
 	monitor := one(t, overlaid(t, "metrics/monitor"), "ServiceMonitor")
@@ -61,8 +61,8 @@ func endpoint(t *testing.T, monitor *unstructured.Unstructured) map[string]any {
 	return endpoints[0].(map[string]any)
 }
 
-// TestNetworkPolicy: an API server takes the optional policy. It is about the manager's Pod, lets the metrics' port in and
-// keeps the Pod from link-local addresses.
+// TestNetworkPolicy checks that an API server accepts the optional policy, and that the policy selects the manager's Pod, allows
+// connections to the metrics port, and refuses connections to link-local addresses.
 func TestNetworkPolicy(t *testing.T) {
 	g := NewWithT(t)
 	object := one(t, overlaid(t, "networkpolicy"), "NetworkPolicy")
@@ -75,7 +75,7 @@ func TestNetworkPolicy(t *testing.T) {
 	g.Expect(policy.Spec.PolicyTypes).To(ConsistOf(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress))
 
 	g.Expect(policy.Spec.Ingress).To(HaveLen(1))
-	g.Expect(policy.Spec.Ingress[0].From).NotTo(BeEmpty(), "nothing means everybody")
+	g.Expect(policy.Spec.Ingress[0].From).NotTo(BeEmpty(), "an empty list allows all sources")
 	g.Expect(policy.Spec.Ingress[0].Ports).To(HaveLen(1))
 	var ports []string
 	for _, port := range pod.Spec.Containers[0].Ports {
@@ -87,7 +87,7 @@ func TestNetworkPolicy(t *testing.T) {
 	for _, rule := range policy.Spec.Egress {
 		if len(rule.To) == 0 {
 			for _, port := range rule.Ports {
-				g.Expect(port.Port.IntValue()).To(Equal(53), "only DNS goes everywhere")
+				g.Expect(port.Port.IntValue()).To(Equal(53), "only DNS may connect to all addresses")
 			}
 			g.Expect(rule.Ports).NotTo(BeEmpty())
 		}
@@ -99,8 +99,8 @@ func TestNetworkPolicy(t *testing.T) {
 	g.Expect(excepted).To(HaveKeyWithValue("::/0", ContainElement("fe80::/10")))
 }
 
-// TestMetricsCertificate: with the optional certificate the manager is given the Secret that cert-manager writes, for the
-// name of the Service, and Prometheus verifies it.
+// TestMetricsCertificate checks that, with the optional certificate, the manager mounts the Secret that cert-manager writes for the
+// Service's name, and Prometheus verifies the certificate.
 func TestMetricsCertificate(t *testing.T) {
 	g := NewWithT(t)
 	objects := overlaid(t, "metrics/monitor", "metrics/certificate")
@@ -138,7 +138,7 @@ func TestMetricsCertificate(t *testing.T) {
 	issuer := issuers[text(t, certificates[secret], "spec", "issuerRef", "name")]
 	g.Expect(issuer).NotTo(BeNil())
 	authority := certificates[text(t, issuer, "spec", "ca", "secretName")]
-	g.Expect(authority).NotTo(BeNil(), "the certificate of the metrics is signed by an authority")
+	g.Expect(authority).NotTo(BeNil(), "the certificate of the metrics must be signed by an authority")
 	g.Expect(issuers).To(HaveKey(text(t, authority, "spec", "issuerRef", "name")))
 
 	g.Expect(endpoint(t, one(t, objects, "ServiceMonitor"))).To(HaveKeyWithValue("tlsConfig", Equal(map[string]any{

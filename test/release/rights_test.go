@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// TestSecretsPolicy: the policy that limits the manager's account knows its name, also where clusterctl installs into another namespace.
+// TestSecretsPolicy checks that the policy for the manager's account names it, also if clusterctl installs into another namespace.
 func TestSecretsPolicy(t *testing.T) {
 	g := NewWithT(t)
 	account := one(t, components(t), "ServiceAccount").GetName()
@@ -32,7 +32,7 @@ func TestSecretsPolicy(t *testing.T) {
 	g.Expect(found).To(BeTrue())
 }
 
-// TestNamespaced: with the optional component the manager looks at one namespace, and its account has rights in this one.
+// TestNamespaced checks that the optional component restricts the manager and the rights of its account to one namespace.
 func TestNamespaced(t *testing.T) {
 	g := NewWithT(t)
 	objects := overlaid(t, "namespaced")

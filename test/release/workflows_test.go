@@ -17,8 +17,8 @@ var (
 	named  = regexp.MustCompile(`^ # v\d+\.\d+\.\d+$`)
 )
 
-// TestWorkflows checks what actionlint does not: actions are pinned by the hash of a commit, with the version beside it, and a
-// workflow has the rights that it names, no others.
+// TestWorkflows checks what actionlint does not: actions are pinned by commit hash, with the version in a comment, and a workflow has only
+// the rights that it names.
 func TestWorkflows(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*"))
 	if err != nil || len(paths) < 3 {
@@ -32,7 +32,7 @@ func TestWorkflows(t *testing.T) {
 		uses := action.FindAllStringSubmatch(string(raw), -1)
 		for _, use := range uses {
 			if !pinned.MatchString(use[1]) || !named.MatchString(use[2]) {
-				t.Errorf("%s: %s%s: want the hash of a commit, and its version as a comment", path, use[1], use[2])
+				t.Errorf("%s: %s%s: want the hash of a commit, and its version in a comment", path, use[1], use[2])
 			}
 		}
 		if len(uses) == 0 {
@@ -43,7 +43,7 @@ func TestWorkflows(t *testing.T) {
 			t.Fatal(path, err)
 		}
 		if workflow.Permissions == nil {
-			t.Errorf("%s: without permissions, a workflow has those that the repository gives by default", path)
+			t.Errorf("%s: has no permissions, so it gets the repository's default permissions", path)
 		}
 		for right, access := range workflow.Permissions {
 			if access == "write" {

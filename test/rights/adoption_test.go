@@ -20,10 +20,10 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// authority are the annotations that decide what the provider acts on.
+// authority lists the annotations that decide which portal clusters and jobs the provider acts on.
 var authority = []string{infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.OwnerAnnotation}
 
-// tenancy is a namespace in which one user may do everything, and nothing elsewhere. No manager looks after it.
+// tenancy is a namespace in which one user has all rights. The user has none elsewhere, and no manager watches the namespace.
 type tenancy struct {
 	*WithT
 	*testing.T
@@ -57,7 +57,7 @@ func (y *tenancy) create(c client.Client, o client.Object) {
 	y.Expect(c.Create(y.Context(), o)).To(Succeed())
 }
 
-// controlPlane is one that is not created yet.
+// controlPlane returns a PortalControlPlane that does not exist yet.
 func (y *tenancy) controlPlane(name string) *infrav1.PortalControlPlane {
 	return &infrav1.PortalControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "PortalControlPlane"},
@@ -66,7 +66,7 @@ func (y *tenancy) controlPlane(name string) *infrav1.PortalControlPlane {
 	}
 }
 
-// portalCluster is one that is not created yet.
+// portalCluster returns a PortalCluster that does not exist yet.
 func (y *tenancy) portalCluster(name string) *infrav1.PortalCluster {
 	return &infrav1.PortalCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: infrav1.GroupVersion.String(), Kind: "PortalCluster"},
@@ -77,7 +77,7 @@ func (y *tenancy) portalCluster(name string) *infrav1.PortalCluster {
 	}
 }
 
-// write changes an object with one of the ways that an API server offers.
+// write changes an object in one of the ways that the API server offers.
 type write func(ctx context.Context, c client.Client, o client.Object, change func(client.Object)) error
 
 var writes = map[string]write{
@@ -135,14 +135,14 @@ func setID(id string) func(client.Object) {
 	}
 }
 
-// refused checks that the policy refuses a write, with a message that names what was written and the right that is missing.
+// refused checks that the policy refuses a write, with a message that names the written field and the missing right.
 func (y *tenancy) refused(err error, what string) {
 	y.Helper()
 	y.Expect(apierrors.IsForbidden(err)).To(BeTrue(), "%v", err)
 	y.Expect(err.Error()).To(And(ContainSubstring(what), ContainSubstring("verb adopt")))
 }
 
-// TestAdoption tries every way to write what the provider acts on, as a tenant with every right in the namespace, and as one who may adopt.
+// TestAdoption checks every way to write these fields, for a tenant with every right in the namespace and for a user who may adopt.
 func TestAdoption(t *testing.T) {
 	y := newTenancy(t)
 	// A tenant can bind the ClusterRole in its own namespace. That grants nothing.
@@ -177,7 +177,7 @@ func TestAdoption(t *testing.T) {
 
 func (y *tenancy) clientOf(user string) client.Client { return as(y.T, user) }
 
-// adopter is a client of a tenant who was bound to the ClusterRole adopter in the whole cluster.
+// adopter returns a client of a tenant who is bound to the ClusterRole adopter in the whole cluster.
 func (y *tenancy) adopter() client.Client {
 	y.Helper()
 	user := "adopter of " + y.namespace
@@ -189,7 +189,7 @@ func (y *tenancy) adopter() client.Client {
 	return as(y.T, user)
 }
 
-// bindAdopter binds the ClusterRole adopter, until the test ends.
+// bindAdopter binds the ClusterRole adopter until the test ends.
 func (y *tenancy) bindAdopter(user string) {
 	y.Helper()
 	binding := &rbacv1.ClusterRoleBinding{
@@ -204,8 +204,8 @@ func (y *tenancy) bindAdopter(user string) {
 	})
 }
 
-// TestWhatStaysFree has a tenant do what needs no right: apply again what the object has, change the rest, remove annotations, and answer the
-// provider's questions. Status carries no annotations.
+// TestWhatStaysFree checks what a tenant may do without the right: apply existing values again, change other fields, remove annotations,
+// and answer the provider's questions. The status has no annotations.
 func TestWhatStaysFree(t *testing.T) {
 	y := newTenancy(t)
 	cp := y.controlPlane("prod")
@@ -234,5 +234,5 @@ func TestWhatStaysFree(t *testing.T) {
 	y.Expect(y.tenant.Get(y.Context(), key, got)).To(Succeed())
 	y.Expect(got.Annotations).NotTo(HaveKey(infrav1.OperationAnnotation))
 	y.Expect(got.Spec.ClusterID).To(Equal("cluster-1"))
-	y.Expect(got.Status.Version).To(Equal("v1"), "the write had an effect")
+	y.Expect(got.Status.Version).To(Equal("v1"), "the write must take effect")
 }

@@ -35,7 +35,7 @@ const (
 	patience = 5 * time.Minute
 )
 
-// life is one Cluster in the namespace that the manager watches.
+// life is a Cluster in the namespace that the manager watches.
 type life struct {
 	*testing.T
 	*WithT
@@ -84,7 +84,7 @@ func newLife(t *testing.T) *life {
 	return l
 }
 
-// settled waits until the Cluster is available with so many Machines that are ready.
+// settled waits until the Cluster is available and has that many ready Machines.
 func (l *life) settled(workers int) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -113,7 +113,7 @@ func (l *life) get() *infrav1.PortalControlPlane {
 	return cp
 }
 
-// asked are the requests that change something at the portal, without ids.
+// asked returns the requests that change something at the portal, without ids.
 func (l *life) asked() (all []string) {
 	for _, e := range box.Portal.Journal() {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
@@ -124,8 +124,8 @@ func (l *life) asked() (all []string) {
 	return all
 }
 
-// TestLife takes a Cluster through its life, with the rights that the manager of config/namespaced and core ship with. In between it is saved
-// and restored by a person with every right but to adopt, and then by one who may.
+// TestLife checks a Cluster's life with the rights of config/namespaced and of core's release. In between, the objects are saved and
+// restored, first by a person with every right except adopt, and then by a person who may adopt.
 func TestLife(t *testing.T) {
 	l := newLife(t)
 	for _, o := range append([]client.Object{l.cluster, l.controlPlane, l.deployment}, l.others...) {
@@ -146,10 +146,10 @@ func TestLife(t *testing.T) {
 	l.Expect(err).NotTo(HaveOccurred(), out)
 	l.lose()
 
-	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Second) // clusterctl tries again for minutes
+	impatient, cancel := context.WithTimeout(t.Context(), 20*time.Second) // clusterctl retries for minutes
 	defer cancel()
 	out, err = l.clusterctl(impatient, kubeconfig, "move", "--from-directory", backup, "-v", "5")
-	l.Expect(err).To(HaveOccurred(), "a restore needs the right")
+	l.Expect(err).To(HaveOccurred(), "a restore must need the right")
 	l.Expect(out).To(ContainSubstring("verb adopt"))
 	err = box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.controlPlane), &infrav1.PortalControlPlane{})
 	l.Expect(apierrors.IsNotFound(err)).To(BeTrue(), "%v", err)
@@ -162,10 +162,10 @@ func TestLife(t *testing.T) {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		return nil
-	}).Should(Succeed(), "the same restore goes on, with the right")
+	}).Should(Succeed(), "the same restore must succeed with the right")
 	l.settled(3)
 	l.Expect(l.get().Spec.ClusterID).To(Equal(id))
-	l.Expect(l.asked()).To(Equal(before), "nothing was changed at the portal")
+	l.Expect(l.asked()).To(Equal(before), "the restore must change nothing at the portal")
 
 	l.Expect(box.Client.Delete(t.Context(), l.cluster)).To(Succeed())
 	l.Eventually(func() bool {
@@ -181,7 +181,7 @@ func (l *life) scale(replicas int32) {
 	l.Expect(box.Client.Patch(l.Context(), l.deployment, patch)).To(Succeed())
 }
 
-// operator writes the kubeconfig of a person who may do everything with every object, and has no other verb.
+// operator writes the kubeconfig of a person who may create, read, update and delete every object, but has no other verb.
 func (l *life) operator(user string) string {
 	l.Helper()
 	l.Expect(box.Client.Create(l.Context(), &rbacv1.ClusterRole{
@@ -198,7 +198,7 @@ func (l *life) operator(user string) string {
 	return path
 }
 
-// label labels the CRDs as clusterctl init does. Without the label, clusterctl move does not see their objects.
+// label labels the CRDs as clusterctl init does. clusterctl move ignores objects whose CRD has no label.
 func (l *life) label() {
 	l.Helper()
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -220,7 +220,7 @@ func (l *life) clusterctl(ctx context.Context, kubeconfig string, args ...string
 	return string(out), err
 }
 
-// kinds of the objects that a Cluster consists of.
+// kinds returns an empty list for each kind of object that belongs to a Cluster.
 func kinds() []client.ObjectList {
 	return []client.ObjectList{
 		&clusterv1.ClusterList{}, &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{},
@@ -229,7 +229,7 @@ func kinds() []client.ObjectList {
 	}
 }
 
-// lose removes all objects of the namespace without any controller taking notice, as the loss of a management cluster does.
+// lose removes all objects of the namespace without any controller noticing, as the loss of a management cluster does.
 func (l *life) lose() {
 	l.Helper()
 	paused := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+clusterv1.PausedAnnotation+`":""}}}`))
@@ -239,7 +239,7 @@ func (l *life) lose() {
 		l.Eventually(func() bool {
 			l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
 			return conditions.IsTrue(getter, clusterv1.PausedCondition)
-		}).Should(BeTrue(), "%T is paused", o)
+		}).Should(BeTrue(), "%T must be paused", o)
 	}
 	l.Eventually(func() (left int) {
 		for _, list := range kinds() {
@@ -258,7 +258,7 @@ func (l *life) lose() {
 	}).Should(BeZero(), "objects that are left")
 }
 
-// nothingForbidden checks in the logs of both managers that they lacked no right, the provider's adoption aside.
+// nothingForbidden checks in the logs of both managers that they lacked no right, except the provider's right to adopt.
 func (l *life) nothingForbidden() {
 	l.Helper()
 	for _, file := range []string{"manager.log", "core.log"} {

@@ -37,7 +37,7 @@ const (
 
 var box *sandbox.Sandbox
 
-// TestMain starts a sandbox whose managers have the rights that they ship with, ours those of config/namespaced.
+// TestMain starts a sandbox whose managers have the rights of their releases. Our manager has those of config/namespaced.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	code, err := run(m)
@@ -77,7 +77,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// confine gives the manager the rights of config/namespaced.
+// confine replaces the manager's rights with those of config/namespaced.
 func confine(ctx context.Context) error {
 	overlay, err := os.MkdirTemp(box.Dir, "namespaced-")
 	if err != nil {
@@ -103,7 +103,7 @@ func confine(ctx context.Context) error {
 	return apply(ctx, manifests, "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 }
 
-// demoteCore has core act as its ServiceAccount, with the roles that it ships.
+// demoteCore makes core act as its ServiceAccount, with the roles of its release.
 func demoteCore(ctx context.Context) error {
 	manifests, err := os.ReadFile(box.Binary("capi-core/core-components.yaml"))
 	if err != nil {
@@ -147,7 +147,7 @@ func parse(manifests []byte) (all []*unstructured.Unstructured, err error) {
 	}
 }
 
-// apply applies the objects of the kinds.
+// apply applies the objects of the given kinds.
 func apply(ctx context.Context, manifests []byte, kinds ...string) error {
 	objects, err := parse(manifests)
 	if err != nil {
@@ -165,7 +165,7 @@ func apply(ctx context.Context, manifests []byte, kinds ...string) error {
 	return nil
 }
 
-// as is a client of the management cluster that acts as the user.
+// as returns a client of the management cluster that acts as the user.
 func as(t *testing.T, user string, groups ...string) client.Client {
 	t.Helper()
 	config := rest.CopyConfig(box.Config)
@@ -177,7 +177,7 @@ func as(t *testing.T, user string, groups ...string) client.Client {
 	return c
 }
 
-// kubeconfigOf writes a kubeconfig with which programs act as the user.
+// kubeconfigOf writes a kubeconfig that acts as the user.
 func kubeconfigOf(user string, groups ...string) (string, error) {
 	config, err := clientcmd.LoadFromFile(box.Kubeconfig)
 	if err != nil {

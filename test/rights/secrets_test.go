@@ -29,7 +29,7 @@ func newSecret(name string, kind corev1.SecretType, cluster string, data map[str
 
 func value(text string) map[string][]byte { return map[string][]byte{"value": []byte(text)} }
 
-// TestManagerCreatesSecrets tries which Secrets the manager's account can create.
+// TestManagerCreatesSecrets checks which Secrets the manager's account can create.
 func TestManagerCreatesSecrets(t *testing.T) {
 	manager := as(t, managerAccount)
 	token := newSecret("prod-kubeconfig", corev1.SecretTypeServiceAccountToken, "prod", nil)
@@ -62,7 +62,7 @@ func TestManagerCreatesSecrets(t *testing.T) {
 	}
 }
 
-// TestManagerPatchesSecrets tries how the manager's account can change Secrets.
+// TestManagerPatchesSecrets checks which changes to Secrets the manager's account can make.
 func TestManagerPatchesSecrets(t *testing.T) {
 	manager := as(t, managerAccount)
 	secrets := map[string]*corev1.Secret{
@@ -129,7 +129,7 @@ func TestManagerPatchesSecrets(t *testing.T) {
 			g.Expect(err.Error()).To(ContainSubstring(refusal))
 		})
 	}
-	// A held Secret is released again, and no other user is limited.
+	// The manager can release a held Secret, and the policy limits no other user.
 	g := NewWithT(t)
 	s := secrets["identity"]
 	for _, change := range []func(*corev1.Secret){hold, func(s *corev1.Secret) { s.Finalizers = s.Finalizers[:1] }} {
@@ -146,7 +146,8 @@ func TestManagerPatchesSecrets(t *testing.T) {
 	}
 }
 
-// TestManagerOutside tries that the manager of config/namespaced has no right outside of its namespace, and update and delete nowhere.
+// TestManagerOutside checks that the manager of config/namespaced has no rights outside its namespace, and no right to update or delete
+// anywhere.
 func TestManagerOutside(t *testing.T) {
 	g := NewWithT(t)
 	manager := as(t, managerAccount)

@@ -19,8 +19,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestTopology has a tenant put the provider's annotations where core copies them from: into the topology of a Cluster, and into the template
-// of a ClusterClass. Core writes the PortalControlPlane with its own rights, which do not include to adopt.
+// TestTopology checks that a tenant cannot pass the provider's annotations through core, either in the topology of a Cluster or in the
+// template of a ClusterClass. Core writes the PortalControlPlane with its own rights, which do not include adopt.
 func TestTopology(t *testing.T) {
 	forged := map[string]string{infrav1.OperationAnnotation: `{"id":"1","type":"create","target":"x","time":"2026-01-01T00:00:00Z","jobID":"job-1"}`}
 	for title, test := range map[string]struct {
@@ -43,7 +43,7 @@ func TestTopology(t *testing.T) {
 			if test.cluster != nil {
 				test.cluster(cluster)
 			}
-			y.Eventually(func() error { // until core has looked at the ClusterClass
+			y.Eventually(func() error { // until core has reconciled the ClusterClass
 				c, _ := cluster.DeepCopyObject().(client.Object)
 				return y.tenant.Create(y.Context(), c)
 			}).Should(Succeed())
@@ -64,7 +64,7 @@ func TestTopology(t *testing.T) {
 	}
 }
 
-// class is the ClusterClass of the release, with its templates.
+// class returns the ClusterClass of the release with its templates.
 func (y *tenancy) class(change func(*infrav1.PortalControlPlaneTemplate)) (all []client.Object) {
 	y.Helper()
 	manifests, err := os.ReadFile(box.File("templates", "clusterclass-portal.yaml"))

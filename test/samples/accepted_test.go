@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// TestAccepted: today's CRDs accept the objects of each release, and nothing in them is pruned.
+// TestAccepted checks that today's CRDs accept the objects of each release without pruning anything.
 func TestAccepted(t *testing.T) {
 	for _, release := range releases(t) {
 		for _, s := range samples(t, release) {
@@ -51,7 +51,7 @@ func accepted(t *testing.T, s sample) {
 	}
 }
 
-// lost returns the paths of what was written and is not stored. Fields that were added count for nothing.
+// lost returns the paths of fields that were written but not stored. It ignores added fields.
 func lost(t *testing.T, path string, written, stored any) []string {
 	was, isObject := written.(map[string]any)
 	if !isObject {

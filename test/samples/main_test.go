@@ -16,12 +16,12 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// account is the portal account, its user and the phase of the samples that are run.
+// account is the name of the portal account, of its user and of the phase whose samples run.
 const account = "ready"
 
 var box *sandbox.Sandbox
 
-// TestMain starts a sandbox whose manager does not run yet.
+// TestMain starts a sandbox without the manager, which tests start later.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	os.Exit(run(m))

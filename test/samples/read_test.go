@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// gone are fields that a release wrote into an annotation and that nothing reads any more, with the reason.
+// gone lists fields that a release wrote into an annotation and that no code reads any more, each with the reason.
 var gone = map[string]map[string]string{
 	infrav1.OperationAnnotation: {
 		"sum": "a scale asks for its target in one step, so the sum of replicas is the target",
@@ -33,10 +33,10 @@ var gone = map[string]map[string]string{
 	},
 }
 
-// newer are kinds that releases did not have, with the first one that does.
+// newer maps each kind that older releases lack to the first release that has it.
 var newer = map[string]string{"PortalClusterIdentity": "v0.2.0", "PortalMachinePool": "v0.2.0", "PortalMachinePoolTemplate": "v0.2.0"}
 
-// annotations that today's code reads or writes, and that releases may have written.
+// annotations lists the annotations that today's code reads or writes, and that releases may have written.
 var annotations = []string{
 	infrav1.OperationAnnotation, infrav1.RecordAnnotation, infrav1.NetworkAnnotation, infrav1.ShieldAnnotation, infrav1.OwnerAnnotation,
 	infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
@@ -44,7 +44,7 @@ var annotations = []string{
 	"infrastructure.cluster.x-k8s.io/fetched-at", "infrastructure.cluster.x-k8s.io/fetched-after", // of the kubeconfig Secret
 }
 
-// TestRead: today's code reads what each release has written.
+// TestRead checks that today's code reads the objects that each release has written.
 func TestRead(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {
@@ -82,12 +82,12 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// readAnnotation reads one annotation as the controllers do, and finds what they would overlook.
+// readAnnotation reads an annotation as the controllers do, and fails the test for fields that they would ignore.
 func readAnnotation(t *testing.T, s sample, key, value string) {
 	t.Helper()
 	if strings.Contains(key, "/portal") || strings.HasPrefix(key, infrav1.GroupVersion.Group+"/") {
 		if !slices.Contains(annotations, key) {
-			t.Errorf("%s: nothing knows annotation %s", s, key)
+			t.Errorf("%s: unknown annotation %s", s, key)
 		}
 	}
 	switch key {
@@ -110,7 +110,7 @@ func readAnnotation(t *testing.T, s sample, key, value string) {
 	}
 }
 
-// readStrictly decodes JSON and reports fields that the type does not have and that nothing excuses.
+// readStrictly decodes JSON and fails the test for unknown fields that are not excused.
 func readStrictly(t *testing.T, what string, text []byte, into any, excused map[string]string) {
 	t.Helper()
 	fields := map[string]any{}
@@ -125,7 +125,7 @@ func readStrictly(t *testing.T, what string, text []byte, into any, excused map[
 	}
 }
 
-// TestGone: what today's types still have is not gone.
+// TestGone checks that the types do not have the fields in gone.
 func TestGone(t *testing.T) {
 	types := map[string]reflect.Type{
 		infrav1.OperationAnnotation: reflect.TypeFor[operation.Operation](), infrav1.RecordAnnotation: reflect.TypeFor[operation.Record](),

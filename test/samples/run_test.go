@@ -32,23 +32,23 @@ import (
 )
 
 const (
-	// patience is longer than core may take by itself to connect to a workload cluster, also on a busy machine.
+	// patience is longer than core may take to connect to a workload cluster, even on a busy machine.
 	patience = 5 * time.Minute
-	// quiet is how long the portal must not be asked for a change once the cluster is available.
+	// quiet is how long the manager must not ask the portal for a change after the cluster is available.
 	quiet = 15 * time.Second
 )
 
-// revival is a cluster that is restored from the samples of a release, at a portal that has its like.
+// revival is a cluster that is restored from the samples of a release, at a portal that has a similar cluster.
 type revival struct {
 	*testing.T
 	*WithT
 	namespace  string
-	kubeconfig []byte            // of the cluster at the portal
-	workers    []corev1.Node     // there
-	uids       map[string]string // of the samples' objects, and those that they have now
+	kubeconfig []byte            // of the portal's cluster
+	workers    []corev1.Node     // of the portal's cluster
+	uids       map[string]string // new UIDs by the UIDs in the samples
 }
 
-// TestRun: today's manager goes on with a cluster of each release as it is.
+// TestRun checks that today's manager takes over a cluster of each release without changing it.
 func TestRun(t *testing.T) {
 	for i, release := range releases(t) {
 		r := &revival{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("revived-%d", i), uids: map[string]string{}}
@@ -84,7 +84,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// makePortalCluster makes a cluster at the portal like that of the samples, and has the samples name it and its nodes.
+// makePortalCluster creates a portal cluster like that of the samples, and makes the samples name it and its nodes.
 func (r *revival) makePortalCluster(text string) string {
 	r.Helper()
 	all := parse(r.T, []byte(text))
@@ -132,7 +132,7 @@ func (r *revival) makePortalCluster(text string) string {
 		names = append(names, n.GetName(), r.workers[i].Name, string(n.GetUID()), string(r.workers[i].UID))
 	}
 	renamed := strings.NewReplacer(names...)
-	for i, n := range old { // core has written it, and finds Nodes by it
+	for i, n := range old { // the release had set the providerID, by which core finds a Node
 		providerID, _, _ := unstructured.NestedString(n.Object, "spec", "providerID")
 		patch := fmt.Sprintf(`{"spec":{"providerID":%q}}`, renamed.Replace(providerID))
 		r.Expect(r.workload().Patch(r.Context(), &r.workers[i], client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
@@ -140,7 +140,7 @@ func (r *revival) makePortalCluster(text string) string {
 	return renamed.Replace(text)
 }
 
-// workload is a client of the cluster at the portal.
+// workload returns a client of the portal's cluster.
 func (r *revival) workload() client.Client {
 	config, err := clientcmd.RESTConfigFromKubeConfig(r.kubeconfig)
 	r.Expect(err).NotTo(HaveOccurred())
@@ -149,7 +149,7 @@ func (r *revival) workload() client.Client {
 	return workload
 }
 
-// nodes are the workers of the cluster at the portal.
+// nodes returns the workers of the portal's cluster.
 func (r *revival) nodes() []corev1.Node {
 	list := &corev1.NodeList{}
 	r.Expect(r.workload().List(r.Context(), list)).To(Succeed())
@@ -161,7 +161,7 @@ func worker(labels map[string]string) bool {
 	return !control
 }
 
-// restore creates the objects, with their status, in a Cluster that is paused.
+// restore creates the objects, with their status, in a paused Cluster.
 func (r *revival) restore(text string) {
 	r.Helper()
 	r.Expect(box.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})).To(Succeed())
@@ -177,7 +177,7 @@ func (r *revival) restore(text string) {
 	}
 }
 
-// last orders Secrets after the objects that own them.
+// last sorts Secrets after the objects that own them.
 func last(o *unstructured.Unstructured) int {
 	if o.GetKind() == "Secret" {
 		return 1
@@ -185,7 +185,7 @@ func last(o *unstructured.Unstructured) int {
 	return 0
 }
 
-// create creates one object. Whatever names an object of the samples by its UID names the new one.
+// create creates one object. UIDs of the samples' objects are replaced by those of the new objects.
 func (r *revival) create(o *unstructured.Unstructured) {
 	r.Helper()
 	own := string(o.GetUID())
@@ -206,13 +206,13 @@ func (r *revival) create(o *unstructured.Unstructured) {
 		patch := `{"metadata":{"annotations":` + strings.ReplaceAll(annotations, own, string(restored.GetUID())) + `}}`
 		r.Expect(box.Client.Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 	}
-	if hasStatus { // core may be writing to it, too, so it is patched
+	if hasStatus { // patched, because core may write it too
 		patch := mustMarshal(r.T, map[string]any{"status": status})
 		r.Expect(box.Client.Status().Patch(r.Context(), restored, client.RawPatch(types.MergePatchType, patch))).To(Succeed(), "status of %s %s", o.GetKind(), o.GetName())
 	}
 }
 
-// adapt pauses the Cluster, and gives endpoints and the kubeconfig what the portal says now.
+// adapt pauses the Cluster, and sets endpoints and the kubeconfig to those of the portal's cluster.
 func (r *revival) adapt(o *unstructured.Unstructured) {
 	config, err := clientcmd.RESTConfigFromKubeConfig(r.kubeconfig)
 	r.Expect(err).NotTo(HaveOccurred())
@@ -245,7 +245,8 @@ func (r *revival) controlPlane() *infrav1.PortalControlPlane {
 	return &list.Items[0]
 }
 
-// withoutDigest reports whether the release kept no digest of the kubeconfig. Then this one uses none before the portal was asked once.
+// withoutDigest reports whether the release stored no digest of the kubeconfig. In that case, this release does not use the kubeconfig
+// before it has asked the portal once.
 func (r *revival) withoutDigest() bool {
 	record, err := operation.LoadRecord(r.controlPlane())
 	r.Expect(err).NotTo(HaveOccurred())
@@ -263,7 +264,7 @@ func (r *revival) available() string {
 	return conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition))
 }
 
-// machines are the UIDs of all Machines and PortalMachines.
+// machines returns the UIDs of all Machines and PortalMachines.
 func (r *revival) machines() []string {
 	machines, infra := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
 	r.Expect(box.Client.List(r.Context(), machines, client.InNamespace(r.namespace))).To(Succeed())
@@ -290,7 +291,7 @@ func (r *revival) readyMachines() (ready int) {
 	return ready
 }
 
-// changes are the requests since then that change something.
+// changes returns the requests after the first begin ones that change something.
 func changes(begin int) (all []string) {
 	for _, e := range box.Portal.JournalFrom(begin) {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {

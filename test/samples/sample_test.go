@@ -22,14 +22,14 @@ type sample struct {
 	release, file string
 }
 
-// ours reports whether the object is of a kind of this provider.
+// ours reports whether the object's kind belongs to this provider.
 func (s sample) ours() bool { return s.GroupVersionKind().Group == infrav1.GroupVersion.Group }
 
 func (s sample) String() string {
 	return s.release + "/" + s.file + ": " + s.GetKind() + " " + s.GetName()
 }
 
-// releases are those of which there are samples.
+// releases returns the releases that have samples.
 func releases(t *testing.T) []string {
 	t.Helper()
 	entries, err := os.ReadDir("testdata")
@@ -43,7 +43,7 @@ func releases(t *testing.T) []string {
 	return names
 }
 
-// samples are all objects of a release.
+// samples returns all objects of a release.
 func samples(t *testing.T, release string) []sample {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", release, "*.yaml"))

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// GenerateCluster returns what the real clusterctl renders from the template of the release. Arguments are further flags of
+// GenerateCluster returns the objects that the real clusterctl renders from the release's template. The arguments are additional flags of
 // clusterctl generate cluster, such as the Kubernetes version and the number of workers.
 func (s *Sandbox) GenerateCluster(ctx context.Context, cluster client.ObjectKey, arguments ...string) ([]*unstructured.Unstructured, error) {
 	arguments = append([]string{

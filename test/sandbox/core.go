@@ -15,10 +15,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
-// featureGates are those of a management cluster that can use ClusterClasses.
+// featureGates enables ClusterClasses and MachinePools.
 const featureGates = "ClusterTopology=true,MachinePool=true"
 
-// installCore installs Cluster API's CRDs and webhooks and prepares what its manager serves the webhooks with.
+// installCore installs Cluster API's CRDs and webhooks, and prepares the certificate with which its manager serves the webhooks.
 func (s *Sandbox) installCore(ctx context.Context) error {
 	if s.options.WithoutCore {
 		return nil
@@ -94,7 +94,7 @@ func (s *Sandbox) coreKubeconfig() (string, error) {
 		"system:serviceaccounts", "system:serviceaccounts:capi-system")
 }
 
-// issueWebhookCertificate writes the certificate that the webhook server presents, and returns the CA to trust.
+// issueWebhookCertificate writes the certificate of the webhook server, and returns the CA for the API server.
 func (s *Sandbox) issueWebhookCertificate() ([]byte, error) {
 	if err := os.MkdirAll(s.webhookDir(), 0o700); err != nil {
 		return nil, err
@@ -112,8 +112,8 @@ func (s *Sandbox) issueWebhookCertificate() ([]byte, error) {
 
 func (s *Sandbox) webhookDir() string { return filepath.Join(s.Dir, "webhook-certificates") }
 
-// reachByURL has the API server call the webhooks of an object, admission or conversion, on this machine instead of
-// behind a Service. Other objects stay as they are.
+// reachByURL makes the API server call an object's webhooks, admission or conversion, at a URL on this machine instead of a Service. It
+// does not change other objects.
 func reachByURL(object *unstructured.Unstructured, host string, caBundle []byte) error {
 	if object.GetKind() == "CustomResourceDefinition" {
 		webhook, found, err := unstructured.NestedMap(object.Object, "spec", "conversion", "webhook")
@@ -149,7 +149,7 @@ func replaceService(webhook map[string]any, host string, caBundle []byte) error 
 	return nil
 }
 
-// readyz probes a manager's health address.
+// readyz returns a probe of a manager's health address.
 func readyz(port int) func(context.Context) error {
 	return kubeserver.Probe("http://" + hostPort(port) + "/readyz")
 }
@@ -167,11 +167,11 @@ func freePorts(count int) ([]int, error) {
 
 func hostPort(port int) string { return kubeserver.HostPort(loopback, port) }
 
-// InstallCore installs Cluster API's CRDs and webhooks again, after a test has removed them. StartCore comes next.
+// InstallCore installs Cluster API's CRDs and webhooks again after a test has removed them. Call StartCore next.
 func (s *Sandbox) InstallCore(ctx context.Context) error { return s.installCore(ctx) }
 
 // StartCore runs Cluster API's manager again, after StopCore.
 func (s *Sandbox) StartCore(ctx context.Context) error { return s.startCore(ctx) }
 
-// StopCore ends Cluster API's manager as a Deployment would, and returns when it has ended.
+// StopCore ends Cluster API's manager with SIGTERM, as a Deployment would, and returns when it has ended.
 func (s *Sandbox) StopCore() { s.core.Stop() }

@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// logLines is how many lines of a log Describe returns, from its end.
+	// logLines is the number of lines at the end of a log that Describe returns.
 	logLines = 40
-	// describeTime is how long servers have to answer.
+	// describeTime is how long servers may take to answer.
 	describeTime = 30 * time.Second
 )
 
-// Describe reports what happened in a namespace, for a test that failed: what its objects complain about, its Machines and
-// the Nodes of its Clusters, what the portal's journal has of the account, and the ends of the managers' logs.
+// Describe describes a namespace after a failed test: the problems that its objects report, its Machines, the Nodes of its Clusters, the
+// portal's request log for the account, and the ends of the managers' logs.
 func (s *Sandbox) Describe(ctx context.Context, namespace, account string) string {
 	ctx, cancel := context.WithTimeout(ctx, describeTime)
 	defer cancel()
@@ -104,7 +104,7 @@ func (d *description) object(o runtime.Object) {
 	}
 }
 
-// nodes of every Cluster that has a kubeconfig.
+// nodes describes the Nodes of every Cluster that has a kubeconfig.
 func (d *description) nodes() {
 	secrets := &corev1.SecretList{}
 	if err := d.Client.List(d.ctx, secrets, client.InNamespace(d.namespace)); err != nil {
@@ -149,7 +149,7 @@ func (d *description) nodesOf(kubeconfig []byte) error {
 	return nil
 }
 
-// log returns the last lines that name the namespace.
+// log describes the last lines of a log that name the namespace.
 func (d *description) log(name string) {
 	raw, err := os.ReadFile(filepath.Join(d.Dir, name)) //nolint:gosec // Our own directory.
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
-// controllers are those that something in a management cluster without Nodes can notice.
+// controllers lists the controllers that have an effect in a management cluster without Nodes.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"garbage-collector-controller",
@@ -24,7 +24,7 @@ var controllers = []string{
 	"validatingadmissionpolicy-status-controller",
 }
 
-// startManagement brings up the management cluster with everything installed, and Cluster API running in it.
+// startManagement starts the management cluster, installs everything in it, and starts Cluster API.
 func (s *Sandbox) startManagement(ctx context.Context) error {
 	if err := s.progress.step("management cluster: etcd and kube-apiserver", func() error { return s.startAPIServer(ctx) }); err != nil {
 		return err
@@ -35,10 +35,10 @@ func (s *Sandbox) startManagement(ctx context.Context) error {
 	if err := s.installProvider(ctx); err != nil {
 		return err
 	}
-	// The garbage collector looks for new kinds every 30 seconds; started after they are there, it knows them at once.
+	// The garbage collector looks for new kinds only every 30 seconds. If it starts after the CRDs exist, it knows them at once.
 	if err := s.progress.step("management cluster: kube-controller-manager", func() error {
 		return s.plane.StartControllerManager(ctx, s.Binary("kube-controller-manager"), "--controllers="+strings.Join(controllers, ","),
-			"--use-service-account-credentials") // as kubeadm has it: admission policies know controllers by their names
+			"--use-service-account-credentials") // as in kubeadm: admission policies identify controllers by their account names
 	}); err != nil {
 		return err
 	}

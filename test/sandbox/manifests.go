@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// fieldOwner owns the fields of what the sandbox installs.
+// fieldOwner owns the fields of the objects that the sandbox installs.
 const fieldOwner = client.FieldOwner("portal-sandbox")
 
-// kustomize renders a folder of the checkout as a release would.
+// kustomize renders a folder of the checkout as make release-manifests would.
 func (s *Sandbox) kustomize(ctx context.Context, folder ...string) ([]*unstructured.Unstructured, error) {
 	command := exec.CommandContext(ctx, s.Binary("kustomize"), "build", s.File(folder...))
 	var problems bytes.Buffer
@@ -53,7 +53,7 @@ func parse(manifests []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// install applies those of the objects that are of the kinds, kind after kind, and waits until CRDs are served.
+// install applies the objects of the given kinds, kind by kind, and waits until the API server serves their CRDs.
 func (s *Sandbox) install(ctx context.Context, objects []*unstructured.Unstructured, kinds ...string) error {
 	var names []string
 	for _, kind := range kinds {
@@ -75,8 +75,8 @@ func (s *Sandbox) install(ctx context.Context, objects []*unstructured.Unstructu
 	})
 }
 
-// labelInstalled labels a CRD as clusterctl does. clusterctl describe and move, and the validators of Cluster API's test framework, look
-// only at kinds whose CRD has the label.
+// labelInstalled labels a CRD as clusterctl does. clusterctl describe and move, and the validators of Cluster API's test framework, ignore
+// kinds whose CRD has no label.
 func labelInstalled(object *unstructured.Unstructured) {
 	if object.GetKind() != "CustomResourceDefinition" {
 		return

@@ -21,11 +21,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
-// workloadTimeout is how long the picture waits for a workload cluster. Its API server restarts during an upgrade, and the
-// picture can do without its drains for a moment.
+// workloadTimeout is how long the picture waits for a workload cluster. During an upgrade the API server restarts, and the picture shows no
+// drains until it answers again.
 const workloadTimeout = time.Second
 
-// startPage serves the picture of the sandbox.
+// startPage serves the page with the picture of the sandbox.
 func (s *Sandbox) startPage(ctx context.Context) error {
 	if s.options.PageAddress == "" || s.Portal == nil {
 		return nil
@@ -39,14 +39,14 @@ func (s *Sandbox) startPage(ctx context.Context) error {
 	return err
 }
 
-// pictureReader reads what the picture shows of Kubernetes.
+// pictureReader reads the picture's objects from Kubernetes.
 type pictureReader struct {
 	*Sandbox
 	mu        sync.Mutex
 	workloads map[string]client.Reader // by the portal's id of the cluster
 }
 
-// read lists Machines, their claims, and the workers that are being drained.
+// read lists Machines, their PortalMachines, and the workers that are being drained.
 func (r *pictureReader) read(ctx context.Context) (page.Kubernetes, error) {
 	if r.options.WithoutCore {
 		return page.Kubernetes{}, nil
@@ -63,7 +63,7 @@ func (r *pictureReader) read(ctx context.Context) (page.Kubernetes, error) {
 	}, nil
 }
 
-// pictured returns the Machines as the picture shows them, sorted by name. A Machine and its PortalMachine have the same name.
+// pictured returns the Machines in the picture's format, sorted by name. A Machine and its PortalMachine have the same name.
 func pictured(machines []clusterv1.Machine, portalMachines []infrav1.PortalMachine, controlPlanes []infrav1.PortalControlPlane) []page.Machine {
 	ids := map[client.ObjectKey]string{} // of portal clusters, by Cluster
 	for _, c := range controlPlanes {
@@ -73,7 +73,7 @@ func pictured(machines []clusterv1.Machine, portalMachines []infrav1.PortalMachi
 	for i := range portalMachines {
 		found[client.ObjectKeyFromObject(&portalMachines[i])] = &portalMachines[i]
 	}
-	slices.SortFunc(machines, func(a, b clusterv1.Machine) int { // the older one of two on a node first
+	slices.SortFunc(machines, func(a, b clusterv1.Machine) int { // of two Machines on a node, the older one first
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	holders := map[infrav1.BoundNode]string{}
@@ -99,7 +99,7 @@ func pictured(machines []clusterv1.Machine, portalMachines []infrav1.PortalMachi
 	return out
 }
 
-// claimed returns the node that a PortalMachine claims, or nil if there is none.
+// claimed returns the node that a PortalMachine claims, or nil.
 func claimed(claim *infrav1.PortalMachine) *infrav1.BoundNode {
 	if claim == nil || claims.IsReleased(claim.Spec.ProviderID) {
 		return nil
@@ -107,7 +107,7 @@ func claimed(claim *infrav1.PortalMachine) *infrav1.BoundNode {
 	return claim.Spec.Node
 }
 
-// machineState returns what a Machine is doing, as far as the Machine and its claim show it.
+// machineState returns the state of a Machine, as far as the Machine and its PortalMachine show it.
 func machineState(m *clusterv1.Machine, claim *infrav1.PortalMachine) page.MachineState {
 	deletion := m.Status.Deletion
 	switch {
@@ -127,7 +127,7 @@ func machineState(m *clusterv1.Machine, claim *infrav1.PortalMachine) page.Machi
 	return page.MachineRunning
 }
 
-// drains returns the Nodes of workload clusters that are cordoned or drained. A cluster whose API server does not answer has none.
+// drains returns the cordoned and drained Nodes of the workload clusters. It ignores a cluster whose API server does not answer.
 func (r *pictureReader) drains(ctx context.Context) (out []page.Node) {
 	for _, c := range r.Portal.Clusters() {
 		reader := r.workload(ctx, c)
@@ -147,7 +147,7 @@ func (r *pictureReader) drains(ctx context.Context) (out []page.Node) {
 	return out
 }
 
-// nodeState returns what happens to a Node, or nothing if it takes Pods.
+// nodeState returns the drain state of a Node, or "" if the Node accepts Pods.
 func nodeState(n *corev1.Node) page.NodeState {
 	switch {
 	case n.Annotations[infrav1.DrainedAnnotation] != "":

@@ -16,18 +16,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 )
 
-// life is a Machine and its claim, as a test describes them.
+// life describes a Machine and its PortalMachine.
 type life struct {
-	node      string // that the claim names
+	node      string // node that the PortalMachine claims
 	released  bool
 	deleted   bool
 	draining  bool
 	drained   bool
-	unjoined  bool // core has not found the Node
-	unclaimed bool // there is no PortalMachine yet
+	unjoined  bool // core has not found the Node yet
+	unclaimed bool // the PortalMachine does not exist yet
 }
 
-// TestPictured: every phase of a Machine's life has a state of its own, and a takeover names both Machines.
+// TestPictured checks that each phase of a Machine's life has its own state, and that a takeover names both Machines.
 func TestPictured(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -106,7 +106,7 @@ func (l life) claim(name string) infrav1.PortalMachine {
 	return c
 }
 
-// TestNodeState: a Node shows the furthest that its drain has come.
+// TestNodeState checks that nodeState returns the latest stage that a Node's drain has reached.
 func TestNodeState(t *testing.T) {
 	for want, node := range map[page.NodeState]corev1.Node{
 		"":                {},

@@ -15,7 +15,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/workload"
 )
 
-// startPortal runs the emulated portal in this process, and the etcd of the clusters it will sell.
+// startPortal runs the emulated portal in this process, and an etcd for its clusters.
 func (s *Sandbox) startPortal(ctx context.Context) error {
 	if s.options.WithoutPortal {
 		return nil
@@ -61,7 +61,7 @@ func (s *Sandbox) createIdentity(ctx context.Context) error {
 	})
 }
 
-// IdentitySecret is a Secret with what it takes to log in to the portal.
+// IdentitySecret returns a Secret with the credentials for the portal.
 func (s *Sandbox) IdentitySecret(key client.ObjectKey) *corev1.Secret {
 	email, password := s.Portal.Credentials()
 	return &corev1.Secret{
@@ -75,7 +75,7 @@ func (s *Sandbox) IdentitySecret(key client.ObjectKey) *corev1.Secret {
 	}
 }
 
-// offered are the Kubernetes versions that the portal offers, in the order given.
+// offered returns the Kubernetes versions that the portal offers, in the portal's order.
 func (s *Sandbox) offered() []string {
 	versions := s.options.Portal.Versions
 	if versions == nil {

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// progress prints what is up and how long it took.
+// progress prints each started part and how long its start took.
 type progress struct {
 	mu  sync.Mutex
 	out io.Writer
 }
 
-// step does something and prints a line when it is done; errors say what was being done.
+// step calls do and prints a line when it is done. Errors contain the name of the step.
 func (p *progress) step(name string, do func() error) error {
 	begin := time.Now()
 	if err := do(); err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 )
 
-// managerGrace is a little more than the manager takes at most to end calls that are under way.
+// managerGrace is slightly longer than the manager needs to end its calls in progress.
 const managerGrace = 100 * time.Second
 
-// ErrManagerRuns is returned by StartManager while one runs.
+// ErrManagerRuns is returned by StartManager if the manager is already running.
 var ErrManagerRuns = errors.New("the manager is running")
 
-// installProvider installs our CRDs, policies and RBAC, as config/default has them, without the Deployment.
+// installProvider installs the CRDs, policies and RBAC of config/default, without the Deployment.
 func (s *Sandbox) installProvider(ctx context.Context) error {
 	return s.progress.step("portal provider: CRDs, policies and RBAC", func() error {
 		objects, err := s.kustomize(ctx, "config", "default")
@@ -41,7 +41,7 @@ func (s *Sandbox) installProvider(ctx context.Context) error {
 	})
 }
 
-// findManagerAccount looks for the ServiceAccount that the manager acts as.
+// findManagerAccount finds the ServiceAccount that the manager acts as.
 func (s *Sandbox) findManagerAccount(objects []*unstructured.Unstructured) error {
 	for _, object := range objects {
 		if object.GetKind() == "ServiceAccount" {
@@ -52,14 +52,14 @@ func (s *Sandbox) findManagerAccount(objects []*unstructured.Unstructured) error
 	return errors.New("config/default has no ServiceAccount")
 }
 
-// writeManagerKubeconfig lets the manager act as its ServiceAccount. Each start has a certificate of its own, as each Pod
-// has a token. In an audit log, the certificate distinguishes one manager from the next.
+// writeManagerKubeconfig writes a kubeconfig with which the manager acts as its ServiceAccount. Each start gets a new certificate, as each
+// Pod gets a new token. In an audit log, the certificate distinguishes one manager from the next.
 func (s *Sandbox) writeManagerKubeconfig() (string, error) {
 	return s.plane.WriteKubeconfig("manager.kubeconfig", "system:serviceaccount:"+s.managerAccount.Namespace+":"+s.managerAccount.Name,
 		"system:serviceaccounts", "system:serviceaccounts:"+s.managerAccount.Namespace)
 }
 
-// StartManager runs our manager, with further flags, and returns when it is ready.
+// StartManager runs our manager with additional flags, and returns when the manager is ready.
 func (s *Sandbox) StartManager(ctx context.Context, flags ...string) error {
 	if s.manager.Running() {
 		return ErrManagerRuns
@@ -67,8 +67,9 @@ func (s *Sandbox) StartManager(ctx context.Context, flags ...string) error {
 	return s.progress.step("portal provider: manager", func() error { return s.runManager(ctx, flags) })
 }
 
-// HandOver starts a second manager with --leader-elect, which waits for the lease of the one that runs, and ends that one with SIGTERM, as a
-// roll-out of the Deployment does. It returns when it sent the signal; the first manager has ended then. The first needs --leader-elect, too.
+// HandOver starts a second manager with --leader-elect, which waits for the lease of the first, and ends the first with SIGTERM, as a
+// roll-out of the Deployment does. It returns, after the first manager has ended, the time at which it sent the signal. The first manager
+// needs --leader-elect, too.
 func (s *Sandbox) HandOver(ctx context.Context) (time.Time, error) {
 	first := s.manager
 	err := s.progress.step("portal provider: second manager", func() error { return s.runManager(ctx, s.LeaderElection()) })
@@ -80,7 +81,7 @@ func (s *Sandbox) HandOver(ctx context.Context) (time.Time, error) {
 	return signalled, nil
 }
 
-// LeaderElection returns the flags with which one of several managers is active.
+// LeaderElection returns the flags for leader election.
 func (s *Sandbox) LeaderElection() []string {
 	return []string{"--leader-elect", "--leader-elect-namespace=" + s.managerAccount.Namespace}
 }
@@ -104,9 +105,9 @@ func (s *Sandbox) runManager(ctx context.Context, flags []string) error {
 			"--portal-host=" + s.portalHost(),
 			"--health-addr=" + hostPort(ports[0]),
 			"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
-			"--allow-unverified-core", // the sandbox has no inventory of clusterctl's; core is the version that was tried
+			"--allow-unverified-core", // the sandbox has no clusterctl inventory, but its core has the tested version
 		}, s.options.ManagerArgs, flags),
-		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as the Deployment has it
+		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as in the Deployment
 		Log:   filepath.Join(s.Dir, "manager.log"),
 		Ready: readyz(ports[0]),
 		Grace: managerGrace,
@@ -118,8 +119,8 @@ func (s *Sandbox) runManager(ctx context.Context, flags []string) error {
 	return nil
 }
 
-// portalHost is where the portal listens: the manager calls a portal on loopback only if it is listed. Tests run portals of their own
-// on loopback, too.
+// portalHost returns the portal's host for --portal-host. The manager calls a portal on loopback only if the flag lists it. Tests run
+// portals on loopback, too.
 func (s *Sandbox) portalHost() string {
 	if s.Portal == nil {
 		return loopback
@@ -131,11 +132,11 @@ func (s *Sandbox) portalHost() string {
 	return base.Hostname()
 }
 
-// StopManager ends our manager as a Deployment would, with SIGTERM, and returns when it has ended.
+// StopManager ends our manager with SIGTERM, as a Deployment would, and returns when it has ended.
 func (s *Sandbox) StopManager() { s.manager.Stop() }
 
-// KillManager ends our manager as a crash would.
+// KillManager kills our manager, as a crash would.
 func (s *Sandbox) KillManager() { s.manager.Kill() }
 
-// InstallProvider installs our CRDs, policies and RBAC again, after a test has removed them.
+// InstallProvider installs our CRDs, policies and RBAC again after a test has removed them.
 func (s *Sandbox) InstallProvider(ctx context.Context) error { return s.installProvider(ctx) }

@@ -28,60 +28,59 @@ import (
 
 const loopback = "127.0.0.1"
 
-// Options say what runs. The zero value runs everything.
+// Options configures a sandbox. The zero value runs all parts.
 type Options struct {
-	// Root is the checkout, with the manifests in config/ and the binaries in bin/. When empty, it is looked for from
-	// the working directory upwards.
+	// Root is the checkout, with the manifests in config/ and the binaries in bin/. If it is empty, the sandbox searches the working
+	// directory and its parents.
 	Root string
-	// Dir receives kubeconfigs, certificates and logs. It must be empty, or not there yet. When Dir is not given, a
-	// temporary directory is used and removed by Close.
+	// Dir receives kubeconfigs, certificates and logs. It must be empty or not exist. If Dir is not set, the sandbox uses a temporary
+	// directory, which Close removes.
 	Dir string
-	// Out receives a line for each part that is up. Nil is silence.
+	// Out receives a line for each started part. If it is nil, the sandbox prints nothing.
 	Out io.Writer
 
-	// Portal configures the emulated portal. Its Workloads are set by the sandbox unless WithoutWorkloads.
+	// Portal configures the emulated portal. The sandbox sets its Workloads unless WithoutWorkloads is set.
 	Portal emulator.Options
-	// PortalAddress is where the portal listens, a free port of 127.0.0.1 when empty.
+	// PortalAddress is the address on which the portal listens. The default is a free port of 127.0.0.1.
 	PortalAddress string
-	// PageAddress is a loopback address on which a browser finds a picture of the sandbox. No page is served when it is empty.
+	// PageAddress is the loopback address of a page with a picture of the sandbox. If it is empty, no page is served.
 	PageAddress string
 
-	// WithoutCore leaves out Cluster API: its CRDs, its webhooks and its manager.
+	// WithoutCore leaves out Cluster API's CRDs, webhooks and manager.
 	WithoutCore bool
-	// CoreRole has Cluster API's manager act as its ServiceAccount, with the roles that its release grants it. Without CoreRole it is an
-	// administrator.
+	// CoreRole makes Cluster API's manager act as its ServiceAccount, with the roles of its release. Otherwise it acts as an administrator.
 	CoreRole bool
-	// WithoutManager does not start our manager; StartManager does, later.
+	// WithoutManager leaves out our manager. StartManager can start it later.
 	WithoutManager bool
 	// WithoutPortal leaves out the portal and the identity Secret.
 	WithoutPortal bool
-	// WithoutWorkloads keeps the portal's clusters in its books: they have no API server.
+	// WithoutWorkloads runs a portal whose clusters have no API server.
 	WithoutWorkloads bool
 
-	// AuditPolicy and WorkloadAuditPolicy, each a Policy of audit.k8s.io/v1 in YAML, have the API servers write audit logs:
-	// the management cluster's, and those of the portal's clusters. Without a policy there is no log.
+	// AuditPolicy and WorkloadAuditPolicy, each an audit.k8s.io/v1 Policy in YAML, make the API servers of the management cluster and of
+	// the portal's clusters write audit logs. Without a policy there is no audit log.
 	AuditPolicy, WorkloadAuditPolicy []byte
 
-	// CoreArgs and ManagerArgs are further flags of the two managers; a flag given here wins.
+	// CoreArgs and ManagerArgs are additional flags of the two managers. They override the sandbox's flags.
 	CoreArgs, ManagerArgs []string
 }
 
-// Sandbox is what runs.
+// Sandbox is a running sandbox.
 type Sandbox struct {
-	// Kubeconfig is the path of the management cluster's kubeconfig file, an administrator's.
+	// Kubeconfig is the path of an administrator's kubeconfig for the management cluster.
 	Kubeconfig string
-	// Config and Client are the same access for programs. The client reads live.
+	// Config and Client have the same access. The client does not use a cache.
 	Config *rest.Config
 	Client client.Client
-	// Portal is the emulated portal; nil WithoutPortal.
+	// Portal is the emulated portal. It is nil if WithoutPortal is set.
 	Portal *emulator.Portal
-	// PortalAdminURL is where the portal's journal can be read and faults be set, in plain HTTP.
+	// PortalAdminURL is the plain HTTP address for reading the portal's request log and setting faults.
 	PortalAdminURL string
-	// PageURL is where a browser finds the picture; empty without Options.PageAddress.
+	// PageURL is the address of the page with the picture. It is empty without Options.PageAddress.
 	PageURL string
-	// Identity names the Secret with which clusters log in to the portal.
+	// Identity names the Secret with the portal's credentials.
 	Identity client.ObjectKey
-	// MetricsURL answers with our manager's metrics.
+	// MetricsURL is the address of our manager's metrics.
 	MetricsURL string
 	// Dir holds the logs: core.log, manager.log, and those of the servers.
 	Dir string
@@ -100,7 +99,7 @@ type Sandbox struct {
 	managerAccount  client.ObjectKey
 }
 
-// Start runs a sandbox and returns when all its parts are ready. What runs when it fails is ended.
+// Start starts a sandbox and returns when all its parts are ready. If Start fails, it ends the parts that it has started.
 func Start(ctx context.Context, options Options) (*Sandbox, error) {
 	s := &Sandbox{options: options, progress: progress{out: options.Out}}
 	if err := s.start(ctx); err != nil {
@@ -131,7 +130,7 @@ func (s *Sandbox) start(ctx context.Context) error {
 	return s.StartManager(ctx)
 }
 
-// Close ends everything, in the order in which the parts need each other.
+// Close ends all parts in the reverse order of their dependencies.
 func (s *Sandbox) Close() error {
 	failed := []error{s.page.Close()}
 	s.StopManager()
@@ -154,7 +153,7 @@ func (s *Sandbox) Close() error {
 	return errors.Join(failed...)
 }
 
-// Wait returns nil when the context ends, or an error when one of the managers does by itself.
+// Wait returns nil when the context ends, or an error when one of the managers ends by itself.
 func (s *Sandbox) Wait(ctx context.Context) error {
 	ended := make(chan error, 2)
 	for _, manager := range []*kubeserver.Process{s.manager, s.core} {
@@ -177,7 +176,7 @@ func (s *Sandbox) Wait(ctx context.Context) error {
 // Keep makes Close leave the files in Dir, so that a person can find out what went wrong.
 func (s *Sandbox) Keep() { s.scratch = "" }
 
-// PIDs are the ids of the processes that run.
+// PIDs returns the IDs of the running processes.
 func (s *Sandbox) PIDs() []int {
 	var ids []int
 	for _, server := range []*kubeserver.Process{s.manager, s.core} {
@@ -194,16 +193,16 @@ func (s *Sandbox) PIDs() []int {
 	return ids
 }
 
-// AuditLog is the path of the audit log of the management cluster's API server.
+// AuditLog returns the path of the audit log of the management cluster's API server.
 func (s *Sandbox) AuditLog() string { return s.plane.AuditLog() }
 
-// WorkloadAuditLog is the path of the audit log of one of the portal's clusters; empty: there is no such cluster.
+// WorkloadAuditLog returns the path of the audit log of one of the portal's clusters, or "" if the cluster does not exist.
 func (s *Sandbox) WorkloadAuditLog(clusterID string) string { return s.workloads.AuditLog(clusterID) }
 
-// Binary is the path of a binary that make has built, such as clusterctl.
+// Binary returns the path of a binary that make has built, such as clusterctl.
 func (s *Sandbox) Binary(name string) string { return filepath.Join(s.options.Root, "bin", name) }
 
-// File is the path of a file of the checkout.
+// File returns the path of a file of the checkout.
 func (s *Sandbox) File(elements ...string) string {
 	return filepath.Join(append([]string{s.options.Root}, elements...)...)
 }
@@ -232,7 +231,7 @@ func (s *Sandbox) findPlaces() error {
 	return nil
 }
 
-// FindRoot walks from the working directory upwards to the checkout, which has config/ and go.mod.
+// FindRoot returns the checkout around the working directory. A checkout has config/ and go.mod.
 func FindRoot() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// UpgradeProvider does what clusterctl upgrade apply does to our provider: it ends the manager, deletes what the present checkout
-// installed except CRDs and the namespace, installs everything from another checkout, and starts the manager of that one.
+// UpgradeProvider upgrades our provider as clusterctl upgrade apply does. It ends the manager, deletes the objects of the current checkout
+// except CRDs and the namespace, installs all objects of another checkout, and starts that checkout's manager.
 func (s *Sandbox) UpgradeProvider(ctx context.Context, root string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// variables are what templates/cluster-template.yaml wants beside clusterctl's own. The emulated portal takes any zone,
-// offering and key pair.
+// variables returns the variables that templates/cluster-template.yaml needs besides those of clusterctl. The emulated portal accepts any
+// zone, offering and key pair.
 func (s *Sandbox) variables() map[string]string {
 	return map[string]string{
 		"KUBECONFIG":                 s.Kubeconfig,
@@ -26,8 +26,8 @@ func (s *Sandbox) variables() map[string]string {
 	}
 }
 
-// Environment is what clusterctl and kubectl need to work with the sandbox, as "KEY=value". Clusterctl keeps no files
-// in the user's home then, and asks no server for newer releases.
+// Environment returns the variables that clusterctl and kubectl need for the sandbox, as "KEY=value". They keep clusterctl from writing
+// files to the user's home and from asking a server for newer releases.
 func (s *Sandbox) Environment() []string {
 	environment := []string{
 		"CLUSTERCTL_DISABLE_VERSIONCHECK=true",
@@ -39,7 +39,7 @@ func (s *Sandbox) Environment() []string {
 	return environment
 }
 
-// Kubectl is the path of the kubectl to use: the user's, else the one that make kube has built.
+// Kubectl returns the path of the user's kubectl, or of the one that make kube has built.
 func (s *Sandbox) Kubectl() string {
 	if path, err := exec.LookPath("kubectl"); err == nil {
 		return path
@@ -47,7 +47,7 @@ func (s *Sandbox) Kubectl() string {
 	return s.Binary("kubectl")
 }
 
-// Explain prints how to use the sandbox: lines that can be pasted into a shell as they are, one after the other.
+// Explain prints how to use the sandbox. Users can paste each line into a shell as it is.
 func (s *Sandbox) Explain(out io.Writer) error {
 	variables := s.variables()
 	var exports string
@@ -106,7 +106,7 @@ What the portal does at random follows from its seed, %[10]d (flag --seed). Ctrl
 	return err
 }
 
-// where says where a browser finds the picture.
+// where returns the sentence that names the page's address.
 func (s *Sandbox) where() string {
 	if s.PageURL == "" {
 		return "There is no page for a browser."

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package secrets runs a cluster's life with the real manager at the highest verbosity and looks for every secret in all that
-// is written: logs, the emulator's journal, what portalctl prints, events, objects and metrics.
+// Package secrets runs a cluster's life with the real manager at the highest verbosity, and searches everything that is written for
+// secrets: logs, the emulator's request log, the output of portalctl, events, objects and metrics.
 //
-// search_test.go finds a secret however it is written: plain, escaped, in base64, in hexadecimal, as a hexdump, or one in the other.
+// search_test.go finds a secret in plain text and in every common encoding: escaped, in base64, in hexadecimal, in a hexdump, or nested.
 package secrets

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// canary has what encodings treat in their own way.
+// canary has characters that encodings treat differently.
 const canary = `Correct-"Horse" & <7> / ü + 9?`
 
-// TestSearch looks for a secret in every form in which logs had it, and in those in which careless code would write it.
+// TestSearch checks that the search finds a secret in every form in which logs contained it, and in those that careless code would write.
 func TestSearch(t *testing.T) {
 	s := secrets{}
 	s.add("the password", canary)

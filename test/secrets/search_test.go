@@ -13,13 +13,14 @@ import (
 )
 
 const (
-	// layers is how many encodings may be around a secret: a hexdump of JSON has kubeconfigs in base64, and these have keys in base64.
+	// layers is the maximum number of encodings around a secret: a hexdump of JSON has kubeconfigs in base64, and these have keys in
+	// base64.
 	layers = 3
-	// pieceLength is how much of a long secret counts as the secret: logs are cut off.
+	// pieceLength is how much of a long secret counts as the secret, because logs truncate texts.
 	pieceLength = 24
 )
 
-// decoders return the parts of a text that are in one encoding, in order and separated.
+// decoders map the name of an encoding to a function that returns the decoded parts of a text, in order and separated.
 var decoders = map[string]func(string) string{
 	"escaped": unescape,
 	"in a URL": func(text string) string {
@@ -31,7 +32,7 @@ var decoders = map[string]func(string) string{
 	"in a hexdump":   fromHexdump,
 }
 
-// secrets are texts that must not be written, each with what it is.
+// secrets maps texts that must not be written to their descriptions.
 type secrets map[string]string
 
 func (s secrets) add(what, text string) {
@@ -40,10 +41,10 @@ func (s secrets) add(what, text string) {
 	}
 }
 
-// jsonWebToken matches enough of a token to recognize one that is cut off.
+// jsonWebToken matches enough of a token to recognize a truncated one.
 var jsonWebToken = regexp.MustCompile(`eyJ[\w-]{8,}\.eyJ[\w-]{8,}`)
 
-// in returns which secrets a text has, each with the encodings around it.
+// in returns the secrets that a text contains, each with the encodings around it.
 func (s secrets) in(text string) map[string]string {
 	found := map[string]string{}
 	s.look(text, nil, found)
@@ -78,7 +79,7 @@ func (s secrets) look(text string, around []string, found map[string]string) {
 	}
 }
 
-// pieces returns the parts of a long secret, overlapping.
+// pieces returns the overlapping parts of a long secret.
 func pieces(secret string) []string {
 	if len(secret) <= pieceLength {
 		return []string{secret}
@@ -95,7 +96,7 @@ var (
 	percent = regexp.MustCompile(`%[0-9a-fA-F]{2}`)
 )
 
-// unescape undoes what JSON and Go's %q do.
+// unescape reverses the escapes of JSON and of Go's %q.
 func unescape(text string) string {
 	return escape.ReplaceAllStringFunc(text, func(c string) string {
 		switch c[1] {
@@ -110,7 +111,7 @@ func unescape(text string) string {
 	})
 }
 
-// number returns the byte that a number is, and nothing for a number that is none.
+// number returns the byte with the given value, or "" if the digits are not a byte.
 func number(digits string, base int) string {
 	b, err := strconv.ParseUint(digits, base, 8)
 	if err != nil {
@@ -128,7 +129,7 @@ var (
 	betweenBytes = regexp.MustCompile(`[, ]+`)
 )
 
-// fromBase64 decodes each run from its first four characters on: what was encoded may begin in the middle of it.
+// fromBase64 decodes each run from each of its first four characters on, because the encoded text may begin in the middle of the run.
 func fromBase64(text string) string {
 	var out strings.Builder
 	for _, run := range inBase64.FindAllString(text, -1) {
@@ -137,7 +138,7 @@ func fromBase64(text string) string {
 			rest := run[first:]
 			decoded, err := base64.RawStdEncoding.DecodeString(rest[:len(rest)/4*4])
 			if tail := rest[len(rest)/4*4:]; err == nil && len(tail) > 1 {
-				end, _ := base64.RawStdEncoding.DecodeString(tail) // nil, if it is none
+				end, _ := base64.RawStdEncoding.DecodeString(tail) // nil if it is not base64
 				decoded = append(decoded, end...)
 			}
 			out.Write(append(decoded, '\n'))
@@ -151,14 +152,14 @@ func fromHex(text string) string {
 	for _, run := range inHex.FindAllString(text, -1) {
 		for first := range 2 {
 			rest := run[first:]
-			decoded, _ := hex.DecodeString(rest[:len(rest)/2*2]) // the run has digits only
+			decoded, _ := hex.DecodeString(rest[:len(rest)/2*2]) // cannot fail, because the run has only digits
 			out.Write(append(decoded, '\n'))
 		}
 	}
 	return out.String()
 }
 
-// fromBytes decodes what %v and %#v print of a slice of bytes.
+// fromBytes decodes slices of bytes as %v and %#v print them.
 func fromBytes(text string) string {
 	var out strings.Builder
 	for _, run := range inBytes.FindAllString(text, -1) {
@@ -170,7 +171,7 @@ func fromBytes(text string) string {
 	return out.String()
 }
 
-// fromHexdump joins the lines of the dumps that hex.Dump writes. Lines that begin at 0 begin another dump.
+// fromHexdump joins the lines of hex.Dump's output. Lines that begin at offset 0 begin another dump.
 func fromHexdump(text string) string {
 	var out strings.Builder
 	for _, line := range inHexdump.FindAllStringSubmatch(text, -1) {
@@ -179,7 +180,7 @@ func fromHexdump(text string) string {
 		}
 		decoded, err := hex.DecodeString(strings.ReplaceAll(line[1], " ", ""))
 		if err != nil {
-			panic(fmt.Sprintf("no hexdump: %q", line[0])) // the expression is wrong
+			panic(fmt.Sprintf("not a hexdump: %q", line[0])) // the expression matches only hexadecimal digits
 		}
 		out.Write(decoded)
 	}

@@ -16,8 +16,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestNoVerbosityWritesSecrets takes a cluster through its life with managers that are asked for all that they can log: the first
-// by flags, as text; the second, as JSON, by the diagnostics endpoint. In between the portal's user gets another password.
+// TestNoVerbosityWritesSecrets checks a cluster's life with two managers that log everything. Flags set the verbosity of the first, which
+// logs text. The diagnostics endpoint sets that of the second, which logs JSON. In between the portal's user gets another password.
 func TestNoVerbosityWritesSecrets(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
@@ -62,12 +62,12 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 	}
 	for _, manager := range []string{"text.log", "json.log"} {
 		if !strings.Contains(w.written[manager], "/api/v1/namespaces/default/secrets") {
-			t.Errorf("%s names no request for a Secret: too little is logged to find anything", manager)
+			t.Errorf("%s has no request for a Secret, so the manager logs too little for this test", manager)
 		}
 	}
 }
 
-// createCluster creates what a user would, for a portal user with MFA.
+// createCluster creates a cluster as a user would, for a portal user with MFA.
 func (w *world) createCluster() {
 	w.Helper()
 	secret := &corev1.Secret{}
@@ -87,7 +87,7 @@ func (w *world) scale(replicas int32) {
 	})
 }
 
-// available waits until the Cluster is, with this many Machines.
+// available waits until the Cluster is available with this many Machines.
 func (w *world) available(workers int) {
 	w.Helper()
 	w.Eventually(func(g Gomega) {
@@ -108,7 +108,7 @@ func (w *world) storePassword() {
 	w.change(w.Identity, secret, func() { secret.Data[infrav1.IdentityPassword] = []byte(w.password) })
 }
 
-// renewKubeconfig deletes the kubeconfig Secret, and waits until there is another one.
+// renewKubeconfig deletes the kubeconfig Secret, and waits until a new one exists.
 func (w *world) renewKubeconfig() {
 	w.Helper()
 	secret := &corev1.Secret{}

@@ -44,11 +44,11 @@ const (
 	provider  = "capportal-system"
 	clientKey = "the kubeconfig's key"
 
-	// patience is how long anything may take. A one-time code counts once, so a login may wait half a minute for the next one.
+	// patience is how long a step may take. A one-time code is valid once, so a login may wait half a minute for the next code.
 	patience = 3 * time.Minute
 )
 
-// world is a sandbox whose secrets are known, and all that was written in it.
+// world is a sandbox with known secrets, and everything that was written in it.
 type world struct {
 	*testing.T
 	*WithT
@@ -58,7 +58,7 @@ type world struct {
 	journal  *journal
 	secrets  secrets
 	written  map[string]string
-	address  string // of the diagnostics of the manager that runs
+	address  string // of the running manager's diagnostics
 }
 
 func newWorld(t *testing.T) *world {
@@ -91,7 +91,8 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// startManager runs the manager that make build has built, with a token of its ServiceAccount as in a Pod, until it is ready.
+// startManager runs the manager that make build has built, with a token of its ServiceAccount as in a Pod, and returns when the manager is
+// ready.
 func (w *world) startManager(name string, flags ...string) *kubeserver.Process {
 	w.Helper()
 	kubeconfig := filepath.Join(w.TempDir(), "manager.kubeconfig")
@@ -134,7 +135,7 @@ func (w *world) token(account *corev1.ServiceAccount, what string) string {
 	w.Helper()
 	request := &authenticationv1.TokenRequest{}
 	w.Expect(w.Client.SubResource("token").Create(w.Context(), account, request)).To(Succeed())
-	w.secrets.add(what, request.Status.Token[strings.LastIndex(request.Status.Token, ".")+1:]) // tokens differ in their signatures
+	w.secrets.add(what, request.Status.Token[strings.LastIndex(request.Status.Token, ".")+1:]) // tokens differ only in their signatures
 	return request.Status.Token
 }
 
@@ -145,15 +146,15 @@ func (w *world) freeAddress() string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// metrics returns what Prometheus would read.
+// metrics returns the metrics as Prometheus would read them.
 func (w *world) metrics() string { return w.diagnostics(http.MethodGet, "/metrics", "") }
 
-// setVerbosity changes the verbosity of the manager that runs.
+// setVerbosity changes the verbosity of the running manager.
 func (w *world) setVerbosity(v string) string {
 	return w.diagnostics(http.MethodPut, "/debug/flags/v", v)
 }
 
-// diagnostics asks the manager as a ServiceAccount that it has not seen before, so the manager has its token reviewed.
+// diagnostics sends a request to the manager's diagnostics as a new ServiceAccount, so that the manager has to review the token.
 func (w *world) diagnostics(method, path, body string) (answer string) {
 	w.Helper()
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", GenerateName: "reader-"}}
@@ -175,7 +176,7 @@ func (w *world) diagnostics(method, path, body string) (answer string) {
 	return answer
 }
 
-// changePassword resets the password at the portal, with portalctl, and looks at the portal with the new one.
+// changePassword resets the password at the portal with portalctl, and then uses the new one.
 func (w *world) changePassword(to string) {
 	w.Helper()
 	w.secrets.add("the password", to)
@@ -200,7 +201,7 @@ func (w *world) portalctl(what, input string, arguments ...string) {
 	w.noteWritten("portalctl "+what, string(out))
 }
 
-// noteKubeconfig takes the credentials of the cluster's kubeconfig for secrets.
+// noteKubeconfig adds the credentials in the cluster's kubeconfig to the secrets.
 func (w *world) noteKubeconfig() {
 	w.Helper()
 	raw, err := w.WorkloadKubeconfig(w.Context(), w.cluster)
@@ -213,7 +214,7 @@ func (w *world) noteKubeconfig() {
 	}
 }
 
-// noteObjects keeps what users can read in the namespace who cannot read Secrets.
+// noteObjects records what users without the right to read Secrets can read in the namespace.
 func (w *world) noteObjects() {
 	w.Helper()
 	for _, list := range []client.ObjectList{
@@ -229,7 +230,7 @@ func (w *world) noteObjects() {
 	}
 }
 
-// noteLogs keeps the logs of all servers.
+// noteLogs records the logs of all servers.
 func (w *world) noteLogs() {
 	w.Helper()
 	w.Expect(filepath.WalkDir(w.Dir, func(path string, _ os.DirEntry, err error) error {
@@ -254,7 +255,7 @@ func (s secrets) kinds() map[string]bool {
 	return kinds
 }
 
-// change updates an object until it is accepted.
+// change updates an object and retries until the API server accepts the update.
 func (w *world) change(key client.ObjectKey, object client.Object, change func()) {
 	w.Helper()
 	w.Eventually(func() error {
@@ -266,7 +267,7 @@ func (w *world) change(key client.ObjectKey, object client.Object, change func()
 	}).Should(Succeed())
 }
 
-// condition returns status and reason of a condition of an object that has the Cluster's name.
+// condition returns the status and reason of a condition of the object that has the Cluster's name.
 func (w *world) condition(object client.Object, kind string) string {
 	if err := w.Client.Get(w.Context(), w.cluster, object); err != nil {
 		return err.Error()
@@ -280,7 +281,7 @@ func (w *world) condition(object client.Object, kind string) string {
 	return string(all[at].Status) + " " + all[at].Reason
 }
 
-// journal is a buffer that can be read while the emulator writes to it.
+// journal is a buffer that tests can read while the emulator writes to it.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// change patches an object until the patch is accepted.
+// change patches an object and retries until the API server accepts the patch.
 func change[T client.Object](l *life, o T, change func(T)) {
 	l.Helper()
 	l.Eventually(func() error {
@@ -27,7 +27,7 @@ func change[T client.Object](l *life, o T, change func(T)) {
 	}).WithTimeout(time.Minute).Should(Succeed())
 }
 
-// classes creates the templates of a ClusterClass, which belong to no Cluster here. They become samples.
+// classes creates the templates of a ClusterClass, which no Cluster uses. They become samples.
 func (l *life) classes() {
 	meta := metav1.ObjectMeta{Namespace: l.namespace(), Name: "class"}
 	infrastructure := &infrav1.PortalClusterTemplate{ObjectMeta: meta}
@@ -49,7 +49,7 @@ func (l *life) version(version string) {
 	change(l, l.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = version })
 }
 
-// runs waits until the whole cluster has reached the version.
+// runs waits until the whole cluster runs the version.
 func (l *life) runs(version string) {
 	l.Eventually(func() string { l.fetch(l.controlPlane); return l.controlPlane.Status.Version }).Should(Equal(version))
 }
@@ -78,7 +78,7 @@ func (l *life) all() []clusterv1.Machine {
 	return list.Items
 }
 
-// hold keeps all present Machines from going.
+// hold adds a hook to all existing Machines that keeps them from being deleted.
 func (l *life) hold() {
 	for _, m := range l.all() {
 		change(l, &m, func(m *clusterv1.Machine) {
@@ -90,7 +90,7 @@ func (l *life) hold() {
 	}
 }
 
-// letGo ends hold.
+// letGo removes the hooks of hold.
 func (l *life) letGo() {
 	for _, m := range l.all() {
 		before := m.DeepCopy()
@@ -111,8 +111,8 @@ func (l *life) deletingMachine() {
 	}).ShouldNot(BeZero(), "Machines that are being deleted")
 }
 
-// live waits until so many Machines are left that are not being deleted, and each has its PortalMachine. Core creates and deletes them in
-// its own time.
+// live waits until that many Machines that are not being deleted exist, each with its PortalMachine. Core may take a moment to create and
+// delete Machines.
 func (l *life) live(count int) {
 	l.Eventually(l.present).Should(HaveLen(2*count), "Machines that are not being deleted, and their PortalMachines")
 }

@@ -25,7 +25,7 @@ const (
 	name     = "prod"
 	identity = "portal-identity"
 
-	// patience is longer than core may take by itself to connect to a workload cluster, also on a busy machine.
+	// patience is longer than core may take to connect to a workload cluster, even on a busy machine.
 	patience = 6 * time.Minute
 )
 
@@ -45,7 +45,7 @@ type life struct {
 
 	machines, instances []string // at the moment of the upgrade
 	spec                infrav1.PortalControlPlaneSpec
-	inFlight            string // the operation, as the previous release wrote it
+	inFlight            string // operation in flight, as the previous release wrote it
 	fault               string // id of the phase's fault
 }
 
@@ -79,7 +79,7 @@ func (l *life) compose() {
 	}}
 }
 
-// enter creates the Cluster, with two workers, and leads it into its phase.
+// enter creates the Cluster with two workers, and brings it into its phase.
 func (l *life) enter() {
 	l.compose()
 	if l.with != nil {
@@ -104,7 +104,7 @@ func (l *life) enter() {
 	}
 }
 
-// explain prints what a life that failed looks like.
+// explain logs the state of a failed life.
 func (l *life) explain() {
 	if l.Failed() {
 		l.Log(box.Describe(context.WithoutCancel(l.T.Context()), l.namespace(), l.name))
@@ -121,7 +121,7 @@ func (l *life) strike() {
 	l.fault = fault.ID
 }
 
-// leave lets the phase end, and waits until it has.
+// leave ends the phase, and waits until the Cluster has completed it.
 func (l *life) leave() {
 	if l.fault != "" {
 		box.Portal.RemoveFault(l.fault)
@@ -136,7 +136,7 @@ func (l *life) leave() {
 	}
 }
 
-// snapshot notes what exists, and that the portal was asked what the phase says.
+// snapshot records the existing objects, and checks that the portal received the requests of the phase.
 func (l *life) snapshot() {
 	l.machines, l.instances = l.present(), l.running()
 	l.fetch(l.controlPlane)
@@ -144,7 +144,7 @@ func (l *life) snapshot() {
 	l.Expect(l.asked).To(ContainElements(l.requests()))
 }
 
-// unchanged compares with the snapshot.
+// unchanged compares the current state with the snapshot.
 func (l *life) unchanged() {
 	l.Expect(l.running()).To(Equal(l.instances), "machines of the portal")
 	l.fetch(l.controlPlane)
@@ -163,7 +163,7 @@ func (l *life) unchanged() {
 	l.Expect(len(templates.Items)).To(BeNumerically("<=", 1), "PortalMachineTemplates")
 }
 
-// requests are those of the account that change something at the portal.
+// requests returns the account's requests that change something at the portal.
 func (l *life) requests() []string {
 	var all []string
 	for _, e := range box.Portal.Journal() {
@@ -174,7 +174,7 @@ func (l *life) requests() []string {
 	return all
 }
 
-// present are the Machines that are not being deleted, and their PortalMachines, with their UIDs.
+// present returns the Machines that are not being deleted, and their PortalMachines, with their UIDs.
 func (l *life) present() []string {
 	machines, infra := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
 	l.Expect(box.Client.List(l.Context(), machines, client.InNamespace(l.namespace()))).To(Succeed())
@@ -194,7 +194,7 @@ func (l *life) present() []string {
 	return all
 }
 
-// running are the ids of the account's machines at the portal.
+// running returns the ids of the account's machines at the portal.
 func (l *life) running() []string {
 	var all []string
 	for _, i := range box.Portal.Instances() {
@@ -206,7 +206,7 @@ func (l *life) running() []string {
 	return all
 }
 
-// settled waits until the Cluster is available, and so many Machines are ready and no other is left.
+// settled waits until the Cluster is available with that many ready Machines and no others.
 func (l *life) settled(workers int) {
 	l.Helper()
 	l.Eventually(func() string {
@@ -227,7 +227,7 @@ func (l *life) settled(workers int) {
 	l.Eventually(func() string { return l.condition(infrav1.WorkersReadyCondition) }).Should(HavePrefix("True"))
 }
 
-// condition of the PortalControlPlane, with its reason.
+// condition returns a condition of the PortalControlPlane, with its reason.
 func (l *life) condition(condition string) string {
 	l.fetch(l.controlPlane)
 	if c := conditions.Get(l.controlPlane, condition); c != nil {
@@ -246,13 +246,13 @@ func (l *life) fetch(o client.Object) {
 	l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
 }
 
-// operation is the operation in flight as the release at work has written it.
+// operation returns the operation in flight as the running release has written it.
 func (l *life) operation() string {
 	l.fetch(l.controlPlane)
 	return l.controlPlane.Annotations[infrav1.OperationAnnotation]
 }
 
-// idOf is the id of the operation.
+// idOf returns the id of the operation in an annotation.
 func idOf(l *life, annotation string) string {
 	var op struct{ ID string }
 	l.Expect(json.Unmarshal([]byte(annotation), &op)).To(Succeed(), "operation %q", annotation)

@@ -23,7 +23,7 @@ import (
 
 const (
 	root = "../.."
-	// previous is where make previous puts the release before this one.
+	// previous is the folder of the previous release that make previous builds.
 	previous = root + "/bin/previous"
 )
 
@@ -83,7 +83,7 @@ func failed(err error) int {
 	return 1
 }
 
-// wrapManager has the sandbox start the previous manager without the flags that it does not know.
+// wrapManager makes the sandbox start the previous manager without the flags that it does not have.
 func wrapManager(ctx context.Context) error {
 	built, err := filepath.Abs(filepath.Join(previous, "bin", "manager-built"))
 	if err != nil {
@@ -92,7 +92,7 @@ func wrapManager(ctx context.Context) error {
 	var usage bytes.Buffer
 	help := exec.CommandContext(ctx, built, "--help")
 	help.Stdout, help.Stderr = &usage, &usage
-	_ = help.Run() // some releases end with an error after they have printed their flags
+	_ = help.Run() // some releases return an error after printing their flags
 	unknown := ""
 	for _, name := range []string{"--portal-host"} {
 		if !strings.Contains(usage.String(), name) {

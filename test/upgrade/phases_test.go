@@ -9,7 +9,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// Requests that change something, as life.asked prints them.
+// Requests that change something, in the format of life.requests.
 const (
 	network  = "POST /networks 201"
 	creation = "POST /kubernetes-clusters 202"
@@ -22,31 +22,31 @@ const (
 // holdHook keeps Machines from being deleted until the test removes it.
 const holdHook = clusterv1.PreDrainDeleteHookAnnotationPrefix + "/upgrade-test"
 
-// phase is what a cluster is doing while the provider is upgraded.
+// phase is the operation of a cluster while the provider is upgraded.
 type phase struct {
 	name string
-	// fault strikes the request that the phase begins with, or the job of that request.
+	// fault strikes the phase's first request, or the job of that request.
 	fault *emulator.Fault
-	// fresh is true if the phase begins with the creation of the cluster. Otherwise it begins with workers that are ready.
+	// fresh is true if the phase begins with the creation of the cluster. Otherwise it begins with ready workers.
 	fresh bool
 	// with prepares the objects before they are created.
 	with func(*life)
-	// begin leads the cluster into the phase, which lasts until release.
+	// begin brings the cluster into the phase, which lasts until release is called.
 	begin func(*life)
-	// release lets the phase end, beside the end of the fault.
+	// release ends the phase, in addition to the end of the fault.
 	release func(*life)
-	// ended waits until it has ended.
+	// ended waits until the phase has ended.
 	ended func(*life)
-	// asked are all requests that change something at the portal, from the first one to the end of the phase.
+	// asked lists all requests that change something at the portal, from the first one to the end of the phase.
 	asked []string
-	// rolls is true if the phase replaces Machines, whatever the provider's release.
+	// rolls is true if the phase replaces Machines regardless of the provider's release.
 	rolls bool
 }
 
 func (p phase) email() string    { return p.name + "@portal.example" }
 func (p phase) password() string { return "password of " + p.name }
 
-// stuck has the job of a request run until the fault is removed.
+// stuck returns a fault that makes the job of a request run until the fault is removed.
 func stuck(method, path string) *emulator.Fault {
 	return &emulator.Fault{Method: method, Path: path, Job: emulator.JobStuck, Count: 1}
 }

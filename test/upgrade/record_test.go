@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// kinds of the objects that samples consist of, in the order in which they can be created again.
+// kinds lists the kinds of the samples, in the order in which the objects can be created again.
 var kinds = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "Secret"},
 	clusterv1.GroupVersion.WithKind("Cluster"),
@@ -35,7 +35,7 @@ var kinds = []schema.GroupVersionKind{
 	infrav1.GroupVersion.WithKind("PortalBootstrapConfig"),
 }
 
-// record writes what the previous release has stored into a file of the phase. It holds no credentials.
+// record writes the objects of the previous release to a file of the phase, without credentials.
 func (l *life) record() {
 	var text strings.Builder
 	for _, kind := range kinds {

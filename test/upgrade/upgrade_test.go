@@ -10,10 +10,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// quiet is how long the new manager is watched while the portal's jobs stand still. It looks at every object within the first seconds.
+// quiet is how long the test watches the new manager while the portal's jobs do not progress. The manager reconciles every object within
+// the first seconds.
 const quiet = 45 * time.Second
 
-// TestUpgrade: the previous release leads clusters into every phase, then this one replaces it.
+// TestUpgrade checks that this release replaces the previous one while clusters are in every phase.
 func TestUpgrade(t *testing.T) {
 	lives := map[string]*life{}
 	for _, p := range phases() {
@@ -38,12 +39,12 @@ func TestUpgrade(t *testing.T) {
 
 	together(t, "leave", lives, (*life).leave)
 	for _, e := range box.Portal.Violations() {
-		// Of a create whose outcome is unknown the portal is asked once, in case it lists clusters.
-		g.Expect(e.Method+" "+e.Path).To(Equal("GET /kubernetes-clusters"), "not as the portal's specification has it: %s", e)
+		// After a creation with an unknown result, the provider asks the portal once for a list of clusters, in case it supports that.
+		g.Expect(e.Method+" "+e.Path).To(Equal("GET /kubernetes-clusters"), "violation of the portal's specification: %s", e)
 	}
 }
 
-// together has all lives do the same at the same time.
+// together runs do for all lives concurrently.
 func together(t *testing.T, what string, lives map[string]*life, do func(*life)) {
 	t.Run(what, func(t *testing.T) {
 		for name, l := range lives {
@@ -57,7 +58,7 @@ func together(t *testing.T, what string, lives map[string]*life, do func(*life))
 	})
 }
 
-// changes counts the requests of all accounts that change something.
+// changes returns how many requests of all accounts change something.
 func changes() (count int) {
 	for _, e := range box.Portal.Journal() {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
@@ -67,7 +68,7 @@ func changes() (count int) {
 	return count
 }
 
-// within is Gomega with the patience of these tests.
+// within returns a Gomega with the timeouts of these tests.
 func within(t *testing.T) *WithT {
 	g := NewWithT(t)
 	g.SetDefaultEventuallyTimeout(patience)

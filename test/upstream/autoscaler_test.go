@@ -27,7 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// autoscaler is the path of the real cluster-autoscaler.
+// autoscaler returns the path of the real cluster-autoscaler.
 func autoscaler() string {
 	return cmp.Or(os.Getenv("CLUSTER_AUTOSCALER"), filepath.Join(root, "bin", "cluster-autoscaler"))
 }
@@ -58,8 +58,8 @@ var _ = Describe(text("When using the autoscaler with Cluster API using ClusterC
 	})
 })
 
-// publishAddress creates the ConfigMap in which kubeadm publishes the address of an API server. The spec reads it; the sandbox's API
-// server is not kubeadm's.
+// publishAddress creates the ConfigMap in which kubeadm publishes the API server's address. The spec reads it, but the sandbox does not use
+// kubeadm.
 func publishAddress(proxy framework.ClusterProxy) {
 	config := proxy.GetRESTConfig()
 	kubeconfig, err := clientcmd.Write(clientcmdapi.Config{Clusters: map[string]*clientcmdapi.Cluster{
@@ -75,8 +75,8 @@ func publishAddress(proxy framework.ClusterProxy) {
 	}
 }
 
-// runAutoscaler runs the autoscaler as a process until the spec ends. The nodes of the emulated portal run no containers, so the
-// Deployment that the spec creates runs nothing.
+// runAutoscaler runs the autoscaler as a process until the spec ends. The Deployment that the spec creates has no effect, because the nodes
+// of the emulated portal run no containers.
 func runAutoscaler(proxy framework.ClusterProxy, namespace string) {
 	beside(func(ctx context.Context) {
 		cluster, kubeconfig := firstCluster(ctx, proxy, namespace)
@@ -102,7 +102,7 @@ func runAutoscaler(proxy framework.ClusterProxy, namespace string) {
 	})
 }
 
-// beside runs something beside the spec until the spec ends.
+// beside runs do concurrently with the spec, until the spec ends.
 func beside(do func(ctx context.Context)) {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
@@ -117,7 +117,7 @@ func beside(do func(ctx context.Context)) {
 	}()
 }
 
-// firstCluster waits for a Cluster of the namespace and its kubeconfig.
+// firstCluster waits for a Cluster in the namespace and its kubeconfig.
 func firstCluster(ctx context.Context, proxy framework.ClusterProxy, namespace string) (name string, kubeconfig []byte) {
 	for ctx.Err() == nil {
 		clusters := &clusterv1.ClusterList{}

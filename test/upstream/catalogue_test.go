@@ -6,12 +6,12 @@ package upstream
 
 import "slices"
 
-// row is one spec of upstream: a Describe of its e2e/*_test.go.
+// row is one of upstream's specs: a Describe in upstream's e2e/*_test.go.
 type row struct {
 	text    string
 	runs    bool
-	patches []string // the files whose patches change what the spec does here
-	why     string   // it does not run, or what is particular about it here
+	patches []string // files whose patches change what the spec does here
+	why     string   // why the spec does not run, or how it differs here
 }
 
 const (
@@ -23,7 +23,7 @@ const (
 	addressFamilies = "The portal decides on the addresses of its nodes."
 )
 
-// catalogue has all specs of upstream's version. TestCatalogue compares it with the module.
+// catalogue lists all specs of upstream's version. TestCatalogue compares it with the module.
 var catalogue = []row{
 	{text: "When following the Cluster API quick-start", runs: true,
 		why: "With the validators of owner references, finalizers and resource versions."},
@@ -76,7 +76,7 @@ var catalogue = []row{
 	{text: "When a worker joins with kubeadm with an older version than the control plane", why: "It is about kubeadm join. The portal joins its nodes."},
 }
 
-// text returns the text of a spec that the catalogue says runs.
+// text returns the text of a spec that runs according to the catalogue.
 func text(of string) string {
 	if !slices.ContainsFunc(catalogue, func(r row) bool { return r.text == of && r.runs }) {
 		panic("catalogue_test.go does not say that this spec runs: " + of)

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// waiters stand in for upstream's, which wait for the Machines of a KubeadmControlPlane. They wait for what Cluster API reports of any
-// control plane.
+// waiters replaces upstream's waiters, which wait for the Machines of a KubeadmControlPlane. These wait for the status that Cluster API
+// reports for any control plane.
 var waiters = clusterctl.ControlPlaneWaiters{
 	WaitForControlPlaneInitialized: func(ctx context.Context, input clusterctl.ApplyCustomClusterTemplateAndWaitInput, result *clusterctl.ApplyCustomClusterTemplateAndWaitResult) {
 		waitFor(ctx, input, result.Cluster, clusterv1.ClusterControlPlaneInitializedCondition)
@@ -33,7 +33,7 @@ var waiters = clusterctl.ControlPlaneWaiters{
 	},
 }
 
-// standIn returns what specs see of the control plane. Some name things after it, and deploy as many Pods to its nodes as it has replicas.
+// standIn returns the KubeadmControlPlane that specs see. Some specs use its name, and deploy as many Pods to its nodes as it has replicas.
 func standIn(cluster *clusterv1.Cluster) *controlplanev1.KubeadmControlPlane {
 	return &controlplanev1.KubeadmControlPlane{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Name: cluster.Spec.ControlPlaneRef.Name},
@@ -50,7 +50,7 @@ func waitFor(ctx context.Context, input clusterctl.ApplyCustomClusterTemplateAnd
 	}, input.WaitForControlPlaneIntervals...).Should(Succeed())
 }
 
-// prepareNamespace gives a spec's namespace the portal's credentials.
+// prepareNamespace creates the identity Secret in a spec's namespace.
 func prepareNamespace(proxy framework.ClusterProxy, namespace string) {
 	identity := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "portal-identity"}

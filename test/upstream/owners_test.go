@@ -19,12 +19,12 @@ type (
 	finalizers = map[string]func(types.NamespacedName) []string
 )
 
-// owner returns an owner reference as upstream's validators compare it.
+// owner returns an owner reference in the form that upstream's validators compare.
 func owner(apiVersion, kind string, controller bool) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Controller: ptr.To(controller)}
 }
 
-// portalOwners says who owns the objects of this provider: the same that own their counterparts in upstream's providers.
+// portalOwners returns the owners of this provider's objects: the same that own their counterparts in upstream's providers.
 func portalOwners(withTopology bool) owners {
 	var (
 		core     = clusterv1.GroupVersion.String()
@@ -55,7 +55,7 @@ func portalOwners(withTopology bool) owners {
 		"PortalBootstrapConfigTemplate": template,
 		"PortalClusterTemplate":         exactly(class),
 		"PortalControlPlaneTemplate":    exactly(class),
-		// The kubeconfig, what bootstraps a Machine, and the identity Secret, which the user made.
+		// The kubeconfig, the bootstrap Secret of a Machine, and the identity Secret, which the user created.
 		"Secret": func(_ types.NamespacedName, got []metav1.OwnerReference) error {
 			return framework.HasOneOfExactOwners(got, nil, []metav1.OwnerReference{owner(group, "PortalControlPlane", true)},
 				[]metav1.OwnerReference{owner(group, "PortalBootstrapConfig", true)})
@@ -63,7 +63,7 @@ func portalOwners(withTopology bool) owners {
 	}
 }
 
-// portalFinalizers says which finalizers the objects of this provider have. api/v1beta1/annotations.go explains them.
+// portalFinalizers lists the finalizers of this provider's objects. api/v1beta1/annotations.go explains them.
 var portalFinalizers = finalizers{
 	"PortalCluster": func(types.NamespacedName) []string {
 		return []string{"portalcluster.infrastructure.cluster.x-k8s.io"}

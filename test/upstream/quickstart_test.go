@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/cluster-api/test/framework"
 )
 
-// quickStart is upstream's quick start with a flavor, and with a hook that looks at the cluster once it runs.
+// quickStart returns the input of upstream's quick start with a flavor, and with a hook that runs once the cluster is ready.
 func quickStart(flavor string, workers int64, hook func(proxy framework.ClusterProxy, namespace, cluster string)) func() e2e.QuickStartSpecInput {
 	return func() e2e.QuickStartSpecInput {
 		return e2e.QuickStartSpecInput{
@@ -31,7 +31,7 @@ func quickStart(flavor string, workers int64, hook func(proxy framework.ClusterP
 	}
 }
 
-// validate runs upstream's validators, as its quick starts do.
+// validate returns a hook that runs upstream's validators, as upstream's quick starts do.
 func validate(withTopology bool) func(proxy framework.ClusterProxy, namespace, cluster string) {
 	return func(proxy framework.ClusterProxy, namespace, cluster string) {
 		filter := clusterctlcluster.FilterClusterObjectsWithNameFilter(cluster)
@@ -80,7 +80,7 @@ func upgrade(proxy framework.ClusterProxy, namespace, name string) {
 			Lister: c, ClusterName: name, Namespace: namespace,
 		}),
 		KubernetesUpgradeVersion:             e2eConfig.MustGetVariable(e2e.KubernetesVersionUpgradeTo),
-		SkipKubeProxyCheck:                   true, // the emulated portal runs none
+		SkipKubeProxyCheck:                   true, // the emulated portal runs no kube-proxy
 		WaitForMachineDeploymentToBeUpgraded: e2eConfig.GetIntervals("quick-start", "wait-machine-deployment-upgrade"),
 		WaitForMachinePoolToBeUpgraded:       e2eConfig.GetIntervals("quick-start", "wait-machine-pool-upgrade"),
 	})
@@ -88,7 +88,7 @@ func upgrade(proxy framework.ClusterProxy, namespace, name string) {
 		To(Equal(e2eConfig.MustGetVariable(e2e.KubernetesVersionUpgradeTo)))
 }
 
-// longest is for the specs that take longest. They run first, so that no process ends with one of them long after the others.
+// longest marks the specs that take longest. They run first, so that no process starts one of them late and ends long after the others.
 const longest = SpecPriority(1)
 
 var _ = Describe(text("When following the Cluster API quick-start"), longest, func() {

@@ -41,9 +41,9 @@ const (
 	remediated = "infrastructure.cluster.x-k8s.io/remediated"
 )
 
-// repairNodes stands in for the person who repairs a node at the portal. The spec expects that remediation gives a new node. The
-// portal cannot replace a node that somebody chooses, so a new Machine gets the old node, and waits for its repair. A node is
-// repaired once the provider has noted that a Machine of it was replaced, which the spec itself does not check.
+// repairNodes plays the person who repairs a node at the portal. The spec expects a new node after remediation, but the portal cannot
+// replace a chosen node. So a new Machine gets the old node and waits for its repair. A node is repaired once the provider has recorded
+// that a Machine of it was replaced, which the spec itself does not check.
 func repairNodes(proxy framework.ClusterProxy, namespace string) {
 	beside(func(ctx context.Context) {
 		_, kubeconfig := firstCluster(ctx, proxy, namespace)
@@ -64,7 +64,7 @@ func repairNodes(proxy framework.ClusterProxy, namespace string) {
 	})
 }
 
-// repair removes the condition from nodes. What fails is done again: kubelets write the status, too.
+// repair removes the condition from nodes. It retries failed updates, because kubelets write the status, too.
 func repair(ctx context.Context, workload client.Client) {
 	nodes := &corev1.NodeList{}
 	if err := workload.List(ctx, nodes); err != nil {

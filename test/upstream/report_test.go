@@ -20,16 +20,16 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/upstream/patches"
 )
 
-// page is written when UPSTREAM_WRITE is set and all specs that run have passed.
+// page is updated if UPSTREAM_WRITE is set and all running specs have passed.
 var page = filepath.Join(root, "docs", "development", "upstream.md")
 
-// mark begins the part of the page that a run writes: the specs that run, then the others.
+// mark begins the part of the page that a run writes: first the specs that run, then the others.
 const (
 	mark   = "| Spec | Here | Seconds | |\n| --- | --- | --- | --- |\n"
 	others = "\n| Does not run | Specs |\n| --- | --- |\n"
 )
 
-// notRun returns the rows of the page for specs that do not run: one for each reason, in the order of the catalogue.
+// notRun returns the page's rows for specs that do not run: one for each reason, in the order of the catalogue.
 func notRun() []string {
 	var reasons, lines []string
 	specs := map[string][]string{}
@@ -48,10 +48,10 @@ func notRun() []string {
 	return lines
 }
 
-// runs is how many of the last complete runs the page has the durations of.
+// runs is the number of recent complete runs whose durations are on the page.
 const runs = 3
 
-// line returns the spec's row of the page: as before, with the duration of one more run.
+// line returns the spec's row of the page, with the duration of this run added.
 func (r row) line(before, result string, took time.Duration) string {
 	var seconds []string
 	earlier := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(r.text) + ` \| [^|]*\| ([0-9, ]+) \|`).FindStringSubmatch(before)
@@ -63,7 +63,7 @@ func (r row) line(before, result string, took time.Duration) string {
 	return fmt.Sprintf("| %s | %s | %s | %s |\n", r.text, result, strings.Join(seconds, ", "), r.why)
 }
 
-// kind says how the spec runs.
+// kind returns how the spec runs.
 func (r row) kind() string {
 	switch {
 	case !r.runs && strings.HasPrefix(r.why, "Not yet"):
@@ -111,7 +111,7 @@ var _ = ReportAfterSuite("a table of all specs", func(report Report) {
 	}
 })
 
-// writePage replaces the tables, which end the page.
+// writePage replaces the tables at the end of the page.
 func writePage(took map[string]time.Duration) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -162,7 +162,7 @@ func TestCatalogue(t *testing.T) {
 	}
 	for _, r := range catalogue {
 		if !slices.Contains(theirs, r.text) {
-			t.Errorf("upstream has no spec %q any more", r.text)
+			t.Errorf("upstream no longer has the spec %q", r.text)
 		}
 		if writing || !r.runs {
 			continue

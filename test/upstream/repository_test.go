@@ -13,11 +13,11 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// provider is how clusterctl names this provider, in the version that make test-upstream renders.
+// provider is clusterctl's name of this provider, with the version that make test-upstream renders.
 const provider = "portal:v0.1.0"
 
-// writeRepository makes a local repository of clusterctl's out of the release manifests and the flavors that only upstream's specs
-// need, and returns the path of a configuration that names it.
+// writeRepository writes a local clusterctl repository with the release manifests and the flavors that only upstream's specs need, and
+// returns the path of a clusterctl configuration that names it.
 func writeRepository(artifacts string) string {
 	release := filepath.Join(root, "bin", "upstream", "release")
 	Expect(filepath.Join(release, "infrastructure-components.yaml")).To(BeAnExistingFile(), "make test-upstream renders the release manifests")

@@ -27,11 +27,11 @@ var (
 	newer    = regexp.MustCompile(`"version": "(v[^"]+)"`)
 )
 
-// sandboxes are what this process waits for before it ends.
+// sandboxes counts the running sandboxes. The process waits for them before it ends.
 var sandboxes sync.WaitGroup
 
 // endOnSignal ends this process when the run is interrupted. Ginkgo would wait 30 s for its spec, and then delete the spec's Cluster. The
-// sandbox gets the signal too, so the Cluster disappears with it.
+// sandbox receives the signal too, so the Cluster disappears with it.
 func endOnSignal() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -42,13 +42,13 @@ func endOnSignal() {
 	}()
 }
 
-// startSandbox runs bin/portal-sandbox as a user would until the suite ends, and returns what it prints for its user. Its logs stay
-// among the artifacts.
+// startSandbox runs bin/portal-sandbox as a user would until the suite ends, and returns the values that it prints for its user. Its logs
+// stay in the artifacts.
 func startSandbox(artifacts string) (kubeconfig string, variables map[string]string) {
 	binary, err := filepath.Abs(filepath.Join(root, "bin", "portal-sandbox"))
 	Expect(err).NotTo(HaveOccurred())
 	cmd := exec.Command(binary, "--dir", filepath.Join(artifacts, "sandbox"), "--page-listen=", "--job-duration=2s", "--seed=1")
-	log, err := os.Create(filepath.Join(artifacts, "sandbox.log")) // Ginkgo captures os.Stderr, and would wait for its end
+	log, err := os.Create(filepath.Join(artifacts, "sandbox.log")) // not os.Stderr, which Ginkgo captures until it is closed
 	Expect(err).NotTo(HaveOccurred())
 	cmd.Dir, cmd.Stderr = root, log
 	out, err := cmd.StdoutPipe()
@@ -77,7 +77,7 @@ func startSandbox(artifacts string) (kubeconfig string, variables map[string]str
 	return variables["KUBECONFIG"], variables
 }
 
-// readUntil returns what was read up to the line that contains mark, or up to the end.
+// readUntil returns the text up to the line that contains mark, or up to the end.
 func readUntil(from io.Reader, mark string) string {
 	var text strings.Builder
 	lines := bufio.NewScanner(from)

@@ -26,7 +26,7 @@ var _ = Describe(text("When testing MachineDeployment scale out/in"), func() {
 	})
 })
 
-// kinds returns a filter for the objects of these kinds.
+// kinds returns a filter for objects of these kinds.
 func kinds(names ...string) func(corev1.ObjectReference, []metav1.OwnerReference) bool {
 	return func(object corev1.ObjectReference, _ []metav1.OwnerReference) bool {
 		for _, name := range names {
@@ -50,7 +50,7 @@ var _ = Describe(text("When performing cluster deletion with ClusterClass [Clust
 			ControlPlaneMachineCount: ptr.To[int64](3),
 			ControlPlaneWaiters:      waiters,
 			PostNamespaceCreated:     prepareNamespace,
-			// As upstream's: workers first, then the control plane, then the infrastructure.
+			// As in upstream: workers first, then the control plane, then the infrastructure.
 			ClusterDeletionPhases: []e2e.ClusterDeletionPhase{
 				{ObjectFilter: kinds("Machine", "MachineDeployment", "MachineSet"), BlockingObjectFilter: kinds("Machine")},
 				{ObjectFilter: kinds("PortalControlPlane"), BlockingObjectFilter: kinds("PortalControlPlane")},
@@ -87,7 +87,7 @@ var _ = Describe(text("When testing ClusterClass changes [ClusterClass]"), func(
 			ControlPlaneWaiters:      waiters,
 			PostNamespaceCreated:     prepareNamespace,
 			ModifyControlPlaneFields: map[string]any{"spec.description": "Changed in the ClusterClass"},
-			// A Cluster's variables say all that a PortalMachineTemplate holds, so the template has no field to change.
+			// A Cluster's variables cover all fields of a PortalMachineTemplate, so the template has no field to change.
 		}
 	})
 })

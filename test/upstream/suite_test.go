@@ -22,18 +22,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// root is the checkout, seen from this package.
+// root is the checkout relative to this package.
 const root = "../.."
 
-// surroundings are what all specs share. The first of Ginkgo's processes makes them and hands them to the others.
+// surroundings is the state that all specs share. The first of Ginkgo's processes creates it and passes it to the others.
 type surroundings struct {
 	// Kubeconfig is the path of the management cluster's kubeconfig file.
 	Kubeconfig string
 	// Clusterctl is the path of clusterctl's configuration file.
 	Clusterctl string
-	// Artifacts is a directory for what explains a failure.
+	// Artifacts is the directory for files that explain a failure.
 	Artifacts string
-	// Variables are what the cluster templates need.
+	// Variables has the variables of the cluster templates.
 	Variables map[string]string
 }
 
@@ -71,12 +71,12 @@ var _ = SynchronizedBeforeSuite(func() []byte {
 	e2eConfig = configure()
 })
 
-// artifacts is the directory for what explains a failure, and for the table.
+// artifacts returns the directory for the table and for files that explain a failure.
 func artifacts() string {
 	return cmp.Or(os.Getenv("UPSTREAM_ARTIFACTS"), filepath.Join(root, "_artifacts", "upstream"))
 }
 
-// surround starts or finds the management cluster, and writes what clusterctl needs.
+// surround starts or finds the management cluster, and writes clusterctl's configuration.
 func surround() surroundings {
 	artifacts, err := filepath.Abs(artifacts())
 	Expect(err).NotTo(HaveOccurred())
@@ -94,7 +94,8 @@ func surround() surroundings {
 	return s
 }
 
-// configure returns what upstream reads from a file. That reader insists on kubeadm's providers, so it is not used.
+// configure returns the configuration that upstream reads from a file. Upstream's reader is not used, because it requires kubeadm's
+// providers.
 func configure() *clusterctl.E2EConfig {
 	version := os.Getenv("KUBERNETES_VERSION")
 	return &clusterctl.E2EConfig{
@@ -105,8 +106,8 @@ func configure() *clusterctl.E2EConfig {
 			"KUBERNETES_VERSION_UPGRADE_TO":   os.Getenv("KUBERNETES_VERSION_UPGRADE_TO"),
 			"AUTOSCALER_WORKLOAD":             filepath.Join("flavors", "autoscaler.yaml"),
 		},
-		// As upstream's e2e/config/docker.yaml has them, looked at more often: jobs take seconds here. Five looks 15 s apart need more than
-		// upstream's 2 minutes where a look at all objects takes 12 s, on a machine under load.
+		// As in upstream's e2e/config/docker.yaml, but with shorter intervals, because jobs take seconds here. On a machine under load a
+		// look at all objects takes 12 s, so five looks 15 s apart need more than upstream's 2 minutes.
 		Intervals: map[string][]string{
 			"default/wait-controllers":                     {"4m", "2s"},
 			"default/wait-cluster":                         {"5m", "2s"},

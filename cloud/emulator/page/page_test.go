@@ -31,7 +31,7 @@ func newPortal(t *testing.T, options emulator.Options) *emulator.Portal {
 	return p
 }
 
-// shown is what GET /snapshot answers, as far as tests look at it.
+// shown holds the fields of GET /snapshot that the tests read.
 type shown struct {
 	State struct {
 		ReadOnly, Kubernetes bool
@@ -51,7 +51,7 @@ type shown struct {
 	Log []emulator.Entry
 }
 
-// ask sends a request to the page as this machine's browser would, changed as the caller likes. It reads a stream for a second.
+// ask sends a request to the page as a browser on this machine would, after change has modified it. It reads a stream for one second.
 func ask(t *testing.T, handler http.Handler, method, path, body string, change func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -67,7 +67,7 @@ func ask(t *testing.T, handler http.Handler, method, path, body string, change f
 
 func snapshot(t *testing.T, handler http.Handler) (out shown) {
 	t.Helper()
-	time.Sleep(300 * time.Millisecond) // virtual: the last reading is no longer shared
+	time.Sleep(300 * time.Millisecond) // virtual time, after which the last reading is not shared any more
 	w := ask(t, handler, "GET", "/snapshot", "", nil)
 	if err := json.Unmarshal(w.Body.Bytes(), &out); err != nil || w.Code != 200 {
 		t.Fatalf("%d %v: %s", w.Code, err, w.Body)
@@ -75,7 +75,7 @@ func snapshot(t *testing.T, handler http.Handler) (out shown) {
 	return out
 }
 
-// portalCall sends a request to the portal itself and returns a member of its answer.
+// portalCall sends a request to the portal itself and returns a field of its answer.
 func portalCall(t *testing.T, p *emulator.Portal, token *string, method, path string, body map[string]any) map[string]any {
 	t.Helper()
 	payload := []byte{}
@@ -102,7 +102,7 @@ func portalCall(t *testing.T, p *emulator.Portal, token *string, method, path st
 	return out
 }
 
-// createCluster logs in and orders a cluster with two workers.
+// createCluster logs in and creates a cluster with two workers.
 func createCluster(t *testing.T, p *emulator.Portal) (token *string) {
 	t.Helper()
 	token = new(string)
@@ -116,7 +116,7 @@ func createCluster(t *testing.T, p *emulator.Portal) (token *string) {
 	return token
 }
 
-// TestSnapshot follows a cluster from its creation to a scale-down.
+// TestSnapshot checks the snapshots of a cluster from its creation to a scale-down.
 func TestSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})
@@ -125,7 +125,7 @@ func TestSnapshot(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		early := snapshot(t, handler).State
 		if len(early.Clusters) != 1 || early.Clusters[0].State != "Creating" || len(early.Clusters[0].Nodes) != 3 || early.Clusters[0].Nodes[0].State != "joining" {
-			t.Errorf("while the cluster is made: %+v", early.Clusters)
+			t.Errorf("while the cluster is being created: %+v", early.Clusters)
 		}
 		if len(early.Jobs) != 1 || early.Jobs[0].Cluster != "demo" || early.Jobs[0].Percent < 50 || early.Jobs[0].Percent > 65 {
 			t.Errorf("5.3 s of a job of 9 s: %+v", early.Jobs)
@@ -133,7 +133,7 @@ func TestSnapshot(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		up := snapshot(t, handler).State
 		if up.Clusters[0].State != "Running" || up.Clusters[0].Nodes[2].State != "up" || up.Jobs[0].Percent != 100 {
-			t.Errorf("when the cluster is made: %+v", up)
+			t.Errorf("after the cluster was created: %+v", up)
 		}
 		id := p.Clusters()[0].ID
 		portalCall(t, p, token, "POST", "/kubernetes-clusters/"+id+"/scale", map[string]any{"size": 1})
@@ -141,19 +141,20 @@ func TestSnapshot(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		down := snapshot(t, handler).State
 		if last := down.Clusters[0].Nodes[len(down.Clusters[0].Nodes)-1]; last.State != "leaving" {
-			t.Errorf("while a worker is removed: %+v", down.Clusters[0].Nodes)
+			t.Errorf("while a worker is being removed: %+v", down.Clusters[0].Nodes)
 		}
 		if before[0].Remaining >= down.Budgets[0].Remaining || down.Budgets[0].Remaining != 50 || before[0].Remaining < 45 {
 			t.Errorf("the budget was %+v, then %+v", before, down.Budgets)
 		}
 		time.Sleep(10 * time.Second)
 		if left := snapshot(t, handler).State.Clusters[0].Nodes; len(left) != 2 {
-			t.Errorf("when the worker is removed: %+v", left)
+			t.Errorf("after the worker was removed: %+v", left)
 		}
 	})
 }
 
-// TestMachines: what the management cluster knows is shown beside the portal's nodes; without it, the portal alone.
+// TestMachines checks that the page shows the Machines of the management cluster beside the portal's nodes, and only the nodes if there is
+// no management cluster.
 func TestMachines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})
@@ -181,7 +182,7 @@ func TestMachines(t *testing.T) {
 	})
 }
 
-// TestNoSecrets: nothing that the page serves holds a credential.
+// TestNoSecrets checks that nothing on the page contains a credential.
 func TestNoSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})
@@ -192,7 +193,7 @@ func TestNoSecrets(t *testing.T) {
 		served := ask(t, page.Handler(page.Options{Portal: p}), "GET", "/snapshot", "", nil).Body.String()
 		for what, secret := range map[string]string{"password": password, "token": *token, "kubeconfig": "certificate-authority"} {
 			if strings.Contains(served, secret) {
-				t.Errorf("the snapshot holds a %s", what)
+				t.Errorf("the page contains a %s", what)
 			}
 		}
 		if !strings.Contains(served, `"path":"/login"`) {
@@ -201,7 +202,7 @@ func TestNoSecrets(t *testing.T) {
 	})
 }
 
-// TestChanges: a click arms and removes faults and changes the removal order; a page that is read-only refuses it.
+// TestChanges checks that requests of the page set and remove faults and change the removal order, and that a read-only page refuses them.
 func TestChanges(t *testing.T) {
 	click := func(r *http.Request) { r.Header.Set("X-Portal-Page", "1") }
 	steps := []struct{ method, path, body string }{
@@ -234,7 +235,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestStrangers checks that all requests of other hosts, other origins and plain forms are refused.
+// TestStrangers checks that requests from other hosts, from other origins and of plain forms are refused.
 func TestStrangers(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	handler := page.Handler(page.Options{Portal: p})
@@ -282,7 +283,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestPresets: every fault that the page offers is one of the emulator's, and has a label.
+// TestPresets checks that every fault on the page is valid for the emulator and has a label.
 func TestPresets(t *testing.T) {
 	data, err := os.ReadFile("static/faults.json")
 	if err != nil {
@@ -307,7 +308,7 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestFilesAreShort checks that each file of the page can be read in one go, and that the HTML holds no code.
+// TestFilesAreShort checks that each file of the page is short enough to read, and that the HTML contains no code.
 func TestFilesAreShort(t *testing.T) {
 	files, err := os.ReadDir("static")
 	if err != nil {
@@ -332,7 +333,7 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// TestListen serves the page on loopback alone, with streams that Close ends.
+// TestListen checks that the page listens only on loopback, and that Close ends its streams.
 func TestListen(t *testing.T) {
 	p := newPortal(t, emulator.Options{})
 	if _, err := page.Listen(t.Context(), "0.0.0.0:0", page.Options{Portal: p}); err == nil {
@@ -353,7 +354,7 @@ func TestListen(t *testing.T) {
 		_, body := get(t, server.URL+"events")
 		ended <- body
 	}()
-	for len(p.Journal()) < 2 { // something happens while the stream is open
+	for len(p.Journal()) < 2 { // wait for an event while the stream is open
 		_ = p.SetVictimOrder(emulator.VictimsOldest)
 	}
 	time.Sleep(50 * time.Millisecond)
@@ -377,6 +378,6 @@ func get(t *testing.T, url string) (*http.Response, string) {
 		return &http.Response{Header: http.Header{}}, fmt.Sprint(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, _ := io.ReadAll(response.Body) // a stream that Close ends may be cut
+	body, _ := io.ReadAll(response.Body) // Close may cut a stream
 	return response, string(body)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/page"
 )
 
-// browser reads one stream of events.
+// browser reads one event stream.
 type browser struct {
 	mu     sync.Mutex
 	body   bytes.Buffer
@@ -43,7 +43,7 @@ func (b *browser) count(text string) int {
 	return strings.Count(b.body.String(), text)
 }
 
-// open opens a stream, which ends when the browser is gone.
+// open opens a stream, which ends when the browser disconnects.
 func open(t *testing.T, handler http.Handler) *browser {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -58,7 +58,7 @@ const (
 	logEvent   = "event: log\n"
 )
 
-// TestStream: a stream sends the state when it has changed and the log when it has grown, at a bounded rate.
+// TestStream checks that a stream sends the state after a change and the log after a new entry, at a bounded rate.
 func TestStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})
@@ -66,7 +66,7 @@ func TestStream(t *testing.T) {
 		defer b.gone()
 		time.Sleep(5 * time.Second)
 		if b.count(stateEvent) != 1 || b.count(logEvent) != 1 {
-			t.Errorf("while nothing happens: %s", b.body.String())
+			t.Errorf("the stream sent data without a change: %s", b.body.String())
 		}
 		for i := range 1000 { // 10 s with a change every 10 ms
 			if err := p.SetVictimOrder([]emulator.VictimOrder{emulator.VictimsNewest, emulator.VictimsOldest, emulator.VictimsRandom}[i%3]); err != nil {
@@ -83,12 +83,12 @@ func TestStream(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if n := b.count("\n:\n"); n < 3 || n > 5 {
-			t.Errorf("%d signs of life in a minute of silence", n)
+			t.Errorf("%d keep-alives in a minute without changes", n)
 		}
 	})
 }
 
-// TestStreamBeginsWithTheEnd: a page that is opened late gets the end of a long log, and not all of it.
+// TestStreamBeginsWithTheEnd checks that a page that opens late gets only the end of a long log.
 func TestStreamBeginsWithTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})
@@ -106,7 +106,8 @@ func TestStreamBeginsWithTheEnd(t *testing.T) {
 	})
 }
 
-// TestStreamsAreBounded: sixteen pages may be open, and a page that is closed makes room. All share one reading of the state.
+// TestStreamsAreBounded checks that at most sixteen pages can be open, that a closed page frees its place, and that all pages share one
+// reading of the state.
 func TestStreamsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPortal(t, emulator.Options{})

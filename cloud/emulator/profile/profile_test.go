@@ -14,7 +14,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestShipped: each profile that ships says what it is, and makes a portal.
+// TestShipped checks that each shipped profile has a description and gives a valid portal.
 func TestShipped(t *testing.T) {
 	want := []string{"busy", "no-headers", "quirky", "slow", "small-tier", "strict"}
 	if got := Names(); !slices.Equal(got, want) {
@@ -36,8 +36,8 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// TestQuirkyIsQuirky: the profile fills every silence in another way than the defaults do, but for those that a 429 has
-// to tell, and the list that is documented.
+// TestQuirkyIsQuirky checks that the profile fills every gap of the specification in another way than the defaults do. The exceptions are
+// the headers that a 429 needs, and the documented list.
 func TestQuirkyIsQuirky(t *testing.T) {
 	p, err := Load("quirky")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestQuirkyIsQuirky(t *testing.T) {
 	for i := range shapes.NumField() {
 		name := shapes.Type().Field(i).Name
 		if shapes.Field(i).IsZero() && !slices.Contains([]string{"BareLists", "RetryAfterDate", "QuietLimits"}, name) {
-			t.Errorf("%s is as everywhere", name)
+			t.Errorf("%s has the default shape", name)
 		}
 	}
 }
@@ -61,7 +61,7 @@ func load(t *testing.T, content string) (Profile, error) {
 	return Load(file)
 }
 
-// TestFile: all that a profile can say arrives in the options.
+// TestFile checks that all fields of a profile are copied to the options.
 func TestFile(t *testing.T) {
 	p, err := load(t, `
 description: everything
@@ -107,7 +107,7 @@ faults: [{id: f, status: 503, delay: 2s}]
 	}
 }
 
-// TestMistakes are named, with the file.
+// TestMistakes checks that the error for an invalid profile names the file.
 func TestMistakes(t *testing.T) {
 	for _, content := range []string{"rateLimits: {}", "durations: {create: soon}", "faults: [{paths: x}]", "shapes: {created: deep}", ":"} {
 		if _, err := load(t, content); err == nil || !strings.Contains(err.Error(), "portal.yaml") {
@@ -115,6 +115,6 @@ func TestMistakes(t *testing.T) {
 		}
 	}
 	if _, err := Load("strange"); err == nil || !strings.Contains(err.Error(), "quirky") {
-		t.Errorf("no hint at the names: %v", err)
+		t.Errorf("the error does not list the profiles: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// auditPolicy logs who creates and deletes Nodes.
+// auditPolicy logs the users who create and delete Nodes.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -23,7 +23,7 @@ rules:
 - level: None
 `
 
-// testAuditLog wants what happened before and after the upgrades, each with its doer.
+// testAuditLog checks that the log has the creations and deletions before and after the upgrades, each with its user.
 func testAuditLog(t *testing.T, clusters *Clusters, id string) {
 	g := NewWithT(t)
 	content, err := os.ReadFile(clusters.AuditLog(id))
@@ -46,9 +46,9 @@ func testAuditLog(t *testing.T, clusters *Clusters, id string) {
 		"life-control-1": {"create by the portal"},
 		"life-worker-2":  {"create by the portal", "delete by the portal"},
 		"life-worker-1": {
-			"create by the portal", "delete by the portal", // another machine of that name
+			"create by the portal", "delete by the portal", // another machine with the same name
 			"create by the portal", "delete by a user",
-			"create by the portal", "delete by the portal", // when its kubelet starts again, and when it is gone
+			"create by the portal", "delete by the portal", // when the kubelet starts again, and when the machine is removed
 		},
 	}))
 	g.Expect(clusters.AuditLog("none")).To(BeEmpty())

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// TestDrainable checks which Pods count as running on a machine that is removed.
+// TestDrainable checks which Pods count as running on a removed machine.
 func TestDrainable(t *testing.T) {
 	owned := func(kind string) metav1.ObjectMeta {
 		yes := true
@@ -36,7 +36,7 @@ func TestDrainable(t *testing.T) {
 	}
 }
 
-// occupy runs a bare Pod and a DaemonSet's on a node, and then cordons the node. It returns the bare Pod's name.
+// occupy runs a bare Pod and a DaemonSet's Pod on a node, and then cordons the node. It returns the bare Pod's name.
 func occupy(t *testing.T, client *kubernetes.Clientset, node string) string {
 	t.Helper()
 	g := NewWithT(t)

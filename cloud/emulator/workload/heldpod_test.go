@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// testHeldPod checks that the containers of a Pod end at its deletion, as a kubelet has it, while a finalizer holds the object.
+// testHeldPod checks that the containers of a deleted Pod end, as under a real kubelet, while a finalizer holds the object.
 func testHeldPod(t *testing.T, client *kubernetes.Clientset) {
 	g := NewWithT(t)
 	pods := client.CoreV1().Pods(metav1.NamespaceDefault)

@@ -20,14 +20,14 @@ func TestVersionsAreOrderedAndUsable(t *testing.T) {
 	}
 	_, err := serverBinary("v1.2.3")
 	if err == nil || !strings.Contains(err.Error(), versions[0]) {
-		t.Errorf("error %v, want one that lists the versions there are", err)
+		t.Errorf("error %v, want one that lists the available versions", err)
 	}
 }
 
 func TestMissingBinariesAreAnError(t *testing.T) {
 	_, err := New(t.Context(), Options{BinDir: t.TempDir()})
 	if err == nil || !strings.Contains(err.Error(), "make kube") {
-		t.Errorf("error %v, want one that says how to build them", err)
+		t.Errorf("error %v, want one that names make kube", err)
 	}
 }
 

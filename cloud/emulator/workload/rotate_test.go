@@ -15,7 +15,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// testRotate takes a running cluster through each rotation: the old kubeconfig fails in its way, and the new one works.
+// testRotate rotates a running cluster in each way, and checks that the old kubeconfig fails with the expected error and that the new one
+// works.
 func testRotate(t *testing.T, clusters *Clusters, want emulator.Workload) {
 	g := NewWithT(t)
 	get := func() *kubernetes.Clientset {
@@ -25,7 +26,7 @@ func testRotate(t *testing.T, clusters *Clusters, want emulator.Workload) {
 	}
 	for _, test := range []struct {
 		what emulator.Rotation
-		old  string // the error of the old kubeconfig
+		old  string // expected error with the old kubeconfig
 	}{
 		{emulator.Rotation{Credentials: true}, "Unauthorized"},
 		{emulator.Rotation{Endpoint: true}, "connection refused"},
@@ -49,7 +50,7 @@ func testRotate(t *testing.T, clusters *Clusters, want emulator.Workload) {
 	checkNodes(t, connect(t, kubeconfig), want.Nodes)
 }
 
-// TestControlMarks: what the Nodes of control nodes carry is a choice.
+// TestControlMarks checks that the option decides the label and the taint of control nodes.
 func TestControlMarks(t *testing.T) {
 	for marks, want := range map[emulator.ControlMarks][2]bool{ // label, taint
 		"": {true, true}, emulator.MarkedBoth: {true, true}, emulator.MarkedLabel: {true, false},
@@ -58,7 +59,7 @@ func TestControlMarks(t *testing.T) {
 		node := newNode(emulator.Node{Name: "c", ControlPlane: true}, "10.0.0.4", marks)
 		_, labelled := node.Labels[controlPlaneLabel]
 		if got := [2]bool{labelled, len(node.Spec.Taints) > 0}; got != want {
-			t.Errorf("%q: label and taint %v", marks, got)
+			t.Errorf("control marks %q: label and taint %v", marks, got)
 		}
 	}
 }

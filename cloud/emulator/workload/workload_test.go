@@ -28,13 +28,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// binDir is where make kube builds.
+// binDir is the folder with the binaries of make kube.
 const binDir = "../../../bin"
 
-// patience covers what takes seconds on an idle machine, also on a busy one.
+// patience is long enough on a busy machine for steps that take seconds on an idle one.
 const patience = 3 * time.Minute
 
-// TestLife takes one cluster through all that the portal can do to it.
+// TestLife checks one cluster through all operations of the portal.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -137,8 +137,8 @@ func TestLife(t *testing.T) {
 	t.Run("delete leaves nothing", func(t *testing.T) { testDelete(t, clusters, want.ID) })
 }
 
-// testEvictions runs two Pods with a budget for one: with both Ready one may go, and while its successor cannot run
-// the other may not.
+// testEvictions runs two Pods with a budget that needs one. While both are Ready, one can be evicted. While its replacement cannot run, the
+// other cannot be evicted.
 func testEvictions(t *testing.T, client *kubernetes.Clientset) {
 	g := NewWithT(t)
 	labels := map[string]string{"app": "web"}
@@ -198,7 +198,7 @@ func testDelete(t *testing.T, clusters *Clusters, id string) {
 	g.Expect(clusters.Delete(t.Context(), id)).To(Succeed(), "an unknown id is no error")
 }
 
-// TestClustersAreApart runs several at once over the one etcd.
+// TestClustersAreApart checks that several clusters can run at the same time over one etcd.
 func TestClustersAreApart(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
@@ -231,7 +231,7 @@ func TestClustersAreApart(t *testing.T) {
 	apply(t, clusters, again)
 	kubeconfig, err = clusters.Kubeconfig(t.Context(), "c-0")
 	g.Expect(err).NotTo(HaveOccurred())
-	checkNodes(t, connect(t, kubeconfig), nil) // Nothing is left of the deleted one.
+	checkNodes(t, connect(t, kubeconfig), nil) // The deleted cluster's Nodes must not reappear.
 }
 
 func TestUnknownVersionStartsNothing(t *testing.T) {
@@ -239,7 +239,7 @@ func TestUnknownVersionStartsNothing(t *testing.T) {
 	clusters := open(t)
 	_, err := clusters.Apply(t.Context(), emulator.Workload{ID: "c-1", Version: "v1.2.3"})
 	if err == nil || !strings.Contains(err.Error(), "v1.2.3") || len(clusters.PIDs()) != 1 {
-		t.Errorf("error %v, processes %v; want an error and etcd alone", err, clusters.PIDs())
+		t.Errorf("error %v, processes %v, want an error and only etcd", err, clusters.PIDs())
 	}
 }
 
@@ -266,13 +266,13 @@ func TestCloseBreaksOffAndLeavesNothing(t *testing.T) {
 	g.Expect(err).To(MatchError(errClosed))
 }
 
-// open starts the etcd of clusters that end with the test. PORTAL_TEST_WITHOUT_KUBE skips what needs binaries.
+// open starts Clusters that end with the test. It skips the test if PORTAL_TEST_WITHOUT_KUBE is set.
 func open(t *testing.T) *Clusters {
 	t.Helper()
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
-	// Not the address that is the default: beside kind, clusters are reached at the gateway of docker's network.
+	// A host other than the default, because with kind the clusters are reached at the gateway of docker's network.
 	clusters, err := New(t.Context(), Options{
 		BinDir: binDir, WorkDir: t.TempDir(), AuditPolicy: []byte(auditPolicy), Bind: "127.0.0.2",
 	})
@@ -313,7 +313,7 @@ func connect(t *testing.T, kubeconfig []byte) *kubernetes.Clientset {
 	return client
 }
 
-// checkNodes wants these Nodes, Ready and with their kubelet's version, and no others.
+// checkNodes checks that the cluster has exactly these Nodes, Ready and with their kubelet's version.
 func checkNodes(t *testing.T, client *kubernetes.Clientset, want []emulator.Node) {
 	t.Helper()
 	list, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
@@ -376,7 +376,7 @@ func evict(t *testing.T, client *kubernetes.Clientset, name string) error {
 	return client.PolicyV1().Evictions("default").Evict(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}})
 }
 
-// cordon closes or opens all workers.
+// cordon cordons or uncordons all workers.
 func cordon(t *testing.T, client *kubernetes.Clientset, closed bool) {
 	t.Helper()
 	for _, name := range []string{"life-worker-1", "life-worker-2"} {

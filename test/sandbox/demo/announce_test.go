@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestAnnouncesBuilds: before make demo builds anything it says what it will build, and how long that took here last time.
+// TestAnnouncesBuilds checks that make demo announces its builds before it starts them, with the time that each took last time.
 func TestAnnouncesBuilds(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, content string) {
@@ -28,7 +28,7 @@ func TestAnnouncesBuilds(t *testing.T) {
 	}
 	write("hack/demo.sh", string(script))
 	write("bin/portal-sandbox", "#!/bin/sh\necho \"the demonstration: $*\"\n")
-	// A make that finds nothing up to date but what exists, and says what it is asked to build.
+	// This make treats every existing target as up to date, and prints the targets that it is asked to build.
 	write("make", "#!/bin/sh\ncase \"$*\" in *-q*) for f; do :; done; [ -e \"$f\" ] ;; *) echo \"make $*\" ;; esac\n")
 	run := func(environment ...string) string {
 		t.Helper()
@@ -62,6 +62,6 @@ func TestAnnouncesBuilds(t *testing.T) {
 	write("bin/.kube", "")
 	write("bin/.core", "")
 	if out := run(); strings.Count(out, "built already") != 2 || strings.Contains(out, "make --no-print-directory kube") {
-		t.Errorf("what is built is built again:\n%s", out)
+		t.Errorf("existing binaries are built again:\n%s", out)
 	}
 }

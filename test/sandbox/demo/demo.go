@@ -13,7 +13,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// patience is how long one step may take beside the portal's job: many times what it takes on an idle machine.
+// patience is how long one step may take besides the portal's job. It is many times what an idle machine needs.
 const patience = 2 * time.Minute
 
 const (
@@ -25,22 +25,22 @@ const (
 	controlNodes   = 3
 )
 
-// demo is one run.
+// demo is one run of the demonstration.
 type demo struct {
 	*sandbox.Sandbox
 	out  io.Writer
-	from string // the versions that the cluster is created with and upgraded to
+	from string // the versions before and after the upgrade
 	to   string
 	// longest is how long one step may take.
 	longest time.Duration
 	took    *took
 }
 
-// startStep is what happens before the first step.
+// startStep describes what happens before the first step.
 const startStep = "Start a management cluster, Cluster API, the portal provider and an emulated portal on this machine"
 
-// Run starts a sandbox, takes a cluster through its life in it, and ends it. It returns an error if a step fails, which
-// is explained on out, or if the portal saw requests that it should not have seen.
+// Run starts a sandbox, takes a cluster through its life, and closes the sandbox. It returns an error if a step fails, after it has
+// explained the failure on out. It also returns an error if the portal saw requests that are not part of such a life.
 func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	options.Out = out
 	begin := time.Now()
@@ -76,11 +76,11 @@ func Run(ctx context.Context, options sandbox.Options, out io.Writer) error {
 	return err
 }
 
-// life is the demonstration itself.
+// life runs the steps.
 func (d *demo) life(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go func() { cancel(d.Wait(ctx)) }() // Without managers there is nothing to wait for.
+	go func() { cancel(d.Wait(ctx)) }() // The steps cannot succeed without the managers.
 	for _, step := range d.steps() {
 		if err := d.run(ctx, step); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package demo takes a cluster through its life in the sandbox, as a user would with clusterctl and kubectl: generate
-// and apply, scale up and down, upgrade, delete. It announces its steps, with how long each of them took last time. It says what it waits for, what the provider says meanwhile, and how
-// long each step took.
+// Package demo takes a cluster through its life in the sandbox, as a user would with clusterctl and kubectl: generate and apply, scale up
+// and down, upgrade, delete. It announces its steps, with the time that each took last time. During a step it prints what it waits for and
+// what the provider reports, and afterwards how long the step took.
 //
-// Then it holds the portal's journal against what such a life needs: one create, two scales, one upgrade and one delete,
-// no request refused, and no job polled more often than the portal's specification suggests.
+// At the end it compares the portal's request log with the requests that such a life needs: one create, two scales, one upgrade and one
+// delete, no refused request, and no job that was polled more often than the portal's specification suggests.
 package demo

@@ -14,10 +14,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// pollInterval is how often the specification suggests to ask for a job.
+// pollInterval is the interval at which the specification suggests to poll a job.
 const pollInterval = 5 * time.Second
 
-// mutations are the requests that change something, and how many of them the demonstration needs.
+// mutations lists the requests that change something, with the number that the demonstration needs.
 var mutations = []struct {
 	method, route string
 	want          int
@@ -28,7 +28,7 @@ var mutations = []struct {
 	{http.MethodDelete, "/kubernetes-clusters/{cluster_id}", 1},
 }
 
-// changes is what happens to the cluster, in order: what the portal's books say that it does, and from where to where.
+// changes returns the cluster's changes in order, as the portal's request log records them.
 func (d *demo) changes() []string {
 	return []string{
 		string(emulator.ClusterCreating),
@@ -39,7 +39,7 @@ func (d *demo) changes() []string {
 	}
 }
 
-// judge prints the portal's journal and what is wrong with it.
+// judge prints the portal's request log and its problems.
 func (d *demo) judge() error {
 	journal, jobs := d.Portal.Journal(), d.Portal.Jobs()
 	say(d.out, "What the portal was asked")
@@ -62,7 +62,7 @@ func (d *demo) judge() error {
 	return problems
 }
 
-// inspect returns what is wrong with a journal in which the changes given were to happen.
+// inspect returns the problems of a request log in which the wanted changes should have happened.
 func inspect(journal []emulator.Entry, jobs []emulator.Job, want []string) error {
 	var problems []error
 	if got := changed(journal); !slices.Equal(got, want) {
@@ -86,7 +86,7 @@ func inspect(journal []emulator.Entry, jobs []emulator.Job, want []string) error
 	return errors.Join(problems...)
 }
 
-// changed is what happened to clusters, as the portal's books say.
+// changed returns the changes of clusters in the request log.
 func changed(journal []emulator.Entry) (all []string) {
 	for _, entry := range journal {
 		if entry.Object != "cluster" {
@@ -97,7 +97,7 @@ func changed(journal []emulator.Entry) (all []string) {
 			all = append(all, entry.To+" "+entry.Detail)
 		case emulator.ClusterCreating, emulator.ClusterDeleting, emulator.ClusterFailed:
 			all = append(all, entry.To)
-		case emulator.ClusterRunning: // what it was doing has ended
+		case emulator.ClusterRunning: // the end of an operation
 		}
 	}
 	return all
@@ -121,7 +121,7 @@ func polls(journal []emulator.Entry, job emulator.Job) (n int) {
 	return n
 }
 
-// mostPolls is one for each interval that has begun, and one that finds the job ended.
+// mostPolls returns the maximum number of polls of a job: one for each started interval, and one that finds the job ended.
 func mostPolls(job emulator.Job) int {
 	return int(math.Ceil(seconds(job)/pollInterval.Seconds())) + 1
 }

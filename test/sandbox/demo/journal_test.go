@@ -12,7 +12,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// perfect is a journal without fault: five jobs of seven seconds, polled three times each.
+// perfect returns a request log without problems: five jobs of seven seconds, each polled three times.
 func perfect() (journal []emulator.Entry, jobs []emulator.Job) {
 	accepted := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, change := range []string{"Creating", "Scaling size 1 → 2", "Upgrading v1 → v2", "Running", "Deleting"} {
@@ -61,7 +61,7 @@ func TestInspect(t *testing.T) {
 			journal, jobs := perfect()
 			err := inspect(test.spoil(journal), jobs, []string{"Creating", "Scaling size 1 → 2", "Upgrading v1 → v2", "Deleting"})
 			if test.want == "" && err != nil {
-				t.Errorf("complains: %v", err)
+				t.Errorf("error %v, want none", err)
 			}
 			if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
 				t.Errorf("says %v, want %q alone", err, test.want)

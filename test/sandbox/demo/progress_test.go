@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestProgress: while make compiles, packages are counted; what the compiler complains about is shown, and fails the build.
+// TestProgress checks that make's progress counts packages while they compile, and that a compiler error is shown and fails the build.
 func TestProgress(t *testing.T) {
 	run := func(script string) (out, complaints string, code int) {
 		var stdout, stderr strings.Builder

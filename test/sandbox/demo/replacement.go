@@ -16,18 +16,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// holders are the Machines, by the Node that each of them holds. A Node is identified by name and UID: a Node that was deleted
-// and came back is another one.
+// holders maps each Node to the Machine that holds it. A Node is identified by name and UID, so a deleted Node that was created again
+// counts as another Node.
 type holders map[infrav1.BoundNode]string
 
-// replacement is a step in which Machines are replaced on Nodes that stay, of which the portal is to know nothing.
+// replacement is a step that replaces Machines while their Nodes stay, without a request to the portal.
 type replacement struct {
 	*demo
 	before  holders
-	journal int // how long the portal's journal was
+	journal int // length of the portal's request log before the step
 }
 
-// of does what has Machines replaced, having noted how things are.
+// of returns a function that records the state before the step, and then calls act, which replaces Machines.
 func (r *replacement) of(act func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var err error
@@ -39,7 +39,7 @@ func (r *replacement) of(act func(context.Context) error) func(context.Context) 
 	}
 }
 
-// missing returns what is missing until that many Machines are replaced and nothing changes any more.
+// missing returns a function that describes what is missing until that many Machines are replaced and no change is in progress.
 func (r *replacement) missing(count int) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		machines, err := r.machines(ctx)
@@ -63,8 +63,7 @@ func (r *replacement) missing(count int) func(context.Context) (string, error) {
 	}
 }
 
-// judge prints which Machine took over from which, and returns an error if a Node was lost or the portal was asked for
-// anything.
+// judge prints which Machine took over from which. It returns an error if a Node was lost or the portal received a request.
 func (r *replacement) judge(ctx context.Context) error {
 	after, err := r.holders(ctx)
 	if err != nil {
@@ -84,10 +83,11 @@ func (r *replacement) judge(ctx context.Context) error {
 	return nil
 }
 
-// kubeconfigRoute is asked after each operation, so maybe after the next replacement has begun.
+// kubeconfigRoute is excepted, because the provider reads the kubeconfig after each operation, possibly after the next replacement has
+// begun.
 const kubeconfigRoute = "/kubernetes-clusters/{cluster_id}/config"
 
-// undisturbed returns what should not have happened while Machines were replaced.
+// undisturbed returns an error if Nodes were lost or the portal received requests while Machines were replaced.
 func undisturbed(before, after holders, journal []emulator.Entry) error {
 	var problems []error
 	for node, machine := range before {
@@ -103,7 +103,7 @@ func undisturbed(before, after holders, journal []emulator.Entry) error {
 	return errors.Join(problems...)
 }
 
-// holders reads which Machine holds which Node. A Machine and its claim have the same name.
+// holders returns the Machine that holds each Node. A Machine and its PortalMachine have the same name.
 func (d *demo) holders(ctx context.Context) (holders, error) {
 	list := &infrav1.PortalMachineList{}
 	if err := d.Client.List(ctx, list, client.InNamespace(d.Identity.Namespace)); err != nil {

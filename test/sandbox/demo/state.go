@@ -18,8 +18,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// missingWorkers returns what is missing until cluster, Machines and the portal agree on that many workers: each that the
-// portal runs is the Node of one Machine, which is Ready.
+// missingWorkers returns a function that describes what is missing until the Cluster, its Machines and the portal agree on that many
+// workers. Each worker at the portal must be the Node of one Ready Machine.
 func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		machines, err := d.machines(ctx)
@@ -41,7 +41,7 @@ func (d *demo) missingWorkers(count int) func(context.Context) (string, error) {
 	}
 }
 
-// missingUpgrade returns what is missing until control plane and Nodes run the new version.
+// missingUpgrade describes what is missing until the control plane and all Nodes run the new version.
 func (d *demo) missingUpgrade(ctx context.Context) (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := d.Client.Get(ctx, d.key(), controlPlane); err != nil {
@@ -64,7 +64,7 @@ func (d *demo) missingUpgrade(ctx context.Context) (string, error) {
 	return fmt.Sprintf("control plane at %s, %d of %d Nodes at %s; %s", controlPlane.Status.Version, upgraded, fewerWorkers, d.to, said), err
 }
 
-// missingRemoval returns what is left.
+// missingRemoval describes what is left of the Cluster.
 func (d *demo) missingRemoval(ctx context.Context) (string, error) {
 	var left []string
 	for _, list := range []client.ObjectList{
@@ -87,7 +87,7 @@ func (d *demo) missingRemoval(ctx context.Context) (string, error) {
 	return "left: " + strings.Join(left, ", "), nil
 }
 
-// unavailable returns why the Cluster is not Available. It returns nothing if the Cluster is Available.
+// unavailable describes why the Cluster is not Available. It returns "" if the Cluster is Available.
 func (d *demo) unavailable(ctx context.Context) (string, error) {
 	cluster := &clusterv1.Cluster{}
 	if err := d.Client.Get(ctx, d.key(), cluster); err != nil {
@@ -103,7 +103,7 @@ func (d *demo) unavailable(ctx context.Context) (string, error) {
 	return "Cluster is not Available: " + oneLine(available.Message), nil
 }
 
-// said is what the provider reports at this moment: the operation at the portal, or what it waits for.
+// said returns the provider's current report: the operation at the portal, or the condition that it waits for.
 func (d *demo) said(ctx context.Context) (string, error) {
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := d.Client.Get(ctx, d.key(), controlPlane); err != nil {
@@ -137,8 +137,8 @@ func (d *demo) machines(ctx context.Context) ([]clusterv1.Machine, error) {
 	return list.Items, err
 }
 
-// portalWorkers are the names of the workers that the portal runs for the cluster, sorted; none while an operation runs
-// there.
+// portalWorkers returns the sorted names of the workers that the portal runs for the cluster, or none while an operation runs at the
+// portal.
 func (d *demo) portalWorkers() (names []string) {
 	clusters := d.Portal.Clusters()
 	if len(clusters) != 1 || clusters[0].State != emulator.ClusterRunning {

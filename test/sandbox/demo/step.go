@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// step is something that a user does, and what comes of it.
+// step is an action of a user, with the state to wait for.
 type step struct {
 	name    string
-	waits   string // what for, in words
+	waits   string // what the step waits for, in words
 	act     func(context.Context) error
-	missing func(context.Context) (string, error) // what is not there yet; empty when all is
-	after   func(context.Context) error           // what to say and to judge at the end; may be nil
-	show    bool                                  // clusterctl describe at the end
+	missing func(context.Context) (string, error) // what is missing; empty when the step is done
+	after   func(context.Context) error           // what to print and check at the end; may be nil
+	show    bool                                  // run clusterctl describe at the end
 }
 
-// run does the step and waits, printing what is missing whenever that changes.
+// run runs the step and waits for its end. It prints what is missing whenever that changes.
 func (d *demo) run(ctx context.Context, step step) error {
 	say(d.out, "%s", step.name)
 	begin := time.Now()
@@ -62,7 +62,7 @@ func (d *demo) run(ctx context.Context, step step) error {
 	return nil
 }
 
-// describe prints what clusterctl says about the cluster, with the conditions asked for.
+// describe prints the output of clusterctl describe with the given conditions.
 func (d *demo) describe(ctx context.Context, conditions string) {
 	arguments := []string{"describe", "cluster", clusterName, "--namespace", d.Identity.Namespace}
 	if conditions == "all" {
@@ -75,7 +75,7 @@ func (d *demo) describe(ctx context.Context, conditions string) {
 	indent(d.out, string(output))
 }
 
-// explain prints what helps to find out why a step failed.
+// explain prints the state of a failed step.
 func (d *demo) explain(ctx context.Context) {
 	say(d.out, "The conditions that explain it")
 	d.describe(ctx, "all")

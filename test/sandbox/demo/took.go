@@ -12,14 +12,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// took is how long each step took last time on this machine, in a file among the binaries. The demonstration does without it if
-// the file cannot be read or written.
+// took records how long each step took last time on this machine, in a file in bin/. If the file cannot be read or written, the
+// demonstration runs without it.
 type took struct {
 	file    string
 	Seconds map[string]float64 `json:"seconds"` // by the name of the step
 }
 
-// readTook reads what the last run recorded, in a checkout or in the one around the working directory.
+// readTook reads the times of the last run, from the checkout root or, if root is empty, from the one around the working directory.
 func readTook(root string) *took {
 	t := &took{Seconds: map[string]float64{}}
 	if root == "" {
@@ -30,7 +30,7 @@ func readTook(root string) *took {
 	}
 	t.file = filepath.Join(root, "bin", ".demo-took.json")
 	if data, err := os.ReadFile(t.file); err == nil {
-		_ = json.Unmarshal(data, t) // a file of another version is as good as none
+		_ = json.Unmarshal(data, t) // a file of another version counts as missing
 	}
 	if t.Seconds == nil {
 		t.Seconds = map[string]float64{}
@@ -38,15 +38,15 @@ func readTook(root string) *took {
 	return t
 }
 
-// record stores that a step which began at that time has ended.
+// record stores how long a step took that began at the given time.
 func (t *took) record(name string, begin time.Time) {
 	t.Seconds[name] = time.Since(begin).Seconds()
 	if data, err := json.Marshal(t); err == nil && t.file != "" {
-		_ = os.WriteFile(t.file, data, 0o600) // the next run says that it does not know
+		_ = os.WriteFile(t.file, data, 0o600) // without the file, the next run announces no times
 	}
 }
 
-// last returns how long a step took last time, in words.
+// last describes how long a step took last time.
 func (t *took) last(name string) string {
 	if seconds, known := t.Seconds[name]; known {
 		return fmt.Sprintf("%4.0f s", seconds)
@@ -54,7 +54,7 @@ func (t *took) last(name string) string {
 	return "     ?"
 }
 
-// announce prints what the demonstration will do, and how long each step took last time.
+// announce prints the steps of the demonstration, and how long each took last time.
 func (d *demo) announce() {
 	say(d.out, "What happens now, and how long it took here last time (? for the first time; all of it takes about 3 minutes)")
 	indent(d.out, d.took.last(startStep)+"  "+startStep)

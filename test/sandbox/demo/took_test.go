@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestAnnounce: before anything starts, every step is named, with its duration if it has run here before.
+// TestAnnounce checks that the demonstration announces every step before it starts, with the duration of the last run if one is known.
 func TestAnnounce(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "bin"), 0o700); err != nil {
@@ -22,7 +22,7 @@ func TestAnnounce(t *testing.T) {
 		d.announce()
 		for _, step := range d.steps() {
 			if !strings.Contains(out.String(), "  "+step.name+"\n") {
-				t.Errorf("nothing is said about %q:\n%s", step.name, out)
+				t.Errorf("%q is not announced:\n%s", step.name, out)
 			}
 		}
 		return out.String()
@@ -37,5 +37,5 @@ func TestAnnounce(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "bin", ".demo-took.json"), []byte(`{"seconds":null}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	readTook(root).record("any", time.Now()) // a file that says nothing is no reason to fail
+	readTook(root).record("any", time.Now()) // must not fail for an unreadable file
 }

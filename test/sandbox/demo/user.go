@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// create does what the README tells a user to do.
+// create runs the commands that the README gives to users.
 func (d *demo) create(ctx context.Context) error {
 	generate := d.command(ctx, d.Binary("clusterctl"), "generate", "cluster", clusterName,
 		"--from", d.File("templates", "cluster-template.yaml"),
@@ -53,7 +53,7 @@ func (d *demo) upgrade(ctx context.Context) error {
 	return d.patch(ctx, controlPlane, fmt.Sprintf(`{"spec":{"version":%q}}`, d.to))
 }
 
-// rollOut has Cluster API replace every Machine by one of the upgraded version.
+// rollOut makes Cluster API replace every Machine by one of the upgraded version.
 func (d *demo) rollOut(ctx context.Context) error {
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: d.Identity.Namespace, Name: deploymentName}}
 	return d.patch(ctx, deployment, fmt.Sprintf(`{"spec":{"template":{"spec":{"version":%q}}}}`, d.to))
@@ -81,7 +81,7 @@ func (d *demo) patch(ctx context.Context, object client.Object, change string) e
 	return d.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(change)))
 }
 
-// command is a program run as a user of the sandbox would run it.
+// command returns a command in the environment of a user of the sandbox.
 func (d *demo) command(ctx context.Context, path string, arguments ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, path, arguments...)
 	command.Env = append(os.Environ(), d.Environment()...)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command patch copies upstream's module out of the module cache into a directory, edits the copy as package patches says, and
-// writes a go.mod beside it that uses the copy. It runs in the folder of this module's go.mod.
+// Command patch copies upstream's module from the module cache to a directory, applies the edits of package patches to the copy, and writes
+// a go.mod in the directory that uses the copy. Run it in the folder of this module's go.mod.
 //
 //	go run ./patch DIRECTORY
 package main
@@ -39,7 +39,7 @@ func run(dir string) error {
 	if err != nil {
 		return fmt.Errorf("go mod download %s: %w", module, err)
 	}
-	// One value is needed, and it is on a line of its own.
+	// Only one value is needed, and it is on a line of its own.
 	_, rest, found := strings.Cut(string(source), `"Dir": "`)
 	from, _, ended := strings.Cut(rest, `"`)
 	if !found || !ended {
@@ -60,7 +60,7 @@ func run(dir string) error {
 	return writeModules(from, to, dir)
 }
 
-// copyGo copies a folder. What the module cache holds is read-only; the copy is not.
+// copyGo copies a folder. The files in the module cache are read-only, but the copies are not.
 func copyGo(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry os.DirEntry, err error) error {
 		if err != nil {

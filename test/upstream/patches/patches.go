@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package patches says how upstream's specs are changed so that they work with a control plane that is no KubeadmControlPlane.
+// Package patches changes upstream's specs so that they work with a control plane that is not a KubeadmControlPlane.
 //
-// An edit names the text where it begins and the text before which it ends, so it holds no code of upstream. An edit whose text is
-// not found is an error: upstream changed, and somebody has to look.
+// An edit names the text at which it begins and the text before which it ends, so it contains no code of upstream. An edit whose text is
+// not found is an error, which means that upstream has changed and the edit needs a review.
 package patches
 
 import (
@@ -18,12 +18,12 @@ type Patch struct {
 	Edits  []Edit
 }
 
-// An Edit replaces the text from From up to, but without, To.
+// An Edit replaces the text from From up to, but not including, To.
 type Edit struct {
-	After    string // look from here on; empty: from the beginning of the file
-	From, To string // To is looked for behind From; empty: From alone is replaced
+	After    string // search from here on; if empty, from the beginning of the file
+	From, To string // To is searched after From; if To is empty, only From is replaced
 	With     string
-	All      bool // every time it is found, not only the first
+	All      bool // replace all occurrences, not only the first
 }
 
 const (
@@ -35,7 +35,7 @@ const (
 	modifyMD    = "modifyMachineDeploymentViaClusterAndWait(ctx,"
 )
 
-// All are the patches, one for each file.
+// All has the patches, one for each file.
 var All = []Patch{{
 	File:   "framework/cluster_topology_helpers.go",
 	Reason: "Waits for the Machines of the control plane to have the new version. " + noMachines + " The Machines of MachineDeployments are waited for, and they follow the control plane.",
@@ -95,7 +95,7 @@ WaitForClusterIntervals:`,
 	},
 }}
 
-// Apply returns the text of the patch's file with its edits.
+// Apply returns the text with the patch's edits.
 func (p Patch) Apply(text string) (string, error) {
 	for i, edit := range p.Edits {
 		var err error

@@ -8,7 +8,7 @@ func TestApply(t *testing.T) {
 	const text = "begin; a(1); keep; a(2); keep; end"
 	tests := map[string]struct {
 		edit Edit
-		want string // empty: an error
+		want string // empty if Apply must fail
 	}{
 		"up to a text":              {Edit{From: "a(", To: "keep"}, "begin; keep; a(2); keep; end"},
 		"every time":                {Edit{From: "a(", To: "keep", All: true}, "begin; keep; keep; end"},
@@ -28,7 +28,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestReasons: every patch says why.
+// TestReasons checks that every patch has a reason.
 func TestReasons(t *testing.T) {
 	for _, patch := range All {
 		if patch.Reason == "" || len(patch.Edits) == 0 {
