@@ -17,9 +17,9 @@ var page = filepath.Join("..", "..", "docs", "ownership.md")
 
 const preface = `# What happens to a portal cluster
 
-No event in Kubernetes loses a portal cluster, and none makes a second one. This table is the output of a test (` + "`test/ownership`" + `), which lives
+No event in this table loses a portal cluster, and none makes a second one. The table is the output of a test (` + "`test/ownership`" + `), which plays
 every row on real servers. *Asked* lists the requests that change something at the portal. *Clusters* is how many portal clusters exist
-afterwards; there was one before.
+afterwards. Before, there was one.
 
 | Event | Asked | Clusters | The user sees | Reasons |
 | --- | --- | --- | --- | --- |
