@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// must makes a call of an API server, again if a busy machine has broken it off.
+// must calls an API server, and tries again if the call fails for a passing reason, such as a timeout on a busy host.
 func (w *world) must(call func() error) {
 	w.Helper()
 	w.Eventually(func() error {
@@ -24,7 +24,7 @@ func (w *world) must(call func() error) {
 	}).Should(Succeed())
 }
 
-// definite reports whether the error is an answer that the server would repeat.
+// definite reports whether the API server would answer with the same error again.
 func definite(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) &&
@@ -33,7 +33,7 @@ func definite(err error) bool {
 
 func (w *world) create(c client.Client, o client.Object) {
 	w.Helper()
-	// Names are used once, so that one which exists was created by the call before.
+	// Each name is used once, so an existing object was created by an earlier try.
 	w.must(func() error { return client.IgnoreAlreadyExists(c.Create(w.Context(), o)) })
 }
 
@@ -42,13 +42,13 @@ func (w *world) delete(c client.Client, o client.Object) {
 	w.must(func() error { return client.IgnoreNotFound(c.Delete(w.Context(), o)) })
 }
 
-// read brings an object up to date.
+// read reads an object again.
 func (w *world) read(c client.Client, o client.Object) {
 	w.Helper()
 	w.must(func() error { return c.Get(w.Context(), client.ObjectKeyFromObject(o), o) })
 }
 
-// exists reports whether the object exists, and reads it.
+// exists returns a function that reads the object and reports whether it exists.
 func (w *world) exists(c client.Client, o client.Object) func() bool {
 	return func() (found bool) {
 		w.must(func() error {
@@ -60,12 +60,13 @@ func (w *world) exists(c client.Client, o client.Object) func() bool {
 	}
 }
 
-// change patches an object, and brings it up to date; changeStatus does so with its status.
+// change reads and patches an object.
 func change[T client.Object](w *world, c client.Client, o T, change func(T)) {
 	w.Helper()
 	patch(w, c, o, change, func(before client.Patch) error { return c.Patch(w.Context(), o, before) })
 }
 
+// changeStatus reads an object and patches its status.
 func changeStatus[T client.Object](w *world, c client.Client, o T, change func(T)) {
 	w.Helper()
 	patch(w, c, o, change, func(before client.Patch) error { return c.Status().Patch(w.Context(), o, before) })
@@ -83,7 +84,7 @@ func patch[T client.Object](w *world, c client.Client, o T, change func(T), send
 	})
 }
 
-// condition reads a condition of an object of the management cluster as "Status Reason: message".
+// condition returns a function that reads a condition of an object in the management cluster as "Status Reason: message".
 func (w *world) condition(o client.Object, conditionType string) func() string {
 	return func() string {
 		if !w.exists(management, o)() {

@@ -12,11 +12,11 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// Fact 3: Machine.spec.providerID follows PortalMachine.spec.providerID, whenever that changes, also while the Machine
-// is being deleted; but not to nothing, and no more once the PortalMachine is being deleted. Machine.status.nodeRef is
-// set from it once and then left alone: a patched one stays, a removed one is found again, unless no Node has that
-// providerID. So three writes take a Machine that is being deleted off its Node, which is then neither drained nor
-// deleted: a providerID that no Node has, no nodeRef, no hooks.
+// Fact 3: Core copies each change of PortalMachine.spec.providerID to Machine.spec.providerID, even while the Machine is being
+// deleted. Core does not copy an empty providerID, and does not copy any after the deletion of the PortalMachine has begun.
+// Core sets Machine.status.nodeRef from the providerID once and does not change it afterwards: a patched nodeRef stays. Core
+// sets a removed nodeRef again, unless no Node has the providerID. So three writes release the Node of a Machine that is
+// being deleted, and core neither drains nor deletes the Node: a providerID that no Node has, no nodeRef, no hooks.
 //
 // Rests on machine/machine_controller_phases.go (reconcileInfrastructure), machine/machine_controller_noderef.go
 // (reconcileNode, getNode), machine/machine_controller.go (Reconcile, which works on the Machine as it was read at the
@@ -67,9 +67,9 @@ func (w *world) swaps(m *clusterv1.Machine) {
 	second := w.node(m.Name + "-second")
 	w.hand(m, second.Spec.ProviderID)
 	w.Eventually(w.providerIDOf(m)).Should(Equal(second.Spec.ProviderID))
-	// What the Machine shows of its Node comes from where the providerID leads.
+	// Core copies nodeInfo from the Node with the Machine's providerID.
 	w.Eventually(w.machineIDOf(m)).Should(Equal(second.Status.NodeInfo.MachineID))
-	w.Expect(m.Status.NodeRef.Name).To(Equal(first), "core leaves a nodeRef alone")
+	w.Expect(m.Status.NodeRef.Name).To(Equal(first), "core does not change a nodeRef")
 
 	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
 	w.report(second, func(s *corev1.NodeStatus) { s.NodeInfo.MachineID = "reported later" })
@@ -105,7 +105,7 @@ func (w *world) tooLate() {
 	w.Expect(w.exists(workload, node)()).To(BeFalse())
 }
 
-// releases goes through the writes of a release one by one, with a Pod that a drain would evict.
+// releases makes the writes of a release one by one, with a Pod on the Node that a drain would evict.
 func (w *world) releases() {
 	m, node := w.bound("released")
 	pod := w.run(node)
@@ -116,7 +116,7 @@ func (w *world) releases() {
 	w.hand(m, nowhere)
 	w.Eventually(w.providerIDOf(m)).Should(Equal(nowhere))
 	w.say(m, "a pass with that providerID")
-	w.Expect(w.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts, wherever the providerID leads")
+	w.Expect(w.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts even if no Node has the providerID")
 	w.Expect(m.Status.NodeRef.Name).To(Equal(node.Name))
 
 	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })

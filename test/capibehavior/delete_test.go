@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// What core waits for with a Machine that is being deleted, as its condition begins.
+// What core waits for while it deletes a Machine, as prefixes of the Machine's Deleting condition.
 const (
 	atPreDrain     = "True " + clusterv1.MachineDeletingWaitingForPreDrainHookReason
 	atDrain        = "True " + clusterv1.MachineDeletingDrainingNodeReason
@@ -23,17 +23,17 @@ const (
 	atInfra        = "True " + clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason
 )
 
-// Fact 2: a Machine that is being deleted passes, in this order: pre-drain hooks, the drain of its Node, the detachment
-// of volumes, pre-terminate hooks, the deletion of the InfraMachine, the deletion of the Node object that
-// status.nodeRef names.
+// Fact 2: Core deletes a Machine in this order: pre-drain hooks, the drain of its Node, the detachment of volumes,
+// pre-terminate hooks, the deletion of the InfraMachine, the deletion of the Node object that status.nodeRef names.
 //
-// Pre-drain hooks, drain, volumes and the Node are left out while there is no nodeRef, while the Cluster or the
-// control plane is being deleted, and when neither control plane Machines exist nor the control plane says that it is
-// managed externally. Pre-terminate hooks are never left out: whoever sets one must take it off in all these cases. A
-// nodeRef to a Node that is not there counts as a nodeRef.
+// Core skips pre-drain hooks, drain, volumes and the Node in three cases: the Machine has no nodeRef, the Cluster or the control
+// plane is being deleted, or neither a control plane Machine exists nor the control plane's status says that it is managed
+// externally. Core never skips pre-terminate hooks: a controller that sets one must remove it in all these cases too.
+// A nodeRef to a Node that does not exist counts as a nodeRef.
 //
-// So a Machine that waits at the pre-terminate hook has not always been drained: status.deletion.nodeDrainStartTime says
-// whether it was. And once it has been there, no Node that it gets is drained, but the Node is deleted.
+// So core has not always drained the Node of a Machine that waits at the pre-terminate hook. It has if
+// status.deletion.nodeDrainStartTime is set. If a Machine gets a Node after it has reached that hook, core does not drain the
+// Node, but deletes it.
 //
 // Rests on machine/machine_controller.go (reconcileDelete, isDeleteNodeAllowed, isNodeDrainAllowed, drainNode,
 // shouldWaitForNodeVolumes, deleteNode) and util/util.go (IsExternalManagedControlPlane).
@@ -90,7 +90,8 @@ func howMachineGoes(t *testing.T) {
 	})
 }
 
-// passesInOrder also has the nodeRef name another Node than the providerID does, at the end: the name counts.
+// passesInOrder follows a complete deletion. At the end the nodeRef names another Node than the providerID does, and core deletes
+// the Node that the nodeRef names.
 func (w *world) passesInOrder() {
 	m, node := w.bound("all")
 	other := w.node("other")
@@ -105,7 +106,7 @@ func (w *world) passesInOrder() {
 
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(workload, pod)()).To(BeFalse(), "the Pods are gone")
+	w.Expect(w.exists(workload, pod)()).To(BeFalse(), "core has evicted the Pod")
 	w.Expect(w.exists(workload, node)()).To(BeTrue())
 	w.Expect(node.Spec.Unschedulable).To(BeTrue())
 	w.Expect(w.claim(m).DeletionTimestamp).To(BeNil())
@@ -113,13 +114,13 @@ func (w *world) passesInOrder() {
 	w.drop(m, infrav1.PreTerminateHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atInfra))
 	w.Expect(w.claim(m).DeletionTimestamp).NotTo(BeNil())
-	w.Expect(w.exists(workload, node)()).To(BeTrue(), "the Node is there as long as the PortalMachine")
+	w.Expect(w.exists(workload, node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
 
 	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
 	w.letGo(m)
 	w.Eventually(w.exists(management, m)).Should(BeFalse())
-	w.Expect(w.exists(workload, other)()).To(BeFalse(), "the Node that nodeRef names is deleted")
-	w.Expect(w.exists(workload, node)()).To(BeTrue(), "the Node that providerID names is not")
+	w.Expect(w.exists(workload, other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
+	w.Expect(w.exists(workload, node)()).To(BeTrue(), "core does not delete the Node that providerID names")
 }
 
 func (w *world) blockedDrain() {
@@ -149,14 +150,14 @@ func (w *world) attachedVolumes() {
 	w.drop(m, infrav1.PreDrainHook)
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atVolumes))
 	w.Expect(w.exists(workload, node)()).To(BeTrue())
-	w.Expect(node.Spec.Unschedulable).To(BeTrue(), "the drain comes first")
+	w.Expect(node.Spec.Unschedulable).To(BeTrue(), "core drains the Node before it waits for volumes")
 	w.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
 	w.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
 }
 
-// drainsOnce moves a drained Machine to a Node that is not drained, as when the portal has removed another node than
-// the drained one: it is not drained too.
+// drainsOnce moves a Machine from its drained Node to another Node, as our provider does if the portal has removed another
+// node than the drained one. Core does not drain the second Node.
 func (w *world) drainsOnce() {
 	m, drained := w.bound("drained")
 	other := w.node("stays")
@@ -174,8 +175,8 @@ func (w *world) drainsOnce() {
 	w.untouched(other)
 }
 
-// drainsNever has the Node appear when the Machine, without nodeRef, has been let through to the pre-terminate hook. The
-// pre-drain hook holds then, but behind it there is no drain.
+// drainsNever creates the Node after the Machine, which has no nodeRef, has reached the pre-terminate hook. Core then waits
+// for the pre-drain hook, but does not drain the Node after it.
 func (w *world) drainsNever() {
 	m := w.machine("early")
 	w.hand(m, "portal://"+w.namespace+"/late")
@@ -192,10 +193,11 @@ func (w *world) drainsNever() {
 	w.untouched(node)
 	w.drop(m, infrav1.PreTerminateHook)
 	w.Eventually(w.exists(management, m)).Should(BeFalse())
-	w.Expect(w.exists(workload, node)()).To(BeFalse(), "and yet its Node is deleted")
+	w.Expect(w.exists(workload, node)()).To(BeFalse(), "core deletes the Node that it has not drained")
 }
 
-// onlyPreTerminateHolds follows a Machine with both hooks that is being deleted to its end.
+// onlyPreTerminateHolds follows the deletion of a Machine with both hooks, and checks that core waits only for the
+// pre-terminate hook and drains nothing.
 func (w *world) onlyPreTerminateHolds(m *clusterv1.Machine) {
 	w.Helper()
 	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
@@ -203,12 +205,12 @@ func (w *world) onlyPreTerminateHolds(m *clusterv1.Machine) {
 	w.drop(m, infrav1.PreTerminateHook)
 	w.Eventually(w.machines.deleted(m.Name)).Should(BeTrue())
 	for _, e := range w.machines.of(m.Name) {
-		w.Expect(progress(e.object).WaitForPreDrainHookStartTime.IsZero()).To(BeTrue(), "the pre-drain hook did not hold")
-		w.Expect(progress(e.object).NodeDrainStartTime.IsZero()).To(BeTrue(), "nothing was drained")
+		w.Expect(progress(e.object).WaitForPreDrainHookStartTime.IsZero()).To(BeTrue(), "core has not waited for the pre-drain hook")
+		w.Expect(progress(e.object).NodeDrainStartTime.IsZero()).To(BeTrue(), "core has not drained the Node")
 	}
 }
 
-// progress is how far the deletion of a Machine has come.
+// progress returns the deletion status of a Machine, which is empty before the deletion.
 func progress(m *clusterv1.Machine) *clusterv1.MachineDeletionStatus {
 	return cmp.Or(m.Status.Deletion, &clusterv1.MachineDeletionStatus{})
 }

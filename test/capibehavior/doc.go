@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package capibehavior ties what package claims believes of Cluster API to Cluster API itself. Claims on worker nodes work
-// because core's controllers behave in certain ways when Machines come and go. Those ways are internals of core, not
-// part of any contract: a new version may change them without a word. So each is stated here as a test against the real
-// core manager, and a bump of Cluster API that changes one fails here first, with the name of the fact.
+// Package capibehavior tests the behavior of Cluster API on which package claims depends. Claims on worker nodes work
+// because core's controllers behave in certain ways when Machines are created and deleted. This behavior is internal to core
+// and not part of any contract, so a new version may change it without notice. Each test of this package states one such fact
+// and checks it with the real core manager. An update of Cluster API that changes a fact fails here first, with its name.
 //
-// Nothing of this provider runs. The test plays it: it writes PortalClusters, PortalControlPlanes and PortalMachines
-// as our controllers would. It also plays the kubelets: workload clusters are one kube-apiserver with nothing around
-// it, so a Node is exactly what the test says, and changes only when the test or core changes it.
+// No controller of this provider runs. The test takes its part, and writes PortalClusters, PortalControlPlanes and
+// PortalMachines as our controllers do. It also takes the part of the kubelets. All workload clusters share one kube-apiserver
+// without controllers, so a Node changes only when the test or core changes it.
 //
-// A statement that something does not happen is judged by what a watch saw (history), up to an event that could only
-// come after it; not by looking for a while.
+// To check that something does not happen, a test does not wait for a while. It causes an event that can only come
+// after it, and then looks at everything that a watch saw until then (history).
 //
-// The comment of each fact names the functions of sigs.k8s.io/cluster-api that it rests on, below core/reconcilers
-// unless said otherwise, as of v1.14.2: that is where to look when a fact fails.
+// The comment of each fact names the functions of sigs.k8s.io/cluster-api v1.14.2 on which it rests. Their files are below
+// core/reconcilers unless the comment says otherwise. Look there first if a fact fails.
 package capibehavior

@@ -4,7 +4,7 @@ package capibehavior
 
 import "testing"
 
-// TestFacts checks what package claims relies on, against the core manager that go.mod names.
+// TestFacts checks the facts on which package claims relies, with the core manager of the version in go.mod.
 func TestFacts(t *testing.T) {
 	if management == nil {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// history is what a watch saw of objects of one kind, in the order in which the API server stored it.
+// history holds the events of a watch of one kind, in the order in which the API server stored the changes.
 type history[T client.Object] struct {
 	mu     sync.Mutex
 	events []event[T]
@@ -23,7 +23,7 @@ type event[T client.Object] struct {
 	object T
 }
 
-// observe watches from now on, what exists comes first. It ends with the test.
+// observe starts a watch that ends with the test. Its history begins with the existing objects.
 func observe[T client.Object](w *world, c client.WithWatch, list client.ObjectList, options ...client.ListOption) *history[T] {
 	w.Helper()
 	watcher, err := c.Watch(context.WithoutCancel(w.Context()), list, options...)
@@ -56,19 +56,20 @@ func (h *history[T]) add(e event[T]) {
 	h.events = append(h.events, e)
 }
 
-// all events so far.
+// all returns all events so far.
 func (h *history[T]) all() []event[T] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.events)
 }
 
-// of are the events so far of the object with that name.
+// of returns the events so far of the object with that name.
 func (h *history[T]) of(name string) []event[T] {
 	return slices.DeleteFunc(h.all(), func(e event[T]) bool { return e.object.GetName() != name })
 }
 
-// deleting are the names of the objects that carry the label and were marked for deletion, in that order.
+// deleting returns a function that returns the names of the objects with the label whose deletion has begun, in the order of
+// their deletion.
 func (h *history[T]) deleting(label, value string) func() []string {
 	return func() []string {
 		names := []string{}
@@ -82,7 +83,7 @@ func (h *history[T]) deleting(label, value string) func() []string {
 	}
 }
 
-// lives are the beginnings and ends of the objects that carry the label, as "ADDED" and "DELETED", in that order.
+// lives returns "ADDED" for each creation and "DELETED" for each deletion of an object with the label, in order.
 func (h *history[T]) lives(label, value string) []string {
 	var lives []string
 	for _, e := range h.all() {
@@ -93,7 +94,7 @@ func (h *history[T]) lives(label, value string) []string {
 	return lives
 }
 
-// deleted reports whether the object with that name is gone.
+// deleted returns a function that reports whether the object with that name is gone.
 func (h *history[T]) deleted(name string) func() bool {
 	return func() bool {
 		return slices.ContainsFunc(h.of(name), func(e event[T]) bool { return e.kind == watch.Deleted })

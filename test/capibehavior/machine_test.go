@@ -15,7 +15,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// machineSpec is that of Machines of a version, as our templates have it: without bootstrap.
+// machineSpec returns the spec of a Machine without bootstrap, as in our templates.
 func machineSpec(kind, name, version string) clusterv1.MachineSpec {
 	return clusterv1.MachineSpec{
 		ClusterName: clusterName, Version: version,
@@ -24,7 +24,7 @@ func machineSpec(kind, name, version string) clusterv1.MachineSpec {
 	}
 }
 
-// machine creates a Machine without an owner, both hooks on, and its PortalMachine.
+// machine creates a Machine with both hooks and without an owner, and its PortalMachine.
 func (w *world) machine(name string) *clusterv1.Machine {
 	w.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: w.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
@@ -35,7 +35,7 @@ func (w *world) machine(name string) *clusterv1.Machine {
 	return m
 }
 
-// bound creates such a Machine on a Node of the same name.
+// bound creates a Machine as machine does, and a Node of the same name, and binds the Machine to the Node.
 func (w *world) bound(name string) (*clusterv1.Machine, *corev1.Node) {
 	w.Helper()
 	m, node := w.machine(name), w.node(name)
@@ -53,7 +53,7 @@ func (w *world) template(name string) {
 	w.create(management, template)
 }
 
-// machineSet creates a MachineSet and a template of its name.
+// machineSet creates a MachineSet and a PortalMachineTemplate of the same name.
 func (w *world) machineSet(name, version string, replicas int32, order clusterv1.MachineSetDeletionOrder) *clusterv1.MachineSet {
 	w.Helper()
 	w.template(name)
@@ -70,7 +70,7 @@ func (w *world) machineSet(name, version string, replicas int32, order clusterv1
 	return set
 }
 
-// machineDeployment creates a MachineDeployment and a template of its name.
+// machineDeployment creates a MachineDeployment and a PortalMachineTemplate of the same name.
 func (w *world) machineDeployment(name string, replicas int32) *clusterv1.MachineDeployment {
 	w.Helper()
 	w.template(name)
@@ -86,7 +86,7 @@ func (w *world) machineDeployment(name string, replicas int32) *clusterv1.Machin
 	return deployment
 }
 
-// machinesWith waits until so many Machines carry the label, and returns them, the oldest first, then by name.
+// machinesWith waits until count Machines have the label, and returns them by age, the oldest first, and by name.
 func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machine {
 	w.Helper()
 	var found []*clusterv1.Machine
@@ -110,7 +110,7 @@ func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machin
 	return found
 }
 
-// claim is the PortalMachine of a Machine.
+// claim returns the PortalMachine of a Machine.
 func (w *world) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 	w.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
@@ -118,7 +118,7 @@ func (w *world) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 	return claim
 }
 
-// hand gives a Machine's claim a providerID, without waiting.
+// hand sets the providerID of a Machine's claim. It does not wait for core.
 func (w *world) hand(m *clusterv1.Machine, providerID string) {
 	w.Helper()
 	claim := w.claim(m)
@@ -145,7 +145,7 @@ func (w *world) give(m *clusterv1.Machine, node *corev1.Node) {
 	w.hand(m, node.Spec.ProviderID)
 }
 
-// bindAll binds each Machine to a Node of its name, and returns these by the names of the Machines.
+// bindAll binds each Machine to a new Node of the same name, and returns the Nodes by the names of the Machines.
 func (w *world) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node {
 	w.Helper()
 	nodes := map[string]*corev1.Node{}
@@ -159,7 +159,8 @@ func (w *world) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node {
 	return nodes
 }
 
-// release takes a Machine that is being deleted off its Node, in the three writes of our controllers.
+// release releases the Node of a Machine that is being deleted, with the three writes of our controllers, and waits until the
+// Machine is gone.
 func (w *world) release(m *clusterv1.Machine) {
 	w.Helper()
 	nowhere := "portal://" + w.namespace + "/released/" + m.Name
@@ -170,7 +171,7 @@ func (w *world) release(m *clusterv1.Machine) {
 	w.Eventually(w.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
 }
 
-// drop takes hooks off a Machine.
+// drop removes hooks from a Machine.
 func (w *world) drop(m *clusterv1.Machine, hooks ...string) {
 	w.Helper()
 	change(w, management, m, func(m *clusterv1.Machine) {
@@ -180,7 +181,7 @@ func (w *world) drop(m *clusterv1.Machine, hooks ...string) {
 	})
 }
 
-// hold puts a finalizer on a Machine's claim; letGo takes it off.
+// hold adds a finalizer to a Machine's claim. letGo removes the finalizer.
 func (w *world) hold(m *clusterv1.Machine) {
 	w.Helper()
 	change(w, management, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
@@ -191,7 +192,8 @@ func (w *world) letGo(m *clusterv1.Machine) {
 	change(w, management, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
 }
 
-// say sets the claim's Ready condition to that message; core mirrors it in the pass that has seen the claim as it is.
+// say sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
+// reconciled the Machine with the claim as it is now.
 func (w *world) say(m *clusterv1.Machine, message string) {
 	w.Helper()
 	changeStatus(w, management, w.claim(m), func(c *infrav1.PortalMachine) {
@@ -211,7 +213,7 @@ func (w *world) providerIDOf(m *clusterv1.Machine) func() string {
 	return func() string { w.read(management, m); return m.Spec.ProviderID }
 }
 
-// deletion is what core waits for with a Machine that is being deleted.
+// deletion returns a function that reads the Machine's Deleting condition, which names what core waits for.
 func (w *world) deletion(m *clusterv1.Machine) func() string {
 	return w.condition(m, clusterv1.MachineDeletingCondition)
 }

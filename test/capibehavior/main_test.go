@@ -23,18 +23,18 @@ import (
 )
 
 var (
-	// management is where Cluster API runs.
+	// management is a client of the cluster in which Cluster API runs.
 	management client.WithWatch
-	// workload is the one API server behind all Clusters; their Nodes differ by name.
+	// workload is a client of the API server that all Clusters share as their workload cluster. The names of their Nodes differ.
 	workload client.WithWatch
-	// kubeconfig leads to the workload API server.
+	// kubeconfig is a kubeconfig of the workload API server.
 	kubeconfig []byte
 )
 
-// TestMain starts what all facts share.
+// TestMain starts the servers that all facts share.
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
-	// Facts mostly wait for core, which looks at an object once a second at most.
+	// Facts mostly wait for core, which reconciles an object once a second at most.
 	if err := flag.Set("test.parallel", "64"); err != nil {
 		panic(err)
 	}
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) (code int) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
-		return m.Run() // which skips
+		return m.Run() // TestFacts skips
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
@@ -74,7 +74,7 @@ func failed(err error) int {
 	return 1
 }
 
-// startWorkload runs an API server that no controller touches: no kubelet reports, no Pod is scheduled.
+// startWorkload starts an API server without controllers, kubelets and a scheduler.
 func startWorkload(ctx context.Context, box *sandbox.Sandbox) (stop func(), err error) {
 	dir := filepath.Join(box.Dir, "workload")
 	etcd, err := kubeserver.StartEtcd(ctx, box.Binary("etcd"), dir)
@@ -104,7 +104,7 @@ func useWorkload(ctx context.Context, box *sandbox.Sandbox, server *kubeserver.P
 	if err := errors.Join(err, kubeconfigErr); err != nil {
 		return err
 	}
-	// What the controller for ServiceAccounts would create; Pods are refused without.
+	// The controller for ServiceAccounts would create this one. The API server refuses Pods without it.
 	return workload.Create(ctx, &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "default"},
 	})

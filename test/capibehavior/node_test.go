@@ -14,7 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// node registers a Node that is Ready, as a kubelet would. Nodes of different worlds do not get into each other's way.
+// node creates a Ready Node as a kubelet does. Its name contains the world's namespace, so Nodes of different worlds have different
+// names.
 func (w *world) node(name string) *corev1.Node {
 	w.Helper()
 	full := w.namespace + "-" + name
@@ -41,22 +42,22 @@ func ready(status corev1.ConditionStatus, since time.Time) corev1.NodeCondition 
 	}
 }
 
-// becomes changes whether the Node is Ready, which is its last condition, since then.
+// becomes sets the Ready condition of the Node, which is its last condition, and its transition time.
 func (w *world) becomes(node *corev1.Node, status corev1.ConditionStatus, since time.Time) {
 	w.Helper()
 	w.report(node, func(s *corev1.NodeStatus) { s.Conditions[len(s.Conditions)-1] = ready(status, since) })
 }
 
-// report changes a Node's status, as its kubelet would.
+// report changes a Node's status as a kubelet does.
 func (w *world) report(node *corev1.Node, kubelet func(*corev1.NodeStatus)) {
 	w.Helper()
 	changeStatus(w, workload, node, func(n *corev1.Node) { kubelet(&n.Status) })
 }
 
-// untouched checks that until now core has neither cordoned nor deleted the Node.
+// untouched checks that core has neither cordoned nor deleted the Node so far.
 func (w *world) untouched(node *corev1.Node) {
 	w.Helper()
-	// What the watch has not brought yet is not forgotten: this change comes after it.
+	// The watch may be behind. Once it has seen this change, it has seen all earlier ones.
 	var end string
 	change(w, workload, node, func(n *corev1.Node) {
 		end = "after-" + n.ResourceVersion
@@ -72,7 +73,7 @@ func (w *world) untouched(node *corev1.Node) {
 	}
 }
 
-// run creates a Pod that runs on the Node. When the Pod is deleted, it is gone at once.
+// run creates a Pod that runs on the Node. It has no grace period, so it is gone as soon as core evicts it.
 func (w *world) run(node *corev1.Node) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{
@@ -90,7 +91,7 @@ func (w *world) run(node *corev1.Node) *corev1.Pod {
 	return pod
 }
 
-// protect creates a PodDisruptionBudget that has nothing left to spend on that Pod.
+// protect creates a PodDisruptionBudget that does not allow the eviction of the Pod.
 func (w *world) protect(pod *corev1.Pod) {
 	w.Helper()
 	budget := &policyv1.PodDisruptionBudget{

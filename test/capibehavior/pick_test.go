@@ -14,17 +14,17 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 )
 
-// Fact 1: a MachineSet with too many Machines deletes first those that are being deleted already, then those with the
-// annotation delete-machine, those that are updated in place, those that are not healthy, and only then by its order.
-// Machines that are being deleted count: they are replaced when they are gone.
+// Fact 1: A MachineSet with too many Machines deletes them in this order: Machines that are already being deleted, Machines with
+// the annotation delete-machine, Machines with an in-place update, unhealthy Machines, and then all others in the MachineSet's
+// deletion order. Machines that are being deleted count as replicas: the MachineSet replaces them only after they are gone.
 //
 // Rests on machineset/machineset_deletion_order.go (randomDeletionOrder, newestDeletionOrder, oldestDeletionOrder,
 // isMachineHealthy, sortableMachines) and on machineset/machineset_controller.go (getAndAdoptMachinesForMachineSet,
-// which does not leave out Machines that are being deleted; syncReplicas; deleteMachines).
+// which includes Machines that are being deleted, syncReplicas, deleteMachines).
 //
-// Not stated, since it is left to chance: Machines created in the same second. Only with the order Random, where
-// all healthy Machines rank the same, is it their names; with Newest and Oldest the rank is computed from the time of
-// each comparison, so that it is never the same for two Machines, and means nothing for these.
+// This fact does not cover Machines created in the same second. With the order Random, all healthy Machines have the same
+// priority, and core sorts them by name. With Newest and Oldest, core computes the priority from the current time at each
+// comparison. So two Machines never have the same priority, and their order is a matter of chance.
 func whichMachineGoes(t *testing.T) {
 	w := begin(t, "pick", stable(version))
 	for _, order := range []clusterv1.MachineSetDeletionOrder{
@@ -40,7 +40,7 @@ func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
 	machines := w.grow(set, 6)
 	switch order {
 	case clusterv1.OldestMachineSetDeletionOrder:
-		slices.Reverse(machines) // so that by age alone the opposite would be picked
+		slices.Reverse(machines) // so that the deletion order alone would select the opposite
 	case clusterv1.RandomMachineSetDeletionOrder:
 		slices.SortFunc(machines[4:], func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	}
@@ -61,7 +61,7 @@ func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
 	}
 }
 
-// grow scales a MachineSet up one by one, so that the ages of its Machines differ, and returns them, the oldest first.
+// grow scales a MachineSet up one by one, so that the ages of its Machines differ. It returns the Machines, the oldest first.
 func (w *world) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machine {
 	w.Helper()
 	var machines []*clusterv1.Machine
@@ -74,7 +74,7 @@ func (w *world) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machine 
 	return machines
 }
 
-// scale waits until the MachineSet controller has seen the change.
+// scale changes the replicas and waits until the MachineSet controller has observed the change.
 func (w *world) scale(set *clusterv1.MachineSet, replicas int32) {
 	w.Helper()
 	change(w, management, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
@@ -97,14 +97,14 @@ func (w *world) countsDeleting() {
 	w.bindAll(machines)
 	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 2}))
 	w.delete(management, machines[0])
-	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 1}), "the MachineSet knows that a Machine is being deleted")
+	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 1}), "replicas and ready replicas while a Machine is being deleted")
 	w.release(machines[0])
 	w.machinesWith("set", set.Name, 2)
 	w.Eventually(func() int { return len(w.machines.lives("set", set.Name)) }).Should(Equal(4))
 	w.Expect(w.machines.lives("set", set.Name)).To(Equal([]string{"ADDED", "ADDED", "DELETED", "ADDED"}))
 }
 
-// readyOf are a MachineSet's replicas, and those of them that are Ready, as it counts them.
+// readyOf returns a function that reads the replicas and the ready replicas in a MachineSet's status.
 func (w *world) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
 	return func() [2]int32 {
 		w.read(management, set)

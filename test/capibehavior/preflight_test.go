@@ -11,10 +11,9 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// Fact 5: a MachineSet creates no Machines of a newer minor version than the control plane's spec.version, nor of one
-// more than three minor versions older; and none at all, of whatever version, while the control plane's status shows
-// no version yet, or an older one than its spec. A newer patch version is no obstacle. It looks again every 15 seconds
-// by itself.
+// Fact 5: A MachineSet creates no Machine whose minor version is newer than that of the control plane's spec.version, or more
+// than three minor versions older. It creates no Machine of any version while the control plane's status has no version
+// yet, or an older one than its spec. It creates Machines of a newer patch version. It checks again every 15 seconds.
 //
 // Rests on machineset/machineset_preflight.go (runPreflightChecks, kubernetesVersionPreflightCheck,
 // controlPlaneStablePreflightCheck), machineset/machineset_controller.go (createMachines), internal/contract/

@@ -16,17 +16,17 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// Fact 6: a MachineHealthCheck has a Machine deleted at once whose Node is missing, or has been unhealthy for long:
-// the time counts from the Node's condition, not from when the Machine came to it. The annotation skip-remediation
-// holds that, if it is there before the MachineHealthCheck has marked the Machine (OwnerRemediated). Put on a marked
-// Machine it does harm: the MachineHealthCheck no longer looks at it, so the mark stays, and the Machine is deleted even
-// if its Node has become Ready.
+// Fact 6: A MachineHealthCheck remediates a Machine at once if its Node is missing or has been unhealthy for the timeout. The
+// timeout counts from the transition of the Node's condition, not from the time at which the Machine got the Node. The
+// annotation skip-remediation prevents the remediation if it is set before the MachineHealthCheck marks the Machine
+// (OwnerRemediated). On a marked Machine the annotation does harm: the MachineHealthCheck no longer checks the Machine, so the
+// mark stays, and core deletes the Machine even if its Node has become Ready.
 //
-// It is the MachineSet that deletes: not while a preflight check fails (fact 5), and not if it belongs to an older
-// revision of a MachineDeployment. A Machine without a MachineSet is marked and left.
+// The MachineSet deletes the marked Machine. It does not while a preflight check fails (fact 5), and not if the MachineSet
+// belongs to an older revision of a MachineDeployment. A marked Machine without a MachineSet stays.
 //
 // Rests on machinehealthcheck/machinehealthcheck_targets.go (needsRemediation, nodeChecks, shouldSkipRemediation),
-// machinehealthcheck/machinehealthcheck_controller.go (patchUnhealthyTargets; it looks every 15 seconds at most) and
+// machinehealthcheck/machinehealthcheck_controller.go (patchUnhealthyTargets, which runs every 15 seconds at most) and
 // machineset/machineset_controller.go (reconcileUnhealthyMachines).
 func remediation(t *testing.T) {
 	t.Parallel()
@@ -50,7 +50,7 @@ func remediation(t *testing.T) {
 	})
 }
 
-// healthCheck creates a MachineHealthCheck of all Machines that gives an unhealthy Node half an hour.
+// healthCheck creates a MachineHealthCheck for all Machines, with a timeout of 30 minutes.
 func (w *world) healthCheck() *clusterv1.MachineHealthCheck {
 	w.Helper()
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: w.meta("check"), Spec: clusterv1.MachineHealthCheckSpec{
@@ -85,8 +85,8 @@ func (w *world) remediates() {
 	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name, skipped.Name))
 }
 
-// skipsTooLate has an upgrade of the control plane hold the deletion of two marked Machines, whose Nodes become Ready
-// meanwhile. The mark is taken off one; the annotation keeps it on the other.
+// skipsTooLate delays the deletion of two marked Machines by an upgrade of the control plane. Their Nodes become Ready in the
+// meantime. The MachineHealthCheck removes the mark of one Machine. The other has the annotation, so its mark stays.
 func (w *world) skipsTooLate() {
 	set := w.machineSet("set", version, 2, clusterv1.RandomMachineSetDeletionOrder)
 	machines := w.machinesWith("set", set.Name, 2)

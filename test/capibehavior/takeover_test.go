@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Fact 7: nodes can be taken over. While a MachineDeployment is rolled out, a new Machine and an old one can be bound
-// to one Node by the same providerID; both are Ready. The MachineDeployment then sees one more than it wants and has
-// the old MachineSet scaled down by one, which deletes exactly the Machine with the annotation delete-machine; that one
-// is released (fact 3). No Node is drained or deleted, and the MachineDeployment is Available all the time.
+// Fact 7: A new Machine can take over the Node of an old one. During a rollout, both can be bound to one Node by the same
+// providerID, and both are Ready. The MachineDeployment then has one Machine too many and scales the old MachineSet down by
+// one. The MachineSet deletes the Machine with the annotation delete-machine, which our provider releases (fact 3). Core
+// drains and deletes no Node, and the MachineDeployment is always Available.
 //
-// While two Machines share a Node, what happens to that Node wakes neither of them; each sees it in its next pass. So
-// sharing should be short.
+// While two Machines share a Node, a change of the Node triggers a reconcile of neither of them. Each sees the change in its
+// next reconcile, so the provider should share a Node only for a short time.
 //
 // Rests, beyond facts 1 and 3, on machinedeployment/machinedeployment_rollout_rollingupdate.go (reconcileNewMachineSet,
 // reconcileOldMachineSetsRollingUpdate), machinedeployment/machinedeployment_status.go (setAvailableCondition) and
@@ -34,8 +34,8 @@ func takeover(t *testing.T) {
 	t.Run("surge_0_unavailable_1", func(t *testing.T) { begin(t, "takeover-in-place", stable(version)).takesOverFreed() })
 }
 
-// rollout brings up a MachineDeployment with two Machines on Nodes, and gives it another template. The first of the old
-// Machines is the one that core would delete last; the Nodes go by the Machines' names.
+// rollout creates a MachineDeployment with two Machines on Nodes, and then changes its template. Core would delete the first of the
+// returned old Machines last. The returned Nodes have the names of the Machines as keys.
 func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
 	w.Helper()
 	deployment = w.machineDeployment("workers", 2)
@@ -81,7 +81,7 @@ func (w *world) takesOver() {
 	}
 }
 
-// shared looks back to before the old Machine was deleted: there was a moment when both were Ready on the same Node.
+// shared reports whether both Machines were Ready on the same Node at some time before the deletion of the old one.
 func (w *world) shared(old, next *clusterv1.Machine) bool {
 	latest := map[string]*clusterv1.Machine{}
 	for _, e := range w.machines.all() {
@@ -95,7 +95,7 @@ func (w *world) shared(old, next *clusterv1.Machine) bool {
 	return false
 }
 
-// takesOverFreed has the old Machine go first, as MaxUnavailable allows; the new one is bound to the Node it leaves.
+// takesOverFreed lets core delete the old Machine first, as MaxUnavailable allows, and binds the new Machine to the released Node.
 func (w *world) takesOverFreed() {
 	deployment, old, nodes := w.rollout(0, 1)
 	for i := range old {
@@ -108,7 +108,7 @@ func (w *world) takesOverFreed() {
 	w.rolledOut(deployment, nodes)
 }
 
-// unbound waits until the MachineDeployment has so many Machines, one of them without a providerID, and returns that.
+// unbound waits until the MachineDeployment has count Machines, one of them without a providerID, and returns that Machine.
 func (w *world) unbound(deployment *clusterv1.MachineDeployment, count int) *clusterv1.Machine {
 	w.Helper()
 	var found *clusterv1.Machine
@@ -123,7 +123,7 @@ func (w *world) unbound(deployment *clusterv1.MachineDeployment, count int) *clu
 	return found
 }
 
-// rolledOut waits until all Machines are of the new template, and checks that the Nodes noticed nothing.
+// rolledOut waits until all Machines have the new template, and checks that core has neither cordoned nor deleted the Nodes.
 func (w *world) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[string]*corev1.Node) {
 	w.Helper()
 	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
@@ -131,11 +131,11 @@ func (w *world) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[str
 	w.Eventually(func() [2]int32 {
 		w.read(management, deployment)
 		return [2]int32{ptr.Deref(deployment.Status.Replicas, 0), ptr.Deref(deployment.Status.UpToDateReplicas, 0)}
-	}).Should(Equal([2]int32{2, 2}), "Machines, and those that are up to date")
+	}).Should(Equal([2]int32{2, 2}), "replicas and up-to-date replicas")
 	for _, node := range nodes {
 		w.untouched(node)
 	}
-	// Core writes on a Node which Machine it belongs to; others, such as the cluster autoscaler, read that.
+	// Core annotates each Node with the name of its Machine. The cluster autoscaler, for example, reads the annotation.
 	for _, m := range w.machinesWith("deployment", deployment.Name, 2) {
 		w.Eventually(func() string {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Status.NodeRef.Name}}

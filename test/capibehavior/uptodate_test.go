@@ -14,7 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// What core says of a Machine's revision, as its condition begins.
+// Prefixes of a Machine's UpToDate condition.
 const (
 	isUpToDate = "True " + clusterv1.MachineUpToDateReason
 	isUpdating = "False " + clusterv1.MachineUpToDateUpdatingReason
@@ -22,10 +22,10 @@ const (
 )
 
 // Fact 4: UpToDate is False for two reasons. NotUpToDate: the Machine's MachineSet has another template than the
-// MachineDeployment. Updating: the template is the same, but the kubelet's version is, as text, another than the
-// Machine's (or an update in place runs); after an upgrade by the portal that is every Machine, and stays so forever
-// if kubelets report a build that the spec does not name. NotUpToDate is said first. A Machine that has had no Node
-// is up to date, and one without a MachineDeployment has no such condition.
+// MachineDeployment. Updating: the template is the same, but the text of the kubelet's version differs from the Machine's
+// version, or an in-place update runs. After an upgrade by the portal this is true of every Machine. It stays true forever if
+// kubelets report build metadata that the spec does not have. NotUpToDate has priority. A Machine that has never had a Node is
+// up to date. A Machine without a MachineDeployment does not have this condition.
 //
 // Rests on machine/machine_controller_status.go (setUpToDateCondition) and machinedeployment/mdutil/util.go
 // (MachineTemplateUpToDate).
@@ -52,7 +52,7 @@ func upToDate(t *testing.T) {
 	next := both[slices.IndexFunc(both, func(o *clusterv1.Machine) bool { return o.Name != m.Name })]
 	w.Eventually(w.condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
 	w.bind(next, node)
-	w.Expect(w.condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet is as the Machine says")
+	w.Expect(w.condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
 
 	alone, _ := w.bound("alone")
 	w.Expect(conditions.Has(alone, clusterv1.MachineUpToDateCondition)).To(BeFalse())

@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// clusterName is that of every Cluster; each has a namespace of its own.
+	// clusterName is the name of every Cluster. Each Cluster has a namespace of its own.
 	clusterName = "fact"
-	// version is what control planes and Machines begin with, newer is a minor version later.
+	// version is the first version of control planes and Machines. newer is one minor version later.
 	version, newer = "v1.35.6", "v1.36.3"
 	// worldLabel marks the Nodes of a world.
 	worldLabel = "fact"
-	// finalizer holds what a real provider would hold.
+	// finalizer stands in for a real provider's finalizer.
 	finalizer = "fact.example/finalizer"
-	// patience covers several of core's longest waits, 20 seconds, on a machine that has other things to do.
+	// patience is several times core's longest wait of 20 seconds, for a busy host.
 	patience = 3 * time.Minute
 )
 
-// world is a Cluster that is up, whose infrastructure and control plane provider is the test.
+// world is a provisioned Cluster. The test takes the part of its infrastructure and control plane providers.
 type world struct {
 	*testing.T
 	*WithT
@@ -42,7 +42,7 @@ type world struct {
 	nodes    *history[*corev1.Node]
 }
 
-// begin brings up a Cluster in a namespace of that name, with a control plane in the given state.
+// begin creates a Cluster in a new namespace, with a control plane of the given status, and waits until it is initialized.
 func begin(t *testing.T, namespace string, status infrav1.PortalControlPlaneStatus) *world {
 	t.Helper()
 	w := (&world{namespace: namespace}).in(t)
@@ -55,7 +55,7 @@ func begin(t *testing.T, namespace string, status infrav1.PortalControlPlaneStat
 	return w
 }
 
-// in is the same world for a subtest.
+// in returns the same world for a subtest, which it marks as parallel.
 func (w *world) in(t *testing.T) *world {
 	t.Parallel()
 	sub := *w
@@ -65,7 +65,7 @@ func (w *world) in(t *testing.T) *world {
 	return &sub
 }
 
-// stable is the status of a control plane that runs a version, as ours reports it.
+// stable returns the status of a control plane that runs a version, as our provider reports it.
 func stable(version string) infrav1.PortalControlPlaneStatus {
 	return infrav1.PortalControlPlaneStatus{
 		Initialization:              infrav1.PortalControlPlaneInitialization{ControlPlaneInitialized: ptr.To(true)},

@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// An applier applies one object of the manifests.
+// applier applies the manifests of objects as a GitOps tool does.
 type applier struct {
-	name  string // its field manager
-	track func(*unstructured.Unstructured)
+	name  string                           // its field manager
+	track func(*unstructured.Unstructured) // adds the tool's own labels or annotations
 	apply func(context.Context, *unstructured.Unstructured) error
 }
 
-// flux applies on the server, with force. Before that, it applies without force and without effect: a conflict would mean that somebody else
-// has set a field of the manifest.
+// flux uses server-side apply with force. Before that, it applies as a dry run without force: a conflict would mean that another client has
+// set a field of the manifest.
 var flux = applier{
 	name: "kustomize-controller",
 	track: func(o *unstructured.Unstructured) {
@@ -44,7 +44,7 @@ var flux = applier{
 	},
 }
 
-// argoCD applies as kubectl does: a merge patch from the last applied manifest, the new one and the object.
+// argoCD applies as kubectl does, with a three-way merge patch of the last applied manifest, the new manifest and the object.
 var argoCD = applier{
 	name: "argocd-controller",
 	track: func(o *unstructured.Unstructured) {

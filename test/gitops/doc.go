@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gitops tests the provider together with core under GitOps: the manifests of a Cluster are applied again every two seconds, as Flux
-// does (server-side apply with force) and as Argo CD does (client-side apply, which removes what left the manifest), while the Cluster is
-// created, scaled, upgraded, rolled out, autoscaled and deleted.
+// Package gitops tests the provider and core under GitOps. The tests apply the manifests of a Cluster every two seconds, as Flux does
+// (server-side apply with force) and as Argo CD does (client-side apply, which removes fields that have left the manifest). In the meantime
+// they create, scale, upgrade, roll out, autoscale and delete the Cluster.
 //
-// Each test has a namespace and a portal account of its own. Every version of every object is recorded through watches. A test fails if an
-// apply is refused or conflicts, if a field changes back and forth, if a field is lost, if anything is written while nothing happens, or if
-// a field is not owned as docs/gitops.md says. The health checks of that page are evaluated all along: they may not say that a change has
-// arrived before it has (package health). The page names the one exception, a roll-out that core reports late.
+// Each test has a namespace and a portal account of its own, and records every version of every object with watches. A test fails if an apply
+// is refused or conflicts, if a field changes back and forth, if a field is lost, if a controller writes an object while nothing happens, or
+// if a field has another owner than docs/gitops.md says. The tests also evaluate the health checks of that page (package health): a check
+// must not report Current before the last commit has arrived. The page describes the only exception, a rollout that core reports late.
 package gitops

@@ -16,8 +16,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/gitops/health"
 )
 
-// TestLife has Flux and Argo CD apply the flavor through the life of a Cluster. Its account is shared by a PortalClusterIdentity, and its
-// network is created, so every kind of the provider that a user writes is in Git.
+// TestLife applies the flavor as Flux and as Argo CD do, throughout the life of a Cluster. The Cluster uses a PortalClusterIdentity and has a
+// new network.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
@@ -49,7 +49,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// shareAccount has the PortalCluster use a PortalClusterIdentity, which is in Git, too.
+// shareAccount commits a PortalClusterIdentity, and a PortalCluster that uses it.
 func (w *world) shareAccount() {
 	w.Helper()
 	w.createSecret(client.ObjectKey{Namespace: "capportal-system", Name: w.namespace}, w.number)
@@ -68,7 +68,7 @@ func (w *world) shareAccount() {
 	})
 }
 
-// rollOut names a template of another name in the MachineDeployment, and removes the earlier one in the same commit.
+// rollOut commits a new template for the MachineDeployment, and removes the old template in the same commit.
 func (w *world) rollOut() {
 	w.Helper()
 	const next = name + "-workers-2"
@@ -77,12 +77,12 @@ func (w *world) rollOut() {
 		m.set("PortalMachineTemplate", next, "metadata", "name")
 		m.set("MachineDeployment", next, "spec", "template", "spec", "infrastructureRef", "name")
 	})
-	for _, machine := range before { // core says for a moment that nothing rolls out, as docs/gitops.md warns
-		w.Eventually(w.machines).ShouldNot(ContainElement(machine), "Machines, which are replaced")
+	for _, machine := range before { // docs/gitops.md warns that core reports the rollout late
+		w.Eventually(w.machines).ShouldNot(ContainElement(machine), "Machines during the rollout")
 	}
 	w.arrived(newer, 2)
 	templates := w.list(infrav1.GroupVersion.WithKind("PortalMachineTemplate"))
-	w.Expect(templates).To(HaveLen(1), "the earlier template is pruned")
+	w.Expect(templates).To(HaveLen(1), "templates after pruning")
 }
 
 func (w *world) machines() (names []string) {
@@ -93,7 +93,7 @@ func (w *world) machines() (names []string) {
 	return names
 }
 
-// autoscale hands the replicas over to the autoscaler, which then sets them as it does: through the subresource.
+// autoscale commits a MachineDeployment for the autoscaler, and then sets the replicas through the scale subresource, as the autoscaler does.
 func (w *world) autoscale() {
 	w.Helper()
 	w.commit(func(m *manifests) {
@@ -112,7 +112,7 @@ func (w *world) autoscale() {
 	w.arrived(newer, 4)
 }
 
-// prune removes all manifests. The portal cluster is deleted, no object stays, and the checks do not fail.
+// prune removes all manifests. It checks that the portal cluster and all objects are deleted, and that no health check fails in the meantime.
 func (w *world) prune() {
 	w.Helper()
 	w.commit(func(m *manifests) { m.all = nil })
@@ -127,7 +127,7 @@ func (w *world) prune() {
 			}
 		}
 		return left
-	}).Should(BeEmpty(), "objects that are left")
+	}).Should(BeEmpty(), "objects in the namespace")
 	w.Expect(w.git.refused()).To(BeEmpty(), "refused applies")
 	w.Expect(w.portalClusters()).To(BeEmpty())
 }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) int {
-	if err := flag.Set("test.parallel", "8"); err != nil { // they mostly wait
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests spend most of their time waiting
 		return failed(err)
 	}
 	var err error

@@ -14,14 +14,14 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// Who sets fields, as columns of the table on the page.
+// Owners of fields, which are the columns of the table on the page.
 const (
 	user     = "user"
 	provider = "provider"
 	core     = "core"
 )
 
-// owner returns who a field manager is. The topology controller sets what the user wrote in the ClusterClass.
+// owner returns the owner behind a field manager. For the topology controller this is the user, who has written the ClusterClass.
 func (w *world) owner(manager string) string {
 	switch {
 	case manager == w.git.applier.name, manager == "capi-topology":
@@ -34,8 +34,8 @@ func (w *world) owner(manager string) string {
 	return manager
 }
 
-// fieldsAreOwned compares who manages the fields of the provider's kinds with the table on the page. Of the kinds given, the table may say
-// nothing that is not so.
+// fieldsAreOwned compares the field managers of the provider's kinds with the table on the page. For the given kinds it also checks that every
+// entry of the table is true.
 func (w *world) fieldsAreOwned(complete ...string) {
 	w.Helper()
 	table := page.Fields()
@@ -56,7 +56,7 @@ func (w *world) fieldsAreOwned(complete ...string) {
 		}
 		for entry := range managed {
 			who, field, _ := strings.Cut(entry, " ")
-			w.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, which docs/gitops.md does not say", who, field, kind)
+			w.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, but docs/gitops.md does not list this", who, field, kind)
 		}
 		for _, field := range row.Filled {
 			w.Expect(managed[user+" "+field] && managed[provider+" "+field]).To(BeFalse(), "user and provider both set %s of a %s", field, kind)
@@ -67,18 +67,19 @@ func (w *world) fieldsAreOwned(complete ...string) {
 	}
 }
 
-// complete checks that the table says nothing that was not seen. In a topology, the topology controller sets some of what core sets otherwise.
+// complete checks that every entry of the table was seen. In a topology, the topology controller sets some of the fields that core sets
+// otherwise.
 func (w *world) complete(kind string, managed map[string]bool, columns map[string][]string) {
 	w.Helper()
 	for who, fields := range columns {
 		for _, field := range fields {
 			w.Expect(managed[who+" "+field] || who == core && managed[user+" "+field]).To(BeTrue(),
-				"docs/gitops.md says that %s sets %s of a %s, which was not seen: %v", who, field, kind, managed)
+				"docs/gitops.md says that %s sets %s of a %s, but the fields that were set are %v", who, field, kind, managed)
 		}
 	}
 }
 
-// objectsOf are the objects of a kind of the provider.
+// objectsOf returns the world's objects of a kind of the provider.
 func (w *world) objectsOf(kind string) []unstructured.Unstructured {
 	w.Helper()
 	gvk := infrav1.GroupVersion.WithKind(kind)
@@ -94,7 +95,7 @@ func (w *world) objectsOf(kind string) []unstructured.Unstructured {
 	return []unstructured.Unstructured{*identity}
 }
 
-// fieldsIn are the fields of an entry of managedFields, as the table writes them.
+// fieldsIn returns the fields of an entry of managedFields, in the notation of the table.
 func fieldsIn(w *world, raw []byte) (fields []string) {
 	w.Helper()
 	var entry map[string]map[string]any

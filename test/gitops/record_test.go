@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// recorded are the kinds whose every version is recorded. GitOps applies the first ones; core makes them all in a topology.
+// recorded are the kinds of which a test records every version. GitOps applies most of them, and in a topology core creates some.
 var recorded = []schema.GroupVersionKind{
 	clusterv1.GroupVersion.WithKind("Cluster"),
 	clusterv1.GroupVersion.WithKind("ClusterClass"),
@@ -33,11 +33,11 @@ var recorded = []schema.GroupVersionKind{
 
 const absent = "absent"
 
-// record is what became of the fields of objects.
+// record holds the history of the fields of objects.
 type record struct {
 	mu     sync.Mutex
-	values map[string][]string // by object and field: its values, one after the other
-	lost   []string
+	values map[string][]string // by object and field, the values in order
+	lost   []string            // removed fields
 }
 
 // watch records all versions of all objects until the test ends.
@@ -86,9 +86,10 @@ func (r *record) saw(o *unstructured.Unstructured) {
 	}
 }
 
-// fieldsOf flattens spec and metadata. What the provider's annotations hold is its own affair, and so is the mark that keeps clusterctl from
-// moving an object while an operation runs. Core's topology controller sets and removes three things, whoever applies the Cluster: its finalizer of a
-// MachineDeployment, a Secret as the owner of a new control plane, and internal annotations during an upgrade.
+// fieldsOf flattens spec and metadata. It leaves out the values of the provider's annotations, which only the provider reads, and the annotation
+// that keeps clusterctl from moving an object while an operation runs. It also leaves out three fields that core's topology controller sets and
+// removes without GitOps too: its finalizer of a MachineDeployment, a Secret as the owner of a new control plane, and internal annotations
+// during an upgrade.
 func fieldsOf(o *unstructured.Unstructured) map[string]string {
 	fields := map[string]string{}
 	flatten(fields, "spec", o.Object["spec"])
@@ -127,7 +128,7 @@ func flatten(into map[string]string, path string, value any) {
 	into[path] = fmt.Sprint(value)
 }
 
-// flapped are the fields that returned to a value that they had before.
+// flapped returns the fields that have returned to an earlier value.
 func (r *record) flapped() (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -143,7 +144,7 @@ func (r *record) flapped() (all []string) {
 	return all
 }
 
-// gone are the fields that were removed.
+// gone returns the fields that were removed.
 func (r *record) gone() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

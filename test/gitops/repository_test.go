@@ -18,13 +18,13 @@ import (
 
 const interval = 2 * time.Second
 
-// repository holds the manifests, and applies them again and again.
+// repository holds the manifests, and applies them in rounds.
 type repository struct {
 	applier applier
 
 	mu        sync.Mutex
 	manifests []*unstructured.Unstructured
-	applied   map[string]*unstructured.Unstructured // what pruning looks at
+	applied   map[string]*unstructured.Unstructured // objects that a round may prune
 	rounds    int
 	failures  []string
 }
@@ -51,8 +51,8 @@ func (w *world) sync() {
 	w.Cleanup(w.stopSync)
 }
 
-// round applies all manifests once, and prunes what has left them. What cannot be pruned yet, such as a ClusterClass in use, is pruned in a
-// later round.
+// round applies all manifests once, and prunes the objects that are no longer in them. If a deletion fails, as of a ClusterClass in use, the
+// next round tries again.
 func (r *repository) round(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +76,8 @@ func (r *repository) round(ctx context.Context) {
 	r.rounds++
 }
 
-// isRefusal reports whether the API server, or a webhook or policy behind it, refused the request for what it asks for. Conflicts count. What a
-// busy machine causes, such as a lost connection, does not: the next round applies again.
+// isRefusal reports whether the API server, a webhook or a policy refused the content of the request. This includes conflicts. It does not
+// include errors of a busy host, such as a lost connection: the next round applies again.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -110,7 +110,7 @@ func (w *world) commit(change func(manifests *manifests)) {
 	w.committed = w.git.rounds
 }
 
-// synced waits until the last commit has been applied as many times as given.
+// synced waits until the last commit has been applied the given number of times.
 func (w *world) synced(times int) {
 	w.Helper()
 	w.Eventually(w.git.count).Should(BeNumerically(">=", w.committed+times), "rounds of applying")
@@ -133,7 +133,7 @@ func (m *manifests) of(kind string) *unstructured.Unstructured {
 	return nil
 }
 
-// set sets a field of the manifest of the kind; nil removes it.
+// set sets a field of the manifest of the kind, or removes the field if the value is nil.
 func (m *manifests) set(kind string, value any, path ...string) {
 	if value == nil {
 		unstructured.RemoveNestedField(m.of(kind).Object, path...)

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestTopology applies a Cluster with a ClusterClass. Core makes the other objects of it, with a field manager of its own.
+// TestTopology applies a Cluster with a ClusterClass. Core's topology controller creates the other objects, with its own field manager.
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
@@ -23,7 +23,7 @@ func TestTopology(t *testing.T) {
 			w.commit(func(m *manifests) {
 				workers, _, err := unstructured.NestedSlice(m.of("Cluster").Object, "spec", "topology", "workers", "machineDeployments")
 				m.Expect(err).NotTo(HaveOccurred())
-				workers[0].(map[string]any)["replicas"] = int64(2) //nolint:forcetypeassert // the API has it so
+				workers[0].(map[string]any)["replicas"] = int64(2) //nolint:forcetypeassert // the API has a list of objects here
 				m.set("Cluster", workers, "spec", "topology", "workers", "machineDeployments")
 			})
 			w.arrived(older, 2)

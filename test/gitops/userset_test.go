@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/gitops/health"
 )
 
-// chosen are fields of a PortalControlPlane that the provider fills in, or defaults, if the user leaves them out.
+// chosen are optional fields of a PortalControlPlane. Some of them have defaults, or the provider fills them in.
 var chosen = map[string]any{
 	"clusterName":          "chosen",
 	"description":          "from Git",
@@ -28,8 +28,8 @@ var chosen = map[string]any{
 	"workers":              map[string]any{"serviceOfferingID": "offering-4-16", "sshKeyPair": "sandbox"},
 }
 
-// TestUserFieldsStay has the user set every field. The first commit asks for a version that the portal does not offer, the first creation fails
-// as a job, and the kubeconfig is stored several times.
+// TestUserFieldsStay commits all fields of chosen and checks that they stay. The first commit has a version that the portal does not offer, and
+// the job of the first creation fails.
 func TestUserFieldsStay(t *testing.T) {
 	t.Parallel()
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
@@ -76,16 +76,16 @@ func (w *world) fieldsStayed() {
 		w.Expect(got).To(Equal(value), "spec.%s", field)
 	}
 	id, _, _ := unstructured.NestedString(cp.Object, "spec", "clusterID")
-	w.Expect(id).NotTo(BeEmpty(), "spec.clusterID, which the user left out")
+	w.Expect(id).NotTo(BeEmpty(), "spec.clusterID, which is not in the manifest")
 }
 
-// fails waits until the checks say that a person is needed.
+// fails waits until the health checks report Failed, which means that the user has to act.
 func (w *world) fails(who ...string) {
 	w.Helper()
 	for _, who := range who {
 		w.Eventually(func() health.State {
 			for _, o := range w.list(infrav1.GroupVersion.WithKind("PortalControlPlane")) {
-				state, _ := w.checks[who]["PortalControlPlane"](&o) // it may have no status yet
+				state, _ := w.checks[who]["PortalControlPlane"](&o) // an object without status is an error for Flux
 				return state
 			}
 			return health.Unknown
@@ -93,8 +93,8 @@ func (w *world) fails(who ...string) {
 	}
 }
 
-// hold has the PortalControlPlane deleted after its Cluster was removed by force, so that the deletion is held. The check of Flux says so. Then
-// the deletion is confirmed.
+// hold removes the Cluster by force and deletes its PortalControlPlane, so that the provider holds the deletion. It waits until the health check
+// of Flux reports Failed, and then confirms the deletion.
 func (w *world) hold() {
 	w.Helper()
 	w.stopSync()

@@ -13,18 +13,18 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// waits runs the commands "kubectl wait" of the page.
+// waits runs the kubectl wait commands of the page.
 func (w *world) waits() {
 	w.Helper()
 	all, err := page.Waits()
 	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(all).NotTo(BeEmpty(), "the page has commands")
+	w.Expect(all).NotTo(BeEmpty(), "kubectl wait commands of the page")
 	for _, arguments := range all {
 		w.Expect(w.kubectlWait(arguments)).To(Succeed(), "kubectl wait %q", arguments)
 	}
 }
 
-// kubectlWait runs kubectl wait, as it is in kubectl.
+// kubectlWait runs kubectl wait with kubectl's own package.
 func (w *world) kubectlWait(arguments []string) error {
 	config := genericclioptions.NewConfigFlags(false)
 	config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(w.namespace)

@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	name  = "my-cluster" // as docs/gitops.md has it
+	name  = "my-cluster" // the name in docs/gitops.md
 	older = "v1.35.6"
 	newer = "v1.36.3"
 	ours  = "infrastructure.cluster.x-k8s.io/"
 
-	// patience is longer than anything takes that is waited for, even on a busy machine.
+	// patience is longer than any change takes to arrive, even on a busy host.
 	patience = 5 * time.Minute
 )
 
@@ -39,13 +39,13 @@ type world struct {
 	namespace string
 	account   string
 	git       *repository
-	committed int // the round in which the last commit is applied
+	committed int // number of rounds before the last commit
 	stopSync  func()
 	seen      record
-	checks    map[string]map[string]health.Check // by who evaluates them, and kind
+	checks    map[string]map[string]health.Check // by tool and kind
 }
 
-// newWorld renders manifests from the templates. Nothing is applied yet.
+// newWorld renders manifests from the templates. It does not apply them.
 func newWorld(t *testing.T, a applier, templates ...string) *world {
 	t.Helper()
 	i := int(used.Add(1)) - 1
@@ -79,7 +79,7 @@ func (w *world) createSecret(key client.ObjectKey, i int) {
 	w.Expect(live.Create(w.Context(), secret)).To(Succeed())
 }
 
-// kinds are those whose health is checked.
+// kinds are the kinds with health checks.
 var kinds = []schema.GroupVersionKind{
 	clusterv1.GroupVersion.WithKind("Cluster"), clusterv1.GroupVersion.WithKind("MachineDeployment"), infrav1.GroupVersion.WithKind("PortalControlPlane"),
 }
@@ -93,7 +93,7 @@ func (w *world) list(kind schema.GroupVersionKind) []unstructured.Unstructured {
 	return list.Items
 }
 
-// unhealthy are the checks that do not say Current, and what they say. An object that does not exist yet is unhealthy, too.
+// unhealthy returns the health checks that do not report Current, and their states. A kind without an object is unhealthy too.
 func (w *world) unhealthy() []string {
 	w.Helper()
 	all := []string{}
@@ -117,8 +117,8 @@ func (w *world) unhealthy() []string {
 	return all
 }
 
-// arrived waits until every check says that the last commit has arrived. As soon as they do, all of it must be true, and no check may have
-// failed on the way.
+// arrived waits until every health check reports that the last commit has arrived. It checks that no health check fails in the meantime, and
+// that the whole commit is in effect as soon as they report this.
 func (w *world) arrived(version string, workers int) {
 	w.Helper()
 	w.synced(1)
@@ -127,7 +127,7 @@ func (w *world) arrived(version string, workers int) {
 		w.Expect(all).NotTo(ContainElement(HaveSuffix(string(health.Failed))))
 		return all
 	}).Should(BeEmpty(), "health checks")
-	w.Expect(w.state()).To(Equal(truth(version, workers)), "the state when the health checks say that it has arrived")
+	w.Expect(w.state()).To(Equal(truth(version, workers)), "the state when the health checks report Current")
 	w.Expect(w.git.refused()).To(BeEmpty(), "refused applies")
 	w.Expect(w.seen.flapped()).To(BeEmpty(), "fields that changed back and forth")
 	w.Expect(w.seen.gone()).To(BeEmpty(), "fields that were removed")
@@ -137,7 +137,7 @@ func truth(version string, workers int) string {
 	return fmt.Sprintf("control plane %s, %d Machines, %[2]d with a node at %[1]s", version, workers)
 }
 
-// state says what the commits are about.
+// state describes what the commits change.
 func (w *world) state() string {
 	w.Helper()
 	controlPlane := &infrav1.PortalControlPlaneList{}
@@ -154,8 +154,8 @@ func (w *world) state() string {
 	return fmt.Sprintf("control plane %s, %d Machines, %d with a node at %s", version, len(machines.Items), bound, version)
 }
 
-// idle checks that nothing is written while the manifests are applied again and nothing else happens. What a change left to do, such as
-// another look at the kubeconfig, may end first.
+// idle checks that no object is written while the same manifests are applied again. It tries a few times, because work after the last change,
+// such as another read of the kubeconfig, may have to end first.
 func (w *world) idle() {
 	w.Helper()
 	var before, after map[string]string
@@ -170,7 +170,7 @@ func (w *world) idle() {
 	w.Expect(after).To(Equal(before), "generations and resourceVersions while nothing happens")
 }
 
-// versions are the generation and resourceVersion of all objects of the Cluster.
+// versions returns the generation and resourceVersion of all objects of the Cluster.
 func (w *world) versions() map[string]string {
 	w.Helper()
 	all := map[string]string{}
@@ -186,7 +186,7 @@ func (w *world) versions() map[string]string {
 	return all
 }
 
-// portalClusters are those of the account.
+// portalClusters returns the portal clusters of the account.
 func (w *world) portalClusters() (all []emulator.Cluster) {
 	for _, c := range box.Portal.Clusters() {
 		if c.Account == w.account {
@@ -196,7 +196,7 @@ func (w *world) portalClusters() (all []emulator.Cluster) {
 	return all
 }
 
-// explain prints what a failed test looked like.
+// explain prints the objects and the portal's journal of a failed test.
 func (w *world) explain() {
 	if w.Failed() {
 		w.Log(box.Describe(context.WithoutCancel(w.Context()), w.namespace, w.account))

@@ -18,12 +18,12 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// act is something that a user, the portal or bad luck does.
+// act is a user's change, or a fault of the portal, a node or the manager.
 type act struct {
 	name   string
 	weight int
-	quiet  bool // it does not change replicas
-	// do returns what it did; empty: nothing could be done.
+	quiet  bool // does not change replicas
+	// do returns a description of the act, or "" if the act was not possible.
 	do func(*life, context.Context) (string, error)
 }
 
@@ -51,7 +51,7 @@ var acts = []act{
 	{"stop", 1, true, (*life).stop},
 }
 
-// happen is one sequence: a few acts with gaps, then everything settles, and what must hold has held.
+// happen runs one sequence: a few acts with gaps. Then it checks that the Cluster settles and that no rule was broken.
 func (l *life) happen(ctx context.Context) error {
 	quiet, count := l.roll.IntN(3) == 0, 3+l.roll.IntN(4)
 	if l.plan.short {
@@ -86,7 +86,7 @@ func (l *life) happen(ctx context.Context) error {
 	return nil
 }
 
-// tally says how much was written in this sequence. Callers hold mu.
+// tally adds up the writes of this sequence and returns a summary. Callers hold mu.
 func (l *life) tally() string {
 	counts := l.auditor.counts
 	for what, n := range counts {
@@ -98,7 +98,7 @@ func (l *life) tally() string {
 		counts["Nodes by provider"], counts["objects by core"], counts["Nodes by core"], counts["evictions by core"]+counts["evictions by provider"])
 }
 
-// act draws one act and does it.
+// act draws one act and runs it.
 func (l *life) act(ctx context.Context, quiet bool) (string, error) {
 	possible, total, all := []act{}, 0, acts
 	if *withPool {
@@ -127,7 +127,7 @@ func (l *life) act(ctx context.Context, quiet bool) (string, error) {
 
 func (l *life) drawDeployment() string { return l.deployments[l.roll.IntN(len(l.deployments))] }
 
-// change patches an object until it is accepted; webhooks and API servers have their moments.
+// change patches an object until the API server accepts the patch. A webhook or an API server may be away for a moment.
 func change[T client.Object](ctx context.Context, c client.Client, o T, do func(T)) error {
 	return within(ctx, time.Minute, func() error {
 		if err := c.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil {
@@ -188,7 +188,7 @@ func (l *life) dropDeployment(ctx context.Context) (string, error) {
 	})
 }
 
-// rollOut changes the revision: a new template that asks for the same workers.
+// rollOut points a MachineDeployment to a new template that asks for the same workers, which starts a rollout.
 func (l *life) rollOut(ctx context.Context) (string, error) {
 	deployment := l.drawDeployment()
 	template, err := l.newTemplate(ctx)
@@ -200,7 +200,7 @@ func (l *life) rollOut(ctx context.Context) (string, error) {
 	})
 }
 
-// foreign asks for workers that the portal cannot make of those there are, and takes it back.
+// foreign points a MachineDeployment to a template that the portal cannot honour for this cluster, and back.
 func (l *life) foreign(ctx context.Context) (string, error) {
 	deployment, before := l.drawDeployment(), ""
 	point := func(template string) error {
@@ -215,7 +215,7 @@ func (l *life) foreign(ctx context.Context) (string, error) {
 	return "foreign template for " + deployment + " and back", point(before)
 }
 
-// upgrade has the portal upgrade the cluster to the next version.
+// upgrade sets the control plane to the next version, so that the portal upgrades the cluster.
 func (l *life) upgrade(ctx context.Context) (string, error) {
 	if l.version == len(versions)-1 {
 		return "", nil
@@ -227,7 +227,7 @@ func (l *life) upgrade(ctx context.Context) (string, error) {
 	})
 }
 
-// bump has a MachineDeployment follow the control plane's version; as often as not it is there already.
+// bump sets a MachineDeployment to the control plane's version. Often the MachineDeployment has that version already.
 func (l *life) bump(ctx context.Context) (string, error) {
 	deployment := l.drawDeployment()
 	return deployment + " to " + versions[l.version], l.changeDeployment(ctx, deployment, func(md *clusterv1.MachineDeployment) {
@@ -247,12 +247,12 @@ func (l *life) deleteMachine(ctx context.Context) (string, error) {
 	return "delete Machine " + machine.Name, client.IgnoreNotFound(l.client.Delete(ctx, machine))
 }
 
-// kill ends the manager as a crash does, for all Clusters.
+// kill ends the manager as a crash does. All Clusters of the world share this manager.
 func (l *life) kill(ctx context.Context) (string, error) {
 	return l.endManager(ctx, "kill", l.box.KillManager)
 }
 
-// stop ends it with SIGTERM.
+// stop ends the manager with SIGTERM.
 func (l *life) stop(ctx context.Context) (string, error) {
 	return l.endManager(ctx, "stop", l.box.StopManager)
 }

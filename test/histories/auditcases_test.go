@@ -17,7 +17,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers"
 )
 
-// Agents as they stand in logs.
+// User agents in audit logs.
 const (
 	ours   = controllers.UserAgent
 	theirs = workload.UserAgent
@@ -29,8 +29,8 @@ var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
 func at(second float64) time.Time { return noon.Add(time.Duration(second * float64(time.Second))) }
 
-// line is an event of a log: somebody did something to an object at a second, and this was answered (to a Pod: sent). The
-// verb may be preceded by the certificate that was shown ("first!patch"), and followed by a query ("patch?dryRun=All").
+// line returns an audit event: at a second, a client sent a request for an object. The body is the answer or, for Pods, the
+// request. The verb may have the client's certificate in front ("first!patch") and a query behind it ("patch?dryRun=All").
 func line(second float64, agent, verb, object, body string) string {
 	resource, name, _ := strings.Cut(object, " ")
 	resource, subresource, _ := strings.Cut(resource, "/")
@@ -50,20 +50,21 @@ func line(second float64, agent, verb, object, body string) string {
 		at(second).Format(time.RFC3339Nano), at(second+0.01).Format(time.RFC3339Nano), field, body)
 }
 
-// brokenOff is an event whose request the client broke off; the server says so, whether it was carried out or not.
+// brokenOff returns an event of a request that the client gave up. The server answers 504, whether or not it carried the
+// request out.
 func brokenOff(second float64, agent, verb, object, sent string) string {
 	text := line(second, agent, verb, object, `{"kind":"Status"}`)
 	return asked(text, 504, sent)
 }
 
-// sent is an event of a patch for which it counts what was asked; it took a second to answer.
+// sent returns an event of a patch that includes the request body. The API server took a second to answer.
 func sent(second float64, agent, object, patch, answer string) string {
 	text := line(second, agent, "patch", object, answer)
 	text = strings.Replace(text, at(second).Format(time.RFC3339Nano), at(second-1).Format(time.RFC3339Nano), 1)
 	return asked(text, 200, patch)
 }
 
-// asked puts into an event what was asked, and the code of the answer.
+// asked puts the request body and the status code of the answer into an event.
 func asked(text string, code int, request string) string {
 	return strings.Replace(text, `"code":200}`, fmt.Sprintf(`"code":%d},"requestObject":%s`, code, request), 1)
 }
@@ -87,7 +88,8 @@ func aNode(version int, cordoned bool) string {
 	return fmt.Sprintf(`{"kind":"Node","metadata":{"name":"c-w-1","resourceVersion":"%d"},"spec":{"unschedulable":%t}}`, version, cordoned)
 }
 
-// What comes before most cases: Machine m1 holds Node c-w-1, on which Pod p runs, and there are as many workers as size says.
+// begun returns the logs that all cases begin with: Machine m1 holds Node c-w-1, on which Pod p runs, and the portal runs size
+// workers.
 func begun(size int) (management, workload string, journal []emulator.Entry) {
 	return line(1, ours, "patch", "machines m1", machine(1, "", both)) + line(2, cores, "patch", "machines/status m1", machine(2, "c-w-1", both)),
 		line(0, theirs, "create", "nodes c-w-1", aNode(1, false)) + line(1, kubes, "create", "pods/binding p", `{"target":{"name":"c-w-1"}}`),
@@ -105,13 +107,13 @@ const (
 // wanted is how many workers users want in all cases.
 const wanted = 2
 
-// auditCase is what the API servers and the portal have logged, and what is wrong with it.
+// auditCase holds the logs of the API servers and of the portal, and the violation that the judges must find in them.
 type auditCase struct {
 	name                 string
-	size                 int // workers there are
+	size                 int // workers that the portal runs
 	management, workload string
 	journal              []emulator.Entry
-	want                 string // in the one thing that is wrong; empty: nothing is
+	want                 string // part of the only violation; empty: none
 }
 
 var auditCases = []auditCase{
@@ -206,7 +208,7 @@ func many(writes int, gap float64) (log string) {
 	return log
 }
 
-// TestAuditJudges has each judge see what must hold, and what does not.
+// TestAuditJudges checks that each judge reports violations and accepts everything else.
 func TestAuditJudges(t *testing.T) {
 	for _, c := range slices.Concat(auditCases, markCases) {
 		t.Run(c.name, func(t *testing.T) {
@@ -217,7 +219,7 @@ func TestAuditJudges(t *testing.T) {
 			a.judge(parsed(t, management+c.management), parsed(t, workload+c.workload))
 			switch {
 			case c.want == "" && len(wrongs) > 0, c.want != "" && (len(wrongs) != 1 || !strings.Contains(wrongs[0], c.want)):
-				t.Errorf("wrong: %q, want %q", wrongs, c.want)
+				t.Errorf("violations: %q, want %q", wrongs, c.want)
 			}
 		})
 	}
@@ -232,7 +234,8 @@ func parsed(t *testing.T, log string) []auditEvent {
 	return events
 }
 
-// TestAuditLogIsReadAsItGrows gives each namespace its events once, and waits for the end of a line.
+// TestAuditLogIsReadAsItGrows checks that each event is returned once, for its own namespace, and only after its line is
+// complete.
 func TestAuditLogIsReadAsItGrows(t *testing.T) {
 	event := func(namespace, name string) string {
 		return fmt.Sprintf(`{"objectRef":{"namespace":%q,"name":%q}}`, namespace, name) + "\n"
@@ -260,10 +263,10 @@ func TestAuditLogIsReadAsItGrows(t *testing.T) {
 			names = append(names, e.On.Name)
 		}
 		if got := strings.Join(names, " "); got != step.want || err != nil {
-			t.Errorf("%q, error %v; want %q", got, err, step.want)
+			t.Errorf("got %q, error %v, want %q", got, err, step.want)
 		}
 	}
 	if _, err := (&auditLog{path: "not there"}).take(""); err == nil {
-		t.Error("a log that is not there is no error")
+		t.Error("no error for a log that does not exist")
 	}
 }

@@ -17,42 +17,42 @@ import (
 )
 
 const (
-	// passes is how long core may go on with what it read before something changed.
+	// passes is how long after a change core may still act on what it read before.
 	passes = 10 * time.Second
-	// A loop shows: so often, at most, our manager writes one object within loopSpan. A controller that writes whenever it
-	// looks would do so each second; what happens in these histories takes up to 35.
+	// loopWrites is how often our manager may write one object within loopSpan. A controller that writes in every reconcile
+	// would write each second. The acts of these histories cause up to 35 writes.
 	loopSpan, loopWrites = time.Minute, 50
 )
 
 // auditor judges one Cluster by the audit logs of both API servers.
 type auditor struct {
 	books  books
-	report func(format string, args ...any) // of what does not hold
+	report func(format string, args ...any) // called for each violation
 
-	machines, claims map[string]auditObject // as the last write left them
+	machines, claims map[string]auditObject // after their last write
 	nodes            map[string]auditObject
-	born             map[string]time.Time // Nodes, when they were created
-	pods             map[string]string    // on which Node
-	drains           []*drain             // of core
-	ours             []*drain             // of our manager
+	born             map[string]time.Time // when each Node was created
+	pods             map[string]string    // the Node of each Pod
+	drains           []*drain             // by core
+	ours             []*drain             // by our manager
 	holds            []hold
-	unset            map[string]time.Time    // Machines, when their nodeRef was last empty
-	doubtful         map[string][]auditEvent // requests of which nobody knows whether they were carried out, by object
-	revisions        map[string][]auditEvent // what was answered with the same version of an object: only one of them has made it
-	managers         []string                // credentials, in the order in which they wrote
+	unset            map[string]time.Time    // when the nodeRef of each Machine was last empty
+	doubtful         map[string][]auditEvent // requests that the API server may or may not have carried out, by object
+	revisions        map[string][]auditEvent // events whose answers have the same version of an object; one of them wrote it
+	managers         []string                // credentials, in the order of their first write
 	written          map[string][]time.Time
-	counts           map[string]int // what was written by whom since somebody cleared them
-	busiest          int            // writes of our manager to one object within loopSpan
+	counts           map[string]int // writes by client since the last tally
+	busiest          int            // most writes of our manager to one object within loopSpan
 }
 
-// drain of a Node, from the moment that core was let at it.
+// drain is a drain of a Node. A drain by core begins when our manager removes the pre-drain hook.
 type drain struct {
 	node, machine string
-	from, to      time.Time // zero: not over
-	surplus       bool
+	from, to      time.Time // to is zero until the drain is over
+	surplus       bool      // there were more workers than wanted when it began
 }
 
-// books are what the portal wrote down of one account, and the sums of replicas that users asked for.
+// books are the portal's journal of one account, and the sums of replicas that users asked for.
 type books struct {
 	entries []emulator.Entry
 	sums    *sums
@@ -67,8 +67,8 @@ func newAuditor(report func(string, ...any)) *auditor {
 	}
 }
 
-// judge goes through what both API servers have logged since the last time; the management cluster's comes first, since
-// it says which drains began.
+// judge checks the events that both API servers have logged since the last call. It begins with the management cluster, whose
+// log shows which drains began.
 func (a *auditor) judge(management, workload []auditEvent) {
 	management, workload = inOrder(management), inOrder(workload)
 	for _, e := range slices.Concat(management, workload) {
@@ -102,8 +102,8 @@ func (a *auditor) judge(management, workload []auditEvent) {
 	a.loops()
 }
 
-// inOrder sorts by the order in which writes took effect. Those that made no version come where they ended: no later
-// write to the same object was answered before.
+// inOrder sorts events by the order in which the writes took effect. An event without a version is placed by the time of its
+// answer: no later write to the same object was answered before.
 func inOrder(events []auditEvent) []auditEvent {
 	type placed struct {
 		auditEvent
@@ -129,9 +129,9 @@ func inOrder(events []auditEvent) []auditEvent {
 	return sorted
 }
 
-// author is the event that changed what this one shows changed for the first time: itself, unless somebody who may do so had
-// sent such a field in a request that was broken off, or whose answer came later than one to a request that changed nothing.
-// What its sender has written since is no longer in doubt.
+// author returns the event that made a change that e is the first to show. Usually that is e. But if the
+// client who sent the field in a request whose outcome is unknown, or whose answer has the same version as e's, that request
+// made the change. Of two requests with the same version, one changed nothing, and its answer may come first.
 func (a *auditor) author(e auditEvent, who, field string) auditEvent {
 	for _, d := range slices.Concat(a.doubtful[e.object()], a.revisions[e.revision()]) {
 		if e.who() != who && d.who() == who && d.Received.Before(e.Ended) && bytes.Contains(d.Sent, []byte(`"`+field+`"`)) {
@@ -141,14 +141,14 @@ func (a *auditor) author(e auditEvent, who, field string) auditEvent {
 	return e
 }
 
-// settleDoubts forgets the doubtful requests for an object whose sender has written it since.
+// settleDoubts drops the doubtful requests for an object if their client has written the object since.
 func (a *auditor) settleDoubts(e auditEvent) {
 	a.doubtful[e.object()] = slices.DeleteFunc(a.doubtful[e.object()], func(d auditEvent) bool {
 		return d.who() == e.who() && d.credential() == e.credential() && d.Ended.Before(e.Received)
 	})
 }
 
-// oneManager wants a manager that has been followed by another one to write no more.
+// oneManager checks that a manager does not write after its successor has begun to write.
 func (a *auditor) oneManager(e auditEvent) {
 	if e.who() != provider {
 		return
@@ -162,15 +162,14 @@ func (a *auditor) oneManager(e auditEvent) {
 	}
 }
 
-// machineWritten wants hooks, and nodeRefs that are set, to be changed by nobody but our manager. It notes which drains
-// begin and end.
+// machineWritten checks that only our manager changes hooks, and nodeRefs that are set. It notes which drains begin and end.
 func (a *auditor) machineWritten(e auditEvent) {
 	if e.On.Resource != "machines" {
 		return
 	}
 	before := a.machines[e.On.Name]
 	now, known := e.answered("Machine")
-	if part, found := e.answered("PartialObjectMetadata"); found { // as the garbage collector asks for
+	if part, found := e.answered("PartialObjectMetadata"); found { // the garbage collector asks for it
 		now, known = before, true
 		now.Metadata = part.Metadata
 	}
@@ -197,7 +196,8 @@ func (a *auditor) machineWritten(e auditEvent) {
 	}
 }
 
-// nodeRefWritten lets core set a nodeRef that is empty, or was in the copy of the Machine that it worked on.
+// nodeRefWritten checks that only our manager changes a nodeRef. Core may set it if it is empty, or was empty in the copy of
+// the Machine that core read.
 func (a *auditor) nodeRefWritten(e auditEvent, before, now auditObject) {
 	was, is := before.Status.NodeRef.Name, now.Status.NodeRef.Name
 	if was == is {
@@ -220,7 +220,7 @@ func (o auditObject) hooks() (drains, terminates bool) {
 	return drains, terminates
 }
 
-// claimWritten wants the node of a claim, and its providerID, to be changed by nobody but our manager.
+// claimWritten checks that only our manager changes the node of a claim and its providerID.
 func (a *auditor) claimWritten(e auditEvent) {
 	now, found := e.answered("PortalMachine")
 	if e.On.Resource != "portalmachines" || !found {
@@ -235,7 +235,7 @@ func (a *auditor) claimWritten(e auditEvent) {
 	a.settleDoubts(e)
 }
 
-// nodeWritten wants a Node to be cordoned only for a drain, or because it has been drained.
+// nodeWritten checks that a Node is cordoned only for a drain, or by our manager because it has been drained.
 func (a *auditor) nodeWritten(e auditEvent) {
 	if !e.succeeded() {
 		return
@@ -261,7 +261,7 @@ func (a *auditor) nodeWritten(e auditEvent) {
 	a.settleDoubts(e)
 }
 
-// podPlaced notes the Node of a Pod: the scheduler's choice, or its creator's.
+// podPlaced notes the Node of a Pod, which the scheduler or the Pod's creator chose.
 func (a *auditor) podPlaced(e auditEvent) {
 	var sent auditObject
 	if !e.succeeded() || json.Unmarshal(e.Sent, &sent) != nil {
@@ -272,7 +272,7 @@ func (a *auditor) podPlaced(e auditEvent) {
 	}
 }
 
-// count notes who wrote what.
+// count adds the event to the writes of its client.
 func (a *auditor) count(e auditEvent) {
 	what := "objects"
 	switch {
@@ -289,7 +289,7 @@ func (a *auditor) count(e auditEvent) {
 	}
 }
 
-// loops wants our manager not to write an object over and over.
+// loops checks that our manager does not write an object more than loopWrites times within loopSpan.
 func (a *auditor) loops() {
 	for _, object := range slices.Sorted(maps.Keys(a.written)) {
 		times, first, most := a.written[object], 0, 0
@@ -304,21 +304,22 @@ func (a *auditor) loops() {
 		if most > loopWrites {
 			a.report("our manager wrote %s %d times within %s", object, most, loopSpan)
 		}
-		a.written[object] = times[first:] // the next sequence may go on with it
+		a.written[object] = times[first:] // a loop may go on in the next sequence
 	}
 }
 
-// removed tells whether the portal wrote between these moments that the machine of a Node is gone.
+// removed reports whether the journal has the removal of a node between the two times.
 func (b books) removed(node string, from, to time.Time) bool {
 	return slices.ContainsFunc(b.entries, func(e emulator.Entry) bool {
 		return e.Object == "node" && e.ID == node && e.To == "removed" && !e.Time.Before(from) && !e.Time.After(to)
 	})
 }
 
-// surplus tells whether there were more workers at that moment than were asked for.
+// surplus reports whether the portal had more workers at that time than users asked for.
 func (b books) surplus(at time.Time) bool { return b.workers(at) > slices.Min(b.sums.around(at)) }
 
-// workers is how many the portal had at that moment; while it scales, those that are there already or still.
+// workers returns how many workers the portal had at that time. While the portal scales, a worker counts from the time it is
+// added until it is removed.
 func (b books) workers(at time.Time) int {
 	size, running, scaling := 0, 0, false
 	for _, e := range b.entries {
@@ -331,7 +332,7 @@ func (b books) workers(at time.Time) int {
 			running--
 		case e.Object == "cluster":
 			scaling = e.To == string(emulator.ClusterScaling)
-			_, _ = fmt.Sscanf(e.Detail, "size=%d", &size) // as it is after an operation
+			_, _ = fmt.Sscanf(e.Detail, "size=%d", &size) // the size after the operation
 		}
 	}
 	if scaling {

@@ -18,8 +18,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers"
 )
 
-// managementPolicy logs every write on what a MachineDeployment becomes. What Machines and their claims look like after a
-// write is kept: who changed what is judged by what changed, not by what was sent.
+// managementPolicy logs every write to MachineDeployments, Machines, claims and PortalControlPlanes. For Machines and claims
+// the log keeps the object after the write: the judges compare it with the object before, not with the request.
 const managementPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -39,7 +39,7 @@ rules:
 - level: None
 `
 
-// workloadPolicy logs every write on Nodes but of their status, and which Pods are put on them and evicted.
+// workloadPolicy logs every write to Nodes except to their status, and the creation, binding and eviction of Pods.
 const workloadPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -55,10 +55,10 @@ rules:
 - level: None
 `
 
-// testAgent is what API servers know the acts of this package by.
+// testAgent is the user agent of this package's own requests.
 const testAgent = "histories"
 
-// auditEvent is what is used of an Event of audit.k8s.io/v1.
+// auditEvent holds the fields of an Event of audit.k8s.io/v1 that the judges use.
 type auditEvent struct {
 	Verb string `json:"verb"`
 	User struct {
@@ -81,10 +81,10 @@ type auditEvent struct {
 	Sent     json.RawMessage `json:"requestObject"`
 	Answer   json.RawMessage `json:"responseObject"`
 
-	version uint64 // that the write made
+	version uint64 // see made
 }
 
-// auditObject is what is used of the objects in an event.
+// auditObject holds the fields of an event's objects that the judges use.
 type auditObject struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -112,27 +112,27 @@ type auditObject struct {
 	} `json:"target"` // of a Binding
 }
 
-// succeeded tells whether it was written, and not only tried.
+// succeeded reports whether the request changed the cluster: it had no error and was not a dry run.
 func (e auditEvent) succeeded() bool {
 	return e.Response.Code >= 200 && e.Response.Code < 300 && !strings.Contains(e.URI, "dryRun=")
 }
 
-// doubtful tells whether nobody knows if it was written: the client broke the request off, or the server gave up on it.
+// doubtful reports whether the outcome of the request is unknown: the client or the API server gave it up.
 func (e auditEvent) doubtful() bool { return e.Response.Code >= 500 }
 
 func (e auditEvent) object() string { return e.On.Resource + " " + e.On.Name }
 
 func (e auditEvent) revision() string { return fmt.Sprintf("%s %d", e.object(), e.version) }
 
-// credential tells one start of our manager from the next: each has a certificate of its own.
+// credential identifies one process of our manager: each start has a certificate of its own.
 func (e auditEvent) credential() string {
 	return strings.Join(e.User.Extra["authentication.kubernetes.io/credential-id"], " ")
 }
 
-// Who writes.
+// Names of clients, returned by who.
 const (
 	provider = "provider" // our manager
-	portal   = "portal"   // the emulated one, in its own clusters
+	portal   = "portal"   // the emulated portal, in its own clusters
 	core     = "core"     // Cluster API's manager
 )
 
@@ -149,7 +149,7 @@ func (e auditEvent) who() string {
 	return first
 }
 
-// answered decodes the object that the API server answered with, if it is of that kind.
+// answered returns the object in the API server's answer, if it is of that kind.
 func (e auditEvent) answered(kind string) (o auditObject, found bool) {
 	var head struct {
 		Kind string `json:"kind"`
@@ -160,8 +160,8 @@ func (e auditEvent) answered(kind string) (o auditObject, found bool) {
 	return o, json.Unmarshal(e.Answer, &o) == nil
 }
 
-// made is the resourceVersion that the write made, or 0: it removed the object, or nothing is known of what it made.
-// Versions put the writes of one API server in the order in which they took effect.
+// made returns the resourceVersion of the object in the answer, or 0 if the answer has none, for example because the write
+// removed the object. Versions put the writes of one API server in the order in which they took effect.
 func (e auditEvent) made() uint64 {
 	var head struct {
 		Metadata struct {
@@ -178,17 +178,17 @@ func (e auditEvent) made() uint64 {
 	return version
 }
 
-// auditLog is read as it grows.
+// auditLog reads an audit log while the API server appends to it.
 type auditLog struct {
 	path  string
-	apart bool // keep the events of namespaces apart: several Clusters share the API server
+	apart bool // several Clusters share the API server: keep events by namespace
 
 	mu     sync.Mutex
 	read   int64
-	events map[string][]auditEvent // that nobody has taken
+	events map[string][]auditEvent // not yet taken
 }
 
-// take returns the events that have come since they were last taken; from a log that Clusters share, those of a namespace.
+// take returns the events since the last call. From a log that several Clusters share it returns those of the namespace.
 func (a *auditLog) take(namespace string) ([]auditEvent, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -209,7 +209,7 @@ func (a *auditLog) readOn() error {
 	if err != nil {
 		return err
 	}
-	defer file.Close() //nolint:errcheck // It is only read.
+	defer file.Close() //nolint:errcheck // The file is only read.
 	if _, err := file.Seek(a.read, io.SeekStart); err != nil {
 		return err
 	}

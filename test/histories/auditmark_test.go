@@ -11,10 +11,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// The judges of this file look at what our manager does to Nodes itself: it drains those that no Machine holds, keeps those
-// that are drained out of use until the portal removes them, and hides nodes from the cluster autoscaler.
+// The judges of this file check what our manager itself does to Nodes. It drains Nodes that no Machine holds, keeps drained
+// Nodes cordoned until the portal removes them, and hides Nodes from the cluster autoscaler.
 
-// scaleDownDisabled is the cluster autoscaler's own annotation; users write it too.
+// scaleDownDisabled is the cluster autoscaler's own annotation. Users write it too.
 const scaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 // marks are the annotations on Nodes that only our manager writes.
@@ -22,10 +22,10 @@ var marks = []string{
 	infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation, infrav1.RemediatedAnnotation, infrav1.ScaleDownDisabledAnnotation,
 }
 
-// hold is a time for which a Machine that was not being deleted held a Node.
+// hold is a period during which a Machine held a Node and was not being deleted.
 type hold struct {
 	machine, node string
-	from, to      time.Time // zero: still
+	from, to      time.Time // to is zero while the Machine holds the Node
 }
 
 // holdWritten notes which Machine holds which Node.
@@ -47,7 +47,7 @@ func (a *auditor) holdWritten(e auditEvent, now auditObject) {
 	}
 }
 
-// holder is the Machine that held the Node at that moment, and for a pass longer.
+// holder returns the Machine that held the Node at that time and for at least passes longer, or "".
 func (a *auditor) holder(node string, at time.Time) string {
 	i := slices.IndexFunc(a.holds, func(h hold) bool {
 		return h.node == node && h.from.Before(at) && !h.from.Before(a.born[node]) && (h.to.IsZero() || h.to.After(at.Add(passes)))
@@ -58,8 +58,8 @@ func (a *auditor) holder(node string, at time.Time) string {
 	return a.holds[i].machine
 }
 
-// marksWritten wants marks to be written by our manager alone, a drained Node to stay cordoned, and an annotation of the
-// user to stay as it is. It notes which drains of our manager begin and end.
+// marksWritten checks that only our manager writes marks, that a drained Node stays cordoned, and that our manager does not
+// change a user's annotation. It notes which drains of our manager begin and end.
 func (a *auditor) marksWritten(e auditEvent, before, now auditObject) {
 	name, was, is := now.Metadata.Name, before.Metadata.Annotations, now.Metadata.Annotations
 	by := a.author(e, provider, "annotations")
@@ -90,8 +90,8 @@ func (a *auditor) marksWritten(e auditEvent, before, now auditObject) {
 	}
 }
 
-// nodeDeleted wants a Node to be deleted by the portal, or when the portal has written that its machine is gone; and by our
-// manager only if it had drained it.
+// nodeDeleted checks that other clients than the portal delete a Node only after the portal's journal has the removal of its
+// machine. Our manager may delete it only if it was also marked as drained.
 func (a *auditor) nodeDeleted(e auditEvent) {
 	name := e.On.Name
 	born, known := a.born[name]
@@ -107,8 +107,8 @@ func (a *auditor) nodeDeleted(e auditEvent) {
 	delete(a.nodes, name)
 }
 
-// belongs wants what is done to a Node to be part of a drain that began with a surplus, whether the API server lets it or not:
-// what core does, of a drain of core, what our manager does, of one of its own.
+// belongs checks that a cordon or an eviction is part of a drain of the same manager, core's or ours, that began with
+// a surplus. It does not matter whether the API server accepted the request.
 func (a *auditor) belongs(what, node string, e auditEvent) {
 	drains := a.drains
 	switch e.who() {
@@ -123,7 +123,7 @@ func (a *auditor) belongs(what, node string, e auditEvent) {
 	}
 }
 
-// baseless returns why the event is not part of one of the drains; empty: it is.
+// baseless returns why the event is not part of one of the drains, or "" if it is.
 func (a *auditor) baseless(drains []*drain, node string, e auditEvent) string {
 	for _, d := range slices.Backward(drains) {
 		switch {
@@ -139,7 +139,7 @@ func (a *auditor) baseless(drains []*drain, node string, e auditEvent) string {
 	return "no drain of it had begun"
 }
 
-// markedNode is the answer to a write on Node c-w-1 that leaves these annotations.
+// markedNode returns the answer to a write to Node c-w-1 after which the Node has these annotations.
 func markedNode(version int, cordoned bool, annotations ...string) string {
 	text := ""
 	for i, annotation := range annotations {
@@ -152,10 +152,10 @@ func markedNode(version int, cordoned bool, annotations ...string) string {
 		version, text, cordoned)
 }
 
-// Before a drain of our manager, the Machine of Node c-w-1 is gone.
+// released takes Node c-w-1 from Machine m1. Our manager drains only Nodes without a Machine.
 var released = line(2.5, ours, "patch", "machines/status m1", machine(3, "", both))
 
-// drainedByUs is a drain of our manager from its first write to its last, with one eviction.
+// drainedByUs is a complete drain by our manager, with one eviction.
 var drainedByUs = line(3, ours, "patch", "nodes c-w-1", markedNode(3, true, infrav1.DrainStartedAnnotation)) +
 	line(4, ours, "create", "pods/eviction p", evicted) +
 	line(5, ours, "patch", "nodes c-w-1", markedNode(4, true, infrav1.DrainedAnnotation))

@@ -21,11 +21,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// The acts of this file are those under which Pods and Machines came to harm: a portal that goes wrong for a long time, nodes
-// that no Machine holds when the portal is asked for fewer, upgrades that nobody hears of, and health checks that see a
-// trouble which a new Machine does not cure.
+// The acts of this file once harmed Pods or Machines: long failures of the portal, scale-downs while no Machine holds some
+// nodes, upgrades whose answer is lost, and health checks of a condition that a new Machine does not cure.
 
-// hardships are what may go wrong at the portal for longer than one request.
+// hardships are faults of the portal that last for longer than one request.
 var hardships = []struct {
 	name  string
 	fault emulator.Fault
@@ -39,7 +38,7 @@ var hardships = []struct {
 	{"answers to scale-downs are lost", emulator.Fault{Cut: true, After: true, JobDelay: 5 * time.Second}},
 }
 
-// hardship has scale-downs go wrong for up to a minute and a half, which the sequence waits for.
+// hardship makes scale-downs go wrong for up to 90 seconds. The sequence waits for the end of the fault.
 func (l *life) hardship(context.Context) (string, error) {
 	drawn, lasts := hardships[l.roll.IntN(len(hardships))], l.drawTime(20*time.Second, 90*time.Second)
 	f := drawn.fault
@@ -47,12 +46,12 @@ func (l *life) hardship(context.Context) (string, error) {
 	return fmt.Sprintf("%s for %s", drawn.name, lasts), l.inject(f, time.Now().Add(lasts))
 }
 
-// drawTime draws a time between the two, in whole seconds.
+// drawTime draws a duration between least and most, in whole seconds.
 func (l *life) drawTime(least, most time.Duration) time.Duration {
 	return (least + time.Duration(l.roll.Int64N(int64(most-least)))).Round(time.Second)
 }
 
-// inject arms a fault for this account. Mending removes it, but not before its time.
+// inject arms a fault for this account. The end of the sequence removes the fault, but not before until.
 func (l *life) inject(f emulator.Fault, until time.Time) error {
 	f.Account = l.account
 	f.ID = fmt.Sprintf("%s-%d-%d", l.namespace, l.sequence, len(l.mends))
@@ -80,11 +79,11 @@ func waitUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// upgradeStyles are what a slow or lost upgrade does to nodes. The world's own style is for the others.
+// upgradeStyles are the styles that slowUpgrade draws from. Other upgrades have the world's style.
 var upgradeStyles = []emulator.UpgradeStyle{emulator.UpgradeInPlace, emulator.UpgradeRecreate, emulator.UpgradeReplace, emulator.UpgradeSurge}
 
-// slowUpgrade has the portal take its time for the next upgrade, in any style, so that what happens between two nodes is seen.
-// In every other one the answer is lost, and some fail half way.
+// slowUpgrade slows the next upgrade down and draws its style, so that the judges see the time between two nodes. Half of these
+// upgrades lose their answer, and some of the others fail half way.
 func (l *life) slowUpgrade(ctx context.Context) (string, error) {
 	if l.version == len(versions)-1 {
 		return "", nil
@@ -98,7 +97,7 @@ func (l *life) slowUpgrade(ctx context.Context) (string, error) {
 		f.Cut, f.After = true, true
 		told += ", answer lost"
 	}
-	if l.roll.IntN(4) == 0 && !f.Cut { // of both the provider hears nothing for half an hour, and a history is not that patient
+	if l.roll.IntN(4) == 0 && !f.Cut { // with both faults the provider would wait half an hour for the outcome, longer than a sequence may take
 		f.Job = emulator.JobFailsHalfway
 		told += ", fails half way"
 	}
@@ -135,7 +134,7 @@ func (l *life) deleteAndShrink(ctx context.Context) (string, error) {
 	return fmt.Sprintf("delete Machine %s, and %s to %d", machine.Name, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1)) //nolint:gosec // small
 }
 
-// onThePages has a person add workers on the portal's own pages, and a user lower replicas soon after.
+// onThePages adds workers as a person does on the portal's own pages. Soon after, a user lowers the replicas.
 func (l *life) onThePages(ctx context.Context) (string, error) {
 	deployment, more, pause := l.drawDeployment(), 1+l.roll.IntN(2), time.Duration(l.roll.Int64N(int64(6*time.Second)))
 	replicas, cluster := l.sums.of(deployment), l.portalCluster()
@@ -150,13 +149,13 @@ func (l *life) onThePages(ctx context.Context) (string, error) {
 	}
 	size := cluster.Size + more
 	if _, err := person.ScaleCluster(ctx, cluster.ID, size); err != nil {
-		return "", nil //nolint:nilerr // the portal is busy, or a fault struck the person
+		return "", nil //nolint:nilerr // the portal is busy, or a fault struck this request
 	}
 	time.Sleep(pause)
 	return fmt.Sprintf("a person scales to %d, and %s to %d", size, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1)) //nolint:gosec // small
 }
 
-// budget allows no ordinary Pod to be evicted for a while.
+// budget forbids the eviction of ordinary Pods for a while.
 func (l *life) budget(ctx context.Context) (string, error) {
 	lasts := l.drawTime(5*time.Second, 40*time.Second)
 	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "ordinary"},
@@ -175,10 +174,10 @@ func (l *life) budget(ctx context.Context) (string, error) {
 		}
 		return client.IgnoreNotFound(l.workload.Delete(ctx, budget))
 	})
-	return fmt.Sprintf("no ordinary Pod may be evicted for %s", lasts), err
+	return fmt.Sprintf("no evictions of ordinary Pods for %s", lasts), err
 }
 
-// troubleNode gives a node a condition that a MachineHealthCheck looks at and that no other Machine cures.
+// troubleNode sets a node condition that a MachineHealthCheck looks at and that a new Machine does not cure.
 func (l *life) troubleNode(ctx context.Context) (string, error) {
 	names := l.workers()
 	i, lasts := l.roll.IntN(1000), l.drawTime(10*time.Second, 40*time.Second)
@@ -204,11 +203,11 @@ func (l *life) troubleNode(ctx context.Context) (string, error) {
 		}
 		return set(ctx, corev1.ConditionFalse)
 	})
-	return fmt.Sprintf("node %s has a trouble for %s", node.Name, lasts), set(ctx, corev1.ConditionTrue)
+	return fmt.Sprintf("node %s in trouble for %s", node.Name, lasts), set(ctx, corev1.ConditionTrue)
 }
 
-// mismatch creates a MachineDeployment whose template the portal cannot honour, beside those that are well. It is corrected when
-// the sequence's acts are done. Until then its replicas may or may not count for the size.
+// mismatch adds a MachineDeployment whose template the portal cannot honour. After the acts of the sequence, the MachineDeployment
+// gets a template that the portal can honour. Until then its replicas may or may not count for the size.
 func (l *life) mismatch(ctx context.Context) (string, error) {
 	if len(l.deployments) >= 3 || l.mismatched != "" {
 		return "", nil
@@ -225,7 +224,7 @@ func (l *life) mismatch(ctx context.Context) (string, error) {
 		l.mismatched = ""
 		l.seen.Unlock()
 		if !slices.Contains(l.deployments, deployment) {
-			return nil // it has been dropped
+			return nil // another act dropped it
 		}
 		return l.changeDeployment(ctx, deployment, func(md *clusterv1.MachineDeployment) {
 			md.Spec.Template.Spec.InfrastructureRef.Name = right

@@ -19,7 +19,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestKilled has the judge of removals see Pods that were killed, and let pass what nobody could know or prevent.
+// TestKilled checks that the judge of removals reports killed Pods, but not if the provider could not know the order of removal
+// or a drain could not have helped.
 func TestKilled(t *testing.T) {
 	const newest, oldest, random = emulator.VictimsNewest, emulator.VictimsOldest, emulator.VictimsRandom
 	drained := emulator.Removal{Machine: "i-3", Cordoned: true, Ready: true}
@@ -58,7 +59,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTwinsThatBothGo are not ambiguous: whichever goes first, both had to be drained.
+// TestTwinsThatBothGo removes two nodes of the same second with one job. The provider had to drain both, in whatever order the
+// portal removes them, so the judge reports the one with a Pod.
 func TestTwinsThatBothGo(t *testing.T) {
 	h := newHarm()
 	h.births = map[string]time.Time{"i-1": at(0), "i-2": at(20), "i-3": at(20)}
@@ -71,7 +73,7 @@ func TestTwinsThatBothGo(t *testing.T) {
 	}
 }
 
-// TestOrderIn reads what the provider wrote, and nothing where there is nothing.
+// TestOrderIn reads the recorded order, and "" if there is none or the record is invalid.
 func TestOrderIn(t *testing.T) {
 	for text, want := range map[string]string{"": "", "{}": "", "{": "", `{"size":3,"removalOrder":{"order":"Oldest","odds":3}}`: "Oldest"} {
 		if got := orderIn(map[string]string{infrav1.RecordAnnotation: text}); got != want {
@@ -80,8 +82,7 @@ func TestOrderIn(t *testing.T) {
 	}
 }
 
-// A node is "name", with " cordoned", " marked" or " broken". A Machine is "name node", with "-" where it holds none, and with
-// " deleting" or " foreign".
+// nodeOf returns the node that a text describes: its name, and optionally " cordoned", " marked" or " broken".
 func nodeOf(text string) corev1.Node {
 	name, _, _ := strings.Cut(text, " ")
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
@@ -98,6 +99,8 @@ func nodeOf(text string) corev1.Node {
 	return n
 }
 
+// machineOf returns the Machine that a text describes: its name, the node it holds ("-": none) or a providerID, and optionally
+// " deleting" or " foreign".
 func machineOf(text string) clusterv1.Machine {
 	parts := strings.Fields(text)
 	m := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: parts[0]}}
@@ -116,7 +119,7 @@ func machineOf(text string) clusterv1.Machine {
 	return m
 }
 
-// TestIdleNodes are those that could take a Machine's Pods, while a Machine waits for one.
+// TestIdleNodes checks which nodes count as idle and how many Machines wait for one.
 func TestIdleNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		nodes, machines string
@@ -158,7 +161,7 @@ func TestIdleNodes(t *testing.T) {
 	}
 }
 
-// watched is a life that only judges.
+// watched returns a life without servers, which only judges.
 func watched() *life {
 	l := &life{globe: &globe{counts: map[string]int{}}}
 	l.nodes, l.machines, l.harm = map[string]corev1.Node{}, map[string]clusterv1.Machine{}, newHarm()
@@ -168,10 +171,11 @@ func watched() *life {
 	return l
 }
 
-// TestUpgradeSeen lets a node be idle for as long as it takes to bind a Machine, and each node anew.
+// TestUpgradeSeen checks that a node may be idle for as long as it takes to bind a Machine. The time of each node counts
+// separately.
 func TestUpgradeSeen(t *testing.T) {
 	for name, c := range map[string]struct {
-		idle string // the node that is Ready at each look, ten seconds apart; '.': none, x: a and b, u: no upgrade
+		idle string // the node that is Ready at each look, ten seconds apart. '.': none; x: a and b; u: no upgrade
 		want string
 	}{
 		"bound in time":         {"a.a.a", ""},
@@ -201,7 +205,7 @@ func TestUpgradeSeen(t *testing.T) {
 	}
 }
 
-// TestRemediationSeen: a node costs one Machine until it is healthy again, and none during an upgrade.
+// TestRemediationSeen checks that a node may cost one Machine until it is healthy again, and none during an upgrade.
 func TestRemediationSeen(t *testing.T) {
 	sick, well := nodeOf("a broken"), nodeOf("a")
 	for name, c := range map[string]struct {
@@ -224,7 +228,7 @@ func TestRemediationSeen(t *testing.T) {
 	}
 }
 
-// remedy has a health check replace a Machine on a node.
+// remedy shows the judge a Machine on a node that a MachineHealthCheck remediates.
 func (l *life) remedy(machine string, node corev1.Node) {
 	l.nodes[node.Name] = node
 	m := machineOf(fmt.Sprintf("%s %s", machine, cmp.Or(node.Name, "-")))

@@ -17,24 +17,24 @@ import (
 )
 
 const (
-	// bindGrace is how long a Ready node may be without a Machine during an upgrade while a Machine waits for one: the API server
-	// is replaced in the meantime, and both managers find that out by a retry.
+	// bindGrace is how long a Ready node may be without a Machine during an upgrade while a Machine waits for one. The portal
+	// also replaces the API server during an upgrade, and both managers need a retry to notice.
 	bindGrace = 20 * time.Second
-	// shieldGrace is how long after the beginning of an upgrade a MachineHealthCheck may go by what it read before.
+	// shieldGrace is how long after the beginning of an upgrade a MachineHealthCheck may still act on what it read before.
 	shieldGrace = 5 * time.Second
 )
 
-// harm is what is remembered to judge whether Pods and Machines come to harm.
+// harm holds what the judges of this file remember to decide whether Pods or Machines came to harm.
 type harm struct {
 	births     map[string]time.Time // creation of worker Nodes, by machine
 	removed    map[string]bool      // machines that are gone
 	orders     []recordedOrder
-	idle       map[string]time.Time // Ready nodes that no Machine holds while a Machine waits for one, since when
-	upgrading  time.Time            // since when the portal has been upgrading; zero: it is not
-	remediated map[string]string    // Machines that a MachineHealthCheck had replaced, by the UID of a Node that is not healthy since
+	idle       map[string]time.Time // since when each Ready node has had no Machine while a Machine waits for one, by UID
+	upgrading  time.Time            // since when the portal has been upgrading; zero if it is not
+	remediated map[string]string    // the remediated Machine of each Node that has not been healthy since, by UID
 }
 
-// recordedOrder is the order of removal that the provider went by from a moment on.
+// recordedOrder is the order of removal that the provider expects from a time on.
 type recordedOrder struct {
 	order string
 	from  time.Time
@@ -45,7 +45,7 @@ func newHarm() harm {
 }
 
 // orderKnown reports whether the provider knew in which order the portal removes workers, going by what the provider had
-// recorded. Without a record the provider expects the newest to go first. No one can know a random order.
+// recorded. Without a record the provider expects the portal to remove the newest first. It cannot know a random order.
 func orderKnown(portal emulator.VictimOrder, recorded string) bool {
 	switch portal {
 	case emulator.VictimsNewest:
@@ -63,18 +63,18 @@ func orderIn(annotations map[string]string) string {
 			Order string `json:"order"`
 		} `json:"removalOrder"`
 	}
-	_ = json.Unmarshal([]byte(annotations[infrav1.RecordAnnotation]), &record) // empty as long as there is none
+	_ = json.Unmarshal([]byte(annotations[infrav1.RecordAnnotation]), &record) // empty until the provider has written a record
 	return record.RemovalOrder.Order
 }
 
-// orderNoted notes what the provider has recorded. Callers hold seen.
+// orderNoted notes the order that the provider has recorded. Callers hold seen.
 func (h *harm) orderNoted(order string, at time.Time) {
 	if n := len(h.orders); n == 0 || h.orders[n-1].order != order {
 		h.orders = append(h.orders, recordedOrder{order, at})
 	}
 }
 
-// orderAt is what was recorded at that moment.
+// orderAt returns the order that the provider had recorded at that time.
 func (h *harm) orderAt(at time.Time) (order string) {
 	for _, o := range h.orders {
 		if !o.from.After(at) {
@@ -84,8 +84,8 @@ func (h *harm) orderAt(at time.Time) (order string) {
 	return order
 }
 
-// ambiguous reports whether no one outside of the portal could know which of two nodes is removed first: Kubernetes writes
-// creation times in seconds, and a node of the same second stays.
+// ambiguous reports whether the provider could not know that the portal would remove this node: another node of the same
+// second stays, and Kubernetes writes creation times in seconds.
 func (h *harm) ambiguous(machine string) bool {
 	born, known := h.births[machine]
 	for other, at := range h.births {
@@ -96,8 +96,8 @@ func (h *harm) ambiguous(machine string) bool {
 	return false
 }
 
-// killed returns the removals of one scale job that killed Pods which a drain would have evicted. The provider asked for
-// the job at that moment.
+// killed returns the removals of one scale job that killed Pods which a drain would have evicted. asked is when
+// the provider asked for the job.
 func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulator.Entry) (harmed []emulator.Entry) {
 	for _, e := range job {
 		h.removed[e.Removal.Machine] = true
@@ -115,7 +115,7 @@ func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulat
 	return harmed
 }
 
-// judgeRemovals goes through the journal's new entries of this account. Callers hold seen.
+// judgeRemovals checks the removals in the journal's new entries of this account. Callers hold seen.
 func (l *life) judgeRemovals(entries []emulator.Entry) {
 	var asked time.Time
 	var job []emulator.Entry
@@ -139,8 +139,8 @@ func (l *life) judgeRemovals(entries []emulator.Entry) {
 	}
 }
 
-// remediationSeen notes that a MachineHealthCheck had a Machine replaced. Its node may cost one Machine until it is healthy
-// again, and none while the portal upgrades nodes. Callers hold seen.
+// remediationSeen notes that a MachineHealthCheck remediates a Machine. The Machine's node may cost one Machine until it is
+// healthy again, and none while the portal upgrades nodes. Callers hold seen.
 func (l *life) remediationSeen(m *clusterv1.Machine) {
 	node := l.nodes[m.Status.NodeRef.Name]
 	l.say("  Machine %s on %s is remediated", m.Name, node.Name)
@@ -172,7 +172,7 @@ func isHealthy(n *corev1.Node) bool {
 	})
 }
 
-// watchUpgrades looks several times a second at how Machines and nodes fare during an upgrade.
+// watchUpgrades calls upgradeSeen twice a second.
 func (l *life) watchUpgrades(done <-chan struct{}) {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
@@ -189,8 +189,8 @@ func (l *life) watchUpgrades(done <-chan struct{}) {
 	}
 }
 
-// upgradeSeen wants no node to be idle for long during an upgrade while a Machine waits for one. So no more Machines are
-// unavailable than the portal has taken nodes away. Callers hold seen.
+// upgradeSeen checks that no node is idle for longer than bindGrace during an upgrade while a Machine waits for one. So at most
+// as many Machines are unavailable as the portal has removed nodes. Callers hold seen.
 func (l *life) upgradeSeen(upgrading bool, now time.Time) {
 	if !upgrading {
 		l.upgrading = time.Time{}
@@ -217,14 +217,14 @@ func (l *life) upgradeSeen(upgrading bool, now time.Time) {
 			l.idle[uid] = now
 		case now.Sub(since) > bindGrace:
 			l.wrong("Node %s has been Ready without a Machine for %s during an upgrade, while %d Machines wait for a node", node, now.Sub(since).Round(time.Second), waiting)
-			l.idle[uid] = now.Add(time.Hour) // once is enough
+			l.idle[uid] = now.Add(time.Hour) // report it once
 		}
 	}
 }
 
-// idleNodes returns, by UID, the names of the worker nodes that could take Pods and that no Machine holds, and how many
-// Machines, of as many as are wanted, have no node of that kind. Machines that are being deleted hold their node, but wait for
-// none. Machines of the mismatched MachineDeployment get none.
+// idleNodes returns the names, by UID, of the worker nodes that can take Pods and that no Machine holds. It also returns how
+// many of the wanted Machines have no node that can take Pods. Machines that are being deleted hold their node but do not wait
+// for one. Machines of the mismatched MachineDeployment get no node.
 func idleNodes(nodes map[string]corev1.Node, machines map[string]clusterv1.Machine, mismatched string, wanted int) (idle map[string]string, waiting int) {
 	live, served := 0, 0
 	idle, usable := map[string]string{}, map[string]bool{}

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// lag is how old the replicas may be that a request to the portal, or a drain, was decided from.
+	// lag is how old the replicas may be from which the provider decides on a request to the portal or on a drain.
 	lag = 10 * time.Second
-	// between is how far apart one event on two servers may be seen.
+	// between is the longest time between the reports of the same event from two servers.
 	between = 3 * time.Second
 )
 
-// sums are the sums of replicas that were in effect, and when. While a change is on its way both may be.
+// sums are the sums of replicas over time. While a change is under way, both the old and the new sum are valid.
 type sums struct {
 	mu       sync.Mutex
 	replicas map[string]int
@@ -34,7 +34,7 @@ type sums struct {
 type span struct {
 	sum      int
 	optional int
-	from, to time.Time // zero: still
+	from, to time.Time // to is zero while the sum is valid
 }
 
 func (s *sums) open() {
@@ -42,7 +42,7 @@ func (s *sums) open() {
 	s.spans = []span{{from: time.Now()}}
 }
 
-// change notes that a MachineDeployment gets so many replicas (negative: it goes) while do makes it so.
+// change notes that do changes the replicas of a MachineDeployment. Negative replicas mean that do deletes it.
 func (s *sums) change(name string, replicas int, do func() error) error {
 	s.mu.Lock()
 	if replicas < 0 {
@@ -60,7 +60,7 @@ func (s *sums) change(name string, replicas int, do func() error) error {
 	return err
 }
 
-// allowWithout says how many of the replicas, from now on, may or may not count: those whose template the portal cannot honour.
+// allowWithout sets how many of the replicas may or may not count from now on, because the portal cannot honour their template.
 func (s *sums) allowWithout(optional int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (s *sums) allowWithout(optional int) {
 	s.spans = append(s.spans, span{sum: s.total(), optional: optional, from: now})
 }
 
-// of is how many replicas a MachineDeployment has.
+// of returns the replicas of a MachineDeployment.
 func (s *sums) of(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *sums) now() int {
 	return s.total()
 }
 
-// around are the sums that a decision carried out at this moment may stand on.
+// around returns the sums on which a decision that takes effect at this time may be based.
 func (s *sums) around(at time.Time) (all []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,12 +105,12 @@ func (s *sums) around(at time.Time) (all []int) {
 	return all
 }
 
-// allowed tells whether the portal may be asked to go from one size to another.
+// allowed reports whether the provider may ask the portal for this change of size.
 func allowed(from, to int, sums []int) bool {
 	return slices.ContainsFunc(sums, func(sum int) bool { return to == sum || sum < to && to < from })
 }
 
-// drainBegins wants a node too many. Callers hold seen.
+// drainBegins checks that the portal has more workers than users want. Callers hold seen.
 func (l *life) drainBegins(node string) {
 	l.drains = append(l.drains, moment{node, time.Now()})
 	cluster := l.portalCluster()
@@ -127,8 +127,8 @@ func (l *life) drainBegins(node string) {
 	}
 }
 
-// nodeGone wants the machine of a deleted Node to be gone, or to be on its way. It also counts, where the newest nodes are
-// the ones to go, how often the provider drained another one: that may happen, but should be rare. Callers hold seen.
+// nodeGone checks that the machine of a deleted Node does not run. If the portal removes the newest nodes first, nodeGone
+// also counts how often the provider had drained an older node instead, which should be rare. Callers hold seen.
 func (l *life) nodeGone(n *corev1.Node) {
 	for _, i := range l.box.Portal.Instances() {
 		if i.ID == n.Status.NodeInfo.MachineID && i.State == emulator.InstanceRunning {
@@ -138,23 +138,23 @@ func (l *life) nodeGone(n *corev1.Node) {
 	if cluster := l.portalCluster(); l.victims != emulator.VictimsNewest || n.Spec.Unschedulable || cluster == nil || cluster.State != emulator.ClusterScaling {
 		return
 	}
-	for _, other := range l.nodes { // of the same second the provider cannot know which is newer
+	for _, other := range l.nodes { // the provider cannot know which of two nodes of the same second is newer
 		if other.Spec.Unschedulable && l.runs(&other) && other.CreationTimestamp.Before(&n.CreationTimestamp) {
-			l.say("  Node %s went without a drain, while Node %s, which is older and drained, stays", n.Name, other.Name)
+			l.say("  Node %s was removed without a drain, and the older Node %s, which is drained, stays", n.Name, other.Name)
 			l.count("newest nodes removed undrained while an older one was drained")
 			return
 		}
 	}
 }
 
-// runs tells whether the portal runs the machine of a Node.
+// runs reports whether the portal runs the machine of a Node.
 func (l *life) runs(n *corev1.Node) bool {
 	return slices.ContainsFunc(l.box.Portal.Instances(), func(i emulator.Instance) bool {
 		return i.ID == n.Status.NodeInfo.MachineID && i.State == emulator.InstanceRunning
 	})
 }
 
-// judge ends a sequence: it returns what did not hold in it.
+// judge ends a sequence and returns the violations in it.
 func (l *life) judge(quiet bool) error {
 	requests, err := l.judgeJournal(), l.judgeAudit()
 	l.seen.Lock()
@@ -175,7 +175,7 @@ func (l *life) judge(quiet bool) error {
 	return errors.Join(all...)
 }
 
-// judgeAudit judges by what the API servers have logged since the last look.
+// judgeAudit checks the audit events of both API servers since the last call.
 func (l *life) judgeAudit() error {
 	management, err := l.globe.audit.take(l.namespace)
 	workload, workloadErr := l.audit.take(l.namespace)
@@ -187,7 +187,7 @@ func (l *life) judgeAudit() error {
 	return errors.Join(err, workloadErr)
 }
 
-// judgeJournal reads what the portal has written since the last look, and returns how often it was asked to scale.
+// judgeJournal checks the journal's entries since the last call, and returns how often the provider asked the portal to scale.
 func (l *life) judgeJournal() (requests int) {
 	all := l.box.Portal.Journal()
 	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.Entry) bool { return e.Account != l.account })
@@ -206,7 +206,7 @@ func (l *life) judgeJournal() (requests int) {
 		}
 		var from, to int
 		if _, err := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); err != nil || e.Object != "cluster" || byPerson {
-			continue // what a request changed follows it
+			continue // the entries of a request's changes follow the request
 		}
 		if sums := l.sums.around(e.Time); !allowed(from, to, sums) {
 			l.wrong("%s the portal was asked to go from %d to %d workers while %d were wanted", e.Time.Format("15:04:05.000"), from, to, sums)
@@ -219,7 +219,7 @@ func isScale(e emulator.Entry) bool {
 	return e.Method == "POST" && strings.HasSuffix(e.Route, "/scale")
 }
 
-// TestAllowed states what the portal may be asked for.
+// TestAllowed checks which changes of size the provider may ask for.
 func TestAllowed(t *testing.T) {
 	for _, c := range []struct {
 		from, to int
@@ -236,7 +236,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// TestSumsAround has a change be both before and after while it is on its way, and forgotten after a while.
+// TestSumsAround checks that both the old and the new sum are valid during a change, and only the new one after lag.
 func TestSumsAround(t *testing.T) {
 	s := &sums{}
 	s.open()

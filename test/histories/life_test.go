@@ -30,12 +30,13 @@ import (
 const (
 	name     = "life"
 	identity = "portal-identity"
-	// patience is how long nothing may change for a Cluster that is to settle: a refusal alone is retried after 30 seconds, then
-	// after 60. endurance is how long it may take at all: on a busy machine each round of a rollout takes a minute.
+	// patience is how long a Cluster may make no progress before it counts as stuck. The provider retries after a refusal in 30
+	// seconds, then in 60. endurance is how long a Cluster may take to settle: on a busy machine each round of a rollout takes
+	// a minute.
 	patience, endurance = 5 * time.Minute, 15 * time.Minute
 )
 
-// versions are what a life goes through.
+// versions are the Kubernetes versions of a life, in order.
 var versions = []string{"v1.34.9", "v1.35.6", "v1.36.3"}
 
 // life is one Cluster and what happens to it.
@@ -49,13 +50,13 @@ type life struct {
 
 	workload    client.WithWatch
 	deployments []string // names, as users would list them
-	version     int      // index of the control plane's in versions
-	templates   int      // made so far
+	version     int      // index in versions of the control plane's version
+	templates   int      // created so far
 	sequence    int
-	mends       []func(context.Context) error // what ends the troubles of the sequence
-	pool        string                        // name of the MachinePool; empty: there is none, or it was dropped. Written under seen
-	pools       int                           // made so far
-	mismatched  string                        // the MachineDeployment whose template the portal cannot honour; guarded by seen
+	mends       []func(context.Context) error // the functions that end the troubles of the sequence
+	pool        string                        // name of the MachinePool; empty: none, or dropped. Written under seen
+	pools       int                           // created so far
+	mismatched  string                        // the MachineDeployment whose template the portal cannot honour. Guarded by seen
 
 	watcher
 	audit   *auditLog // of the portal's cluster
@@ -63,7 +64,7 @@ type life struct {
 
 	telling sync.Mutex
 	story   []string
-	book    *os.File // where the story is kept too; nil: nowhere
+	book    *os.File // a copy of the story; nil: none
 }
 
 func newLife(g *globe, number int, seed int64) *life {
@@ -82,18 +83,18 @@ func (l *life) say(format string, args ...any) {
 	line := fmt.Sprintf("%s %d: ", time.Now().Format("15:04:05.000"), l.sequence) + fmt.Sprintf(format, args...)
 	l.story = append(l.story, line)
 	if l.book != nil {
-		_, _ = fmt.Fprintln(l.book, line) // what cannot be kept is still told
+		_, _ = fmt.Fprintln(l.book, line) // the story still has the line
 	}
 }
 
-// told is the history so far.
+// told returns the history so far.
 func (l *life) told() string {
 	l.telling.Lock()
 	defer l.telling.Unlock()
 	return strings.Join(l.story, "\n")
 }
 
-// live goes from creation through so many sequences to deletion.
+// live creates the Cluster, runs the sequences, and deletes the Cluster.
 func (l *life) live(ctx context.Context, sequences int) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,7 +166,7 @@ func (l *life) begin(ctx context.Context) error {
 	return l.settle(ctx)
 }
 
-// objects are those of the Cluster but its MachineDeployments.
+// objects returns the objects of the Cluster without its MachineDeployments.
 func (l *life) objects() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: l.namespace, Name: name}
 	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
@@ -191,10 +192,10 @@ func (l *life) objects() []client.Object {
 	}
 }
 
-// foreignTemplate asks for workers that the portal cluster does not have.
+// foreignTemplate is a template for workers that the portal cluster does not have.
 const foreignTemplate = "large"
 
-// newTemplate creates one more template that asks for the same workers, and returns its name.
+// newTemplate creates another template for the same workers, and returns its name.
 func (l *life) newTemplate(ctx context.Context) (string, error) {
 	l.templates++
 	template := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{
@@ -204,14 +205,14 @@ func (l *life) newTemplate(ctx context.Context) (string, error) {
 	return template.Name, l.client.Create(ctx, template)
 }
 
-// addDeployment creates one more MachineDeployment, with a strategy and a deletion order of its own.
+// addDeployment creates another MachineDeployment, and draws its strategy and its deletion order.
 func (l *life) addDeployment(ctx context.Context, replicas int32) error {
 	_, _, err := l.addDeploymentOf(ctx, "", replicas)
 	return err
 }
 
-// addDeploymentOf uses another template than the new one that it creates, if one is given. It returns the names of the
-// MachineDeployment and of the new template.
+// addDeploymentOf creates a MachineDeployment and a new template. The MachineDeployment uses the template other if it is not
+// empty, and the new one otherwise. addDeploymentOf returns the names of the MachineDeployment and of the new template.
 func (l *life) addDeploymentOf(ctx context.Context, other string, replicas int32) (deployment, template string, err error) {
 	if template, err = l.newTemplate(ctx); err != nil {
 		return "", "", err
@@ -245,7 +246,7 @@ func (l *life) addDeploymentOf(ctx context.Context, other string, replicas int32
 	return md.Name, template, l.sums.change(md.Name, int(replicas), func() error { return l.client.Create(ctx, md) })
 }
 
-// healthCheck remediates Machines whose Node has not been Ready, or in trouble, for a moment.
+// healthCheck returns a MachineHealthCheck that remediates Machines whose Node has been not Ready or in trouble for 3 seconds.
 func (l *life) healthCheck() *clusterv1.MachineHealthCheck {
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	check.Spec.ClusterName = name
@@ -259,7 +260,7 @@ func (l *life) healthCheck() *clusterv1.MachineHealthCheck {
 	return check
 }
 
-// connect makes a client of the portal cluster once its kubeconfig is stored.
+// connect waits for the kubeconfig of the portal cluster and makes a client with it.
 func (l *life) connect(ctx context.Context) error {
 	secret := &corev1.Secret{}
 	err := within(ctx, patience, func() error {
@@ -278,7 +279,7 @@ func (l *life) connect(ctx context.Context) error {
 	return err
 }
 
-// delete deletes the Cluster, and waits until the portal has nothing left of it.
+// delete deletes the Cluster, and waits until the Cluster and the portal cluster are gone.
 func (l *life) delete(ctx context.Context) error {
 	l.judging.Store(false)
 	l.mend(ctx)
@@ -289,17 +290,17 @@ func (l *life) delete(ctx context.Context) error {
 	return within(ctx, patience, func() error {
 		switch err := l.client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); {
 		case err == nil:
-			return errors.New("the Cluster is still there")
+			return errors.New("the Cluster still exists")
 		case !apierrors.IsNotFound(err):
 			return err
 		case l.portalCluster() != nil:
-			return errors.New("the portal cluster is still there")
+			return errors.New("the portal cluster still exists")
 		}
 		return nil
 	})
 }
 
-// portalCluster is what the portal has of this life; nil: nothing.
+// portalCluster returns the portal cluster of this life, or nil if the portal has none.
 func (l *life) portalCluster() *emulator.Cluster {
 	for _, c := range l.box.Portal.Clusters() {
 		if c.Account == l.account {
@@ -309,7 +310,7 @@ func (l *life) portalCluster() *emulator.Cluster {
 	return nil
 }
 
-// within tries until it works, or returns why it still does not.
+// within calls try until it succeeds. After the limit it returns the last error.
 func within(ctx context.Context, limit time.Duration, try func() error) error {
 	deadline := time.Now().Add(limit)
 	for {

@@ -21,22 +21,22 @@ import (
 )
 
 var (
-	firstSeed = flag.Int64("seed", 1, "seed of the first life; the next ones follow")
-	sequences = flag.Int("sequences", 0, "sequences in each world; 0: a small fixed set in two worlds")
-	soak      = flag.Duration("for", 0, "go on for so long in all worlds together, instead of -sequences")
-	clusters  = flag.Int("parallel-clusters", 8, "Clusters that live at the same time")
+	firstSeed = flag.Int64("seed", 1, "seed of the first life, counted up for the others")
+	sequences = flag.Int("sequences", 0, "sequences in each world (0: a small fixed set in two worlds)")
+	soak      = flag.Duration("for", 0, "how long to run all worlds together, instead of -sequences")
+	clusters  = flag.Int("parallel-clusters", 8, "number of Clusters that live at the same time")
 	keepIn    = flag.String("dir", "", "keep the logs of all servers in this directory")
 )
 
-// Few sequences in two worlds are what every test run can afford: one where nobody knows which nodes the portal removes, and
-// one where the provider knows, so that no Pod may be killed.
+// Every test run can afford a few sequences in two worlds. In the first the portal removes random nodes. In the second the
+// provider knows the order of removal, so a scale-down must not kill a Pod.
 const (
 	fewWorlds    = 2
 	fewSequences = 2 // in each
 	fewClusters  = 2
 )
 
-// interrupted ends when somebody wants all this to end: lives are broken off, servers ended, files removed.
+// interrupted is done when the user interrupts the test. The lives stop, the servers end, and their files are removed.
 var interrupted context.Context
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is what stays the same for all lives in one sandbox: how the portal behaves.
+// world describes how the portal behaves for all lives in one sandbox.
 type world struct {
 	victims     emulator.VictimOrder
 	upgrade     emulator.UpgradeStyle
@@ -54,8 +54,8 @@ type world struct {
 	reuseNames  bool
 }
 
-// worlds pair every victim order with another style of upgrades, nodes with and without providerID, names that come back
-// and names that do not.
+// worlds combine each order of removal with an upgrade style, nodes with or without a providerID, and node names that the
+// portal does or does not use again.
 var worlds = []world{
 	{emulator.VictimsRandom, emulator.UpgradeSurge, false, false},
 	{emulator.VictimsNewest, emulator.UpgradeInPlace, true, false},
@@ -74,17 +74,16 @@ func (w world) String() string {
 	return text
 }
 
-// worth is how long a world has to last for something to happen in it: a minute is over before all is set up, and another
-// one is needed to end it.
+// worth is the shortest time for which it pays to run a world: the setup takes one minute and the end another one.
 const worth = 3 * time.Minute
 
-// affordable are the worlds for which there is time; the seed says which.
+// affordable returns as many worlds as fit into the time, but at least one. The seed selects the first.
 func affordable(within time.Duration, seed int64) []world {
 	first := int(uint64(seed) % uint64(len(worlds))) //nolint:gosec // an index
 	return slices.Concat(worlds[first:], worlds[:first])[:min(len(worlds), max(1, int(within/worth)))]
 }
 
-// TestHistories runs the worlds one after the other. When they have a time, what one takes longer the next have less.
+// TestHistories runs the worlds one after the other. With -for, a world that takes longer leaves less time to the next ones.
 func TestHistories(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")

@@ -11,15 +11,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// ordinary Pods may be evicted, unless a budget protects them for a while.
+// ordinary is the label of Pods that may be evicted, unless a budget protects them for a while.
 var ordinary = map[string]string{"app": "ordinary"}
 
-// everyNode is more than there are nodes.
+// everyNode is a number of replicas larger than any number of nodes here.
 const everyNode = 16
 
-// runPods has the Cluster run one Pod on each node that takes Pods, in most lives: without Pods no removal does harm, and a
-// node that was drained and is schedulable again has its Pod back within a second. A drain that evicts takes core 20 seconds
-// longer, so some lives are without.
+// runPods creates a Deployment with one Pod on each node that takes Pods. Without Pods no removal does harm. If a drained node
+// becomes schedulable again, it has a Pod again within a second. A drain that evicts Pods takes core 20 seconds longer, so some
+// lives have no Pods.
 func (l *life) runPods(ctx context.Context) error {
 	if l.seed%4 == 0 || l.plan.short && l.seed%2 == 0 {
 		return nil

@@ -21,10 +21,10 @@ import (
 
 var withPool = flag.Bool("pool", false, "give every Cluster a MachinePool beside its MachineDeployments")
 
-// ofPool is the name under which the replicas of the pool are in the sums.
+// ofPool is the key of the pool's replicas in the sums.
 const ofPool = "the pool"
 
-// poolActs are drawn beside the others if Clusters have pools.
+// poolActs are additional acts for Clusters with pools.
 var poolActs = []act{
 	{"scale pool", 6, false, (*life).scalePool},
 	{"drop pool", 2, false, (*life).dropPool},
@@ -82,30 +82,31 @@ func (l *life) dropPool(ctx context.Context) (string, error) {
 	return "drop pool " + pool.Name, l.sums.change(ofPool, -1, func() error { return l.client.Delete(ctx, pool) })
 }
 
-// newPool creates a pool once the last one is gone: before, its replicas would not count.
+// newPool creates a pool if the last one is gone. As long as the last one exists, the replicas of another would not count.
 func (l *life) newPool(ctx context.Context) (string, error) {
 	replicas := l.drawPoolReplicas()
 	if l.pool != "" || l.noPool(ctx) != nil {
-		return "", nil //nolint:nilerr // the last one is still there
+		return "", nil //nolint:nilerr // the last one still exists
 	}
 	err := l.addPool(ctx, replicas)
 	return fmt.Sprintf("new pool %s with %d", l.pool, replicas), err
 }
 
-// noPool wants no MachinePool to be there.
+// noPool returns an error if a MachinePool exists.
 func (l *life) noPool(ctx context.Context) error {
 	pools := &clusterv1.MachinePoolList{}
 	if err := l.client.List(ctx, pools, client.InNamespace(l.namespace)); err != nil {
 		return err
 	}
 	if len(pools.Items) > 0 {
-		return fmt.Errorf("MachinePool %s is still there", pools.Items[0].Name)
+		return fmt.Errorf("MachinePool %s still exists", pools.Items[0].Name)
 	}
 	return nil
 }
 
-// poolSettled wants the pool to have as many of the running nodes as it asks for, none of them with a Machine, its list to name no node that
-// is gone, and core and the provider to say so. A pool that was dropped has to be gone.
+// poolSettled checks that the pool has as many running nodes without a Machine as it has replicas, and that every listed Node
+// exists. It also checks that the MachinePool has the listed Nodes and that the PortalMachinePool is Ready. A dropped pool must
+// be gone.
 func (l *life) poolSettled(ctx context.Context, nodes map[string]bool) error {
 	if l.pool == "" {
 		return l.noPool(ctx)
@@ -131,9 +132,9 @@ func (l *life) poolSettled(ctx context.Context, nodes map[string]bool) error {
 	case members != l.sums.of(ofPool):
 		return fmt.Errorf("the pool has %d nodes, and %d are wanted", members, l.sums.of(ofPool))
 	case listed != len(infra.Spec.ProviderIDList):
-		return fmt.Errorf("the pool lists %v, of which %d are there", infra.Spec.ProviderIDList, listed)
+		return fmt.Errorf("the pool lists %v, and %d of these Nodes exist", infra.Spec.ProviderIDList, listed)
 	case len(pool.Status.NodeRefs) != listed:
-		return fmt.Errorf("the MachinePool shows %d nodes, and %d are listed", len(pool.Status.NodeRefs), listed)
+		return fmt.Errorf("the MachinePool has %d nodeRefs, and its list has %d nodes", len(pool.Status.NodeRefs), listed)
 	case metav1.HasAnnotation(pool.ObjectMeta, clusterv1.PausedAnnotation), conditions.IsTrue(pool, clusterv1.PausedCondition):
 		return fmt.Errorf("MachinePool %s is paused", pool.Name)
 	case !conditions.IsTrue(infra, infrav1.ReadyCondition):
@@ -142,7 +143,8 @@ func (l *life) poolSettled(ctx context.Context, nodes map[string]bool) error {
 	return nil
 }
 
-// watchPool wants an ID to leave the list of a pool that stays only when no Node has it: core deletes that Node.
+// watchPool checks that a providerID leaves the list of a pool only when no Node has it: core would delete that Node. A pool
+// that is being dropped is not checked.
 func (l *life) watchPool(ctx context.Context) error {
 	from := source{client: l.client, list: &infrav1.PortalMachinePoolList{}, options: []client.ListOption{client.InNamespace(l.namespace)}}
 	return from.follow(ctx, func(o client.Object, gone bool) {
@@ -162,7 +164,7 @@ func (l *life) watchPool(ctx context.Context) error {
 	})
 }
 
-// poolChanged compares the list with what it was. Callers hold seen.
+// poolChanged compares the list with the previous one. Callers hold seen.
 func (l *life) poolChanged(list []string, nodes []corev1.Node) {
 	for _, id := range l.poolList {
 		i := slices.IndexFunc(nodes, func(n corev1.Node) bool { return n.Spec.ProviderID == id })
@@ -176,7 +178,7 @@ func (l *life) poolChanged(list []string, nodes []corev1.Node) {
 	l.poolList = list
 }
 
-// leavePool takes the nodes that the pool lists from those that are idle. Callers hold seen.
+// leavePool removes the nodes that the pool lists from idle. Callers hold seen.
 func (l *life) leavePool(idle map[string]string) {
 	for _, n := range l.nodes {
 		if slices.Contains(l.poolList, n.Spec.ProviderID) {

@@ -19,10 +19,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// atRest is how long a Cluster has to stay settled to be believed.
+// atRest is how long a Cluster must stay settled.
 const atRest = 3 * time.Second
 
-// settle ends all troubles and waits until everything is as it must be when things are quiet.
+// settle ends all troubles and waits until the Cluster has settled.
 func (l *life) settle(ctx context.Context) error {
 	l.mend(ctx)
 	var since time.Time
@@ -30,7 +30,7 @@ func (l *life) settle(ctx context.Context) error {
 	reason, news := "", time.Now()
 	err := within(ctx, endurance, func() error {
 		if l.hasGoneWrong() {
-			return nil // judge tells
+			return nil // judge returns the violations
 		}
 		if err := l.settled(ctx); err != nil {
 			since = time.Time{}
@@ -62,14 +62,14 @@ func (l *life) settle(ctx context.Context) error {
 	return nil
 }
 
-// settled returns what is not yet as it must be.
+// settled returns an error that names what has not settled yet.
 func (l *life) settled(ctx context.Context) error {
 	wanted, cluster := l.sums.now(), l.portalCluster()
 	if cluster == nil {
 		return errors.New("the portal has no cluster")
 	}
 	if cluster.State != emulator.ClusterRunning || cluster.Size != wanted {
-		return fmt.Errorf("the portal's cluster is %s with %d workers, %d are wanted", cluster.State, cluster.Size, wanted)
+		return fmt.Errorf("the portal cluster is %s with %d workers, %d are wanted", cluster.State, cluster.Size, wanted)
 	}
 	nodes, leftovers, err := l.runningWorkers(ctx, cluster)
 	if err != nil {
@@ -84,8 +84,8 @@ func (l *life) settled(ctx context.Context) error {
 	return l.controlPlaneSettled(ctx, leftovers)
 }
 
-// runningWorkers are the worker Nodes whose machines the portal runs; all of them have one, Ready and schedulable.
-// Leftovers is how many Node objects of machines that are gone there are.
+// runningWorkers returns the worker Nodes whose machines the portal runs. It returns an error unless each of these machines has
+// a Node that is Ready and schedulable. leftovers is the number of Node objects whose machines are gone.
 func (l *life) runningWorkers(ctx context.Context, cluster *emulator.Cluster) (running map[string]bool, leftovers int, err error) {
 	list := &corev1.NodeList{}
 	if err := l.workload.List(ctx, list); err != nil {
@@ -120,7 +120,8 @@ func (l *life) runningWorkers(ctx context.Context, cluster *emulator.Cluster) (r
 	return running, leftovers, nil
 }
 
-// oneToOne wants each Machine to be Ready on a Node of its own, and as many of each MachineDeployment as it asks for.
+// oneToOne checks that each Machine is Ready on a Node of its own, and that each MachineDeployment has as many Machines as
+// replicas.
 func (l *life) oneToOne(ctx context.Context, nodes map[string]bool, wanted int) error {
 	list := &clusterv1.MachineList{}
 	if err := l.client.List(ctx, list, client.InNamespace(l.namespace)); err != nil {
@@ -144,13 +145,13 @@ func (l *life) oneToOne(ctx context.Context, nodes map[string]bool, wanted int) 
 		case conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason:
 			return fmt.Errorf("machine %s is of an old revision", m.Name)
 		case !nodes[node] || holder[node] != "":
-			return fmt.Errorf("machine %s has Node %q, which is %q's, or does not run", m.Name, node, holder[node])
+			return fmt.Errorf("machine %s has Node %q, which does not run or which Machine %q holds", m.Name, node, holder[node])
 		}
 		holder[node] = m.Name
 		left[m.Labels[clusterv1.MachineDeploymentNameLabel]]--
 	}
 	if len(list.Items) != wanted {
-		return fmt.Errorf("%d Machines are there, %d are wanted", len(list.Items), wanted)
+		return fmt.Errorf("%d Machines exist, %d are wanted", len(list.Items), wanted)
 	}
 	for deployment, n := range left {
 		if n != 0 {
@@ -160,8 +161,8 @@ func (l *life) oneToOne(ctx context.Context, nodes map[string]bool, wanted int) 
 	return nil
 }
 
-// controlPlaneSettled wants the provider to say so too. While Node objects of machines that are gone stay behind, it says
-// that there are too many.
+// controlPlaneSettled checks that the conditions of the PortalControlPlane are True and that no operation is in flight. While
+// Node objects of removed machines are left, the provider reports too many nodes, so WorkersReady may be False.
 func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}}
 	if err := l.client.Get(ctx, client.ObjectKeyFromObject(controlPlane), controlPlane); err != nil {
@@ -183,7 +184,7 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 	return err
 }
 
-// explain adds to the history what the Cluster looks like, and what the portal saw.
+// explain adds the objects of the Cluster and the portal's journal to the history.
 func (l *life) explain(ctx context.Context) {
 	l.say("%s", l.box.Describe(ctx, l.namespace, l.account))
 }

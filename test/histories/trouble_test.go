@@ -21,9 +21,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// The troubles of this file last until the sequence's acts are done; mend ends them.
+// The troubles of this file last until the acts of the sequence are done. Then mend ends them.
 
-// kubeletLabel marks the Nodes that kwok plays a kubelet for.
+// kubeletLabel marks the Nodes for which kwok plays the kubelet.
 const kubeletLabel, kubeletValue = "kwok.x-k8s.io/node", "fake"
 
 func (l *life) mend(ctx context.Context) {
@@ -66,15 +66,15 @@ func (l *life) failNode(ctx context.Context) (string, error) {
 			return err
 		}
 		if !l.runs(node) {
-			return nil // the portal has removed it: what is left is a Node object, and no kubelet comes back for it
+			return nil // the portal has removed the machine: its Node object may be left, but no kubelet comes back
 		}
 		return label(func(n *corev1.Node) { n.Labels[kubeletLabel] = kubeletValue })
 	})
 	return fmt.Sprintf("node %s fails for %s", node.Name, lasts.Round(time.Second)), err
 }
 
-// block protects a Pod on each worker with a PodDisruptionBudget that allows no disruption. The scheduler places the Pods, so a
-// node that has been cordoned gets none.
+// block runs a Pod on each worker and protects the Pods with a PodDisruptionBudget that allows no disruption. The scheduler
+// places the Pods, so a cordoned node gets none.
 func (l *life) block(ctx context.Context) (string, error) {
 	meta := metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "precious", Labels: map[string]string{"app": "precious"}}
 	names := l.workers()
@@ -106,7 +106,7 @@ func (l *life) block(ctx context.Context) (string, error) {
 	return "drains are blocked", err
 }
 
-// faults are what may go wrong at the portal with a scale or an upgrade, by name.
+// faults are short faults of the portal. Those without a path strike scale and upgrade requests.
 var faults = []struct {
 	name string
 	emulator.Fault

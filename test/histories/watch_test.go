@@ -22,19 +22,19 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// watcher sees every change of a life's Machines and Nodes, in order, and judges it (hold_test.go).
+// watcher sees every change of a life's Machines and Nodes in order, and checks the rules (hold_test.go).
 type watcher struct {
 	sums    sums
-	judging atomic.Bool // false while the Cluster is being deleted, when nothing has to hold
+	judging atomic.Bool // false while the Cluster is being deleted: then no rule applies
 
 	seen     sync.Mutex
 	nodes    map[string]corev1.Node
 	machines map[string]clusterv1.Machine
 	drains   []moment // drains that began
 	cordons  []moment // nodes that became unschedulable
-	wrongs   []string // what did not hold
+	wrongs   []string // violations
 	poolList []string // the providerIDs that the pool lists
-	judged   int      // entries of the portal's journal
+	judged   int      // number of journal entries that judgeJournal has read
 	harm
 }
 
@@ -44,7 +44,7 @@ type moment struct {
 	at   time.Time
 }
 
-// source is what a RetryWatcher asks for watches that go on where the last one ended.
+// source starts the watches of a RetryWatcher, which continues where the last watch ended.
 type source struct {
 	client  client.WithWatch
 	list    client.ObjectList
@@ -57,10 +57,10 @@ func (s source) WatchWithContext(ctx context.Context, options metav1.ListOptions
 	return s.client.Watch(ctx, list, append(s.options, &client.ListOptions{Raw: &options})...)
 }
 
-// follow lists, and then hands every change to changed until the context ends. The API server may go away meanwhile: a
-// watch goes on at the version at which it was cut off.
+// follow calls changed for each existing object and then for each change, until ctx is done. If the API server goes away,
+// the watch continues at the version at which it was cut off.
 func (s source) follow(ctx context.Context, changed func(o client.Object, gone bool)) error {
-	ctx = logr.NewContext(ctx, logr.Discard()) // that a server is away for a while is no news
+	ctx = logr.NewContext(ctx, logr.Discard()) // client-go would log each time that a server is away
 	known := map[string]client.Object{}
 	list := func() (*toolswatch.RetryWatcher, error) {
 		if err := s.client.List(ctx, s.list, s.options...); err != nil {
@@ -101,7 +101,7 @@ func (s source) follow(ctx context.Context, changed func(o client.Object, gone b
 				}
 				changed(o, event.Type == watch.Deleted)
 			}
-			// It was away for longer than the server remembers: look anew.
+			// The watch was cut off for longer than the API server keeps changes, so list again.
 			_ = within(ctx, patience, func() (err error) { events, err = list(); return err })
 		}
 	}()
@@ -119,7 +119,7 @@ func (l *life) watchMachines(ctx context.Context) error {
 	})
 }
 
-// watchRecord notes which order of removal the provider records.
+// watchRecord notes the order of removal that the provider records.
 func (l *life) watchRecord(ctx context.Context) error {
 	from := source{client: l.client, list: &infrav1.PortalControlPlaneList{}, options: []client.ListOption{client.InNamespace(l.namespace)}}
 	return from.follow(ctx, func(o client.Object, _ bool) {
@@ -137,7 +137,8 @@ func (l *life) watchNodes(ctx context.Context) error {
 	})
 }
 
-// machineChanged notes when a drain begins: our hook that holds it is taken off, the one behind it stays.
+// machineChanged notes changes of a Machine. A drain begins when our manager removes its pre-drain hook and leaves its
+// pre-terminate hook.
 func (l *life) machineChanged(m *clusterv1.Machine, gone bool) {
 	l.seen.Lock()
 	defer l.seen.Unlock()
@@ -218,7 +219,7 @@ func isReady(n *corev1.Node) bool {
 	return false
 }
 
-// wrong notes something that did not hold. Callers hold seen.
+// wrong notes a violation. Callers hold seen.
 func (l *life) wrong(format string, args ...any) {
 	if l.judging.Load() {
 		l.say("WRONG: "+format, args...)

@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	// lifetime is how many sequences a Cluster lives to see.
+	// lifetime is the number of sequences in a life.
 	lifetime = 5
 	accounts = 1000
 )
 
-// plan is how much is to happen in a world.
+// plan says how many sequences to run in a world.
 type plan struct {
 	sequences int
-	until     time.Time // no sequence begins later; zero: any time
+	until     time.Time // no sequence begins later; zero: no limit
 	parallel  int
-	short     bool // lives of one sequence with few acts
+	short     bool // lives have one sequence with two acts
 }
 
-// globe is a world that runs.
+// globe is a running world: a sandbox and the lives in it.
 type globe struct {
 	world
 	*testing.T
@@ -45,7 +45,7 @@ type globe struct {
 	audit  *auditLog // of the management cluster
 	plan   plan
 
-	restarting sync.Mutex // held by who restarts the manager
+	restarting sync.Mutex // held by the life that restarts the manager
 
 	mu       sync.Mutex
 	begun    int // sequences
@@ -53,12 +53,12 @@ type globe struct {
 	settled  int
 	failures []string
 	counts   map[string]int
-	writes   map[string]int  // by whom, in all sequences
-	busiest  int             // writes of our manager to one object in loopSpan
-	waited   []time.Duration // for a Cluster to settle
+	writes   map[string]int  // writes by client in all sequences
+	busiest  int             // most writes of our manager to one object within loopSpan
+	waited   []time.Duration // how long each Cluster took to settle
 }
 
-// inhabit runs a sandbox, and lives in it.
+// inhabit starts a sandbox and runs lives in it.
 func inhabit(t *testing.T, w world, p plan) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -72,7 +72,7 @@ func inhabit(t *testing.T, w world, p plan) {
 	}
 	defer func() {
 		if interrupted.Err() != nil {
-			g.box.KillManager() // it would first end the calls that are under way
+			g.box.KillManager() // a manager that is stopped finishes its calls first
 		}
 		if err := g.box.Close(); err != nil {
 			t.Error(err)
@@ -120,7 +120,7 @@ func (g *globe) options() sandbox.Options {
 	return options
 }
 
-// A person works on the portal's own pages, under the same account.
+// A person works on the portal's own pages with a user of the same account.
 func personID(i int) string    { return fmt.Sprintf("person-%d", i) }
 func personEmail(i int) string { return fmt.Sprintf("person-%d@portal.example", i) }
 
@@ -128,7 +128,7 @@ func email(i int) string    { return fmt.Sprintf("life-%d@portal.example", i) }
 func password(i int) string { return fmt.Sprintf("password of life %d", i) }
 func account(i int) string  { return fmt.Sprintf("account-%d", i) }
 
-// length is how many sequences a life has here.
+// length returns how many sequences a life has in this world.
 func (g *globe) length() int {
 	if g.plan.short {
 		return 1
@@ -136,7 +136,7 @@ func (g *globe) length() int {
 	return lifetime
 }
 
-// liveOnce lives one life, if there are sequences left for it.
+// liveOnce runs one life. It reports false if the plan has no sequences or no time left.
 func (g *globe) liveOnce(ctx context.Context) bool {
 	g.mu.Lock()
 	left := min(g.length(), g.plan.sequences-g.begun)
@@ -156,10 +156,10 @@ func (g *globe) liveOnce(ctx context.Context) bool {
 	return true
 }
 
-// timeIsOver tells whether nothing is to begin any more.
+// timeIsOver reports whether no further life or sequence may begin.
 func (g *globe) timeIsOver() bool { return !g.plan.until.IsZero() && time.Now().After(g.plan.until) }
 
-// fail reports a life that went wrong, with all that is known of it.
+// fail reports a failed life with its history and the command that repeats it.
 func (g *globe) fail(l *life, err error) {
 	text := fmt.Sprintf("%s seed %d sequence %d: %v", g, l.seed, l.sequence, err)
 	g.mu.Lock()
@@ -169,10 +169,10 @@ func (g *globe) fail(l *life, err error) {
 		text, g, l.seed, l.sequence, l.told())
 }
 
-// judge looks at what does not belong to one life.
+// judge checks what does not belong to one life: requests that the specification forbids, panics and data races.
 func (g *globe) judge() {
 	if violations := g.box.Portal.Violations(); len(violations) > 0 {
-		g.Errorf("%s: %d requests that the specification does not allow, such as: %s", g, len(violations), violations[0])
+		g.Errorf("%s: %d requests violate the specification, the first: %s", g, len(violations), violations[0])
 	}
 	for _, name := range []string{"manager.log", "core.log"} {
 		text, err := os.ReadFile(filepath.Join(g.box.Dir, name))
@@ -180,19 +180,19 @@ func (g *globe) judge() {
 			g.Error(err)
 		}
 		if bytes.Contains(text, []byte("Observed a panic")) || bytes.Contains(text, []byte("DATA RACE")) {
-			g.Errorf("%s: %s tells of a panic", g, name)
+			g.Errorf("%s: %s has a panic or a data race", g, name)
 		}
 	}
 }
 
-// count notes that something happened.
+// count adds one to a counter of the report.
 func (g *globe) count(what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.counts[what]++
 }
 
-// enumerate lists how often there was what.
+// enumerate formats counters, sorted by name.
 func enumerate(counts map[string]int) string {
 	var parts []string
 	for _, what := range slices.Sorted(maps.Keys(counts)) {
@@ -201,7 +201,7 @@ func enumerate(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// report prints what happened in this world.
+// report prints a summary of this world.
 func (g *globe) report(took time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,8 +218,8 @@ func (g *globe) report(took time.Duration) {
 	}
 }
 
-// restart ends the manager, as a crash or as a Deployment does, and starts it again after a pause. It reports false when
-// another life is at it.
+// restart ends the manager, as a crash or a Deployment does, and starts it again after a pause. It reports false if another
+// life is restarting it.
 func (g *globe) restart(ctx context.Context, end func(), pause time.Duration) (bool, error) {
 	if !g.restarting.TryLock() {
 		return false, nil

@@ -18,7 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// kinds of the objects that a Cluster consists of, in the order in which Velero restores them.
+// kinds are the kinds of a Cluster's objects, in the order in which Velero restores them.
 var kinds = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "Secret"},
 	clusterv1.GroupVersion.WithKind("Cluster"),
@@ -33,10 +33,10 @@ var kinds = []schema.GroupVersionKind{
 	infrav1.GroupVersion.WithKind("PortalMachineTemplate"),
 }
 
-// backup holds the objects of a namespace, without what an API server fills in.
+// backup holds the objects of a namespace, without the metadata that an API server sets.
 type backup []*unstructured.Unstructured
 
-// list returns what exists in the namespace. Kinds without a CRD have no objects.
+// list returns the objects in the namespace. Kinds without a CRD have no objects.
 func list(ctx context.Context, c client.Client, namespace string) (backup, error) {
 	var all backup
 	for _, kind := range kinds {
@@ -66,7 +66,7 @@ func (s *story) backup() backup {
 	return all
 }
 
-// change returns a backup with each object changed.
+// change returns a copy of the backup with each object changed.
 func (b backup) change(change func(o *unstructured.Unstructured)) backup {
 	var changed backup
 	for _, o := range b {
@@ -77,24 +77,24 @@ func (b backup) change(change func(o *unstructured.Unstructured)) backup {
 	return changed
 }
 
-// withoutOwners is what a tool saves that drops owner references.
+// withoutOwners returns the backup of a tool that drops owner references.
 func (b backup) withoutOwners() backup {
 	return b.change(func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) })
 }
 
-// withoutStatus is what a tool saves, or restores, that drops status.
+// withoutStatus returns the backup of a tool that does not save or restore status.
 func (b backup) withoutStatus() backup {
 	return b.change(func(o *unstructured.Unstructured) { unstructured.RemoveNestedField(o.Object, "status") })
 }
 
-// backwards has the Cluster come after the objects that it owns.
+// backwards returns the backup with the Cluster after the objects that it owns.
 func (b backup) backwards() backup {
 	b = slices.Clone(b)
 	slices.Reverse(b)
 	return b
 }
 
-// only keeps objects of the kinds.
+// only returns the objects of the given kinds.
 func (b backup) only(kinds ...string) backup {
 	return slices.DeleteFunc(slices.Clone(b), func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
 }
@@ -106,7 +106,7 @@ func (s *story) restore(at client.Client, b backup) {
 		status, saved := o.Object["status"]
 		restored := o.DeepCopy()
 		err := at.Create(s.Context(), restored)
-		if apierrors.IsAlreadyExists(err) { // core or the provider was faster: a restore leaves what exists
+		if apierrors.IsAlreadyExists(err) { // core or the provider has created the object, and a restore does not replace existing objects
 			continue
 		}
 		s.Expect(err).NotTo(HaveOccurred(), "%s %s", o.GetKind(), o.GetName())
@@ -119,7 +119,7 @@ func (s *story) restore(at client.Client, b backup) {
 	}
 }
 
-// lose removes all objects of the namespace without any controller taking notice, as the loss of a management cluster does.
+// lose removes all objects of the namespace as the loss of a management cluster does: controllers do not act on the deletions.
 func (s *story) lose() {
 	s.Helper()
 	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane, s.deployment} {
@@ -128,7 +128,7 @@ func (s *story) lose() {
 	s.strip()
 }
 
-// pause has core, or the provider, leave the object alone.
+// pause makes core and the provider ignore the object, and waits until they report this.
 func (s *story) pause(o client.Object) {
 	s.Helper()
 	change(s, o, func(o client.Object) {
@@ -146,17 +146,17 @@ func (s *story) pause(o client.Object) {
 	s.Eventually(func() bool { return isTrue(s, o, clusterv1.PausedCondition) }).Should(BeTrue(), "%T is paused", o)
 }
 
-// strip deletes all objects of the namespace, whatever holds them.
+// strip deletes all objects of the namespace, in spite of their finalizers.
 func (s *story) strip() {
 	s.Helper()
 	s.Eventually(func() (left int) {
 		left, err := raze(s.Context(), box.Client, s.namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		return left
-	}).Should(BeZero(), "objects that are left")
+	}).Should(BeZero(), "objects in the namespace")
 }
 
-// raze deletes what is in the namespace and removes every finalizer. It returns how many objects there were.
+// raze deletes all objects of the namespace and removes their finalizers. It returns the number of objects that it found.
 func raze(ctx context.Context, c client.Client, namespace string) (int, error) {
 	all, err := list(ctx, c, namespace)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// changes write what a user should not write, on purpose or by mistake.
+// changes make changes that users should not make, on purpose or by mistake.
 func changes() []row {
 	return []row{
 		{
@@ -84,7 +84,7 @@ func (s *story) replaceControlPlane() {
 	s.fetch(s.controlPlane)
 }
 
-// replacePortalCluster does the same with the PortalCluster, until no other writer is faster.
+// replacePortalCluster does the same with the PortalCluster. It tries again after a conflict.
 func (s *story) replacePortalCluster() {
 	s.Eventually(func() error {
 		current := &infrav1.PortalCluster{}
@@ -96,8 +96,8 @@ func (s *story) replacePortalCluster() {
 	}).Should(Succeed())
 }
 
-// misown gives an object an owner reference with a UID that no Cluster has, and waits for the garbage collector. Core, which would correct
-// the reference, leaves the Cluster and the MachineDeployment alone in the meantime.
+// misown gives an object an owner reference with a UID that no Cluster has, and waits for the garbage collector. In the meantime it pauses
+// core's controller of the Cluster, and that of the MachineDeployment if this is the object: they would correct the reference.
 func misown(s *story, o client.Object) {
 	s.Helper()
 	s.leaveAlone(true)
@@ -120,7 +120,8 @@ func misown(s *story, o client.Object) {
 	s.leaveAlone(false)
 }
 
-// leaveAlone has core's controller of Clusters leave the Cluster alone. All other controllers go on: spec.paused is not set.
+// leaveAlone pauses or resumes only core's Cluster controller. It uses the annotation of the Cluster, because spec.paused would also pause all
+// other controllers.
 func (s *story) leaveAlone(on bool) {
 	s.Helper()
 	change(s, s.cluster, func(c *clusterv1.Cluster) {
@@ -132,7 +133,7 @@ func (s *story) leaveAlone(on bool) {
 	s.Eventually(func() bool { return isTrue(s, s.cluster, clusterv1.PausedCondition) }).Should(Equal(on))
 }
 
-// loseCluster deletes the Cluster and removes its finalizers, before core can delete what belongs to the Cluster.
+// loseCluster deletes the Cluster and removes its finalizers before core can delete the objects of the Cluster.
 func (s *story) loseCluster() {
 	s.leaveAlone(true)
 	s.delete(s.cluster)

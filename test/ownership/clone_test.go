@@ -16,8 +16,8 @@ import (
 
 const clone = "clone"
 
-// clones copy the manifests of a Cluster that runs, as `kubectl get -o yaml` shows them, and give them another name or namespace. The clone
-// wants another number of workers.
+// clones copy the manifests of a running Cluster, as `kubectl get -o yaml` shows them, and give them another name or namespace. The clone
+// asks for another number of workers.
 func clones() []row {
 	refused := func(namespace, name string) []sight {
 		return []sight{
@@ -37,7 +37,7 @@ func clones() []row {
 	}
 }
 
-// clone copies what a user's manifest holds.
+// clone creates a copy of the objects that a user's manifest has.
 func (s *story) clone(namespace, newName string) {
 	s.Helper()
 	if namespace != "" {
@@ -59,7 +59,7 @@ func (s *story) clone(namespace, newName string) {
 	}
 }
 
-// renamed replaces the Cluster's name wherever it is a value of its own: in names, labels, selectors and references.
+// renamed returns the object with the Cluster's name replaced wherever it is a whole value: in names, labels, selectors and references.
 func (s *story) renamed(o *unstructured.Unstructured, newName string) *unstructured.Unstructured {
 	s.Helper()
 	text, err := json.Marshal(o.Object)

@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// deletions delete one object with kubectl, and all of them with their namespace.
+// deletions delete one object of a Cluster, and the namespace with all of them.
 func deletions() []row {
 	return []row{
 		{
@@ -68,7 +68,7 @@ func (s *story) deleteOne(kind string) {
 	s.delete(all.only(kind)[0])
 }
 
-// deleteKubeconfig deletes the Secret with the kubeconfig, and waits until it is back.
+// deleteKubeconfig deletes the kubeconfig Secret, and waits until the provider has created it again.
 func (s *story) deleteKubeconfig() {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}}
 	s.fetch(secret)
@@ -83,5 +83,5 @@ func (s *story) deleteKubeconfig() {
 			}
 		}
 		return false
-	}).Should(BeTrue(), "the kubeconfig is fetched again")
+	}).Should(BeTrue(), "the provider fetches the kubeconfig again")
 }

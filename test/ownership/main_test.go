@@ -19,11 +19,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 )
 
-// accounts at the portal: one for each row, and a second one for some.
+// accounts is the number of portal accounts. Each row needs one, and some rows need two.
 const accounts = 60
 
 var (
-	write = flag.Bool("write", false, "write the table into docs/ownership.md, if all rows pass")
+	write = flag.Bool("write", false, "write docs/ownership.md if all rows pass")
 
 	box  *sandbox.Sandbox
 	used atomic.Int32
@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 			})
 		}
 	}
-	if err := flag.Set("test.parallel", "8"); err != nil { // rows mostly wait
+	if err := flag.Set("test.parallel", "8"); err != nil { // rows spend most of their time waiting
 		return failed(err)
 	}
 	var err error
@@ -89,7 +89,7 @@ func failed(err error) int {
 	return 1
 }
 
-// The portal users of an account.
+// The two portal users of an account.
 const (
 	provider = "provider"
 	person   = "person"

@@ -48,7 +48,7 @@ func moves() []row {
 	}
 }
 
-// away is the second management cluster, with the namespace of the row.
+// away returns the second management cluster, in which it creates the namespace of the row.
 func (s *story) away() *sandbox.Sandbox {
 	s.Helper()
 	awayUsed.Store(true)
@@ -71,7 +71,7 @@ func (s *story) label(at *sandbox.Sandbox) {
 	}
 }
 
-// move has clusterctl move the namespace.
+// move runs clusterctl move for the namespace.
 func (s *story) move(from, to *sandbox.Sandbox) {
 	s.Helper()
 	s.label(from)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// page is written by -write.
+// page is the file that -write writes.
 var page = filepath.Join("..", "..", "docs", "ownership.md")
 
 const preface = `# What happens to a portal cluster
@@ -25,7 +25,7 @@ afterwards. Before, there was one.
 | --- | --- | --- | --- | --- |
 `
 
-// line is the row in the table, without the reasons.
+// line returns the row as a line of the table, without the reasons.
 func (r row) line() string {
 	asked := "nothing"
 	if len(r.asked) > 0 {
@@ -38,10 +38,10 @@ func (r row) line() string {
 	return fmt.Sprintf("| %s | %s | %d | %s |", r.event, asked, r.clusters, strings.Join(sees, ", "))
 }
 
-// TestPage compares the page with the rows. The reasons of conditions are not compared: TestOwnership sees them.
+// TestPage compares the page with the rows. It does not compare the reasons of conditions, which only TestOwnership knows.
 func TestPage(t *testing.T) {
 	if *write {
-		return // the page is about to be written
+		return // this run writes the page
 	}
 	text, err := os.ReadFile(page)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,7 +58,7 @@ func TestPage(t *testing.T) {
 	}
 	lines = lines[min(2, len(lines)):] // the head
 	if len(lines) != len(rows()) {
-		t.Errorf("%s has %d rows, and there are %d: run this package with -write", page, len(lines), len(rows()))
+		t.Errorf("%s has %d rows, and the test has %d: run this package with -write", page, len(lines), len(rows()))
 	}
 	for i, r := range rows() {
 		if i < len(lines) && !strings.HasPrefix(lines[i], r.line()) {
@@ -67,14 +67,14 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// writePage writes the table with the reasons that were seen.
+// writePage writes the table with the reasons that the rows have noted.
 func writePage() error {
 	var text strings.Builder
 	text.WriteString(preface)
 	for _, r := range rows() {
 		seen, found := results[r.event]
 		if !found {
-			return fmt.Errorf("row %q was not lived: run all rows", r.event)
+			return fmt.Errorf("row %q did not run: run all rows", r.event)
 		}
 		reasons := strings.Join(seen, ", ")
 		text.WriteString(r.line() + " " + reasons + " |\n")

@@ -11,7 +11,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// restores lose all objects of the namespace and bring them back from a backup, while the portal cluster runs.
+// restores lose all objects of the namespace and restore them from a backup, while the portal cluster runs.
 func restores() []row {
 	return []row{
 		{
@@ -42,7 +42,7 @@ func restores() []row {
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: func(s *story) {
 				s.fetch(s.controlPlane)
-				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "of an adopted cluster")
+				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 			},
 		}, {
 			event: "deletion of the Cluster after such a restore",
@@ -56,7 +56,7 @@ func restores() []row {
 	}
 }
 
-// beforeCreation takes back what the provider writes when the portal accepts the request for the cluster, and later.
+// beforeCreation returns the backup without the fields that the provider writes after the portal has accepted the creation of the cluster.
 func (b backup) beforeCreation() backup {
 	b = b.withoutStatus().only("Secret", "Cluster", "MachineDeployment", "PortalBootstrapConfigTemplate", "PortalCluster", "PortalControlPlane", "PortalMachineTemplate")
 	return b.change(func(o *unstructured.Unstructured) {
@@ -84,13 +84,13 @@ func (s *story) adopt() {
 	}
 }
 
-// noOtherCluster checks that the control plane names the portal cluster that exists, or none.
+// noOtherCluster checks that the control plane names the existing portal cluster or none.
 func (s *story) noOtherCluster() {
 	s.fetch(s.controlPlane)
 	s.Expect(s.controlPlane.Spec.ClusterID).To(Or(BeEmpty(), Equal(s.id)))
 }
 
-// secretsHaveOwners checks that no Secret with credentials outlives the Cluster.
+// secretsHaveOwners waits until every kubeconfig Secret has an owner, so that no Secret with credentials outlives the Cluster.
 func (s *story) secretsHaveOwners() {
 	s.Eventually(func() (orphans []string) {
 		all, err := list(s.Context(), box.Client, s.namespace)

@@ -12,8 +12,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestMoveWithSharedIdentity moves a namespace that uses a PortalClusterIdentity. The identity is copied, its Secret has to be there
-// already, and those of the source are free to go: nothing there uses them.
+// TestMoveWithSharedIdentity moves a namespace that uses a PortalClusterIdentity. clusterctl copies the identity, and its Secret must already
+// exist at the target. The provider then releases the identity and the Secret at the source, where nothing uses them any more.
 func TestMoveWithSharedIdentity(t *testing.T) {
 	s := tell(t)
 	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "moved"}}

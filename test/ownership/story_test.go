@@ -28,7 +28,7 @@ const (
 	name     = "prod"
 	identity = "portal-identity"
 
-	// patience is longer than core may take by itself to connect to a workload cluster, also on a busy machine.
+	// patience is longer than core may take to connect to a workload cluster, even on a busy host.
 	patience = 4 * time.Minute
 )
 
@@ -110,14 +110,14 @@ func (s *story) compose() {
 	}}
 }
 
-// identitySecret holds the credentials of the account's user that the provider has.
+// identitySecret returns the identity Secret with the credentials of the account's user provider.
 func (s *story) identitySecret(account int) *corev1.Secret {
 	secret := box.IdentitySecret(client.ObjectKey{Namespace: s.namespace, Name: identity})
 	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(provider, account), password(provider, account)
 	return secret
 }
 
-// objects of the story, as a manifest would hold them.
+// objects returns the objects of the story in the order of a manifest.
 func (s *story) objects() []client.Object {
 	return []client.Object{s.secret, s.cluster, s.portalCluster, s.controlPlane, s.bootstrap, s.template, s.deployment}
 }
@@ -160,7 +160,7 @@ func (s *story) fetch(o client.Object) {
 	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
 }
 
-// change patches an object until the patch is accepted.
+// change patches an object until the API server accepts the patch.
 func change[T client.Object](s *story, o T, change func(T)) {
 	s.Helper()
 	s.Eventually(func() error {
@@ -178,7 +178,7 @@ func (s *story) delete(o client.Object) {
 	s.Expect(box.Client.Delete(s.Context(), o)).To(Succeed())
 }
 
-// requests are those of the provider's user, since the event, that change something at the portal.
+// requests returns the requests since the event with which the provider's user changed something at the portal.
 func (s *story) requests() []string {
 	all := []string{}
 	for _, e := range box.Portal.Journal()[s.begin:] {
@@ -190,12 +190,12 @@ func (s *story) requests() []string {
 	return all
 }
 
-// portalClusters are those of the account that exist.
+// portalClusters returns the portal clusters of the account.
 func (s *story) portalClusters() []emulator.Cluster {
 	return slices.DeleteFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account != account(s.number) })
 }
 
-// person is a client of the portal for a person who uses the same account.
+// person returns a client of the portal for a person who uses the same account.
 func (s *story) person() *cloud.Client {
 	s.Helper()
 	c, err := cloud.New(cloud.Config{

@@ -23,30 +23,30 @@ import (
 
 // row is one line of the table.
 type row struct {
-	// event is what happens, in words.
+	// event describes what happens.
 	event string
-	// with changes what the story begins with.
+	// with changes the objects before the story applies them.
 	with func(*story)
-	// happens makes the event happen to a Cluster that is available.
+	// happens causes the event. The Cluster is available before.
 	happens func(*story)
-	// asked are the requests that change something at the portal, since the event.
+	// asked are the provider's requests since the event that change something at the portal.
 	asked []string
-	// clusters is how many portal clusters exist afterwards.
+	// clusters is the number of portal clusters afterwards.
 	clusters int
-	// sees are conditions as the user sees them.
+	// sees are the conditions that the user sees.
 	sees []sight
-	// after is what a person does next, once all this was seen. The portal is asked nothing more.
+	// after is what a person does, or the test checks, once all conditions are as in sees. The provider must send no further requests.
 	after func(*story)
 }
 
-// sight is one condition of one object, or that the object is gone.
+// sight is one condition of one object, or says that the object is gone.
 type sight struct {
 	kind      string // of infrav1 or clusterv1
-	condition string // none: the object is gone
+	condition string // empty: the object is gone
 	status    metav1.ConditionStatus
 	// reason is checked unless it is empty.
 	reason string
-	// name of the object, if it is not the story's; and its namespace.
+	// name is the name of the object, if it is not that of the story's objects. namespace is a suffix to the story's namespace.
 	name, namespace string
 }
 
@@ -54,21 +54,21 @@ const (
 	deleteRequest = "DELETE /kubernetes-clusters/{cluster_id} → 202"
 	scaleRequest  = "POST /kubernetes-clusters/{cluster_id}/scale → 202"
 
-	// either is the status of a condition that a row does not decide. If it is not True, it has a reason and a message.
+	// either is for a condition whose status a row does not specify. If it is not True, it must have a reason and a message.
 	either metav1.ConditionStatus = "either"
 
-	// quiet is how long the portal must not be asked anything more after everything was seen. The garbage collector acts within seconds.
+	// quiet is how long the provider must send no further requests at the end of a row. The garbage collector acts within seconds.
 	quiet = 10 * time.Second
 )
 
-// results are the reasons that were seen, by event, for the page.
+// results are the reasons that the rows have noted, by event, for the page.
 var (
 	resultsMu sync.Mutex
 	results   = map[string][]string{}
 )
 
-// TestOwnership lives all rows. Those that touch the whole management cluster come last: first those that stop a manager, then, one after the
-// other, those that delete CRDs.
+// TestOwnership runs all rows. Rows that affect the whole management cluster come last: first the rows that stop a manager, then the rows
+// that delete CRDs, one after the other.
 func TestOwnership(t *testing.T) {
 	together := func(rows []row) func(*testing.T) {
 		return func(t *testing.T) {
@@ -87,12 +87,12 @@ func TestOwnership(t *testing.T) {
 	}
 }
 
-// rows of the table, in the order of the page.
+// rows returns all rows, in the order of the page.
 func rows() []row {
 	return slices.Concat(restores(), clones(), moves(), deletions(), restarts(), uninstalls(), changes())
 }
 
-// live lives the row and notes what was seen.
+// live runs the row and notes the reasons of the conditions.
 func (r row) live(t *testing.T) {
 	s := tell(t)
 	if r.with != nil {
@@ -104,7 +104,7 @@ func (r row) live(t *testing.T) {
 	s.Eventually(func(g Gomega) {
 		asked := s.requests()
 		if !begins(r.asked, asked) {
-			StopTrying(fmt.Sprintf("the portal was asked %v, and should be asked %v", asked, r.asked)).Now()
+			StopTrying(fmt.Sprintf("the provider has sent the requests %v, and should send %v", asked, r.asked)).Now()
 		}
 		g.Expect(asked).To(HaveExactElements(r.asked), "requests")
 		for _, want := range r.sees {
@@ -122,20 +122,20 @@ func (r row) live(t *testing.T) {
 	s.Eventually(s.portalClusters).Should(HaveLen(r.clusters), "portal clusters")
 }
 
-// begins reports whether the requests so far are those that are wanted, or the first of them.
+// begins reports whether got are the first of the wanted requests, or all of them.
 func begins(want, got []string) bool {
 	return len(got) <= len(want) && slices.Equal(want[:len(got)], got)
 }
 
-// note keeps what the user sees for the page. A condition that needs a person has a reason and a message.
+// note keeps the reasons for the page. It checks that a condition that needs the user has a reason and a message.
 func (r row) note(s *story) {
 	s.Helper()
 	var seen []string
 	for _, want := range r.sees {
 		reason, status, message := want.look(s)
 		if want.troubles(status) {
-			s.Expect(reason).NotTo(BeEmpty(), "%s has a reason", want)
-			s.Expect(message).NotTo(BeEmpty(), "%s has a message", want)
+			s.Expect(reason).NotTo(BeEmpty(), "reason of %s", want)
+			s.Expect(message).NotTo(BeEmpty(), "message of %s", want)
 		}
 		if want.reason != "" {
 			s.Expect(reason).To(Equal(want.reason), "%s", want)
@@ -149,7 +149,7 @@ func (r row) note(s *story) {
 	results[r.event] = seen
 }
 
-// troubles reports whether a person has to understand the condition.
+// troubles reports whether a condition with this status needs the user.
 func (w sight) troubles(status metav1.ConditionStatus) bool {
 	switch w.condition {
 	case "", clusterv1.PausedCondition:
@@ -174,7 +174,7 @@ func (w sight) String() string {
 	return fmt.Sprintf("%s `%s=%s`", object, w.condition, w.status)
 }
 
-// look returns the condition as it is. The status of an object that is gone is empty.
+// look reads the condition. If the object is gone, the status is empty.
 func (w sight) look(s *story) (reason string, status metav1.ConditionStatus, message string) {
 	o := w.object(s)
 	err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o)
@@ -214,7 +214,7 @@ func isTrue(s *story, o client.Object, condition string) bool {
 	return ok && conditions.IsTrue(getter, condition)
 }
 
-// demolish removes what the row leaves, so that its API servers do not slow the others down.
+// demolish removes all objects and portal clusters of the row, so that their API servers do not slow down other rows.
 func (s *story) demolish() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), time.Minute)
 	defer cancel()
@@ -232,7 +232,7 @@ func (s *story) demolish() {
 	}
 }
 
-// other ends the name of a second namespace of a row.
+// other is the suffix of a row's second namespace.
 const other = "-b"
 
 // Sights that several rows share.

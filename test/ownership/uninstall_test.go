@@ -16,10 +16,10 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// absence is how long a manager, or the CRDs, are missing.
+// absence is how long a manager or the CRDs are missing.
 const absence = 5 * time.Second
 
-// restarts remove a manager from the management cluster for a while. They concern all Clusters, so they run by themselves.
+// restarts remove a manager from the management cluster for a while. They affect all Clusters, so they run after all other rows have ended.
 func restarts() []row {
 	return []row{
 		{
@@ -42,7 +42,7 @@ func restarts() []row {
 	}
 }
 
-// uninstalls remove CRDs, too. They run alone.
+// uninstalls remove CRDs. They run one after the other.
 func uninstalls() []row {
 	return []row{
 		{
@@ -62,12 +62,12 @@ func uninstalls() []row {
 				time.Sleep(absence)
 				s.installProvider()
 			},
-			sees: []sight{held}, // last: the CRDs are being deleted until the objects are gone
+			sees: []sight{held}, // this row is the last one, because the CRDs stay in deletion until the objects are gone
 		},
 	}
 }
 
-// crds are the CRDs of a provider, as clusterctl labels them.
+// crds returns the CRDs that have the label of the provider.
 func (s *story) crds(provider string) []apiextensionsv1.CustomResourceDefinition {
 	s.Helper()
 	all := &apiextensionsv1.CustomResourceDefinitionList{}
@@ -84,7 +84,7 @@ func (s *story) deleteCRDs(provider string) {
 	}
 }
 
-// loseCore removes all of Cluster API, by force, and installs it again without the objects.
+// loseCore removes Cluster API with its objects by force, and installs it again.
 func (s *story) loseCore() {
 	box.StopCore()
 	s.Expect(box.Client.DeleteAllOf(s.Context(), &admissionv1.ValidatingWebhookConfiguration{})).To(Succeed())
@@ -99,31 +99,31 @@ func (s *story) loseCore() {
 			}
 		}
 		return len(s.crds("cluster-api"))
-	}).Should(BeZero(), "CRDs that are left")
+	}).Should(BeZero(), "CRDs of Cluster API")
 	time.Sleep(absence)
 	s.Expect(box.InstallCore(s.Context())).To(Succeed())
 	s.Expect(box.StartCore(s.Context())).To(Succeed())
 	time.Sleep(collection)
 }
 
-// collection is how long the garbage collector takes at most to notice new kinds, and to look at objects again whose owners it could not find.
+// collection is the longest time the garbage collector takes to notice new kinds, and to retry objects whose owners it could not find.
 const collection = 35 * time.Second
 
-// loseProvider removes the provider and its CRDs. The finalizers hold the objects and their CRDs. After a person has set deletionPolicy Retain,
-// the provider is installed and lets them go. The person removes the rest of the Cluster, and the manifest adopts the portal cluster.
+// loseProvider removes the provider and its CRDs. The finalizers keep the objects and their CRDs. It sets deletionPolicy Retain and installs the
+// provider, which removes the finalizers. It then removes the rest of the Cluster and applies the manifest, which adopts the portal cluster.
 func (s *story) loseProvider() {
 	box.StopManager()
 	s.deleteCRDs("infrastructure-portal")
 	time.Sleep(absence)
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	s.Expect(s.controlPlane.DeletionTimestamp.IsZero()).To(BeFalse(), "the CRD takes its objects along")
+	s.Expect(s.controlPlane.DeletionTimestamp.IsZero()).To(BeFalse(), "the deletion of the CRD deletes its objects")
 	s.Expect(s.requests()).To(BeEmpty())
 	s.installProvider()
 	s.Eventually(func() bool {
 		return slices.ContainsFunc(s.crds("infrastructure-portal"), func(crd apiextensionsv1.CustomResourceDefinition) bool {
 			return !crd.DeletionTimestamp.IsZero()
 		})
-	}).Should(BeFalse(), "CRDs that are held")
+	}).Should(BeFalse(), "a CRD of the provider is still being deleted")
 	box.StopManager()
 	s.pause(s.cluster)
 	s.pause(s.deployment)
@@ -136,7 +136,7 @@ func (s *story) loseProvider() {
 	}
 }
 
-// installProvider brings back the CRDs that do not exist, and runs the manager.
+// installProvider creates the CRDs that do not exist, and starts the manager.
 func (s *story) installProvider() {
 	s.Helper()
 	s.Expect(box.InstallProvider(s.Context())).To(Succeed())

@@ -21,15 +21,15 @@ import (
 
 const (
 	upgradePath = "/kubernetes-clusters/*/upgrade"
-	// bindingTime is how long a new node may be Ready before its Machine is available: the provider binds the Machine, core looks
-	// up the Node, and the MachineDeployment counts. It leaves room for a busy machine. If no Machine got a node before the
-	// upgrade is over, two would be without one for 15 seconds or more.
+	// bindingTime is how long a new node may be Ready before its Machine is available. In this time the provider binds the Machine,
+	// core looks up the Node, and the MachineDeployment counts its Machines. It leaves room for a busy host. If Machines
+	// got nodes only after the upgrade, two Machines would have no node for 15 seconds or more.
 	bindingTime = 12 * time.Second
 )
 
-// TestUpgradeThatReplacesNodesKeepsWorkersAvailable has the portal replace its nodes one at a time, a quarter of a minute each.
-// Of three workers at least two are available throughout: a node that is Ready gets its Machine at once, and not when the whole
-// upgrade is over. A MachineHealthCheck, which sees Machines lose their nodes, replaces none.
+// TestUpgradeThatReplacesNodesKeepsWorkersAvailable makes the portal replace its nodes one at a time, 15 seconds each. At least
+// two of the three workers stay available: a Ready node gets its Machine at once, not after the whole upgrade.
+// A MachineHealthCheck sees Machines lose their nodes and replaces none.
 func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -53,8 +53,8 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	s.gone()
 }
 
-// TestLostAnswerToAnUpgrade cuts the connection after the portal has accepted an upgrade. The upgrade counts as running until
-// the workers have the version: until then the provider does not report that the version is up to date.
+// TestLostAnswerToAnUpgrade cuts the connection after the portal has accepted an upgrade. The provider treats the
+// upgrade as running until the workers have the version. Only then does it report that the version is up to date.
 func TestLostAnswerToAnUpgrade(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -72,14 +72,14 @@ func TestLostAnswerToAnUpgrade(t *testing.T) {
 	s.gone()
 }
 
-// watchAvailable looks at the MachineDeployment several times a second. The function it returns ends that, and returns when
-// fewer workers than at least were available for longer than bindingTime.
+// watchAvailable reads the MachineDeployment several times a second. The function that it returns stops this, and returns the
+// times at which fewer than least workers were available for longer than bindingTime.
 func (s *story) watchAvailable(least int32) (stop func() []string) {
 	ctx, cancel := context.WithCancel(s.Context())
 	var (
 		looks sync.WaitGroup
 		gaps  []string
-		since time.Time // of a gap; zero: there is none
+		since time.Time // beginning of a gap; zero: no gap
 		low   int32
 	)
 	end := func() {

@@ -14,13 +14,13 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestBadInputIsExplained gives the provider what users get wrong. A condition has to report each with the way out,
-// and while it lasts the portal is asked at most twice a minute.
+// TestBadInputIsExplained makes the mistakes that users make. A condition must report each mistake and how to correct it.
+// As long as the mistake lasts, the provider sends at most two requests a minute to the portal.
 func TestBadInputIsExplained(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		wrong func(*story)
-		// of the PortalCluster (its Ready condition) or, if that stays Ready, of the PortalControlPlane (Available)
+		// onPortalCluster selects the condition Ready of the PortalCluster instead of Available of the PortalControlPlane.
 		onPortalCluster bool
 		reason, says    string
 	}{
@@ -95,7 +95,7 @@ func TestBadInputIsExplained(t *testing.T) {
 			told := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
 			s.Eventually(condition(s, object, conditionType)).Should(told)
 			before := s.requests()
-			time.Sleep(time.Minute) // that it lasts is what is tested
+			time.Sleep(time.Minute) // to count the requests while the mistake lasts
 			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
 			s.Expect(condition(s, object, conditionType)()).To(told, "the condition still reports it")
 			s.Expect(s.portalClusters()).To(BeEmpty())
@@ -106,7 +106,7 @@ func TestBadInputIsExplained(t *testing.T) {
 	}
 }
 
-// TestBadInputIsRejected writes what cannot be right; the API server says so at once.
+// TestBadInputIsRejected writes objects that cannot be valid. The API server rejects them.
 func TestBadInputIsRejected(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -175,7 +175,7 @@ func TestBadInputIsRejected(t *testing.T) {
 	s.gone()
 }
 
-// TestDowngradeIsExplained asks a running cluster for a lower version, and takes it back.
+// TestDowngradeIsExplained sets a lower version in the spec of a running cluster, and then the old version again.
 func TestDowngradeIsExplained(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -185,7 +185,7 @@ func TestDowngradeIsExplained(t *testing.T) {
 	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(Equal(
 		"False DowngradeNotSupported: The cluster runs v1.35.6, and the portal does not downgrade. Set spec.version to v1.35.6 or a later version"))
 	before := s.requests()
-	time.Sleep(30 * time.Second) // that it lasts is what is tested
+	time.Sleep(30 * time.Second) // to count the requests while the mistake lasts
 	s.Expect(s.requests()-before).To(BeNumerically("<=", 1), "requests in half a minute")
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.35.6" })
 	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))

@@ -18,8 +18,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestHealthCheckOnAnotherCondition has a MachineHealthCheck look at a condition that says nothing about whether the node is
-// Ready. The Machine that replaces the first one gets the same node, so it is not replaced in its turn.
+// TestHealthCheckOnAnotherCondition uses a MachineHealthCheck of a node condition other than Ready. The Machine that replaces the
+// first one gets the same node, so the health check must not replace it again.
 func TestHealthCheckOnAnotherCondition(t *testing.T) {
 	t.Parallel()
 	const trouble corev1.NodeConditionType = "DiskTrouble"
@@ -39,8 +39,8 @@ func TestHealthCheckOnAnotherCondition(t *testing.T) {
 		}
 		return len(seen)
 	}
-	s.Eventually(replacements).Should(Equal(1), "the health check tries once")
-	s.Consistently(replacements, time.Minute).Should(Equal(1), "and no more: the node is the same")
+	s.Eventually(replacements).Should(Equal(1), "the health check replaces one Machine")
+	s.Consistently(replacements, time.Minute).Should(Equal(1), "it replaces no other one: the node is the same")
 	s.Eventually(func() (bound int) {
 		for _, m := range s.machines() {
 			if m.Status.NodeRef.IsDefined() && m.DeletionTimestamp.IsZero() {
@@ -72,8 +72,8 @@ func (s *story) setNodeCondition(name string, conditionType corev1.NodeCondition
 	}).Should(Succeed())
 }
 
-// TestTemplateMismatchHoldsNothingElse has a second MachineDeployment ask for workers that the portal cannot make. It waits, and
-// says why. The first one scales up, rolls out and scales down beside it.
+// TestTemplateMismatchHoldsNothingElse adds a MachineDeployment for workers that the portal cannot create. Its Machine waits, and
+// a condition reports why. In the meantime the first MachineDeployment scales up, rolls out and scales down.
 func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -91,9 +91,9 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(3), "the healthy MachineDeployment scales up")
 	old := s.healthy()
 	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Rollout.After.Time = time.Now() })
-	s.Eventually(s.healthy).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(old)))), "it rolls out")
+	s.Eventually(s.healthy).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(old)))), "the healthy MachineDeployment rolls out")
 	s.scale(1)
-	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(1), "it scales down")
+	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(1), "the healthy MachineDeployment scales down")
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits, "the other one still waits")
 	for _, m := range s.machines() {
 		if m.Labels[clusterv1.MachineDeploymentNameLabel] == large.Name {
@@ -107,7 +107,7 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	s.gone()
 }
 
-// healthy are the Machines of the story's own MachineDeployment that are Ready and not being deleted.
+// healthy returns the Machines of the story's own MachineDeployment that are Ready and not being deleted.
 func (s *story) healthy() (names []string) {
 	for _, m := range s.machines() {
 		if strings.HasPrefix(m.Name, name+"-") && m.DeletionTimestamp.IsZero() && conditions.IsTrue(&m, clusterv1.MachineReadyCondition) {

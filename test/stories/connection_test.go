@@ -20,17 +20,17 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// longestGap is how long a user may be without a connection after the portal has changed how a cluster is reached. The documentation
-// promises 45 seconds. The rest is room for a busy machine: an attempt to connect that fails for another reason costs 30 seconds more.
+// longestGap is how long a user may have no connection after the portal has rotated credentials or the endpoint. The documentation
+// promises 45 seconds. The rest is room for a busy host: an attempt to connect that fails for another reason costs 30 seconds more.
 const longestGap = 60 * time.Second
 
-// gaps measures how long the kubeconfig Secret leads to an API server that accepts it, as a user of it sees that.
+// gaps measures the longest time for which a user of the kubeconfig Secret has no connection.
 type gaps struct {
 	longest atomic.Int64
 	done    chan struct{}
 }
 
-// watchGaps asks the API server for its version all the time, with the kubeconfig that is stored at that moment.
+// watchGaps asks the API server for its version ten times a second, each time with the stored kubeconfig.
 func (s *story) watchGaps(ctx context.Context) *gaps {
 	g := &gaps{done: make(chan struct{})}
 	go func() {
@@ -63,8 +63,8 @@ func (s *story) reachable(ctx context.Context) bool {
 	return err == nil
 }
 
-// rotated has the portal change how the cluster is reached, and at once asks for one more worker, which needs the provider to read Nodes
-// over a new connection. It returns how long users and the provider were without one.
+// rotated makes the portal rotate what the cluster is reached with, and at once asks for one more worker. For that the provider has to
+// read Nodes over a new connection. rotated returns how long users and the provider had no connection.
 func (s *story) rotated(what emulator.Rotation, replicas int32) (users, provider time.Duration) {
 	s.Helper()
 	ctx, cancel := context.WithCancel(s.Context())
@@ -79,7 +79,7 @@ func (s *story) rotated(what emulator.Rotation, replicas int32) (users, provider
 	cancel()
 	<-g.done
 	users = time.Duration(g.longest.Load())
-	s.Logf("%s: users were without a connection for %.1f s, the provider for %.1f s", what, users.Seconds(), provider.Seconds())
+	s.Logf("%s: users had no connection for %.1f s, the provider for %.1f s", what, users.Seconds(), provider.Seconds())
 	return users, provider
 }
 
@@ -92,7 +92,8 @@ func (s *story) scaleRequests() (n int) {
 	return n
 }
 
-// TestRotation has the portal replace credentials and move the endpoint of a running cluster, first each alone, then both.
+// TestRotation makes the portal replace the credentials of a running cluster, move its endpoint, do both, and replace its
+// certificate authority.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -108,8 +109,8 @@ func TestRotation(t *testing.T) {
 	s.gone()
 }
 
-// TestGone has a person delete the portal cluster at the portal. It is reported, nothing is asked for but whether it is back, and the id of
-// another portal cluster can be adopted.
+// TestGone deletes the portal cluster as a person does at the portal. The provider reports that the cluster is gone and changes nothing at
+// the portal. The user can then adopt another portal cluster.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -136,20 +137,20 @@ func TestGone(t *testing.T) {
 	s.Eventually(condition(s, s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("False"))
 	before := s.changes()
 	s.scale(3)
-	s.Consistently(s.changes, 5*time.Second).Should(Equal(before), "nothing is scaled")
+	s.Consistently(s.changes, 5*time.Second).Should(Equal(before), "the provider does not ask the portal to scale")
 
 	s.Expect(changeID("")).To(MatchError(ContainSubstring("cannot be removed")))
 	s.Expect(changeID(other)).To(Succeed())
 	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("True"))
 	s.settled(3)
 	s.Expect(changeID(old.ID)).To(MatchError(ContainSubstring("cannot be changed")))
-	s.Expect(s.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "of an adopted cluster")
+	s.Expect(s.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
 	s.deleteAll()
 	s.gone()
 }
 
-// createByHand creates another portal cluster like the one given, and returns its id when it runs.
+// createByHand creates another portal cluster like the given one, waits until it runs, and returns its id.
 func (s *story) createByHand(person *cloud.Client, like emulator.Cluster) string {
 	s.Helper()
 	_, err := person.CreateCluster(s.Context(), cloud.CreateClusterRequest{

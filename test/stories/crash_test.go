@@ -37,7 +37,7 @@ func (s *story) restart() {
 	s.Expect(s.box.StartManager(s.Context())).To(Succeed())
 }
 
-// asked counts the requests with this beginning, such as "POST kubernetes-clusters".
+// asked returns the number of changes with this prefix, such as "POST kubernetes-clusters".
 func (s *story) asked(prefix string) (n int) {
 	for _, change := range s.changes() {
 		if strings.HasPrefix(change, prefix) {
@@ -47,8 +47,9 @@ func (s *story) asked(prefix string) (n int) {
 	return n
 }
 
-// TestCrashInsideCreate kills the manager between the portal's work and its answer. The next manager must neither
-// create a second cluster nor forget the first: it holds, says what to check, and goes on with what a person found.
+// TestCrashInsideCreate kills the manager after the portal has created the cluster and before it answers. The next manager must
+// neither create a second cluster nor forget the first. It stops, reports what the user has to check, and continues with the
+// id that the user sets.
 func TestCrashInsideCreate(t *testing.T) {
 	s := tellAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second})
@@ -75,8 +76,8 @@ func TestCrashInsideCreate(t *testing.T) {
 	s.gone()
 }
 
-// TestCreateCutOff cuts the connection before the portal did anything. Nobody can know that: it is held too, and the
-// person who has looked allows one retry.
+// TestCreateCutOff cuts the connection before the portal does anything. The provider cannot know that, so it stops here too.
+// The user, who has checked the portal, allows one retry.
 func TestCreateCutOff(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -92,12 +93,12 @@ func TestCreateCutOff(t *testing.T) {
 	})
 	s.settled(2)
 	s.Expect(s.portalClusters()).To(HaveLen(1))
-	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.RetryOperationAnnotation), "one retry, not a licence")
+	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.RetryOperationAnnotation), "the annotation allows one retry only")
 	s.deleteAll()
 	s.gone()
 }
 
-// TestCrashWhileTheJobRuns kills the manager after the job is stored: the next one goes on with it.
+// TestCrashWhileTheJobRuns kills the manager after it has stored the job. The next manager waits for the same job.
 func TestCrashWhileTheJobRuns(t *testing.T) {
 	s := tellAlone(t)
 	s.apply()
@@ -107,7 +108,7 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
 
-	// The same for a scale whose answer is lost: it counts as running until the nodes show that it is done.
+	// The same with a scale whose answer is lost. The provider treats the scale as running until the node count shows that it is done.
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", After: true, Delay: 30 * time.Second, Count: 1})
 	s.scale(3)
 	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
@@ -119,15 +120,15 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 	s.gone()
 }
 
-// TestStopInsideCreate ends the manager with SIGTERM while a call is under way: the call ends, its outcome is stored,
-// and nothing is unknown afterwards.
+// TestStopInsideCreate ends the manager with SIGTERM during a call. The manager finishes the call and stores its outcome, so
+// the next manager knows the outcome.
 func TestStopInsideCreate(t *testing.T) {
 	s := tellAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 5 * time.Second, Count: 1})
 	s.apply()
 	s.Eventually(s.portalClusters).Should(HaveLen(1))
 	s.box.StopManager()
-	s.Expect(s.operation()).To(Equal(operation.Create), "the job was stored before the manager ended")
+	s.Expect(s.operation()).To(Equal(operation.Create), "the manager stores the job before it ends")
 	s.restart()
 	s.settled(2)
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))

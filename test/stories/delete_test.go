@@ -30,7 +30,7 @@ func (s *story) operation() operation.Type {
 	return op.Type
 }
 
-// operationID is the id of the last operation.
+// operationID returns the id of the last operation.
 func (s *story) operationID() string {
 	s.Helper()
 	op, err := operation.Load(s.controlPlane)
@@ -38,7 +38,7 @@ func (s *story) operationID() string {
 	return op.ID
 }
 
-// TestDeleteAtAnyMoment deletes the Cluster before, during and after everything that runs at the portal.
+// TestDeleteAtAnyMoment deletes the Cluster before the creation and during each kind of operation at the portal.
 func TestDeleteAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	moments := map[string]func(*story){
@@ -76,7 +76,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 	}
 }
 
-// TestDeleteEverythingAtOnce deletes the whole manifest, Secret included, forwards and backwards.
+// TestDeleteEverythingAtOnce deletes the whole manifest, including the Secret, in both orders.
 func TestDeleteEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	for title, backwards := range map[string]bool{"in the order of the manifest": false, "backwards": true} {
@@ -101,7 +101,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// events are the messages of the namespace's events.
+// events returns the messages of the namespace's events.
 func (s *story) events() (messages []string) {
 	list := &corev1.EventList{}
 	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
@@ -111,8 +111,8 @@ func (s *story) events() (messages []string) {
 	return messages
 }
 
-// TestDeleteInForeground has the garbage collector ask for the deletion of everything that the Cluster owns. It is refused, and core
-// deletes the objects in its order.
+// TestDeleteInForeground makes the garbage collector delete everything that the Cluster owns. An admission policy refuses these requests,
+// and core deletes the objects in its own order.
 func TestDeleteInForeground(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -123,7 +123,7 @@ func TestDeleteInForeground(t *testing.T) {
 	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 }
 
-// TestProtected refuses every deletion but that of clusterctl move, until the protection is removed.
+// TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it.
 func TestProtected(t *testing.T) {
 	t.Parallel()
 	s := tell(t)

@@ -22,14 +22,14 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// These stories check that no Pod is killed: a node that the portal removes for a smaller size has been drained, whatever went
-// wrong on the way. Each of them runs one Pod on each worker node. A node that becomes schedulable again gets its Pod back
-// within a second, so a node that was drained, released and then removed is seen to kill it.
+// These stories check that a scale-down kills no Pod: the provider has drained each node that the portal removes, even if
+// requests fail. Each story runs one Pod on each worker node. A node that becomes schedulable again gets a Pod within a
+// second, so the stories notice if the portal removes a node that was drained and then uncordoned.
 
 const scalePath = "/kubernetes-clusters/*/scale"
 
-// TestFailedScaleDownKillsNoPod has the portal refuse a scale-down, fail it, finish half of it or lose it. The provider asks
-// again, and the nodes that it drained for the first request are still empty when the portal removes them.
+// TestFailedScaleDownKillsNoPod makes the portal refuse a scale-down, fail it, finish half of it, or lose the answer. The provider
+// asks again. The nodes that it drained for the first request are still empty when the portal removes them.
 func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	t.Parallel()
 	for title, faults := range map[string][]emulator.Fault{
@@ -64,8 +64,8 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	}
 }
 
-// TestDrainedNodesWaitForThePortal has the portal refuse scale-downs until further notice. The drained nodes are marked and
-// stay cordoned, and their Machines go. When the replicas rise again, the nodes become schedulable and get Machines and Pods.
+// TestDrainedNodesWaitForThePortal makes the portal refuse all scale-downs. The drained nodes are marked and stay cordoned, and
+// their Machines are deleted. When the user raises the replicas again, the nodes become schedulable and get Machines and Pods.
 func TestDrainedNodesWaitForThePortal(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -83,11 +83,11 @@ func TestDrainedNodesWaitForThePortal(t *testing.T) {
 		return names
 	}
 	s.Eventually(marked).Should(HaveLen(3))
-	s.Consistently(marked, 10*time.Second).Should(HaveLen(3), "what is drained stays drained")
+	s.Consistently(marked, 10*time.Second).Should(HaveLen(3), "drained nodes stay drained")
 	s.Expect(s.running("web")).To(Equal(3), "one Pod on each node that stays")
 
 	s.scale(4)
-	s.Eventually(marked).Should(HaveLen(2), "only what exceeds the surplus is made schedulable")
+	s.Eventually(marked).Should(HaveLen(2), "only one drained node becomes schedulable again")
 	s.scale(6)
 	s.settled(6)
 	s.unmarked()
@@ -99,7 +99,7 @@ func TestDrainedNodesWaitForThePortal(t *testing.T) {
 }
 
 // TestDeletedMachineAndFewerReplicas deletes the Machine of the node that the portal will remove next, and lowers the replicas
-// when the node has been given back. The node has no Machine that core could drain, so the provider drains it.
+// as soon as the Machine has released the node. No Machine holds the node, so core cannot drain it and the provider does.
 func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -115,7 +115,7 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	s.Expect(s.box.Client.Delete(s.Context(), &newest)).To(Succeed())
 	s.Eventually(func() bool {
 		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == newest.Name && m.Status.NodeRef.Name == node })
-	}).WithPolling(20*time.Millisecond).Should(BeFalse(), "the node was given back")
+	}).WithPolling(20*time.Millisecond).Should(BeFalse(), "the Machine releases its node")
 	s.scale(2)
 	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(2))
 	s.noPodWasKilled(1)
@@ -126,8 +126,8 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	s.gone()
 }
 
-// TestFewerReplicasThanBeforeThePortalsPages has a person add a worker on the portal's pages, and then a user lower the
-// replicas. The portal removes the person's worker too, which no Machine has ever held.
+// TestFewerReplicasThanBeforeThePortalsPages adds a worker as a person does on the portal's pages, and then lowers the replicas
+// as a user does. The portal also removes the added worker, which no Machine has ever held.
 func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -151,8 +151,8 @@ func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 	s.gone()
 }
 
-// sixWorkers applies the story and scales it to six workers, each with a Pod. The first three are older by seconds, so there is
-// no doubt about which three a portal that removes the newest workers removes. It returns the UIDs of the three that stay.
+// sixWorkers applies the story and scales it to six workers, each with a Pod. It returns the UIDs of the first three workers.
+// They are seconds older than the others, so a portal that removes the newest workers keeps them.
 func (s *story) sixWorkers() (kept []string) {
 	s.Helper()
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
@@ -165,7 +165,7 @@ func (s *story) sixWorkers() (kept []string) {
 	return kept
 }
 
-// onePodPerNode runs so many Pods, none on a node with another one, and protects so many of them with a PodDisruptionBudget.
+// onePodPerNode runs the Pods, each on another node. A PodDisruptionBudget keeps protected of them available.
 func (s *story) onePodPerNode(pods, protected int32) {
 	s.Helper()
 	labels := map[string]string{"app": "web"}
@@ -194,7 +194,7 @@ func (s *story) onePodPerNode(pods, protected int32) {
 	}).Should(Equal(pods - protected))
 }
 
-// running counts the Pods of an app that run and are not being deleted.
+// running returns the number of an app's Pods that run and are not being deleted.
 func (s *story) running(app string) (n int) {
 	s.Helper()
 	list := &corev1.PodList{}
@@ -207,12 +207,12 @@ func (s *story) running(app string) (n int) {
 	return n
 }
 
-// removals are the nodes that the portal removed to reach a smaller size.
+// removals returns the journal's entries of the nodes that the portal removed for a smaller size.
 func (s *story) removals() []emulator.Entry {
 	return slices.DeleteFunc(s.journal(), func(e emulator.Entry) bool { return e.Removal == nil || e.Removal.By != emulator.JobScaleCluster })
 }
 
-// noPodWasKilled checks that the portal removed so many nodes by scaling down, each cordoned and empty.
+// noPodWasKilled checks that the portal removed this number of nodes by scaling down, each of them cordoned and empty.
 func (s *story) noPodWasKilled(removed int) {
 	s.Helper()
 	s.Eventually(s.removals).Should(HaveLen(removed))
@@ -225,7 +225,7 @@ func (s *story) noPodWasKilled(removed int) {
 	s.Expect(harm).To(BeEmpty(), "nodes that the portal removed while they were not drained")
 }
 
-// unmarked checks that no node carries a mark of a drain any more.
+// unmarked waits until no node has a mark of a drain.
 func (s *story) unmarked() {
 	s.Helper()
 	s.Eventually(func() (marks []string) {

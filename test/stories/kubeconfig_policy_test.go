@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// grant lets the user act: with all rights in a namespace, or with the rule in all of them.
+// grant returns a client of the user and allows the user what the rule says, in the namespace or, if it is empty, in all namespaces.
 func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Client {
 	s.Helper()
 	meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
@@ -39,7 +39,8 @@ func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Cli
 	return c
 }
 
-// TestKubeconfigPolicy has tenants with all rights in one namespace write kubeconfig Secrets, which core would follow.
+// TestKubeconfigPolicy writes dangerous kubeconfig Secrets, which core would follow, as different users. The policy refuses them from a
+// tenant with all rights in one namespace.
 func TestKubeconfigPolicy(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -53,7 +54,7 @@ func TestKubeconfigPolicy(t *testing.T) {
 		return "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: c}}], " +
 			"clusters: [{name: c, cluster: {server: 'https://a.example'}}], users: [{name: c, user: {" + user + "}}]}"
 	}
-	wide := func(text string) string { // UTF-16 with its mark
+	wide := func(text string) string { // UTF-16 with a byte order mark
 		var out bytes.Buffer
 		for _, b := range "\ufeff" + text {
 			out.Write([]byte{byte(b), byte(b >> 8)})
@@ -77,32 +78,32 @@ func TestKubeconfigPolicy(t *testing.T) {
 	}
 	denied := And(MatchError(apierrors.IsInvalid, "IsInvalid"), MatchError(ContainSubstring("verb write-kubeconfig")))
 	for title, content := range refused {
-		for i := range 3 { // at each place in a group of base64
-			s.Expect(tenant.Create(s.Context(), secret(strings.Repeat(" ", i)+content))).To(denied, "%s, after %d", title, i)
+		for i := range 3 { // at each offset in a base64 group
+			s.Expect(tenant.Create(s.Context(), secret(strings.Repeat(" ", i)+content))).To(denied, "%s, after %d spaces", title, i)
 		}
 		s.Expect(controller.Create(s.Context(), secret(content))).To(Succeed(), "%s, by a controller", title)
-		s.Expect(trusted.Create(s.Context(), secret(content))).To(Succeed(), "%s, by the trusted", title)
+		s.Expect(trusted.Create(s.Context(), secret(content))).To(Succeed(), "%s, by a trusted user", title)
 	}
 	plain := secret("")
 	plain.Data, plain.StringData = nil, map[string]string{"value": refused["a token's file"]}
 	s.Expect(tenant.Create(s.Context(), plain)).To(denied, "as stringData")
 
 	own := secret(file("token: a"))
-	s.Expect(tenant.Create(s.Context(), own)).To(Succeed(), "with a token in it")
+	s.Expect(tenant.Create(s.Context(), own)).To(Succeed(), "a kubeconfig with a token")
 	before := own.DeepCopy()
 	own.Data["value"] = []byte(refused["a token's file"])
 	s.Expect(tenant.Patch(s.Context(), own, client.MergeFrom(before))).To(denied)
 	own.Data["value"] = []byte(refused["a token's file"])
 	s.Expect(trusted.Update(s.Context(), own)).To(Succeed())
 	own.Labels = map[string]string{"mine": "too"}
-	s.Expect(tenant.Update(s.Context(), own)).To(Succeed(), "the kubeconfig stays as the trusted wrote it")
+	s.Expect(tenant.Update(s.Context(), own)).To(Succeed(), "an update that keeps the kubeconfig of the trusted user")
 	s.Expect(tenant.Delete(s.Context(), own)).To(Succeed())
 	other := secret(refused["a token's file"])
 	other.Name = "kubeconfig-of-something"
-	s.Expect(tenant.Create(s.Context(), other)).To(Succeed(), "core does not read this one")
+	s.Expect(tenant.Create(s.Context(), other)).To(Succeed(), "a Secret that core does not read")
 }
 
-// TestKubeconfigPatterns derives the patterns of the policy, which are base64 and cannot be read.
+// TestKubeconfigPatterns derives the patterns of the policy. They match base64, so a reader cannot check them.
 func TestKubeconfigPatterns(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)

@@ -30,11 +30,11 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers"
 )
 
-// trap is a tenant's API server, and a proxy that leads to it whatever name it is asked for.
+// trap is a tenant's API server, and a proxy that leads to it for every host name.
 type trap struct {
 	server, proxy *httptest.Server
 	mu            sync.Mutex
-	caught        []string // Authorization headers of the provider. Core follows every kubeconfig
+	caught        []string // the provider's Authorization headers, not core's: core follows every kubeconfig
 }
 
 func setTrap(t *testing.T) *trap {
@@ -54,7 +54,7 @@ func setTrap(t *testing.T) *trap {
 	return r
 }
 
-// forward answers CONNECT.
+// forward answers CONNECT with a connection to the trap's server.
 func (r *trap) forward(w http.ResponseWriter, request *http.Request) {
 	to, err := (&net.Dialer{}).DialContext(request.Context(), "tcp", r.server.Listener.Addr().String())
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *trap) forward(w http.ResponseWriter, request *http.Request) {
 	_ = from.Close()
 }
 
-// kubeconfig leads to the server with more in the parts of the cluster and the user.
+// kubeconfig returns a kubeconfig for the server, with additional fields of the cluster and the given fields of the user.
 func (r *trap) kubeconfig(server, cluster, user string) []byte {
 	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw}))
 	return fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: c}}],
@@ -83,12 +83,12 @@ func (r *trap) got() []string {
 	return slices.Clone(r.caught)
 }
 
-// TestTenantsKubeconfig has a tenant make the kubeconfig Secret beforehand, and set all that would keep the portal from being asked for its
-// own: the id of a portal cluster, the endpoint, and the status that lets the provider connect.
+// TestTenantsKubeconfig creates the kubeconfig Secret before the provider does, as a tenant may. The tenant also sets all fields that could
+// make the provider connect without the portal's kubeconfig: the id of a portal cluster, the endpoint, and the status of the Cluster.
 func TestTenantsKubeconfig(t *testing.T) {
 	t.Parallel()
 	attacks := map[string]func(t *testing.T, r *trap) []byte{
-		"a file of the manager's as a token": func(t *testing.T, r *trap) []byte {
+		"a file of the manager as a token": func(t *testing.T, r *trap) []byte {
 			t.Helper()
 			file := filepath.Join(t.TempDir(), "token")
 			NewWithT(t).Expect(os.WriteFile(file, []byte("stolen"), 0o600)).To(Succeed())
@@ -127,7 +127,8 @@ func TestTenantsKubeconfig(t *testing.T) {
 	}
 }
 
-// TestKubeconfigSecret lives what users do to the kubeconfig Secret of a cluster that runs: they damage it, replace it, and take it back.
+// TestKubeconfigSecret changes the kubeconfig Secret of a running cluster as users do: they damage it, replace it, manage it themselves, and
+// delete it.
 func TestKubeconfigSecret(t *testing.T) {
 	t.Parallel()
 	s, r := tell(t), setTrap(t)
@@ -145,18 +146,18 @@ func TestKubeconfigSecret(t *testing.T) {
 	theirs := string(r.kubeconfig(r.server.URL, "", "token: a"))
 	write := func(content string) { change(s, stored, func(o *corev1.Secret) { o.Data["value"] = []byte(content) }) }
 	write("damaged")
-	s.Eventually(content).Should(Equal(portals), "what damages the Secret is replaced")
+	s.Eventually(content).Should(Equal(portals), "the provider replaces a damaged kubeconfig")
 	write(theirs)
-	s.Eventually(content).Should(Equal(portals), "and so is an edit that is not announced")
+	s.Eventually(content).Should(Equal(portals), "the provider replaces a kubeconfig of the user without the annotation")
 	s.Expect(r.got()).To(BeEmpty())
 
 	change(s, stored, func(o *corev1.Secret) { o.Annotations[infrav1.UserManagedAnnotation] = "true" })
-	s.scale(3) // the provider fetches the kubeconfig after it
+	s.scale(3) // the provider fetches the kubeconfig after the scale
 	s.settled(3)
 	write(strings.Replace(portals, "current-context", "# mine\ncurrent-context", 1))
 	s.scale(2)
 	s.settled(2)
-	s.Expect(content()).To(ContainSubstring("# mine"), "the user's is never replaced")
+	s.Expect(content()).To(ContainSubstring("# mine"), "the provider does not replace a kubeconfig that the user manages")
 	s.Expect(s.box.Client.Delete(s.Context(), stored)).To(Succeed())
 	s.Eventually(content).Should(Equal(portals))
 	s.settled(2)

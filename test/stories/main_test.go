@@ -27,7 +27,7 @@ var (
 	box  *sandbox.Sandbox
 	used atomic.Int32
 
-	// alone is held by the story that uses the second sandbox, which starts when the first of them needs it.
+	// A story holds alone while it uses the second sandbox. The first of these stories starts the sandbox.
 	alone  sync.Mutex
 	second *sandbox.Sandbox
 )
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int) {
-	// Stories mostly wait. The servers of one portal cluster take half a GB of memory, which limits how many run at a time.
+	// Stories mostly wait, so memory limits how many can run at a time: the servers of one portal cluster take half a GB.
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)
 	}

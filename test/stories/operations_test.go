@@ -18,8 +18,8 @@ import (
 
 const routeUpgrade = "/kubernetes-clusters/*/upgrade"
 
-// upgraded watches an upgrade whose answer was lost: VersionUpToDate is not True, and Machines stay shielded, while a worker runs the
-// version before.
+// upgraded watches an upgrade whose answer was lost. Machines get shielded, and VersionUpToDate is not True while a worker runs the
+// previous version.
 func (s *story) upgraded(version string) {
 	s.Helper()
 	upToDate := condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)
@@ -29,13 +29,13 @@ func (s *story) upgraded(version string) {
 	}).Should(BeTrue())
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		is := upToDate()
-		// As the portal's books have it: the API server of the workload cluster is away for moments.
+		// The test reads versions at the portal, because the API server of the workload cluster is away for moments.
 		behind := slices.ContainsFunc(s.portalClusters()[0].Nodes, func(n emulator.Node) bool { return n.Version != version })
 		if strings.HasPrefix(is, "True") {
-			s.Expect(behind).To(BeFalse(), "a worker runs the version before, and the condition says %q", is)
+			s.Expect(behind).To(BeFalse(), "a worker runs the previous version, and the condition is %q", is)
 			break
 		}
-		s.Expect(time.Now().Before(deadline)).To(BeTrue(), "the condition says %q", is)
+		s.Expect(time.Now().Before(deadline)).To(BeTrue(), "the condition is still %q", is)
 	}
 	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.changes())
 }
@@ -53,8 +53,8 @@ func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 	s.gone()
 }
 
-// TestCrashInsideUpgrade kills the manager between the portal's work and its answer. The next one takes half a minute to connect to the
-// workload cluster, so the upgrade takes longer.
+// TestCrashInsideUpgrade kills the manager after the portal has started the upgrade and before it answers. The next manager takes half
+// a minute to connect to the workload cluster, so the upgrade of this test takes two minutes.
 func TestCrashInsideUpgrade(t *testing.T) {
 	s := tellAlone(t)
 	s.apply()
@@ -69,8 +69,8 @@ func TestCrashInsideUpgrade(t *testing.T) {
 	s.gone()
 }
 
-// TestAbandonedScale ends an operation that does not end by itself with the annotation. The provider waits for the portal and decides
-// again.
+// TestAbandonedScale uses the annotation to abandon a scale that never ends. The provider waits until the portal is no longer busy, and
+// decides again.
 func TestAbandonedScale(t *testing.T) {
 	t.Parallel()
 	s := tell(t)

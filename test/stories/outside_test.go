@@ -20,7 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
-// person is a client of the portal for a person who works on the portal's own pages, with the same account.
+// person returns a client of the portal for a person who works on the portal's own pages with the same account.
 func (s *story) person() *cloud.Client {
 	s.Helper()
 	c, err := cloud.New(cloud.Config{
@@ -31,8 +31,8 @@ func (s *story) person() *cloud.Client {
 	return c
 }
 
-// TestAdoption leaves a portal cluster running when its Cluster goes, and takes it over again by its id: first without a
-// MachineDeployment, when nothing may be removed, then with one.
+// TestAdoption deletes a Cluster, retains its portal cluster, and adopts it again by its id. Without a MachineDeployment the
+// provider must not remove nodes. Then the story adds a MachineDeployment.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -48,7 +48,7 @@ func TestAdoption(t *testing.T) {
 		return client.IgnoreNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), s.portalCluster))
 	}).Should(Succeed())
 	s.Eventually(func() int { return len(s.machines()) }).Should(BeZero())
-	s.Expect(s.portalClusters()).To(HaveLen(1), "retained")
+	s.Expect(s.portalClusters()).To(HaveLen(1), "the portal cluster is retained")
 
 	s.compose()
 	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
@@ -65,7 +65,7 @@ func TestAdoption(t *testing.T) {
 		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("Raise the replicas to keep them")))
 	s.Eventually(func() bool { all := s.machines(); return len(all) == 1 && all[0].Status.NodeRef.IsDefined() }).Should(BeTrue())
 	s.deleteMachine(s.machines()[0])
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}), "no node is removed that no Machine has held")
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}), "the provider removes no node that no Machine has held")
 	s.scale(2)
 	s.settled(2)
 	s.Expect(uids(s.nodes())).To(ConsistOf(before))
@@ -74,8 +74,8 @@ func TestAdoption(t *testing.T) {
 	s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
-// TestScaledOnThePortalsPages has a person scale the cluster past the MachineDeployment: after two minutes the portal is
-// asked once to restore it.
+// TestScaledOnThePortalsPages adds a worker as a person does on the portal's pages. After two minutes the provider asks the
+// portal once to restore the size.
 func TestScaledOnThePortalsPages(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -86,7 +86,7 @@ func TestScaledOnThePortalsPages(t *testing.T) {
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(3))
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.NodesDifferReason))
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}), "not at once: nodes may be on their way")
+	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}), "the provider does not ask at once: nodes may still join or leave")
 	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(2))
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
@@ -95,8 +95,8 @@ func TestScaledOnThePortalsPages(t *testing.T) {
 	s.gone()
 }
 
-// TestHealthCheckCostsOneMachine deletes a Node object, as happens by mistake, under the eyes of a MachineHealthCheck: it
-// replaces the Machine once, and the portal is not asked for anything because of it.
+// TestHealthCheckCostsOneMachine deletes a Node object, as a user may do by mistake. A MachineHealthCheck replaces the Machine
+// once, and the provider asks the portal for nothing.
 func TestHealthCheckCostsOneMachine(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -118,7 +118,7 @@ func TestHealthCheckCostsOneMachine(t *testing.T) {
 	s.Eventually(replaced).Should(Equal(1))
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False"))
 	names := s.machineNames()
-	s.Consistently(s.machineNames, 20*time.Second).Should(Equal(names), "one replacement, and that is that")
+	s.Consistently(s.machineNames, 20*time.Second).Should(Equal(names), "the health check replaces no other Machine")
 	s.Expect(s.changes()).To(Equal([]string{createRequest}))
 	s.deleteAll()
 	s.gone()
@@ -126,8 +126,8 @@ func TestHealthCheckCostsOneMachine(t *testing.T) {
 
 var dead = flag.Duration("dead", 30*time.Second, "how long the node of TestDeadNode is dead")
 
-// TestDeadNode has a kubelet die under the eyes of a MachineHealthCheck: however long that lasts, it costs one Machine at
-// most, since a new one would get the same node; then a condition says what a person can do. The portal is not asked.
+// TestDeadNode stops a kubelet. A MachineHealthCheck replaces one Machine at most, however long the node is dead, because a new
+// Machine would get the same node. A condition reports what the user can do. The provider asks the portal for nothing.
 func TestDeadNode(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -141,11 +141,11 @@ func TestDeadNode(t *testing.T) {
 	replaced := func() int {
 		return len(slices.DeleteFunc(s.machineNames(), func(m string) bool { return slices.Contains(first, m) }))
 	}
-	s.Eventually(replaced).Should(Equal(1), "the health check tries once")
+	s.Eventually(replaced).Should(Equal(1), "the health check replaces one Machine")
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 		And(HavePrefix("False "+infrav1.NodesNotReadyReason), ContainSubstring(node.Name), ContainSubstring("ask its support")))
 	second := s.machineNames()
-	s.Consistently(s.machineNames, *dead).Should(Equal(second), "and no more")
+	s.Consistently(s.machineNames, *dead).Should(Equal(second), "the health check replaces no other Machine")
 	s.Expect(s.changes()).To(Equal([]string{createRequest}))
 
 	s.Expect(s.workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":"fake"}}}`)))).To(Succeed())
@@ -155,7 +155,7 @@ func TestDeadNode(t *testing.T) {
 	s.gone()
 }
 
-// checkHealth has a MachineHealthCheck look after all Machines.
+// checkHealth creates a MachineHealthCheck for all Machines.
 func (s *story) checkHealth(unhealthy ...clusterv1.UnhealthyNodeCondition) {
 	s.Helper()
 	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}

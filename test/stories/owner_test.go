@@ -18,10 +18,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// These stories have several objects name one portal cluster: clones, and objects that were restored from a backup. One of them owns
-// the cluster. The others change nothing, and nothing is created twice.
+// In these stories several control planes name the same portal cluster: clones, and objects restored from a backup. One of them owns the
+// portal cluster. The others change nothing, and the provider creates no second portal cluster.
 
-// cloneOf makes the story a copy of the other one in a namespace of its own, with the same account. It asks for three workers.
+// cloneOf makes the story a copy of the other one, in its own namespace and with the other's account. The copy asks for three workers.
 func (s *story) cloneOf(other *story) {
 	s.Helper()
 	s.account, s.secret.StringData, s.secret.Data = other.account, nil, other.secret.Data
@@ -29,7 +29,7 @@ func (s *story) cloneOf(other *story) {
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
 }
 
-// live reads the control plane again.
+// live reads the control plane again and returns it.
 func (s *story) live() *infrav1.PortalControlPlane {
 	s.Helper()
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
@@ -44,8 +44,8 @@ func (s *story) awaitDeletion() {
 	}).Should(BeTrue())
 }
 
-// TestHandOver deletes the owner of a portal cluster with Retain while another object waits for it. The other one takes it over, and
-// keeps it when it is deleted, too, until the user says otherwise.
+// TestHandOver deletes the owner of a portal cluster with the policy Retain while another control plane waits for the cluster. The other
+// control plane adopts the cluster, also with Retain, until the user changes the policy.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	s, heir := tell(t), tell(t)
@@ -70,7 +70,7 @@ func TestHandOver(t *testing.T) {
 	heir.gone()
 }
 
-// retire deletes the objects and retains the portal cluster.
+// retire deletes the objects and waits until they are gone. The portal cluster is retained.
 func (s *story) retire() {
 	s.Helper()
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
@@ -85,7 +85,7 @@ func (s *story) retire() {
 	}
 }
 
-// backup is the control plane as a backup holds it: without status, and without what the API server gives.
+// backup returns the control plane as a backup holds it, without status and without the fields that the API server sets.
 func (s *story) backup() *infrav1.PortalControlPlane {
 	s.Helper()
 	live := s.live()
@@ -95,7 +95,8 @@ func (s *story) backup() *infrav1.PortalControlPlane {
 	}
 }
 
-// saveWhileItWaits applies the story without workers, which the creation waits for, and returns a backup of that moment.
+// saveWhileItWaits applies the story without its MachineDeployment and template, so that the creation waits for workers. It returns a
+// backup of this state.
 func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 	s.Helper()
 	for _, o := range s.objects()[:4] {
@@ -105,8 +106,8 @@ func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 	return s.backup()
 }
 
-// TestOldBackup restores a backup that is older than the creation at a portal that cannot be asked for clusters. A person is asked, and
-// no second cluster is created.
+// TestOldBackup restores a backup from before the creation of the portal cluster. This portal cannot list clusters. The provider asks the
+// user what to do, and creates no second cluster.
 func TestOldBackup(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -135,7 +136,7 @@ func TestOldBackup(t *testing.T) {
 	s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
-// TestOldBackupAtAPortalThatLists does the same at a portal that can be asked for clusters by their names. The first one is found.
+// TestOldBackupAtAPortalThatLists does the same at a portal that lists clusters by name. The provider finds the first cluster.
 func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -168,11 +169,11 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
 	s.deleteAll()
 	s.awaitDeletion()
-	s.Expect(portal.Clusters()).To(HaveLen(1), "what was found is not deleted without the user's word")
+	s.Expect(portal.Clusters()).To(HaveLen(1), "the provider does not delete a cluster that it found by name")
 }
 
-// TestChosenNameIsKept has the first creation of a cluster with a chosen name fail. The next one has the name, too, so the manifest can
-// be applied again.
+// TestChosenNameIsKept makes the first creation of a cluster with a chosen name fail. The second creation uses the same name, so the user
+// can apply the manifest again.
 func TestChosenNameIsKept(t *testing.T) {
 	t.Parallel()
 	s := tell(t)

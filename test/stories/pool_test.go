@@ -23,7 +23,7 @@ type poolStory struct {
 	*story
 	machinePool *clusterv1.MachinePool
 	pool        *infrav1.PortalMachinePool
-	seen        map[string]string // UIDs of the worker Nodes that were seen, by name
+	seen        map[string]string // UIDs of the worker Nodes that poolSettled has seen, by name
 }
 
 func tellPool(t *testing.T, machines, pool int32) *poolStory {
@@ -37,7 +37,7 @@ func tellPool(t *testing.T, machines, pool int32) *poolStory {
 	return s
 }
 
-// newPool makes a MachinePool and the PortalMachinePool that it names.
+// newPool returns a MachinePool and the PortalMachinePool that it names.
 func (s *story) newPool(poolName string, replicas int32) (*clusterv1.MachinePool, *infrav1.PortalMachinePool) {
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: poolName}
 	pool := &infrav1.PortalMachinePool{ObjectMeta: meta}
@@ -58,8 +58,8 @@ func (s *poolStory) scalePool(replicas int32) {
 	change(s.story, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &replicas })
 }
 
-// poolSettled waits until the Cluster has so many nodes with a Machine and so many of the pool, and everyone says so. It then checks that no
-// Node object of a machine that runs was deleted.
+// poolSettled waits until machines nodes have a Machine and pool nodes belong to the pool, and until the conditions and the status of both
+// pool objects report this. It then checks that the Node objects of running machines were not deleted.
 func (s *poolStory) poolSettled(machines, pool int) {
 	s.Helper()
 	s.Eventually(condition(s.story, s.pool, infrav1.ReadyCondition)).Should(HavePrefix("True"))
@@ -72,13 +72,13 @@ func (s *poolStory) poolSettled(machines, pool int) {
 				held++
 			}
 		}
-		listed := len(s.pool.Spec.ProviderIDList) // nodes that a Machine has taken over stay in the list
+		listed := len(s.pool.Spec.ProviderIDList) // nodes that Machines took from the pool stay in the list
 		return [6]int{
 			len(s.machines()), held, len(s.nodes()) - held, int(ptr.Deref(s.machinePool.Status.Replicas, -1)) - listed,
 			int(ptr.Deref(s.pool.Status.Replicas, -1)) - listed, len(s.machinePool.Status.NodeRefs) - listed,
 		}
-	}).Should(Equal([6]int{machines, machines, pool, 0, 0, 0}), "Machines, Nodes with and without one; replicas of MachinePool and "+
-		"PortalMachinePool, and nodeRefs, as the list has IDs")
+	}).Should(Equal([6]int{machines, machines, pool, 0, 0, 0}), "Machines, Nodes with a Machine, Nodes without; then replicas of the MachinePool, "+
+		"replicas of the PortalMachinePool, and nodeRefs, each minus the length of the list")
 	s.Eventually(condition(s.story, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 	s.sameNodes()
 	for _, n := range s.nodes() {
@@ -93,7 +93,7 @@ func (s *story) held(n corev1.Node) bool {
 	return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == n.Name })
 }
 
-// newest is the worker Node that the portal removes next.
+// newest returns the newest worker Node, which the portal removes next.
 func (s *story) newest() corev1.Node {
 	return slices.MaxFunc(s.nodes(), func(a, b corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 }
@@ -115,7 +115,8 @@ func (s *poolStory) poolLeft() {
 	}
 }
 
-// TestPool lives through the life of a pool beside a MachineDeployment: create, scale up and down, to zero and back, upgrade, delete.
+// TestPool runs a pool beside a MachineDeployment: it creates the pool, scales it up, down, to zero and back, upgrades the cluster, and deletes
+// the pool.
 func TestPool(t *testing.T) {
 	t.Parallel()
 	s := tellPool(t, 1, 3)
@@ -132,7 +133,7 @@ func TestPool(t *testing.T) {
 	s.Expect(workload.Create(s.Context(), pod)).To(Succeed())
 	s.scalePool(2)
 	s.Eventually(condition(s.story, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.DrainingReason))
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest, scaleRequest}), "Pods move before nodes go")
+	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest, scaleRequest}), "the provider moves Pods before it asks the portal to remove nodes")
 	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
 	s.poolSettled(1, 2)
 
@@ -155,13 +156,13 @@ func TestPool(t *testing.T) {
 	s.poolGone()
 	s.settled(1)
 	s.sameNodes()
-	s.Expect(s.changes()).To(Equal(append(before, scaleRequest)), "one request takes the pool away")
+	s.Expect(s.changes()).To(Equal(append(before, scaleRequest)), "the provider asks the portal once to remove the nodes of the pool")
 	s.deleteAll()
 	s.gone()
 }
 
-// TestMachineTakesNodeOfPool has the portal remove the node of a Machine when the pool shrinks: the Machine takes a node of the pool, which
-// core must not take for gone, neither then nor when the pool is deleted.
+// TestMachineTakesNodeOfPool scales the pool down, for which the portal removes the node of a Machine. The Machine takes a node of the pool. Core
+// must not delete the Node object of that node, neither then nor when the user deletes the pool.
 func TestMachineTakesNodeOfPool(t *testing.T) {
 	t.Parallel()
 	s := tellPool(t, 0, 2)
@@ -181,7 +182,7 @@ func TestMachineTakesNodeOfPool(t *testing.T) {
 	s.gone()
 }
 
-// TestSecondPool is held until the first one is gone, and then has the nodes.
+// TestSecondPool creates a second pool, which gets no nodes until the user deletes the first one.
 func TestSecondPool(t *testing.T) {
 	t.Parallel()
 	s := tellPool(t, 1, 1)
@@ -198,7 +199,7 @@ func TestSecondPool(t *testing.T) {
 	s.gone()
 }
 
-// TestPoolWithoutControlPlane deletes the control plane by hand, which takes the nodes along. The pool can still be deleted.
+// TestPoolWithoutControlPlane deletes the control plane by hand, which also deletes the nodes. The user can still delete the pool.
 func TestPoolWithoutControlPlane(t *testing.T) {
 	t.Parallel()
 	s := tellPool(t, 0, 1)

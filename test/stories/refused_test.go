@@ -18,8 +18,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestScaleDownIsRefused has a portal that refuses to remove workers, or fails to. The nodes that were drained stay cordoned, and
-// fewer replicas drain one more. Raising the replicas to the number of nodes makes all of them schedulable again.
+// TestScaleDownIsRefused makes the portal refuse to remove workers, or fail to. The drained nodes stay cordoned, and a further
+// scale-down drains one more. After the user raises the replicas to the number of nodes, all nodes are schedulable again.
 func TestScaleDownIsRefused(t *testing.T) {
 	t.Parallel()
 	for title, test := range map[string]struct {
@@ -44,8 +44,8 @@ func TestScaleDownIsRefused(t *testing.T) {
 				s.Eventually(s.machines).Should(HaveLen(replicas))
 				s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 					And(HavePrefix("False "+test.reason), MatchRegexp("Scale from (at most )?3 to %d workers", replicas)))
-				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "only the nodes that are to go are drained")
-				s.Expect(s.cordoned()).To(HaveLen(3-replicas), "and what is drained stays drained")
+				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "the provider drains only the surplus nodes")
+				s.Expect(s.cordoned()).To(HaveLen(3-replicas), "drained nodes stay drained")
 			}
 			s.scale(3)
 			s.settled(3)
@@ -80,7 +80,7 @@ func (s *story) pods() (names []string) {
 	return names
 }
 
-// cordoned are the worker nodes that take no Pods.
+// cordoned returns the worker Nodes that are unschedulable.
 func (s *story) cordoned() []corev1.Node {
 	return slices.DeleteFunc(s.nodes(), func(n corev1.Node) bool { return !n.Spec.Unschedulable })
 }

@@ -28,14 +28,14 @@ import (
 // busyTime is longer than the next manager needs for its first attempts to connect, all of which fail.
 const busyTime = 15 * time.Second
 
-// TestRestartKeepsAvailable kills the manager. When the next one starts, the portal answers slowly, and 429 at first, and the API server of
-// the workload cluster is too busy to answer. No condition that is True changes.
+// TestRestartKeepsAvailable kills the manager. When the next manager starts, the portal answers slowly and at first with 429, and the API
+// server of the workload cluster does not answer for a while. Conditions that are True stay True.
 func TestRestartKeepsAvailable(t *testing.T) {
 	s := tellAlone(t)
 	s.apply()
 	s.settled(2)
 	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())
-	time.Sleep(time.Second) // times of transitions have whole seconds
+	time.Sleep(time.Second) // transition times are in whole seconds
 	before := s.transitions()
 	s.Expect(before).To(HaveKey(ContainSubstring("PortalMachine")))
 
@@ -49,7 +49,7 @@ func TestRestartKeepsAvailable(t *testing.T) {
 	time.Sleep(busyTime)
 	s.Expect(server.Signal(syscall.SIGCONT)).To(Succeed())
 	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())
-	s.Expect(s.transitions()).To(Equal(before), "when each condition became True")
+	s.Expect(s.transitions()).To(Equal(before), "the times at which conditions became True")
 
 	s.scale(3)
 	s.settled(3)
@@ -57,7 +57,7 @@ func TestRestartKeepsAvailable(t *testing.T) {
 	s.gone()
 }
 
-// transitions returns when each condition that is True became so, of all objects that the provider reports on, and of the Cluster.
+// transitions returns the transition time of each True condition of the provider's objects and of the Cluster.
 func (s *story) transitions() map[string]time.Time {
 	s.Helper()
 	all := map[string]time.Time{}
@@ -86,13 +86,13 @@ func (s *story) transitions() map[string]time.Time {
 	return all
 }
 
-// connected returns nil if the manager's metric of the connection to the workload cluster has the value.
+// connected returns an error unless the manager's metric of the connection to the workload cluster has the value.
 func (s *story) connected(value string) error {
 	response, err := http.Get(s.box.MetricsURL)
 	if err != nil {
 		return err
 	}
-	defer response.Body.Close() //nolint:errcheck // it was read
+	defer response.Body.Close() //nolint:errcheck // the body is only read
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		return err
@@ -103,10 +103,10 @@ func (s *story) connected(value string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no connection to the workload cluster of %s is %s", s.namespace, value)
+	return fmt.Errorf("capi_cluster_cache_connection_up of %s is not %s", s.namespace, value)
 }
 
-// apiServer returns the process of the workload cluster's API server, by the port that it listens on.
+// apiServer returns the process of the workload cluster's API server. It finds the process by its port.
 func (s *story) apiServer() *os.Process {
 	s.Helper()
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
@@ -116,7 +116,7 @@ func (s *story) apiServer() *os.Process {
 	for _, path := range processes {
 		content, err := os.ReadFile(path)
 		if err != nil || !slices.Contains(strings.Split(string(content), "\x00"), port) {
-			continue // it has ended, or is another one
+			continue // the process has ended, or is another one
 		}
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
 		s.Expect(err).NotTo(HaveOccurred())

@@ -22,17 +22,17 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// quiet is how long nothing may happen. The garbage collector takes a second or two for an orphan.
+// quiet is how long stories check that nothing happens. The garbage collector deletes an orphan within two seconds.
 const quiet = 5 * time.Second
 
-// TestRestoreWithStaleOwners restores all objects with the owner references that they had, as backup tools do. The Cluster has another
-// UID now, so everything looks like an orphan to the garbage collector. With the admission policy the objects stay, and without it the
-// portal cluster does.
+// TestRestoreWithStaleOwners restores all objects with their old owner references, as backup tools do. The restored Cluster has a new
+// UID, so the garbage collector takes the other objects for orphans. With the admission policy the objects stay. Without it, only the
+// portal cluster stays.
 func TestRestoreWithStaleOwners(t *testing.T) {
 	t.Parallel()
 	t.Run("with the policy", func(t *testing.T) {
 		s := restored(t)
-		s.Consistently(s.deleted, quiet).Should(BeEmpty(), "the garbage collector has deleted objects that a Cluster owns")
+		s.Consistently(s.deleted, quiet).Should(BeEmpty(), "kinds whose object the garbage collector has deleted")
 		s.resume()
 		s.settled(2)
 		s.intact()
@@ -66,8 +66,8 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 	})
 }
 
-// restorePool restores the MachinePool and the PortalMachinePool of a Cluster that is paused, and waits until the garbage collector has
-// deleted both.
+// restorePool pauses the Cluster, restores its MachinePool and its PortalMachinePool with stale owners, and waits until the garbage collector
+// has deleted both.
 func (s *poolStory) restorePool() {
 	s.Helper()
 	change(s.story, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
@@ -95,7 +95,7 @@ func (s *poolStory) restorePool() {
 	}).Should(BeTrue(), "the garbage collector deletes the pool")
 }
 
-// restored is a story whose management cluster was lost: all objects were restored, and the Cluster is paused.
+// restored returns a story that has lost all objects and restored them from a backup. The Cluster is paused.
 func restored(t *testing.T) *story {
 	t.Helper()
 	s := tell(t)
@@ -124,7 +124,7 @@ func restored(t *testing.T) *story {
 	return s
 }
 
-// everything is all of Cluster API and the provider in the namespace, the Cluster first.
+// everything returns all objects of Cluster API and of the provider in the namespace, the Cluster first.
 func (s *story) everything() (all []client.Object) {
 	s.Helper()
 	for _, list := range []client.ObjectList{
@@ -156,7 +156,7 @@ func (s *story) lose() {
 	}).Should(BeEmpty())
 }
 
-// deleted are the kinds of objects with a Cluster as their owner that are being deleted or gone.
+// deleted returns the kinds of the Cluster's dependents that are being deleted or gone.
 func (s *story) deleted() (kinds []string) {
 	for kind, object := range map[string]client.Object{
 		"PortalCluster": s.portalCluster, "PortalControlPlane": s.controlPlane, "MachineDeployment": s.deployment,
@@ -168,7 +168,7 @@ func (s *story) deleted() (kinds []string) {
 	return kinds
 }
 
-// owner is the UID in the owner reference of the control plane.
+// owner returns the UID in the owner reference of the control plane.
 func (s *story) owner() types.UID {
 	if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
@@ -181,7 +181,7 @@ func (s *story) resume() {
 	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 }
 
-// intact checks that the portal was asked for nothing but the creation, and that the nodes are what they were.
+// intact checks that the creation is the only change at the portal, and that the two workers are not cordoned.
 func (s *story) intact() {
 	s.Helper()
 	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
@@ -193,7 +193,7 @@ func (s *story) intact() {
 	}
 }
 
-// letGoAndApplyAgain is the way out that keeps the portal cluster, as docs/deletion.md describes it.
+// letGoAndApplyAgain retains the portal cluster and applies the manifest again, as docs/deletion.md describes.
 func (s *story) letGoAndApplyAgain() {
 	s.Helper()
 	id := s.controlPlane.Spec.ClusterID
@@ -208,8 +208,8 @@ func (s *story) letGoAndApplyAgain() {
 	}
 }
 
-// left are the objects that have to go before they can be applied again. Machines whose MachineSet the garbage collector has deleted go
-// without their finalizer: core does not reconcile them.
+// left returns the objects that must be gone before the user can apply them again. It removes the finalizers of Machines: core does not
+// reconcile a Machine whose MachineSet the garbage collector has deleted.
 func (s *story) left() (names []string) {
 	for _, machine := range s.machines() {
 		names = append(names, machine.Name)
@@ -225,8 +225,8 @@ func (s *story) left() (names []string) {
 	return names
 }
 
-// withoutPolicy removes the binding of the policy that keeps the garbage collector away, for as long as the test runs. No other story has
-// orphans.
+// withoutPolicy removes the binding of the policy against the garbage collector until the test ends. This affects no other story, because
+// no other story has orphans.
 func withoutPolicy(t *testing.T) {
 	t.Helper()
 	g := NewWithT(t)

@@ -21,10 +21,10 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// home is where the manager runs, and the Secrets of PortalClusterIdentities are.
+// home is the namespace of the manager and of the Secrets of PortalClusterIdentities.
 const home = "capportal-system"
 
-// newShared makes a PortalClusterIdentity for namespaces with the label of its name, and its Secret with the account of the story.
+// newShared returns a PortalClusterIdentity for namespaces that have its name as a label, and its Secret with the account of the story.
 func (s *story) newShared(name string, limits *infrav1.PortalIdentityLimits) (*infrav1.PortalClusterIdentity, *corev1.Secret) {
 	secret := s.secret.DeepCopy()
 	secret.Namespace, secret.Name = home, name+"-account"
@@ -36,7 +36,7 @@ func (s *story) newShared(name string, limits *infrav1.PortalIdentityLimits) (*i
 	return shared, secret
 }
 
-// share has the story use the PortalClusterIdentity, and no Secret of its own.
+// share makes the story use the PortalClusterIdentity with the account of the other story.
 func (s *story) share(of *story, shared *infrav1.PortalClusterIdentity) {
 	s.account = of.account
 	s.portalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
@@ -60,7 +60,7 @@ func (s *story) label(key string, set bool) {
 	})
 }
 
-// tenant is a client with all rights in the namespace of the story, and none elsewhere.
+// tenant returns a client with all rights in the namespace of the story, and none elsewhere.
 func (s *story) tenant() client.Client {
 	s.Helper()
 	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
@@ -78,7 +78,7 @@ func (s *story) tenant() client.Client {
 	return c
 }
 
-// cannotRead fails if the tenant gets at the Secret or the identity, or if the namespace holds what is in the Secret.
+// cannotRead checks that a tenant cannot read the Secret and the identity, and that no object in the namespace contains the credentials.
 func (s *story) cannotRead(shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
 	s.Helper()
 	tenant := s.tenant()
@@ -98,7 +98,7 @@ func (s *story) cannotRead(shared *infrav1.PortalClusterIdentity, secret *corev1
 	}
 }
 
-// plain is all that the list holds, the content of Secrets decoded.
+// plain returns the list as text, with the content of Secrets decoded.
 func plain(list client.ObjectList) string {
 	raw, _ := json.Marshal(list)
 	text := string(raw)
@@ -112,7 +112,7 @@ func plain(list client.ObjectList) string {
 	return text
 }
 
-// TestPlain: a password in a Secret is seen.
+// TestPlain checks that plain shows a password in a Secret.
 func TestPlain(t *testing.T) {
 	secret := corev1.Secret{Data: map[string][]byte{infrav1.IdentityPassword: []byte(password(0))}}
 	if text := plain(&corev1.SecretList{Items: []corev1.Secret{secret}}); !strings.Contains(text, password(0)) {
@@ -120,8 +120,8 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestSharedIdentity: two namespaces use an account that neither can read, as long as they are allowed to, and no more of it than they may.
-// What a namespace has made it can delete at any time.
+// TestSharedIdentity uses one account in two namespaces that cannot read its Secret. The namespaces can use the account only while the identity
+// allows them to, and within its limits. A namespace can always delete the clusters that it has created.
 func TestSharedIdentity(t *testing.T) {
 	t.Parallel()
 	a, b, third := tell(t), tell(t), tell(t)
@@ -141,7 +141,7 @@ func TestSharedIdentity(t *testing.T) {
 		`False IdentityNotAllowed: PortalClusterIdentity "shared" does not exist, or does not allow namespace %q. Ask`, b.namespace))
 	a.cannotRead(shared, secret)
 	b.cannotRead(shared, secret)
-	a.Expect(a.portalClusters()).To(HaveLen(1), "the namespace that is not allowed has none")
+	a.Expect(a.portalClusters()).To(HaveLen(1), "the namespace that the identity does not allow has no portal cluster")
 
 	b.label("shared", true)
 	b.settled(1)
@@ -158,10 +158,10 @@ func TestSharedIdentity(t *testing.T) {
 			}
 		}
 		return true
-	}).Should(BeTrue(), "identity and Secret are released")
+	}).Should(BeTrue(), "the provider releases the identity and its Secret")
 }
 
-// sharedLimits asks for more than the limits allow: a third cluster, and a fourth worker. A raised limit counts at once.
+// sharedLimits asks for a third cluster and a fourth worker, which the limits do not allow. Then it raises the limit of workers.
 func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
 	third.label("shared", true)
 	third.applyShared()
@@ -178,7 +178,7 @@ func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
 	a.settled(3)
 }
 
-// sharedIsHeld deletes the identity and its Secret while they are in use: they stay, and serve.
+// sharedIsHeld deletes the identity and its Secret while clusters use them. Both stay, and the provider keeps using them.
 func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
 	a.Expect(a.box.Client.Delete(a.Context(), shared)).To(Succeed())
 	a.Expect(a.box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
@@ -188,7 +188,7 @@ func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev
 	a.Expect(condition(a, shared, infrav1.ReadyCondition)()).To(HavePrefix("True"))
 }
 
-// sharedIsWithdrawn takes the label from the namespace: nothing is scaled any more, and the cluster can be deleted.
+// sharedIsWithdrawn removes the label from the namespace. The provider scales nothing there, but still deletes the cluster.
 func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 	b.label("shared", false)
 	before := len(b.changes())
@@ -202,10 +202,11 @@ func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 	b.deleteAll()
 	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
 	b.Expect(b.box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
-	b.Expect(shared.Status.Clusters).To(HaveLen(1), "that of the other namespace")
+	b.Expect(shared.Status.Clusters).To(HaveLen(1), "the cluster of the other namespace")
 }
 
-// TestSharedIdentityIsValidated: the API server refuses what would be misunderstood, and manifests without a kind mean a Secret as ever.
+// TestSharedIdentityIsValidated checks that the API server rejects invalid identities and references. An identityRef without a kind is still
+// a reference to a Secret.
 func TestSharedIdentityIsValidated(t *testing.T) {
 	t.Parallel()
 	s := tell(t)

@@ -21,7 +21,7 @@ import (
 )
 
 // TestRefusedUpgradeIsSeen asks for a version that the portal does not offer. kubectl get, clusterctl describe, the condition Ready and one
-// Warning show it, and a health check that waits for Ready does not pass with what was true of the old spec.
+// Warning event report it. A health check that waits for Ready does not pass with the Ready condition of the old spec.
 func TestRefusedUpgradeIsSeen(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -40,14 +40,14 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 	s.gone()
 }
 
-// observed reports whether the status is about the spec at hand.
+// observed reports whether the provider has observed the latest spec of the control plane.
 func (s *story) observed() bool {
 	s.Helper()
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
 	return s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
-// row is what kubectl get prints of the control plane, by column.
+// row returns what kubectl get prints for the control plane, by column.
 func (s *story) row() map[string]any {
 	s.Helper()
 	web, err := rest.HTTPClientFor(s.box.Config)
@@ -71,7 +71,7 @@ func (s *story) row() map[string]any {
 	return row
 }
 
-// describedByClusterctl is what clusterctl describe prints.
+// describedByClusterctl returns the output of clusterctl describe.
 func (s *story) describedByClusterctl() string {
 	s.Helper()
 	command := exec.CommandContext(s.Context(), s.box.Binary("clusterctl"), "describe", "cluster", name, "--namespace", s.namespace, "--color=false")
@@ -82,7 +82,7 @@ func (s *story) describedByClusterctl() string {
 	return string(out)
 }
 
-// warnings are the reasons and texts of the control plane's Warnings.
+// warnings returns the reasons and texts of the control plane's Warning events.
 func (s *story) warnings() (all []string) {
 	s.Helper()
 	list := &eventsv1.EventList{}

@@ -30,8 +30,8 @@ const (
 	name     = "story"
 	identity = "portal-identity"
 
-	// patience is longer than what core may take by itself before it looks at a Machine, even on a busy machine: it connects to a
-	// new workload cluster after up to 30 s, and until then asks for its Nodes ever more slowly.
+	// patience is longer than core may take to reconcile a Machine, even on a busy host. Core connects to a new workload cluster
+	// after up to 30 s, and until then retries to read its Nodes ever more slowly.
 	patience = 5 * time.Minute
 )
 
@@ -119,7 +119,7 @@ func newTemplate(meta metav1.ObjectMeta, offering string) *infrav1.PortalMachine
 	return template
 }
 
-// newDeployment makes a MachineDeployment whose template has its name.
+// newDeployment returns a MachineDeployment that uses the PortalMachineTemplate of the same name.
 func newDeployment(meta metav1.ObjectMeta, replicas int32) *clusterv1.MachineDeployment {
 	return &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{
 		ClusterName: name,
@@ -135,12 +135,12 @@ func newDeployment(meta metav1.ObjectMeta, replicas int32) *clusterv1.MachineDep
 	}}
 }
 
-// objects of the story, as a manifest would hold them; the Secret first.
+// objects returns the objects of the story in the order of a manifest, the Secret first.
 func (s *story) objects() []client.Object {
 	return []client.Object{s.secret, s.cluster, s.portalCluster, s.controlPlane, s.deployment, s.template}
 }
 
-// apply creates objects; those that the story leaves out are nil.
+// apply creates all objects of the story.
 func (s *story) apply() {
 	s.Helper()
 	for _, o := range s.objects() {
@@ -153,7 +153,7 @@ func (s *story) create(o client.Object) {
 	s.Expect(s.box.Client.Create(s.Context(), o)).To(Succeed())
 }
 
-// change patches an object until it is accepted.
+// change patches an object until the API server accepts the patch.
 func change[T client.Object](s *story, o T, change func(T)) {
 	s.Helper()
 	s.Eventually(func() error {
@@ -171,7 +171,7 @@ func (s *story) scale(replicas int32) {
 	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Replicas = &replicas })
 }
 
-// condition reads a condition as "Status Reason: message".
+// condition returns a function that reads a condition as "Status Reason: message".
 func condition(s *story, o client.Object, conditionType string) func() string {
 	return func() string {
 		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -186,8 +186,8 @@ func condition(s *story, o client.Object, conditionType string) func() string {
 	}
 }
 
-// settled waits until core has acted on the replicas, and the Cluster is available with so many workers, each Node claimed by a Machine
-// that is Ready.
+// settled waits until core has acted on the replicas and the Cluster is available. The Cluster then has the given number of workers, and
+// each worker Node has a Machine that is Ready.
 func (s *story) settled(workers int) {
 	s.Helper()
 	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
@@ -205,8 +205,8 @@ func (s *story) settled(workers int) {
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 }
 
-// behind are the MachineDeployments whose latest spec core has not observed. As long as there is one, the number of Machines may be that
-// of earlier replicas.
+// behind returns the MachineDeployments whose latest spec core has not observed. Their number of Machines may still be that of earlier
+// replicas.
 func (s *story) behind() (names []string) {
 	s.Helper()
 	list := &clusterv1.MachineDeploymentList{}
@@ -226,8 +226,8 @@ func (s *story) machines() []clusterv1.Machine {
 	return list.Items
 }
 
-// workload is a client of the portal cluster, with the kubeconfig that the provider stored. It is made again only if the kubeconfig changed:
-// a new client connects and asks for all kinds, which costs more than what stories ask it for several times a second.
+// workload returns a client of the portal cluster, with the kubeconfig that the provider stored. It makes a new client only if the
+// kubeconfig has changed: a new client connects and reads all kinds, and stories call workload several times a second.
 func (s *story) workload() client.Client {
 	s.Helper()
 	kubeconfig := &corev1.Secret{}
@@ -242,7 +242,7 @@ func (s *story) workload() client.Client {
 	return s.access.client
 }
 
-// allNodes are the Nodes of the portal cluster, control nodes included.
+// allNodes returns the Nodes of the portal cluster, including the control nodes.
 func (s *story) allNodes() []corev1.Node {
 	s.Helper()
 	list := &corev1.NodeList{}
@@ -250,7 +250,7 @@ func (s *story) allNodes() []corev1.Node {
 	return list.Items
 }
 
-// nodes are the worker Nodes.
+// nodes returns the worker Nodes.
 func (s *story) nodes() []corev1.Node {
 	s.Helper()
 	return slices.DeleteFunc(s.allNodes(), func(n corev1.Node) bool {
@@ -259,12 +259,12 @@ func (s *story) nodes() []corev1.Node {
 	})
 }
 
-// journal is what the portal's account saw.
+// journal returns the entries of the story's account in the portal's journal.
 func (s *story) journal() []emulator.Entry {
 	return slices.DeleteFunc(s.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != s.account })
 }
 
-// changes are the requests of the account that change something at the portal, in order, without ids.
+// changes returns the requests of the account that change something at the portal, in order and without ids.
 func (s *story) changes() []string {
 	var all []string
 	for _, e := range s.journal() {
@@ -287,12 +287,12 @@ func (s *story) requests() int {
 	return n
 }
 
-// portalClusters are those of the account that exist.
+// portalClusters returns the portal clusters of the account.
 func (s *story) portalClusters() []emulator.Cluster {
 	return slices.DeleteFunc(s.box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account != s.account })
 }
 
-// gone waits until nothing of the story is left, on either side.
+// gone waits until no Cluster API object of the story exists, and checks that the account has no portal cluster.
 func (s *story) gone() {
 	s.Helper()
 	lists := []client.ObjectList{
@@ -329,10 +329,10 @@ func (s *story) secretIsGone() {
 	s.Helper()
 	s.Eventually(func() bool {
 		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.secret), s.secret))
-	}).Should(BeTrue(), "the identity Secret is released")
+	}).Should(BeTrue(), "the provider releases the identity Secret")
 }
 
-// explain prints what a failed story looked like.
+// explain prints the objects and the portal's journal of a failed story.
 func (s *story) explain() {
 	if s.Failed() {
 		s.Log(s.box.Describe(context.WithoutCancel(s.T.Context()), s.namespace, s.account))

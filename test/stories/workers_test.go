@@ -21,13 +21,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// created and deleted are the requests that every story with a cluster begins and ends with.
+// Requests as changes returns them.
 const (
 	createRequest = "POST kubernetes-clusters 202"
 	scaleRequest  = "POST scale 202"
 )
 
-// sameNodes waits until the Nodes are those that the portal runs, and none of them is cordoned.
+// sameNodes waits until the Node objects match the machines that the portal runs, and none of them is cordoned.
 func (s *story) sameNodes() {
 	s.Helper()
 	s.Eventually(func(g Gomega) {
@@ -41,11 +41,11 @@ func (s *story) sameNodes() {
 			have = append(have, n.Name)
 			g.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s stays cordoned", n.Name)
 		}
-		g.Expect(have).To(ConsistOf(want), "Node objects are those of the machines that the portal runs")
+		g.Expect(have).To(ConsistOf(want), "Nodes, compared with the machines that the portal runs")
 	}).Should(Succeed())
 }
 
-// resizes are the sizes from which and to which the portal was asked to scale, in order.
+// resizes returns the old and the new size of each scale at the portal, in order.
 func (s *story) resizes() (all [][2]int) {
 	for _, e := range s.journal() {
 		var from, to int
@@ -56,16 +56,16 @@ func (s *story) resizes() (all [][2]int) {
 	return all
 }
 
-// TestScaleFollowsReplicas scales up and down, and then changes the replicas five times in a row. How many of the five the portal hears of
-// depends on how fast the machine is, and so does the number of steps of a scale-down. Each request must change the size, a scale-up must
-// be to replicas that the user asked for, and there are no more scale-ups than times that the user raised the replicas.
+// TestScaleFollowsReplicas scales up and down, and then changes the replicas five times in a row. The speed of the host decides how many of
+// the five changes reach the portal and how many steps a scale-down takes. Each request must change the size, each scale-up must have a size
+// that the user asked for, and there must not be more scale-ups than the user made.
 func TestScaleFollowsReplicas(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
 	s.apply()
 	s.settled(2)
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
-	s.Expect(s.template.Status.Capacity).To(Equal(s.nodes()[0].Status.Capacity), "for the cluster autoscaler")
+	s.Expect(s.template.Status.Capacity).To(Equal(s.nodes()[0].Status.Capacity), "capacity of a worker, for the cluster autoscaler")
 	s.scale(4)
 	s.settled(4)
 	s.scale(1)
@@ -92,7 +92,7 @@ func TestScaleFollowsReplicas(t *testing.T) {
 	s.gone()
 }
 
-// TestSumOfDeployments gives a cluster a second MachineDeployment, and takes it away.
+// TestSumOfDeployments creates a second MachineDeployment for a cluster, and deletes it.
 func TestSumOfDeployments(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -104,7 +104,7 @@ func TestSumOfDeployments(t *testing.T) {
 	more.Spec.Template.Labels = map[string]string{poolLabel: "more"}
 	s.create(more)
 	s.settled(3)
-	s.Eventually(s.pools).Should(ConsistOf("", "", "more"), "labels of a Machine reach the node that it holds")
+	s.Eventually(s.pools).Should(ConsistOf("", "", "more"), "pool labels of the Nodes, which core copies from Machines")
 	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
 	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 	s.Expect(s.box.Client.Delete(s.Context(), more)).To(Succeed())
@@ -115,7 +115,7 @@ func TestSumOfDeployments(t *testing.T) {
 	s.gone()
 }
 
-// poolLabel is of a domain that core hands on from Machines to Nodes.
+// poolLabel has a domain whose labels core copies from Machines to Nodes.
 const poolLabel = "node.cluster.x-k8s.io/pool"
 
 func (s *story) pools() (pools []string) {
@@ -125,7 +125,7 @@ func (s *story) pools() (pools []string) {
 	return pools
 }
 
-// TestMachineDeletionAsksThePortalNothing deletes a Machine: it is replaced, its node stays.
+// TestMachineDeletionAsksThePortalNothing deletes a Machine. Core replaces the Machine, and the node stays.
 func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -141,7 +141,7 @@ func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 	s.gone()
 }
 
-// deleteMachine waits until the Machine is gone.
+// deleteMachine deletes the Machine and waits until it is gone.
 func (s *story) deleteMachine(victim clusterv1.Machine) {
 	s.Helper()
 	s.Expect(s.box.Client.Delete(s.Context(), &victim)).To(Succeed())
@@ -150,8 +150,8 @@ func (s *story) deleteMachine(victim clusterv1.Machine) {
 	}).Should(BeFalse())
 }
 
-// TestPortalMachineIsDeletedByHand takes a claim away from under its Machine. When that is deleted too, core knows only what
-// stands on the Machine: its node is kept all the same.
+// TestPortalMachineIsDeletedByHand deletes the PortalMachine of a Machine, and then the Machine. Core then knows the node only
+// from the Machine. The node must stay.
 func TestPortalMachineIsDeletedByHand(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -176,8 +176,8 @@ func uids(nodes []corev1.Node) (all []string) {
 	return all
 }
 
-// TestPortalTakesAnotherNode has Cluster API drain the oldest Machine while the portal removes the newest node. The
-// drained node still runs: its Node is kept and made schedulable again, and a Machine without a node takes it.
+// TestPortalTakesAnotherNode makes core delete the oldest Machines while the portal removes the newest nodes. The Node objects of
+// the nodes that still run stay and are schedulable, and the Machines that have lost their nodes take them.
 func TestPortalTakesAnotherNode(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -194,8 +194,8 @@ func TestPortalTakesAnotherNode(t *testing.T) {
 	s.gone()
 }
 
-// TestBlockedDrainHoldsTheScaleDown protects a Pod with a PodDisruptionBudget: the portal is not asked to remove a node
-// until the Pod may go.
+// TestBlockedDrainHoldsTheScaleDown protects a Pod with a PodDisruptionBudget. The provider must not ask the portal to remove
+// a node until the Pod can be evicted.
 func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -221,7 +221,7 @@ func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	s.scale(2)
 	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring(newest.Name)))
-	s.Consistently(func() int { return s.asked("POST scale") }, 10*time.Second).Should(Equal(1), "only the scale up")
+	s.Consistently(func() int { return s.asked("POST scale") }, 10*time.Second).Should(Equal(1), "requests to scale: only the scale-up")
 	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
 	s.settled(2)
 	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
@@ -244,7 +244,7 @@ func protectedPod(node string) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
 	return pod, budget
 }
 
-// TestPause pauses the Cluster: nothing is asked of the portal until it goes on.
+// TestPause pauses the Cluster. The provider asks the portal for nothing until the user resumes it.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -261,8 +261,8 @@ func TestPause(t *testing.T) {
 	s.gone()
 }
 
-// rollOut changes the version of the MachineDeployment's Machines, as one does after an upgrade, and waits until all are
-// of the new revision.
+// rollOut changes the version of the MachineDeployment's Machines, as users do after an upgrade, and waits until the rollout has
+// replaced all Machines.
 func (s *story) rollOut(version string) {
 	s.Helper()
 	old := map[string]bool{}
@@ -280,8 +280,8 @@ func (s *story) rollOut(version string) {
 	}).Should(BeEmpty(), "Machines of the old revision")
 }
 
-// TestRolloutTakesNodesOver upgrades the portal cluster and then rolls the Machines over to the new version, with
-// different strategies: the portal upgrades once, and is asked nothing more; no node is lost.
+// TestRolloutTakesNodesOver upgrades the portal cluster and then rolls the Machines out to the new version, with different
+// strategies. The provider asks the portal for one upgrade and nothing else, and all nodes stay.
 func TestRolloutTakesNodesOver(t *testing.T) {
 	t.Parallel()
 	strategies := map[string]clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
@@ -315,7 +315,7 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 	}
 }
 
-// TestTemplateThatThePortalCannotHonour rolls out another offering, and takes it back.
+// TestTemplateThatThePortalCannotHonour rolls out another offering, and then the old one again.
 func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -335,9 +335,9 @@ func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	s.gone()
 }
 
-// TestAutoscaler does by hand what the cluster autoscaler's Cluster API provider does: it marks the Machine and taints the
-// Node that it wants gone and lowers the replicas, in the end to none, which this portal refuses; then it scales up again
-// by what the template says of a worker.
+// TestAutoscaler does by hand what the cluster autoscaler's Cluster API provider does. It marks a Machine for deletion, taints its
+// Node and lowers the replicas, in the end to 0, which this portal refuses. Then it scales up again, for which the autoscaler
+// needs the capacity in the template's status.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
 	s := tell(t)
@@ -356,8 +356,8 @@ func TestAutoscaler(t *testing.T) {
 	}
 	s.scale(1)
 	s.settled(1)
-	s.Expect(s.machines()[0].Name).NotTo(Equal(unwanted.Name), "the Machine that was marked is the one that went")
-	s.Eventually(func() []corev1.Taint { return s.nodes()[0].Spec.Taints }).Should(BeEmpty(), "the node that stays takes Pods")
+	s.Expect(s.machines()[0].Name).NotTo(Equal(unwanted.Name), "core deletes the Machine that is marked for deletion")
+	s.Eventually(func() []corev1.Taint { return s.nodes()[0].Spec.Taints }).Should(BeEmpty(), "taints of the remaining node")
 
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Status: 422, Code: "INVALID_PARAMETER", Field: "size", Count: 1})
 	s.scale(0)
@@ -366,7 +366,7 @@ func TestAutoscaler(t *testing.T) {
 		And(HavePrefix("True"), ContainSubstring("ne worker node stays without a Machine, because the portal refuses a cluster without workers")))
 	s.sameNodes()
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
-	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "which the autoscaler scales up from zero by")
+	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "capacity in the template, which the autoscaler needs to scale up from zero")
 	s.scale(2)
 	s.settled(2)
 	s.sameNodes()

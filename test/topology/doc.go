@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topology shows, as tests, that the ClusterClass of the release works: with the real topology controller of
-// Cluster API's core manager, its webhooks, our manager as its ServiceAccount, and the emulated portal.
+// Package topology tests that the ClusterClass of the release works. The tests use the real topology controller of Cluster
+// API's core manager, its webhooks, our manager as its ServiceAccount, and the emulated portal.
 //
-// What is applied is what the real clusterctl makes of the flavor topology. Each test lives in a namespace of its own,
-// under a portal account of its own, in a sandbox that all share. Throughout, every state that the topology controller
-// reports is collected: it may say that it waits, but it must never say that it failed, unless that is the test.
+// The tests apply the flavor topology as the real clusterctl generates it. All tests share one sandbox, and each test has a
+// namespace and a portal account of its own. A test collects every failure that the topology controller reports. The topology
+// controller may report that it waits, but never that it failed, except in tests that cause a failure.
 package topology

@@ -19,9 +19,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestFirstPassFails keeps the topology controller from making MachineDeployments in its first pass: from then on it waits
-// for the control plane, so the control plane must not wait for them. It creates the cluster with all the workers that the
-// topology speaks of, and keeps them until the MachineDeployments come.
+// TestFirstPassFails keeps the topology controller from creating MachineDeployments in its first reconcile. After that, the
+// topology controller waits for the control plane, so the control plane must not wait for the MachineDeployments. The provider
+// creates the portal cluster with all workers of the topology, and keeps the workers until the MachineDeployments exist.
 func TestFirstPassFails(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2, 1)
@@ -33,13 +33,13 @@ func TestFirstPassFails(t *testing.T) {
 	controlPlane := w.controlPlane()
 	w.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())
 	created := slices.IndexFunc(w.journal(), func(e emulator.Entry) bool { return e.Method == "POST" && e.Route == "/kubernetes-clusters" })
-	w.Expect(w.journal()[created].Time).To(BeTemporally(">=", controlPlane.CreationTimestamp.Add(time.Minute)), "it waits for a minute")
+	w.Expect(w.journal()[created].Time).To(BeTemporally(">=", controlPlane.CreationTimestamp.Add(time.Minute)), "the time of the creation: the provider waits a minute")
 	allow()
 	w.settled(3)
-	w.Expect(w.asked()).To(Equal([]string{createRequest}), "no worker was given back in between")
+	w.Expect(w.asked()).To(Equal([]string{createRequest}), "the provider removes no worker in the meantime")
 }
 
-// denyDeployments refuses new MachineDeployments in the namespace until they are allowed again.
+// denyDeployments creates a policy that refuses new MachineDeployments in the namespace until the test calls allow.
 func (w *world) denyDeployments() (allow func()) {
 	w.Helper()
 	meta := metav1.ObjectMeta{Name: "deny-" + w.namespace}

@@ -17,8 +17,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestLife takes a Cluster through its life, with the rollout settings of the flavor: the portal is asked for what the user
-// asked for, and for nothing else.
+// TestLife creates, scales, upgrades and deletes a Cluster with the rollout settings of the flavor. The provider must ask the
+// portal only for the changes that the user makes.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	lives := map[string][]int32{
@@ -48,7 +48,7 @@ func TestLife(t *testing.T) {
 			nodes := w.nodes()
 			w.upgrade(newer)
 			w.settled(workers)
-			w.Expect(w.nodes()).To(Equal(nodes), "the portal upgrades nodes in place, and nothing else happened to them")
+			w.Expect(w.nodes()).To(Equal(nodes), "all nodes stay: the portal upgrades them in place")
 			w.Expect(w.asked()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, upgradeRequest}))
 			w.steady()
 
@@ -64,7 +64,7 @@ func (w *world) upgrade(version string) {
 	change(w, w.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = version })
 }
 
-// described checks that clusterctl shows the whole tree.
+// described checks that clusterctl describe shows all objects of the Cluster.
 func (w *world) described() {
 	w.Helper()
 	tree := w.clusterctl("describe", "cluster", name, "--grouping=false", "--show-templates", "--echo")
@@ -82,7 +82,8 @@ func (w *world) described() {
 	}
 }
 
-// gone waits until nothing is left but what the Cluster was made from.
+// gone waits until only the templates of the ClusterClass and the identity Secret are left, and checks that the account has no
+// portal cluster.
 func (w *world) gone() {
 	w.Helper()
 	lists := []client.ObjectList{

@@ -48,7 +48,7 @@ func run(m *testing.M) int {
 			ID: fmt.Sprintf("user-%d", i), Email: email(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
 		})
 	}
-	if err := flag.Set("test.parallel", "16"); err != nil { // they mostly wait
+	if err := flag.Set("test.parallel", "16"); err != nil { // tests spend most of their time waiting
 		panic(err)
 	}
 	var err error
@@ -79,10 +79,10 @@ func email(i int) string    { return fmt.Sprintf("topology-%d@portal.example", i
 func password(i int) string { return fmt.Sprintf("password of topology %d", i) }
 func account(i int) string  { return fmt.Sprintf("account-%d", i) }
 
-// release is the version that the templates are found under in the repository; any will do that metadata.yaml knows.
+// release is the version of the templates in the repository. It can be any version that metadata.yaml has.
 const release = "v0.1.0"
 
-// writeRepository lays the templates out as a release does, for clusterctl to find them.
+// writeRepository writes the templates into a local repository with the files of a release, in which clusterctl finds them.
 func writeRepository() error {
 	dir := filepath.Join(box.Dir, "repository", "infrastructure-portal", release)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -101,7 +101,7 @@ func writeRepository() error {
 			return err
 		}
 	}
-	components := filepath.Join(dir, "infrastructure-components.yaml") // installed already; it only has to be there
+	components := filepath.Join(dir, "infrastructure-components.yaml") // clusterctl only checks that this file exists
 	if err := os.WriteFile(components, nil, 0o600); err != nil {
 		return err
 	}

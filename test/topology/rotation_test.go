@@ -17,7 +17,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestRotation changes the templates of the ClusterClass in ways that change nothing at the portal.
+// TestRotation changes the templates of the ClusterClass in two ways that must not change anything at the portal.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 2)
@@ -25,14 +25,14 @@ func TestRotation(t *testing.T) {
 	w.settled(2)
 	nodes, machines, template := w.nodes(), names(w.machines()), w.template()
 
-	t.Log("a template of another name with equal content: only the annotation that tells where it is from changes")
+	t.Log("a template with another name and the same content: only the annotation with the name of its source changes")
 	w.useTemplates("renamed", nil)
 	w.Eventually(func() string { return w.template().Annotations[clusterv1.TemplateClonedFromNameAnnotation] }).Should(Equal("renamed"))
 	w.settled(2)
 	w.Expect(w.template().Name).To(Equal(template.Name))
-	w.Consistently(func() []string { return names(w.machines()) }, 3*time.Second).Should(ConsistOf(machines), "no Machine is replaced")
+	w.Consistently(func() []string { return names(w.machines()) }, 3*time.Second).Should(ConsistOf(machines), "core replaces no Machine")
 
-	t.Log("a template that gives Machines another label: it is replaced, and the Machines with it, on the same nodes")
+	t.Log("a template with another label for Machines: core replaces the template and the Machines, and the nodes stay")
 	w.useTemplates("labelled", map[string]string{"tier": "gold"})
 	w.Eventually(func() string { return w.template().Name }).ShouldNot(Equal(template.Name))
 	w.Expect(w.template().Spec.Template.Spec).To(Equal(template.Spec.Template.Spec))
@@ -42,7 +42,7 @@ func TestRotation(t *testing.T) {
 	w.Expect(w.nodes()).To(Equal(nodes))
 	w.Eventually(func() bool {
 		return apierrors.IsNotFound(box.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template))
-	}).Should(BeTrue(), "the template that nobody uses any more is deleted")
+	}).Should(BeTrue(), "core deletes the unused template")
 	claims := &infrav1.PortalMachineList{}
 	w.list(claims)
 	for _, claim := range claims.Items {
@@ -52,7 +52,7 @@ func TestRotation(t *testing.T) {
 	w.Expect(w.asked()).To(Equal([]string{createRequest}))
 }
 
-// TestVariableThatCannotChange asks for other workers than the portal cluster was created with, and takes that back.
+// TestVariableThatCannotChange asks for other workers than the portal cluster was created with, and then for the same as before.
 func TestVariableThatCannotChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -69,8 +69,9 @@ func TestVariableThatCannotChange(t *testing.T) {
 	w.Expect(w.asked()).To(Equal([]string{createRequest}))
 }
 
-// TestTemplateOfOtherWorkers does the same with a class whose control planes do not know what workers are made of: the topology
-// controller replaces the template, which takes a dry run that changes it; then nothing moves until that is taken back.
+// TestTemplateOfOtherWorkers does the same with a class whose control planes have no spec.workers. The topology controller replaces
+// the template, which needs a dry run that changes the template. Then nothing else changes until the variable has its old
+// value again.
 func TestTemplateOfOtherWorkers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -89,7 +90,7 @@ func TestTemplateOfOtherWorkers(t *testing.T) {
 	w.neverFailed()
 }
 
-// forgetWorkers takes spec.workers out of the control plane's template, and out of the patches.
+// forgetWorkers removes spec.workers from the control plane's template, and all patches of this template from the class.
 func (w *world) forgetWorkers() {
 	w.Helper()
 	for _, o := range w.others {
@@ -107,7 +108,7 @@ func (w *world) forgetWorkers() {
 	w.class.Spec.Patches = slices.DeleteFunc(w.class.Spec.Patches, func(p clusterv1.ClusterClassPatch) bool { return len(p.Definitions) == 0 })
 }
 
-// variable sets a variable of the Cluster, as JSON, and returns what it was.
+// variable sets a variable of the Cluster, as JSON, and returns the old value.
 func (w *world) variable(variable, value string) (before string) {
 	w.Helper()
 	change(w, w.cluster, func(c *clusterv1.Cluster) {
@@ -120,7 +121,8 @@ func (w *world) variable(variable, value string) (before string) {
 	return before
 }
 
-// useTemplates has the ClusterClass make workers from copies of its templates, under another name and with other labels.
+// useTemplates copies the worker templates of the ClusterClass, with another name and other labels, and makes the ClusterClass use
+// the copies.
 func (w *world) useTemplates(copies string, labels map[string]string) {
 	w.Helper()
 	original := client.ObjectKey{Namespace: w.namespace, Name: "portal-default-worker"}
@@ -138,7 +140,7 @@ func (w *world) useTemplates(copies string, labels map[string]string) {
 	})
 }
 
-// template is the PortalMachineTemplate that the MachineDeployment names.
+// template returns the PortalMachineTemplate that the only MachineDeployment names.
 func (w *world) template() *infrav1.PortalMachineTemplate {
 	w.Helper()
 	deployments := &clusterv1.MachineDeploymentList{}

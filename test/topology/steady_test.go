@@ -20,7 +20,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// made are the kinds of what the topology controller makes of a Cluster.
+// made are the kinds of the objects that the topology controller creates for a Cluster.
 var made = []schema.GroupVersionKind{
 	infrav1.GroupVersion.WithKind("PortalCluster"),
 	infrav1.GroupVersion.WithKind("PortalControlPlane"),
@@ -29,7 +29,7 @@ var made = []schema.GroupVersionKind{
 	clusterv1.GroupVersion.WithKind("MachineDeployment"),
 }
 
-// objects are those that the topology controller has made of the Cluster.
+// objects returns the objects that the topology controller has created for the Cluster.
 func (w *world) objects() (all []unstructured.Unstructured) {
 	w.Helper()
 	for _, kind := range made {
@@ -43,7 +43,7 @@ func (w *world) objects() (all []unstructured.Unstructured) {
 
 const touched = "test.capportal.example/touched"
 
-// shape is what must not change: which objects there are, their specs by generation, and their labels and annotations.
+// shape returns what must not change: the names of the objects, their generations, labels and annotations.
 func (w *world) shape() map[string]string {
 	w.Helper()
 	shape := map[string]string{}
@@ -55,8 +55,8 @@ func (w *world) shape() map[string]string {
 	return shape
 }
 
-// steady has the topology controller look at everything again, several times, and checks that it finds nothing to do. It
-// remembers what it compared by resource version; so all objects are touched, or it would not even compare.
+// steady makes the topology controller compare all objects again, several times, and checks that it changes nothing. The topology
+// controller compares an object again only if its resource version has changed, so steady first annotates all objects.
 func (w *world) steady() {
 	w.Helper()
 	before := w.shape()
@@ -77,21 +77,21 @@ func (w *world) steady() {
 		}
 		w.Expect(box.Client.Get(w.Context(), client.ObjectKeyFromObject(w.cluster), w.cluster)).To(Succeed())
 		touch(w.cluster)
-		w.Eventually(func() int { return w.dryRuns("portalmachinetemplates") }).Should(BeNumerically(">=", compared+2), "it compares in dry runs")
-		w.Consistently(w.shape, 2*time.Second, 500*time.Millisecond).Should(Equal(before), "nothing changed that the topology controller could react to")
+		w.Eventually(func() int { return w.dryRuns("portalmachinetemplates") }).Should(BeNumerically(">=", compared+2), "dry runs with which the topology controller compares")
+		w.Consistently(w.shape, 2*time.Second, 500*time.Millisecond).Should(Equal(before), "generations, labels and annotations")
 	}
 	w.Expect(w.condition(clusterv1.ClusterTopologyReconciledCondition)()).To(HavePrefix("True"))
 	w.neverFailed()
 }
 
-// dryRuns counts the server-side-apply dry runs on a resource that the API server let through, everybody's.
+// dryRuns returns the number of successful server-side-apply dry runs for a resource. It includes those of other tests.
 func (w *world) dryRuns(resource string) (count int) {
 	w.Helper()
 	administrator, err := rest.HTTPClientFor(box.Config)
 	w.Expect(err).NotTo(HaveOccurred())
 	answer, err := administrator.Get(box.Config.Host + "/metrics")
 	w.Expect(err).NotTo(HaveOccurred())
-	defer answer.Body.Close() //nolint:errcheck // Nothing was written to it.
+	defer answer.Body.Close() //nolint:errcheck // The body is only read.
 	metrics, err := io.ReadAll(answer.Body)
 	w.Expect(err).NotTo(HaveOccurred())
 	for line := range strings.SplitSeq(string(metrics), "\n") {

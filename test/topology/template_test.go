@@ -14,8 +14,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestTemplatesCannotChange tries to change each kind of template that says anything. Only the topology controller's dry
-// run may, which it marks; every other user's dry run reports what would happen.
+// TestTemplatesCannotChange tries to change each kind of template whose spec has fields. Only the topology controller's dry run
+// may change a template, and it has an annotation. The API server refuses all other changes, also in a dry run.
 func TestTemplatesCannotChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -42,10 +42,10 @@ func TestTemplatesCannotChange(t *testing.T) {
 		w.Expect(try(client.DryRunAll)).To(refused, "%T", template)
 		template.SetAnnotations(map[string]string{clusterv1.TopologyDryRunAnnotation: ""})
 		w.Expect(try(client.DryRunAll)).To(Succeed(), "%T", template)
-		w.Expect(try()).To(refused, "%T: the mark is good for dry runs only", template)
+		w.Expect(try()).To(refused, "%T: the annotation allows only dry runs", template)
 
 		w.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
 		template.SetLabels(map[string]string{"mine": "too"})
-		w.Expect(box.Client.Update(t.Context(), template)).To(Succeed(), "%T: its own metadata is nobody's business", template)
+		w.Expect(box.Client.Update(t.Context(), template)).To(Succeed(), "%T: the labels of the template itself", template)
 	}
 }

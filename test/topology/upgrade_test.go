@@ -14,8 +14,9 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestUpgradeNeedsTheAnnotation upgrades a Cluster without it: the portal moves all nodes, so the MachineDeployment counts
-// as upgrading, and at a concurrency of one it may not begin. The condition said so before.
+// TestUpgradeNeedsTheAnnotation upgrades a Cluster without the annotation for the upgrade concurrency. The portal upgrades all
+// nodes, so the topology controller counts the MachineDeployment as upgrading. With a concurrency of 1 it does not begin to
+// upgrade the MachineDeployment. A condition reports this before the upgrade.
 func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
@@ -42,8 +43,9 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	w.neverFailed()
 }
 
-// upgradeSeenByCore upgrades the Cluster, and lets the control plane report that it is done only when core has seen the new
-// version on the Nodes. Usually it has; if it had not, the MachineDeployment would slip through.
+// upgradeSeenByCore upgrades the Cluster. It pauses the control plane until core has seen the new version on the Nodes, so the
+// control plane reports the end of the upgrade only then. Without the pause, core would usually have seen the version in time.
+// If it had not, the topology controller would not count the MachineDeployment as upgrading, and would upgrade it.
 func (w *world) upgradeSeenByCore(version string) {
 	w.Helper()
 	pause := func(paused bool) {
@@ -66,14 +68,14 @@ func (w *world) upgradeSeenByCore(version string) {
 	pause(false)
 }
 
-// portalVersion is the version that the portal cluster has reached, as its control plane reports it.
+// portalVersion returns the version of the portal cluster that the control plane reports.
 func (w *world) portalVersion() string {
 	controlPlane := w.controlPlane()
 	w.Expect(box.Client.Get(w.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())
 	return controlPlane.Status.Version
 }
 
-// deploymentVersion is the version that the one MachineDeployment makes Machines of.
+// deploymentVersion returns the version in the template of the only MachineDeployment.
 func (w *world) deploymentVersion() string {
 	deployments := &clusterv1.MachineDeploymentList{}
 	w.list(deployments)
@@ -81,9 +83,9 @@ func (w *world) deploymentVersion() string {
 	return deployments.Items[0].Spec.Template.Spec.Version
 }
 
-// TestUpgradeInSteps has a ClusterClass lead from one version over another to a third. The first step ends with the nodes
-// there, which the topology controller takes for MachineDeployments that are being upgraded: it waits for them, and would skip
-// them. The condition names the way out.
+// TestUpgradeInSteps upgrades over two minor versions with a ClusterClass that lists the versions. After the first step the nodes
+// have the second version, so the topology controller takes the MachineDeployments for upgrading and waits for them, although
+// it would not upgrade them in this step. A condition reports what the user must do.
 func TestUpgradeInSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)

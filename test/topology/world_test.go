@@ -36,7 +36,7 @@ const (
 	oldest   = "v1.34.9"
 	newer    = "v1.35.6"
 	newest   = "v1.36.3"
-	patience = 5 * time.Minute // machines of CI boot API servers slowly
+	patience = 5 * time.Minute // CI hosts start API servers slowly
 )
 
 // world is one Cluster with a topology, in a namespace and an account of its own.
@@ -50,10 +50,10 @@ type world struct {
 	others    []client.Object // the templates of the class
 
 	mu       sync.Mutex
-	failures []string // what the topology controller called a failure
+	failures []string // messages of the failures that the topology controller has reported
 }
 
-// newWorld renders the flavor; nothing is applied yet. Each number is the replicas of one MachineDeployment.
+// newWorld renders the flavor without applying it. Each number is the replicas of one MachineDeployment.
 func newWorld(t *testing.T, replicas ...int32) *world {
 	t.Helper()
 	i := int(used.Add(1)) - 1
@@ -79,7 +79,7 @@ func newWorld(t *testing.T, replicas ...int32) *world {
 	return w
 }
 
-// clusterctl runs the real one, as a user of the namespace.
+// clusterctl runs the real clusterctl in the namespace, and returns its output.
 func (w *world) clusterctl(args ...string) string {
 	w.Helper()
 	command := exec.CommandContext(w.Context(), box.Binary("clusterctl"), append(args, "-n", w.namespace)...)
@@ -90,7 +90,7 @@ func (w *world) clusterctl(args ...string) string {
 	return out.String()
 }
 
-// render has clusterctl make the Cluster, and the ClusterClass that it names with its templates.
+// render makes clusterctl generate the Cluster, its ClusterClass and the templates of the class.
 func (w *world) render() {
 	w.Helper()
 	manifests := w.clusterctl("generate", "cluster", name, "--config", clusterctlConfig(), "--infrastructure", "portal:"+release,
@@ -117,7 +117,7 @@ func (w *world) render() {
 	w.Expect(w.class).NotTo(BeNil(), "clusterctl adds the ClusterClass that the flavor names")
 }
 
-// apply creates all that was rendered, and listens from then on to what the topology controller reports.
+// apply creates the rendered objects, and begins to collect failures of the topology controller.
 func (w *world) apply() {
 	w.Helper()
 	w.create(w.class)
@@ -158,7 +158,7 @@ func (w *world) note(c *metav1.Condition) {
 		return
 	}
 	if strings.HasPrefix(c.Message, "ClusterClass is not successfully reconciled") {
-		return // it was changed a moment ago
+		return // the ClusterClass was changed a moment ago
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,15 +167,15 @@ func (w *world) note(c *metav1.Condition) {
 	}
 }
 
-// neverFailed checks what was collected.
+// neverFailed checks that the topology controller has not reported a failure since apply.
 func (w *world) neverFailed() {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.Expect(w.failures).To(BeEmpty(), "what the topology controller called a failure")
+	w.Expect(w.failures).To(BeEmpty(), "failures that the topology controller has reported")
 }
 
-// change patches an object until it is accepted.
+// change patches an object until the API server accepts the patch.
 func change[T client.Object](w *world, o T, change func(T)) {
 	w.Helper()
 	w.Eventually(func() error {
@@ -194,7 +194,7 @@ func (w *world) scale(i int, replicas int32) {
 	change(w, w.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[i].Replicas = &replicas })
 }
 
-// condition reads one of the Cluster's conditions as "Status Reason: message".
+// condition returns a function that reads one of the Cluster's conditions as "Status Reason: message".
 func (w *world) condition(conditionType string) func() string {
 	return w.conditionOf(w.cluster, conditionType)
 }
@@ -217,7 +217,7 @@ func (w *world) controlPlane() *infrav1.PortalControlPlane {
 	return &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
 }
 
-// settled waits until the topology is reconciled, and the Cluster available with so many workers of its version.
+// settled waits until the topology is reconciled and the Cluster is available with this number of workers of its version.
 func (w *world) settled(workers int) {
 	w.Helper()
 	version := w.cluster.Spec.Topology.Version
@@ -237,7 +237,7 @@ func (w *world) settled(workers int) {
 	w.Expect(w.nodes()).To(HaveLen(workers))
 }
 
-// list fills a list with what is in the namespace.
+// list reads the objects of the namespace into a list.
 func (w *world) list(list client.ObjectList) {
 	w.Helper()
 	w.Expect(box.Client.List(w.Context(), list, client.InNamespace(w.namespace))).To(Succeed())
@@ -250,7 +250,7 @@ func (w *world) machines() []clusterv1.Machine {
 	return all.Items
 }
 
-// nodes are the UIDs of the worker Nodes, by name; none may be cordoned.
+// nodes returns the UIDs of the worker Nodes by name, and checks that no worker Node is cordoned.
 func (w *world) nodes() map[string]string {
 	w.Helper()
 	kubeconfig := &corev1.Secret{}
@@ -271,7 +271,7 @@ func (w *world) nodes() map[string]string {
 	return uids
 }
 
-// asked is what the portal was asked for that changes something, in order, without ids.
+// asked returns the requests of the account that change something at the portal, in order and without ids.
 func (w *world) asked() (all []string) {
 	for _, e := range w.journal() {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
@@ -282,7 +282,7 @@ func (w *world) asked() (all []string) {
 	return all
 }
 
-// Requests as asked shows them.
+// Requests as asked returns them.
 const (
 	createRequest  = "POST kubernetes-clusters 202"
 	scaleRequest   = "POST scale 202"
@@ -293,7 +293,7 @@ func (w *world) journal() []emulator.Entry {
 	return slices.DeleteFunc(box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != w.account })
 }
 
-// explain prints what a failed test looked like.
+// explain prints the objects and the portal's journal of a failed test.
 func (w *world) explain() {
 	if w.Failed() {
 		w.Log(box.Describe(context.WithoutCancel(w.Context()), w.namespace, w.account))

@@ -24,7 +24,7 @@ func (p Page) ArgoCD() (map[string]Check, error) {
 		resource, isCheck := strings.CutPrefix(key, healthKey)
 		group, kind, named := strings.Cut(resource, "_")
 		if !isCheck || !named {
-			return nil, fmt.Errorf("%s is no key of a health check", key)
+			return nil, fmt.Errorf("%s is not the key of a health check", key)
 		}
 		checks[kind] = func(o *unstructured.Unstructured) (State, error) {
 			if o.GroupVersionKind().Group != group {
@@ -39,7 +39,7 @@ func (p Page) ArgoCD() (map[string]Check, error) {
 	return checks, nil
 }
 
-// runLua runs a check with the libraries that Argo CD opens for it.
+// runLua runs a check with the Lua libraries that Argo CD opens.
 func runLua(script string, o *unstructured.Unstructured) (State, error) {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFields: the table has every kind of the provider, and each field of its spec once.
+// TestFields checks that the table has every kind of the provider, and each field of its spec once.
 func TestFields(t *testing.T) {
 	table := readPage(t).Fields()
 	files, err := filepath.Glob(filepath.Join(root, "config", "crd", "bases", "*.yaml"))
@@ -43,11 +43,11 @@ func TestFields(t *testing.T) {
 				}
 			}
 			if count != 1 {
-				t.Errorf("docs/gitops.md has spec.%s of %s %d times", field, kind, count)
+				t.Errorf("docs/gitops.md has spec.%s of %s %d times, want once", field, kind, count)
 			}
 		}
 	}
 	if len(table) != len(files) {
-		t.Errorf("docs/gitops.md has %d rows, the provider %d kinds", len(table), len(files))
+		t.Errorf("docs/gitops.md has %d rows, and the provider has %d kinds", len(table), len(files))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// State is what a check says of an object.
+// State is the result of a health check.
 type State string
 
 // The states, in the words of Flux. Argo CD calls them Progressing, Healthy and Degraded.
@@ -52,7 +52,7 @@ func (p Page) Flux() (map[string]Check, error) {
 	return checks, nil
 }
 
-// compile parses the expressions in the environment that Flux has for them.
+// compile compiles the expressions in the same CEL environment as Flux.
 func (e expressions) compile() (Check, error) {
 	env, err := cel.NewEnv(cel.HomogeneousAggregateLiterals(), cel.EagerlyValidateDeclarations(true), cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(), ext.Strings(), ext.Sets(), ext.Encoders())
@@ -67,7 +67,7 @@ func (e expressions) compile() (Check, error) {
 	for _, s := range []struct {
 		expression string
 		state      State
-	}{{e.InProgress, InProgress}, {e.Failed, Failed}, {e.Current, Current}} { // the order that Flux has
+	}{{e.InProgress, InProgress}, {e.Failed, Failed}, {e.Current, Current}} { // the order in which Flux evaluates them
 		if s.expression == "" {
 			continue
 		}

@@ -25,7 +25,7 @@ func readPage(t *testing.T) Page {
 	return page
 }
 
-// object has one condition for each line "Type Status Reason generation", at generation 2.
+// object returns an object of generation 2 with one condition for each line "Type Status Reason observedGeneration".
 func object(kind string, deleting bool, lines ...string) *unstructured.Unstructured {
 	version := "cluster.x-k8s.io/v1beta2"
 	if kind == "PortalControlPlane" {
@@ -47,7 +47,7 @@ func object(kind string, deleting bool, lines ...string) *unstructured.Unstructu
 	return &unstructured.Unstructured{Object: o}
 }
 
-// TestChecks evaluates the checks of the page against objects of every phase.
+// TestChecks evaluates the checks of the page for objects of every phase.
 func TestChecks(t *testing.T) {
 	page := readPage(t)
 	flux, err := page.Flux()
@@ -105,7 +105,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestReasons: both checks end the wait for the same reasons, and the API has all of them.
+// TestReasons checks that Flux and Argo CD fail for the same reasons, and that the API has all of them.
 func TestReasons(t *testing.T) {
 	page := readPage(t)
 	source, err := os.ReadFile(filepath.Join(root, "api", "v1beta1", "conditions.go"))

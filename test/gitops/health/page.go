@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package health reads the table of fields and the health checks from docs/gitops.md, and evaluates the checks as Flux and Argo CD do. Flux
-// looks at status.observedGeneration, if there is one, and then at its expressions. Argo CD runs no check on an object that is being deleted.
+// compares status.observedGeneration, if it exists, and then evaluates its expressions. Argo CD does not check an object that is being deleted.
 package health
 
 import (
@@ -22,7 +22,7 @@ func ReadPage(file string) (Page, error) {
 	return Page{string(text)}, err
 }
 
-// blocks returns the code blocks of a language in the section of the heading.
+// blocks returns the code blocks of a language in the section with the heading.
 func (p Page) blocks(heading, language string) ([]string, error) {
 	_, section, found := strings.Cut(p.text, "\n"+heading+"\n")
 	if !found {
@@ -38,7 +38,7 @@ func (p Page) blocks(heading, language string) ([]string, error) {
 	return all, nil
 }
 
-// decode decodes the one YAML block below the heading.
+// decode decodes the only YAML block of the section with the heading.
 func (p Page) decode(heading string, into any) error {
 	blocks, err := p.blocks(heading, "yaml")
 	if err != nil {
@@ -50,7 +50,7 @@ func (p Page) decode(heading string, into any) error {
 	return yaml.UnmarshalStrict([]byte(blocks[0]), into)
 }
 
-// Waits returns the arguments of the commands "kubectl wait" on the page.
+// Waits returns the arguments of the kubectl wait commands on the page.
 func (p Page) Waits() ([][]string, error) {
 	blocks, err := p.blocks("### kubectl wait", "console")
 	if err != nil {
@@ -65,7 +65,7 @@ func (p Page) Waits() ([][]string, error) {
 	return all, nil
 }
 
-// Row says which fields of a kind are whose.
+// Row lists the fields of a kind by owner. Filled fields belong to the user, or to the provider if the user leaves them out.
 type Row struct{ User, Filled, Provider, Core []string }
 
 var span = regexp.MustCompile("`([^`]+)`")
