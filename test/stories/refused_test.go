@@ -43,7 +43,7 @@ func TestScaleDownIsRefused(t *testing.T) {
 				s.scale(int32(replicas)) //nolint:gosec // Two numbers.
 				s.Eventually(s.machines).Should(HaveLen(replicas))
 				s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
-					And(HavePrefix("False "+test.reason), MatchRegexp("Scale from (at most )?3 to %d workers", replicas)))
+					And(HavePrefix("False "+test.reason), MatchRegexp("[Ss]cale from (at most )?3 to %d workers", replicas)))
 				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "the provider drains only the surplus nodes")
 				s.Expect(s.cordoned()).To(HaveLen(3-replicas), "drained nodes stay drained")
 			}
