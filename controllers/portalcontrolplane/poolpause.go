@@ -50,13 +50,11 @@ func (r *Reconciler) pausePool(ctx context.Context, s *scope, wanted string) out
 	if asked && (c == nil || c.Status == metav1.ConditionTrue) { // nil: core has never seen the MachinePool
 		return outcome.Outcome{}
 	}
-	err = r.writer().Change(ctx, mp, func() {
-		if !asked {
-			metav1.SetMetaDataAnnotation(&mp.ObjectMeta, clusterv1.PausedAnnotation, pausedForUpgrade)
+	if !asked {
+		pause := func() { metav1.SetMetaDataAnnotation(&mp.ObjectMeta, clusterv1.PausedAnnotation, pausedForUpgrade) }
+		if err := r.writer().Change(ctx, mp, pause); err != nil {
+			return outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 		}
-	})
-	if err != nil {
-		return outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 	}
 	s.keepsPause = true
 	return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when Cluster API's core manager has paused MachinePool %s. "+

@@ -19,13 +19,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-const (
-	upgradePath = "/kubernetes-clusters/*/upgrade"
-	// bindingTime is how long a new node may be Ready before its Machine is available. In this time the provider binds the Machine,
-	// core looks up the Node, and the MachineDeployment counts its Machines. It leaves room for a busy host. If Machines
-	// got nodes only after the upgrade, two Machines would have no node for 15 seconds or more.
-	bindingTime = 12 * time.Second
-)
+// bindingTime is how long a new node may be Ready before its Machine is available. In this time the provider binds the Machine,
+// core looks up the Node, and the MachineDeployment counts its Machines. It leaves room for a busy host. If Machines
+// got nodes only after the upgrade, two Machines would have no node for 15 seconds or more.
+const bindingTime = 12 * time.Second
 
 // TestUpgradeThatReplacesNodesKeepsWorkersAvailable makes the portal replace its nodes one at a time, 15 seconds each. At least
 // two of the three workers stay available: a Ready node gets its Machine at once, not after the whole upgrade.
@@ -40,7 +37,7 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](10)},
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](10)})
 	before, machines := uids(s.nodes()), s.machineNames()
-	s.strike(emulator.Fault{Method: "POST", Path: upgradePath, UpgradeStyle: emulator.UpgradeReplace, JobDelay: time.Minute})
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, UpgradeStyle: emulator.UpgradeReplace, JobDelay: time.Minute})
 	stop := s.watchAvailable(2)
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.Eventually(func() string { return s.portalClusters()[0].Version }).Should(Equal("v1.36.3"))
@@ -60,7 +57,7 @@ func TestLostAnswerToAnUpgrade(t *testing.T) {
 	s := tell(t)
 	s.apply()
 	s.settled(2)
-	s.strike(emulator.Fault{Method: "POST", Path: upgradePath, Cut: true, After: true, JobDelay: 40 * time.Second, Count: 1})
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 40 * time.Second, Count: 1})
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
 	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
