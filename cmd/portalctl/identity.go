@@ -83,7 +83,7 @@ func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error 
 	user, err := client.UserID(ctx)
 	if cloud.IsMFARequired(err) {
 		return &failure{code: exitCredentials, err: err, advice: "set " + seedVariable + ", from which the provider makes the " +
-			"codes that nobody can type for it, or use a portal user without MFA"}
+			"codes that no person can type for it, or use a portal user without MFA"}
 	}
 	if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 		for _, key := range keys {
 			s := e.scope(key)
 			if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
-				if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+				if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
 					e.Fatal(err)
 				}
 			}

@@ -241,7 +241,7 @@ func (h *house) pass() (s *scope) {
 	}()
 	s = h.scope()
 	h.nodes.mu.Lock()
-	s.running = h.nodes.version
+	s.serverVersion = h.nodes.version
 	h.nodes.mu.Unlock()
 	if err := s.readWorkers(h.Context(), h.nodes.Client); err != nil {
 		h.Fatal(err)

@@ -76,7 +76,7 @@ func TestRefusedCreationGivesItsPlaceBack(t *testing.T) {
 		}
 		for _, key := range []client.ObjectKey{first, second} {
 			s := e.scope(key)
-			if err := e.manager.change(t.Context(), s, s.begin()); err != nil {
+			if err := e.manager.change(t.Context(), s, s.firstWrite()); err != nil {
 				t.Fatal(err)
 			}
 			o := e.manager.reconcileCluster(t.Context(), s)

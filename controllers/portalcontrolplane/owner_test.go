@@ -26,7 +26,7 @@ func TestClone(t *testing.T) {
 	creating := func(e *estate, key client.ObjectKey) {
 		for range 3 { // until the portal has accepted the creation
 			s := e.scope(key)
-			if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+			if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
 				e.Fatal(err)
 			}
 			e.manager.reconcileCluster(e.Context(), s)
@@ -84,7 +84,7 @@ func TestHandOver(t *testing.T) {
 		if o := e.passes(owner, heir)[heir]; o.Reason != infrav1.OwnedByAnotherReason {
 			t.Fatalf("%+v", o)
 		}
-		if requests := e.manager.fromRival(t.Context(), e.get(owner)); len(requests) != 1 || requests[0].NamespacedName != heir {
+		if requests := e.manager.fromControlPlane(t.Context(), e.get(owner)); len(requests) != 1 || requests[0].NamespacedName != heir {
 			t.Errorf("a change of the owner wakes %v", requests)
 		}
 		e.change(owner, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })

@@ -23,8 +23,8 @@ type condition struct {
 }
 
 func conditionOf(err error) condition {
-	o := outcome.From(err)
-	return condition{o.Reason, o.Message, o.After}
+	o := outcome.FromPortalError(err)
+	return condition{o.Reason, o.Message, o.RequeueAfter}
 }
 
 // remembered is how long after a refused login the client may repeat the refusal without asking the portal.
