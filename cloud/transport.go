@@ -60,7 +60,7 @@ func dialChecked(to *url.URL, check func(address string) error) dialFunc {
 	checked := *direct
 	checked.Control = func(_, address string, _ syscall.RawConn) error { return check(address) }
 	return func(ctx context.Context, network, target string) (net.Conn, error) {
-		if dialed(to, target) {
+		if isDialed(to, target) {
 			return checked.DialContext(ctx, network, target)
 		}
 		return direct.DialContext(ctx, network, target)

@@ -100,7 +100,7 @@ func table(sections []section) string {
 	}) {
 		fmt.Fprintf(&b, "| %s | %s |\n", reason, strings.Join(reasons[reason], " "))
 	}
-	silences(&b)
+	gaps(&b)
 	return b.String()
 }
 
@@ -112,10 +112,10 @@ func (s statement) named() string {
 	return s.item + ": " + s.says
 }
 
-// silences writes the table of the specification's gaps.
-func silences(b *strings.Builder) {
+// gaps writes the table of the specification's gaps.
+func gaps(b *strings.Builder) {
 	b.WriteString(silencePreface)
-	for _, s := range cloud.Silences() {
+	for _, s := range cloud.Gaps() {
 		shapes := make([]string, len(s.Shapes))
 		for i, shape := range s.Shapes {
 			shapes[i] = fmt.Sprintf("%s (`%s`)", shape.Name, shape.Example)
@@ -129,9 +129,9 @@ const silencePreface = `
 
 The specification leaves these open ("not shown"). The provider accepts the shapes in this table, in all combinations:
 ` + "`test/portals`" + ` runs at thousands of portals that combine them at random. For any other shape, the last column says whether the
-provider still works. [silence.go](../../cloud/silence.go) names the passage of the specification and the test of each shape. The suite
+provider still works. [gap.go](../../cloud/gap.go) names the passage of the specification and the test of each shape. The suite
 reports which shape a portal uses.
 
-| Silence | Accepted shapes | Any other shape |
+| Gap | Accepted shapes | Any other shape |
 |---|---|---|
 `

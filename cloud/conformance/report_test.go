@@ -22,7 +22,7 @@ type report struct {
 	Failed   []checkReport   `json:"failed"`
 	Skipped  []checkReport   `json:"skipped"`
 	Passed   []string        `json:"passed"`
-	Silences []silenceReport `json:"silences"`
+	Gaps []gapReport `json:"gaps"`
 	Left     []string        `json:"left"`
 }
 
@@ -33,8 +33,8 @@ type checkReport struct {
 	Effect  cloud.Effect `json:"effect,omitempty"`
 }
 
-type silenceReport struct {
-	Silence string `json:"silence"`
+type gapReport struct {
+	Gap string `json:"gap"`
 	Where   string `json:"where"`
 	Shape   string `json:"shape"` // "" if it is unknown
 }
@@ -68,8 +68,8 @@ var effects = []struct {
 
 // effectOf returns the effect of a failed check.
 func effectOf(check string) cloud.Effect {
-	if name, ok := strings.CutPrefix(check, "silence/"); ok {
-		for _, s := range cloud.Silences() {
+	if name, ok := strings.CutPrefix(check, "gap/"); ok {
+		for _, s := range cloud.Gaps() {
 			if s.Name == name {
 				return s.Effect
 			}
@@ -108,8 +108,8 @@ func newReport(portal string, r *result, shapes map[string]string, left []string
 			out.Passed = append(out.Passed, c.name)
 		}
 	}
-	for _, s := range cloud.Silences() {
-		out.Silences = append(out.Silences, silenceReport{Silence: s.Name, Where: s.Where, Shape: shapes[s.Name]})
+	for _, s := range cloud.Gaps() {
+		out.Gaps = append(out.Gaps, gapReport{Gap: s.Name, Where: s.Where, Shape: shapes[s.Name]})
 	}
 	out.Summary = summaries[out.Verdict]
 	if len(out.Passed) == 0 {
@@ -146,13 +146,13 @@ func (r *report) markdown() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Check, c.Effect, cell(c.Says), cell(c.Details))
 		}
 	}
-	b.WriteString("\n## How this portal fills what the specification leaves open\n\n| Silence | Shape | Where |\n|---|---|---|\n")
-	for _, s := range r.Silences {
+	b.WriteString("\n## How this portal fills what the specification leaves open\n\n| Gap | Shape | Where |\n|---|---|---|\n")
+	for _, s := range r.Gaps {
 		shape := s.Shape
 		if shape == "" {
 			shape = "not found out"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Silence, cell([]string{shape}), s.Where)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Gap, cell([]string{shape}), s.Where)
 	}
 	if len(r.Left) > 0 {
 		b.WriteString("\n## Left behind\n\n")

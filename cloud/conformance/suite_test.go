@@ -83,7 +83,7 @@ type place func(t *testing.T, c check, e *ended)
 type ended struct {
 	skipped  string            // why the check was skipped
 	failures []string          // messages of the failures
-	shapes   map[string]string // silence → the portal's shape
+	shapes   map[string]string // gap → the portal's shape
 	left     []string          // created resources that are left
 }
 

@@ -27,7 +27,7 @@ type call struct {
 	body    []byte
 	account string // whose budget it uses, or "" for an unknown caller
 	session *session
-	strike  strike     // faults that hit it
+	faults  matchedFaults     // faults that hit it
 	notes   []LogEntry // state changes it made, logged after the request
 	starts  []func()   // started once the request is logged
 }
@@ -56,7 +56,7 @@ func (c *call) note(e LogEntry) {
 // ServeHTTP serves one request of the portal's API.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := p.newCall(r)
-	if !p.enter() {
+	if !p.startWork() {
 		c.write(w, refuse(CodeUnavailable, "the portal is closed").answer(&p.opts.Shapes, c.id))
 		return
 	}
@@ -83,13 +83,13 @@ func (c *call) decide() answer {
 
 	limits, limited := p.spend(c)
 	if limited == nil {
-		c.strike = p.hit(c)
+		c.faults = p.matchFaults(c)
 	}
-	a, struck := c.strikeBefore()
-	if !struck {
+	a, answered := c.applyFaultsBefore()
+	if !answered {
 		a = c.work(limited, unknown, problem)
 	}
-	a = c.strikeAfter(a)
+	a = c.applyFaultsAfter(a)
 	a.header = c.limitHeaders(a, limits)
 	return a
 }
@@ -129,13 +129,13 @@ func (c *call) readBody() *refusal {
 	body, err := io.ReadAll(io.LimitReader(c.request.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return broken("", "the body cannot be read")
+		return specViolation("", "the body cannot be read")
 	case len(body) > maxBody:
-		return broken("", "the body is larger than %d bytes", maxBody)
+		return specViolation("", "the body is larger than %d bytes", maxBody)
 	case c.route == nil:
 		return nil
 	case !c.route.body && len(body) > 0:
-		return broken("", "the endpoint takes no body")
+		return specViolation("", "the endpoint takes no body")
 	}
 	c.body = body
 	return nil
@@ -149,7 +149,7 @@ func (c *call) checkQuery() *refusal {
 	}
 	for name := range maps.Keys(c.request.URL.Query()) {
 		if !known[name] {
-			return broken(name, "the endpoint does not know query parameter %q", name)
+			return specViolation(name, "the endpoint does not know query parameter %q", name)
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func (c *call) checkQuery() *refusal {
 func (c *call) logRequest(a answer) {
 	e := LogEntry{
 		Time: c.arrived, RequestID: c.id, Account: c.account, Method: c.request.Method,
-		Path: c.shownPath(), Status: a.status, Code: a.code, Violation: a.violation, Fault: c.strike.names(),
+		Path: c.shownPath(), Status: a.status, Code: a.code, Violation: a.violation, Fault: c.faults.names(),
 	}
 	if c.route != nil {
 		e.Route = c.route.pattern

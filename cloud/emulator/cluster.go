@@ -52,7 +52,7 @@ type Cluster struct {
 type cluster struct {
 	Cluster
 	nodes         []*node // Cluster.Nodes is filled in snapshots only
-	roll          *rand.Rand
+	rand          *rand.Rand
 	serverVersion string // of the API server; ahead of Version during an upgrade
 	servedOnce    bool   // it has been Running, so there is a kubeconfig
 	reserved      int    // workers that the network has room for, at least Size
@@ -107,13 +107,13 @@ func (p *Portal) createCluster(c *call) (answer, *refusal) {
 		NetworkID: body.NetworkID, VPCID: body.VPCID, SSHKeyPair: body.SSHKeyPair, Version: version.SemanticVersion,
 		Created: time.Now(),
 	}}
-	cl.roll = p.rollFor(cl.ID)
+	cl.rand = p.randFor(cl.ID)
 	p.clusters = append(p.clusters, cl)
 	p.placeCluster(c, cl)
 	cl.State = ClusterCreating
 	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: string(cl.State),
 		Detail: fmt.Sprintf("name=%s size=%d controlNodes=%d version=%s", cl.Name, cl.Size, cl.ControlNodes, cl.Version)})
-	return p.lock(c, cl, order{
+	return p.lock(c, cl, jobSpec{
 		kind: JobCreateCluster, takes: p.opts.Durations.Create,
 		work:  func(ctx context.Context, takes time.Duration) (any, error) { return p.buildCluster(ctx, cl, takes) },
 		undo:  func() { p.forget(cl) },
@@ -145,7 +145,7 @@ func (p *Portal) buildCluster(ctx context.Context, cl *cluster, takes time.Durat
 		p.addNode(cl, false)
 	}
 	p.mu.Unlock()
-	if err := p.reach(ctx, cl, takes); err != nil {
+	if err := p.applyNodes(ctx, cl, takes); err != nil {
 		p.unlock(cl, ClusterFailed)
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (p *Portal) buildCluster(ctx context.Context, cl *cluster, takes time.Durat
 	cl.servedOnce = true
 	p.mu.Unlock()
 	p.unlock(cl, ClusterRunning)
-	return p.shown(cl), nil
+	return p.jobResult(cl), nil
 }
 
 // clusterConfig answers GET /kubernetes-clusters/{cluster_id}/config once the cluster has been Running.
@@ -202,24 +202,24 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 			return answer{}, err
 		}
 	}
-	faults, reaches := c.strike, cl.Size
+	faults, reaches := c.faults, cl.Size
 	if body.Size > cl.Size {
-		reaches += faults.share(body.Size - cl.Size)
+		reaches += faults.nodesDone(body.Size - cl.Size)
 	} else {
-		reaches -= faults.share(cl.Size - body.Size)
+		reaches -= faults.nodesDone(cl.Size - body.Size)
 	}
 	if cl.JobID == "" {
 		cl.reserved = max(cl.Size, body.Size)
 	}
-	return p.operate(c, cl, ClusterScaling, fmt.Sprintf("size %d → %d", cl.Size, body.Size), order{
+	return p.operate(c, cl, ClusterScaling, fmt.Sprintf("size %d → %d", cl.Size, body.Size), jobSpec{
 		kind: JobScaleCluster, takes: p.opts.Durations.Scale,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
 			p.mu.Lock()
 			p.resize(cl, reaches, faults.leavesNodes())
 			p.mu.Unlock()
-			err := p.reach(ctx, cl, takes)
+			err := p.applyNodes(ctx, cl, takes)
 			p.unlock(cl, ClusterRunning)
-			return p.shown(cl), err
+			return p.jobResult(cl), err
 		},
 	})
 }
@@ -248,10 +248,10 @@ func (p *Portal) deleteCluster(c *call) (answer, *refusal) {
 		return answer{}, err
 	}
 	before := cl.State
-	return p.operate(c, cl, ClusterDeleting, "", order{
+	return p.operate(c, cl, ClusterDeleting, "", jobSpec{
 		kind: JobDeleteCluster, takes: p.opts.Durations.Delete,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
-			err := pace(ctx, takes, func() error { return p.deleteWorkload(ctx, cl.ID) })
+			err := atLeast(ctx, takes, func() error { return p.deleteWorkload(ctx, cl.ID) })
 			if err != nil {
 				p.unlock(cl, before)
 				return nil, err
@@ -264,7 +264,7 @@ func (p *Portal) deleteCluster(c *call) (answer, *refusal) {
 }
 
 // operate starts an operation on a cluster unless its state forbids it or another one locks it (States 2 and 3). Callers hold mu.
-func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string, o order) (answer, *refusal) {
+func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string, o jobSpec) (answer, *refusal) {
 	switch {
 	case cl.JobID != "":
 		return answer{}, refuse(CodeResourceBusy, "cluster %s is %s", cl.ID, cl.State)
@@ -280,7 +280,7 @@ func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string,
 }
 
 // lock starts the job that holds a cluster. Callers hold mu.
-func (p *Portal) lock(c *call, cl *cluster, o order) answer {
+func (p *Portal) lock(c *call, cl *cluster, o jobSpec) answer {
 	o.clusterID = cl.ID
 	a := p.startJob(c, o)
 	cl.JobID = a.body.(wireJob).JobID
@@ -330,8 +330,8 @@ func (p *Portal) clusterOf(c *call) (*cluster, *refusal) {
 	return nil, notFound("cluster", id)
 }
 
-// shown is a cluster as a job's result.
-func (p *Portal) shown(cl *cluster) any {
+// jobResult is a cluster as a job's result.
+func (p *Portal) jobResult(cl *cluster) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opts.Shapes.created("kubernetesCluster", cl.wire())

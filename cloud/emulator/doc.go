@@ -17,7 +17,7 @@
 // randomness but secrets comes from [Options.Seed].
 //
 // A request goes, in this order, through: the endpoint table (route.go), TLS and body (call.go), whose budget it
-// uses (token.go), the rate limit (ratelimit.go), faults that come before the work (strike.go), the token
+// uses (token.go), the rate limit (ratelimit.go), faults that come before the work (effect.go), the token
 // (token.go), its endpoint, faults that come after the work, and the request log. A handler changes the
 // state under one lock and never waits. Work that takes time is a job.
 //
@@ -96,7 +96,7 @@
 // admin listener ([Portal.ListenAdmin]), which is plain HTTP on loopback, apart from the portal. Package page shows a browser
 // all of this, and arms faults by a click. A busy resource, a full platform or an exhausted quota is a fault with that Code.
 //
-// A portal that goes wrong for a long time is a fault with a Count or a duration (For). Scale has the fault strike only
+// A portal that goes wrong for a long time is a fault with a Count or a duration (For). Scale limits the fault to
 // requests for fewer workers, or for more. So these scale-downs are refused twice, then fail for five minutes, and then
 // remove one node each and fail. Later ones work:
 //

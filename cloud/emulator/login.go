@@ -120,8 +120,8 @@ func (p *Portal) login(c *call) (answer, *refusal) {
 	return answer{status: http.StatusOK, body: out}, nil
 }
 
-// openAccount is the account that a call without a token counts against, known by an e-mail or a reset link.
-func (p *Portal) openAccount(c *call) string {
+// anonymousAccount is the account that a call without a token counts against, known by an e-mail or a reset link.
+func (p *Portal) anonymousAccount(c *call) string {
 	var body struct {
 		Email string `json:"email"`
 	}

@@ -75,7 +75,7 @@ func (p *Portal) createNetwork(c *call) (answer, *refusal) {
 		c.note(LogEntry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
 		return answer{status: p.opts.Shapes.NetworkStatus, body: out}, nil
 	}
-	return p.startJob(c, order{kind: JobCreateNetwork, takes: p.opts.Durations.Network, work: func(ctx context.Context, takes time.Duration) (any, error) {
+	return p.startJob(c, jobSpec{kind: JobCreateNetwork, takes: p.opts.Durations.Network, work: func(ctx context.Context, takes time.Duration) (any, error) {
 		if err := sleep(ctx, takes); err != nil {
 			return nil, err
 		}

@@ -215,7 +215,7 @@ func TestRemovalsAreLogged(t *testing.T) {
 		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}
 	}
 	for name, test := range map[string]struct {
-		census func(emulator.Node) emulator.Removal
+		removalOf func(emulator.Node) emulator.Removal
 		fault  emulator.Fault
 		do     func(c *caller, id string)
 		want   []string
@@ -232,7 +232,7 @@ func TestRemovalsAreLogged(t *testing.T) {
 		"nobody saw it": {nil, emulator.Fault{}, func(c *caller, id string) { c.scale(id, 1) }, []string{"demo-w-2 cluster-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := emulator.Options{Workloads: &ledger{census: test.census}, ReuseNodeNames: true, UpgradeStyle: emulator.UpgradeReplace}
+			options := emulator.Options{Workloads: &ledger{removalOf: test.removalOf}, ReuseNodeNames: true, UpgradeStyle: emulator.UpgradeReplace}
 			bubble(t, options, func(t *testing.T, p *emulator.Portal, c *caller) {
 				id := c.create(c.newCluster(2))
 				if test.fault.LeaveNodes {

@@ -68,7 +68,7 @@ type Options struct {
 	ListClusters bool
 	// Shapes of answers that the specification leaves open.
 	Shapes Shapes
-	// Faults that are armed from the start.
+	// Faults that are injected from the start.
 	Faults []Fault
 
 	// Seed of all randomness but secrets. Default: random. Portal.Seed returns it.

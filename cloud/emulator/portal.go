@@ -34,11 +34,11 @@ type Portal struct {
 	servers   []*http.Server
 	url       string
 	ids       *rand.Rand
-	dice      *rand.Rand // of faults
+	faultRand      *rand.Rand // of faults
 	requests  uint64
 	removals  VictimOrder // of scale-downs
 	nextFault int
-	faults    []*armed
+	faults    []*activeFault
 	limits    map[string]*limiter
 	users     map[string]*user // by lower-case e-mail
 	sessions  map[string]*session
@@ -66,7 +66,7 @@ func New(opts Options) (*Portal, error) {
 		opts:     opts,
 		tokenKey: make([]byte, 32),
 		ids:      rand.New(rand.NewPCG(uint64(opts.Seed), 1)),
-		dice:     rand.New(rand.NewPCG(uint64(opts.Seed), 2)),
+		faultRand:     rand.New(rand.NewPCG(uint64(opts.Seed), 2)),
 		limits:   map[string]*limiter{},
 		users:    map[string]*user{},
 		sessions: map[string]*session{},
@@ -82,11 +82,11 @@ func New(opts Options) (*Portal, error) {
 		return nil, fmt.Errorf("token key: %w", err)
 	}
 	p.routes = p.endpoints()
-	return p, p.furnish()
+	return p, p.addInitialRecords()
 }
 
-// furnish puts what the options list into the portal's books.
-func (p *Portal) furnish() error {
+// addInitialRecords puts what the options list into the portal's books.
+func (p *Portal) addInitialRecords() error {
 	p.record(LogEntry{Object: "portal", To: "ready", Detail: fmt.Sprintf("seed=%d", p.opts.Seed)})
 	for _, u := range p.opts.Users {
 		if err := p.addUser(u); err != nil {
@@ -136,8 +136,8 @@ func (p *Portal) Close() {
 	p.deleteWorkloads()
 }
 
-// enter registers work that Close waits for. It returns false if the portal is closed.
-func (p *Portal) enter() bool {
+// startWork registers work that Close waits for. It returns false if the portal is closed.
+func (p *Portal) startWork() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -155,8 +155,8 @@ func (p *Portal) newID(kind string) string {
 	return fmt.Sprintf("%s-%012x", kind, p.ids.Uint64()>>16)
 }
 
-// rollFor returns randomness of one record's own, so that its course does not depend on other records.
-func (p *Portal) rollFor(id string) *rand.Rand {
+// randFor returns randomness of one record's own, so that its course does not depend on other records.
+func (p *Portal) randFor(id string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails
 	return rand.New(rand.NewPCG(uint64(p.opts.Seed), h.Sum64()))

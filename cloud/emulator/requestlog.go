@@ -26,7 +26,7 @@ type LogEntry struct {
 	Path      string `json:"path,omitempty"`   // as requested, without query
 	Status    int    `json:"status,omitempty"` // 0: the connection was cut
 	Code      string `json:"code,omitempty"`   // of an error
-	Fault     string `json:"fault,omitempty"`  // ids of the faults that struck
+	Fault     string `json:"fault,omitempty"`  // ids of the faults that affected it
 	Violation string `json:"violation,omitempty"`
 
 	// Of a change of state.

@@ -147,7 +147,7 @@ func (p *Portal) URL() string {
 // serve runs a server that ends with the portal.
 func (p *Portal) serve(server *http.Server, listener net.Listener, run func() error) error {
 	server.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail are their client's concern
-	if !p.enter() {
+	if !p.startWork() {
 		return errors.Join(errors.New("the portal is closed"), listener.Close())
 	}
 	p.mu.Lock()

@@ -70,7 +70,7 @@ func (p *Portal) sign(s *session) string {
 // identify finds the account whose budget the call uses. It does not check the token: authenticate does.
 func (c *call) identify() {
 	if c.route != nil && c.route.access == open {
-		c.account = c.portal.openAccount(c)
+		c.account = c.portal.anonymousAccount(c)
 		return
 	}
 	scheme, token, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")

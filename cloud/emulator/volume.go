@@ -62,7 +62,7 @@ func (p *Portal) deleteVolume(c *call) (answer, *refusal) {
 	}
 	v := p.volumes[i]
 	if p.opts.Shapes.VolumeStatus == http.StatusAccepted {
-		return p.startJob(c, order{kind: JobDeleteVolume, work: func(context.Context, time.Duration) (any, error) {
+		return p.startJob(c, jobSpec{kind: JobDeleteVolume, work: func(context.Context, time.Duration) (any, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.volumes = slices.DeleteFunc(p.volumes, func(other *Volume) bool { return other == v })

@@ -92,7 +92,7 @@ func (p *Portal) createVPC(c *call) (answer, *refusal) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.startJob(c, order{kind: JobCreateVPC, takes: p.opts.Durations.VPC, work: func(ctx context.Context, takes time.Duration) (any, error) {
+	return p.startJob(c, jobSpec{kind: JobCreateVPC, takes: p.opts.Durations.VPC, work: func(ctx context.Context, takes time.Duration) (any, error) {
 		if err := sleep(ctx, takes); err != nil {
 			return nil, err
 		}

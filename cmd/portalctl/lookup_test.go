@@ -59,7 +59,7 @@ func TestInstances(t *testing.T) {
 // TestRecordKeepsWhatThePortalSends: unknown fields and large numbers stay, ids are text.
 func TestRecordKeepsWhatThePortalSends(t *testing.T) {
 	var out screen
-	a := &app{surroundings: surroundings{out: &out}, output: formatJSON}
+	a := &app{environment: environment{out: &out}, output: formatJSON}
 	if err := a.printValue(record([]byte(`{"id":7,"big":12345678901234567890,"tags":["<a>"]}`), "7")); err != nil {
 		t.Fatal(err)
 	}

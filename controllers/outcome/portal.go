@@ -14,7 +14,7 @@ const busyRetry = 10 * time.Second
 // FromPortalError maps an error of the portal to an outcome. An error that needs a person is Stalled, and one that is expected to pass is a
 // Wait. If the account's limiter has no token, the outcome is a Retry, which never shows as a failure.
 func FromPortalError(err error) Outcome {
-	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) && !cloud.IsAnyServers(err) {
+	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) && !cloud.IsGenericRefusal(err) {
 		return RetryAfter(time.Until(at))
 	}
 	o := classify(err)
@@ -65,7 +65,7 @@ func classify(err error) Outcome {
 }
 
 // isUnreachable reports whether the portal did not answer, or another server may have answered in its place.
-func isUnreachable(err error) bool { return cloud.IsUnavailable(err) || cloud.IsAnyServers(err) }
+func isUnreachable(err error) bool { return cloud.IsUnavailable(err) || cloud.IsGenericRefusal(err) }
 
 // unreachableOutcome has the same message for every cause. The user of the Secret chooses the host. If the message distinguished
 // a closed port from a server without TLS, an unknown name or an HTTP status, it would show them the network of the manager.
