@@ -35,9 +35,9 @@ func (a *account) reservePoll(flow string, running RunningJob) (*ratelimit.Reser
 	return a.limiter.ReservePoll(flow, a.jobs.follow(running, time.Now()))
 }
 
-// clientAccount holds the account that a client's requests count against. Credentials that the portal has not accepted prove nothing,
-// so a client starts with an account of its own: a wrong password for another user's e-mail address does not slow that user down. Each
-// login that works proves which account it is, and the pool returns it.
+// clientAccount holds the account that a client's requests count against. Credentials that the portal has not accepted prove
+// nothing, so a client starts with an account of its own: a wrong password for another user's e-mail address does not slow that
+// user down. Each login that works proves which account it is, and the pool returns it.
 type clientAccount struct {
 	ask func(Login) *account // nil: the account stays the same
 

@@ -19,8 +19,8 @@ type answer struct {
 
 func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// jsonText is a JSON string. A number or boolean, such as a numeric id, is read as its text. Any other value counts as absent, so that the
-// rest of the answer can still be read.
+// jsonText is a JSON string. A number or boolean, such as a numeric id, is read as its text. Any other value counts as absent,
+// so that the rest of the answer can still be read.
 type jsonText string
 
 // UnmarshalJSON implements json.Unmarshaler. It never fails.

@@ -14,14 +14,14 @@ import (
 
 // Client talks to one portal as one user. It is safe for concurrent use. Methods return *Error.
 type Client struct {
-	name       string // what it prints as
-	chain      handler
-	session    *session
+	name    string // what it prints as
+	chain   handler
+	session *session
 	account *clientAccount
-	hidden     func() []string             // secrets of the configuration
-	shapes     func(gap, shape string) // Config.ObserveShape, or nil
-	close      func()
-	address    string
+	hidden  func() []string         // secrets of the configuration
+	shapes  func(gap, shape string) // Config.ObserveShape, or nil
+	close   func()
+	address string
 }
 
 // handler is one link of the request chain. doc.go explains the order.
@@ -57,28 +57,28 @@ func New(config Config) (*Client, error) {
 	}
 	below := &limited{
 		account: membership,
-		wait:       config.Wait,
-		next:       &observed{observe: config.Observe, next: wire},
+		wait:    config.Wait,
+		next:    &observed{observe: config.Observe, next: wire},
 	}
 	password := conceal(config.Password)
 	s := newSession(&authenticator{
-		email:      config.Email,
-		password:   password,
-		next:       below,
-		account: membership,
-		wait:       config.Wait,
-		observe:    config.ObserveLogin,
-		factor:     &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
+		email:    config.Email,
+		password: password,
+		next:     below,
+		account:  membership,
+		wait:     config.Wait,
+		observe:  config.ObserveLogin,
+		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
 	})
 	return &Client{
-		name:       config.String(),
-		address:    Address(config.BaseURL),
-		chain:      &replaying{session: s, next: &authorized{session: s, next: below}},
-		session:    s,
+		name:    config.String(),
+		address: Address(config.BaseURL),
+		chain:   &replaying{session: s, next: &authorized{session: s, next: below}},
+		session: s,
 		account: membership,
-		shapes:     config.ObserveShape,
-		hidden:     func() []string { return []string{password.reveal(), seed.reveal()} },
-		close:      wire.close,
+		shapes:  config.ObserveShape,
+		hidden:  func() []string { return []string{password.reveal(), seed.reveal()} },
+		close:   wire.close,
 	}, nil
 }
 

@@ -72,10 +72,10 @@
 //
 // # Polls of jobs
 //
-// A poll of a job is not made at a fixed time (poll.go). The account learns from the polls how long a kind of job takes. A token that
-// no other call needs goes to the job that is likely done and has been due longest. A token that the bucket cannot hold goes to any
-// job. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within 5 s. Package fleet
-// measures this.
+// A poll of a job is not made at a fixed time (poll.go). The account learns from the polls how long a kind of job takes. A
+// token that no other call needs goes to the job that is likely done and has been due longest. A token that the bucket cannot
+// hold goes to any job. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within
+// 5 s. Package fleet measures this.
 //
 // # Hosts
 //

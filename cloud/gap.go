@@ -83,8 +83,8 @@ const (
 	HeaderAlways = "with every answer"
 	HeaderOn429  = "with 429 only"
 
-	LifeInToken = "in the token"
-	LifeNotInToken  = "not in the token"
+	LifeInToken    = "in the token"
+	LifeNotInToken = "not in the token"
 
 	VersionWithV    = "with v"
 	VersionWithoutV = "without v"

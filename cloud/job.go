@@ -99,8 +99,8 @@ func (c *Client) finish(ctx context.Context, r route, segment string) (Job, erro
 }
 
 type jobBody struct {
-	JobID  jsonText            `json:"jobId"`
-	Status jsonText            `json:"status"`
+	JobID  jsonText        `json:"jobId"`
+	Status jsonText        `json:"status"`
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 }
@@ -122,7 +122,7 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 	return job, true
 }
 
-// noteShape reports the shapes of a job that has ended. What it created is not known here, so any kind will do.
+// noteShape reports the shapes of a job that has ended. The kind of the created resource is not known here, so any kind will do.
 func (j Job) noteShape(c *call, body []byte) {
 	if j.Failed() {
 		c.note(gapJobError, jobErrorShape(body))

@@ -16,8 +16,8 @@ const maxWaitedReplays = 5
 // limited spends a reservation for every request, and passes the response to the limiter.
 type limited struct {
 	account *clientAccount
-	wait       bool
-	next       handler
+	wait    bool
+	next    handler
 }
 
 func (h *limited) do(ctx context.Context, c *call) (*answer, error) {

@@ -15,13 +15,13 @@ import (
 // authenticator performs the login (specification, "Authentication", rules 1 and 3): credentials, then a second factor
 // if the account has one.
 type authenticator struct {
-	email      string
-	password   secret
-	factor     *secondFactor
-	next       handler
-	account *clientAccount
-	wait       bool        // of Config.Wait
-	observe    func(error) // Config.ObserveLogin, or nil
+	email    string
+	password secret
+	factor   *secondFactor
+	next     handler
+	account  *clientAccount
+	wait     bool        // of Config.Wait
+	observe  func(error) // Config.ObserveLogin, or nil
 }
 
 type loginRequest struct {

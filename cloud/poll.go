@@ -36,7 +36,9 @@ type jobTracker struct {
 	kinds   map[string]*jobKind
 }
 
-func newJobTracker() *jobTracker { return &jobTracker{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
+func newJobTracker() *jobTracker {
+	return &jobTracker{running: map[string]*job{}, kinds: map[string]*jobKind{}}
+}
 
 // observe records what a poll of a job showed.
 func (b *jobTracker) observe(jobID string, done bool) {
@@ -83,7 +85,7 @@ func (b *jobTracker) follow(running RunningJob, now time.Time) *job {
 
 // job is a job that runs. Its book's lock guards it.
 type job struct {
-	tracker     *jobTracker
+	tracker  *jobTracker
 	kind     *jobKind
 	started  time.Time
 	asked    time.Time                          // when a poll of it was last granted, or else its start

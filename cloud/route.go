@@ -70,10 +70,10 @@ type call struct {
 	body   []byte   // JSON, or nil
 	hidden []string // secrets in path and body
 
-	token  secret                      // the bearer token, once auth has found one
+	token  secret                  // the bearer token, once auth has found one
 	shapes func(gap, shape string) // Config.ObserveShape, or nil
-	waited time.Duration               // in the limiter's queue
-	sent   bool                        // the last attempt may have reached the portal
+	waited time.Duration           // in the limiter's queue
+	sent   bool                    // the last attempt may have reached the portal
 }
 
 // newCall fills the route's one {segment}, if it has one.

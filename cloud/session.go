@@ -26,7 +26,7 @@ const (
 // token, token due for refresh (still used while the login does not work), refused until a time.
 type session struct {
 	authenticator *authenticator
-	flight   singleflight.Group
+	flight        singleflight.Group
 
 	mu       sync.Mutex
 	current  *sessionToken
@@ -42,7 +42,8 @@ type session struct {
 
 func newSession(e *authenticator) *session { return &session{authenticator: e} }
 
-// blocked returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just failed.
+// blocked returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just
+// failed.
 func (s *session) blocked(now time.Time) error {
 	if g, err := s.known(now); g == nil || !now.Before(g.expiresAt) {
 		return err

@@ -14,8 +14,8 @@ const (
 	maxName    = 128
 )
 
-// withheldMessage replaces a message that contains a secret. The rest of the message is not shown either: if a password were a word of
-// a known sentence, the gap would reveal it.
+// withheldMessage replaces a message that contains a secret. The rest of the message is not shown either: if a password were a
+// word of a known sentence, the gap would reveal it.
 const withheldMessage = "the portal's message is not shown because it contains a secret"
 
 // cleanMessage is clean for a message.

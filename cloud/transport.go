@@ -49,7 +49,7 @@ type dialFunc func(ctx context.Context, network, target string) (net.Conn, error
 
 // newDial makes the function that connects to the portal, or to a proxy before it. An address that the portal's host resolved to
 // is checked after the lookup and before the connection is made. Proxies come from the environment of the process, so their
-// addresses are not checked. What a proxy connects to is the proxy's business.
+// addresses are not checked. A proxy decides itself which hosts it connects to.
 func newDial(hosts *Hosts, base *url.URL) dialFunc {
 	return dialChecked(base, func(address string) error { return hosts.checkAddress(base, address) })
 }

@@ -16,14 +16,14 @@ import (
 // report is the result for the portal's operator: whether the provider will work, and what to report to the provider's authors if it will
 // not.
 type report struct {
-	Portal   string          `json:"portal"`
-	Verdict  cloud.Effect    `json:"verdict"`
-	Summary  string          `json:"summary"`
-	Failed   []checkReport   `json:"failed"`
-	Skipped  []checkReport   `json:"skipped"`
-	Passed   []string        `json:"passed"`
-	Gaps []gapReport `json:"gaps"`
-	Left     []string        `json:"left"`
+	Portal  string        `json:"portal"`
+	Verdict cloud.Effect  `json:"verdict"`
+	Summary string        `json:"summary"`
+	Failed  []checkReport `json:"failed"`
+	Skipped []checkReport `json:"skipped"`
+	Passed  []string      `json:"passed"`
+	Gaps    []gapReport   `json:"gaps"`
+	Left    []string      `json:"left"`
 }
 
 type checkReport struct {
@@ -34,9 +34,9 @@ type checkReport struct {
 }
 
 type gapReport struct {
-	Gap string `json:"gap"`
-	Where   string `json:"where"`
-	Shape   string `json:"shape"` // "" if it is unknown
+	Gap   string `json:"gap"`
+	Where string `json:"where"`
+	Shape string `json:"shape"` // "" if it is unknown
 }
 
 // effects map checks to the effect of a failure on the provider. The first matching prefix counts. Most failures have no effect, because

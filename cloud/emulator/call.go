@@ -27,9 +27,9 @@ type call struct {
 	body    []byte
 	account string // whose budget it uses, or "" for an unknown caller
 	session *session
-	faults  matchedFaults     // faults that hit it
-	notes   []LogEntry // state changes it made, logged after the request
-	starts  []func()   // started once the request is logged
+	faults  matchedFaults // faults that hit it
+	notes   []LogEntry    // state changes it made, logged after the request
+	starts  []func()      // started once the request is logged
 }
 
 // answer is the answer to a call.

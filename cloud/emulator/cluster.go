@@ -16,8 +16,8 @@ import (
 // ClusterState of a managed cluster. The specification names Running only.
 type ClusterState string
 
-// The states of a cluster: Creating → Running ⇄ Scaling, Upgrading; any but Creating → Deleting → no record. A create
-// job that fails half way leaves Failed, from where only delete leads on.
+// The states of a cluster: Creating → Running ⇄ Scaling, Upgrading. All but Creating → Deleting → no record. A
+// create job that fails half way leaves the cluster Failed. Such a cluster can only be deleted.
 const (
 	ClusterCreating  ClusterState = "Creating"
 	ClusterRunning   ClusterState = "Running"
@@ -27,7 +27,7 @@ const (
 	ClusterFailed    ClusterState = "Failed"
 )
 
-// Cluster is a managed Kubernetes cluster as the portal's books have it.
+// Cluster is a managed Kubernetes cluster as the portal records it.
 type Cluster struct {
 	ID                string       `json:"id"`
 	Account           string       `json:"account"`
@@ -42,10 +42,10 @@ type Cluster struct {
 	VPCID             string       `json:"vpcId"`
 	SSHKeyPair        string       `json:"sshKeyPair"`
 	State             ClusterState `json:"state"`
-	Version           string       `json:"version"`       // such as v1.36.3; of the last create or upgrade that succeeded
+	Version           string       `json:"version"`       // of the last create or upgrade that succeeded, such as v1.36.3
 	JobID             string       `json:"job,omitempty"` // of the operation that locks the cluster
 	Created           time.Time    `json:"created"`
-	Nodes             []Node       `json:"nodes"` // oldest first; those that are Gone left their Node object only
+	Nodes             []Node       `json:"nodes"` // oldest first. Only the Node objects of those that are Gone remain
 }
 
 // cluster is a Cluster with what the portal needs to run it.
@@ -53,10 +53,10 @@ type cluster struct {
 	Cluster
 	nodes         []*node // Cluster.Nodes is filled in snapshots only
 	rand          *rand.Rand
-	serverVersion string // of the API server; ahead of Version during an upgrade
+	serverVersion string // of the API server. It is ahead of Version during an upgrade
 	servedOnce    bool   // it has been Running, so there is a kubeconfig
 	reserved      int    // workers that the network has room for, at least Size
-	standIn       string // kubeconfig of a cluster that exists in the books only
+	standIn       string // kubeconfig of a cluster without Kubernetes servers
 	moves         int    // of its endpoint
 }
 

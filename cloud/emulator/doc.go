@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package emulator is the cloud portal itself, as a server: the REST API of the specification, strict about every
-// request, with jobs, limits and faults. It depends neither on the client nor on Kubernetes.
+// Package emulator emulates the cloud portal: a server with the REST API of the specification, its jobs, limits and faults, which
+// refuses every request that the specification does not allow. It depends neither on the client nor on Kubernetes.
 //
 // # Use
 //
@@ -13,7 +13,7 @@
 //
 // [Portal.RequestLog] lists what happened. The present state is in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
 // [Portal.Networks], [Portal.VPCs] and [Portal.Volumes]. [Portal.Violations] are the requests that a correct client
-// would not have sent: tests of a client assert that there are none. All waiting is package time's, and all
+// would not have sent: tests of a client assert that there are none. All waits use package time, and all
 // randomness but secrets comes from [Options.Seed].
 //
 // A request goes, in this order, through: the endpoint table (route.go), TLS and body (call.go), whose budget it
@@ -29,11 +29,11 @@
 //	cluster    from          by                       what may be called then
 //	Creating   -             POST /kubernetes-clusters  nothing: RESOURCE_BUSY, config OPERATION_NOT_ALLOWED
 //	Running    any below     job ended                everything
-//	Scaling    Running       scale                    config; all else RESOURCE_BUSY
-//	Upgrading  Running       upgrade                  config; all else RESOURCE_BUSY
+//	Scaling    Running       scale                    config. The rest is RESOURCE_BUSY
+//	Upgrading  Running       upgrade                  config. The rest is RESOURCE_BUSY
 //	Deleting   Running,      DELETE                   nothing, as Creating
 //	           Failed
-//	Failed     Creating      create job failed        DELETE; all else OPERATION_NOT_ALLOWED
+//	Failed     Creating      create job failed        DELETE. The rest is OPERATION_NOT_ALLOWED
 //	                         half way
 //	(gone)     Deleting      job succeeded            404
 //

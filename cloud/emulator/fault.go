@@ -105,10 +105,10 @@ type JobFault string
 
 // The ways in which jobs go wrong.
 const (
-	JobStuck        JobFault = "stuck"          // running, until the fault is removed; then it goes on
+	JobStuck        JobFault = "stuck"          // running until the fault is removed, after which it goes on
 	JobFails        JobFault = "failed"         // at its end, and nothing was done
-	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes; other jobs fail late
-	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done; a created cluster stays, as Failed
+	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes. Other jobs fail late
+	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done. A created cluster stays, as Failed
 	JobForgotten    JobFault = "forgotten"      // it goes on, and GET /jobs says 404
 	JobWithoutID    JobFault = "without-id"     // it succeeds with an empty result
 )

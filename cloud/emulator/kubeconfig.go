@@ -43,7 +43,7 @@ func (p *Portal) deleteWorkloads() {
 	wg.Wait()
 }
 
-// kubeconfig of a cluster. One that exists in the books only has a well-formed file that leads nowhere.
+// kubeconfig returns the kubeconfig of a cluster. Without Kubernetes servers, it is well formed, but its host does not exist.
 func (p *Portal) kubeconfig(ctx context.Context, cl *cluster) (string, error) {
 	if p.opts.Workloads != nil {
 		content, err := p.opts.Workloads.Kubeconfig(ctx, cl.ID)

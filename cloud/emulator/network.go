@@ -135,7 +135,7 @@ func (p *Portal) networkByID(account, id string) (*Network, *refusal) {
 }
 
 // checkRoom refuses more nodes than the network has addresses for, those of its other clusters counted. The
-// specification only advises sizes (Kubernetes endpoints 4); that a network can be full is our reading. Callers hold mu.
+// specification only advises sizes (Kubernetes endpoints 4). The emulator lets a network be full. Callers hold mu.
 func (p *Portal) checkRoom(n *Network, except *cluster, nodes int, field string) *refusal {
 	taken := nodes
 	for _, c := range p.clusters {

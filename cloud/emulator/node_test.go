@@ -208,17 +208,17 @@ func TestNodesLeftBehind(t *testing.T) {
 	})
 }
 
-// TestRemovalsAreLogged checks that the request log has what Kubernetes observed of each removal: by a scale-down, by an upgrade that
-// replaces nodes, and of a machine whose Node object stays. It has no entry for a removal that was not observed.
+// TestRemovalsAreLogged checks that the request log has what Kubernetes observed of each removal: by a scale-down, by an
+// upgrade that replaces nodes, and of a machine whose Node object stays. It has no entry for a removal that was not observed.
 func TestRemovalsAreLogged(t *testing.T) {
 	seen := func(n emulator.Node) emulator.Removal {
 		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}
 	}
 	for name, test := range map[string]struct {
 		removalOf func(emulator.Node) emulator.Removal
-		fault  emulator.Fault
-		do     func(c *caller, id string)
-		want   []string
+		fault     emulator.Fault
+		do        func(c *caller, id string)
+		want      []string
 	}{
 		"scale": {seen, emulator.Fault{}, func(c *caller, id string) { c.scale(id, 1) },
 			[]string{"demo-w-2 cluster-1: cordoned, ran default/on-demo-w-2 by scale cluster"}},

@@ -25,16 +25,16 @@ type Portal struct {
 	tokenKey []byte
 	tls      authority
 
-	ctx    context.Context //nolint:containedctx // Ends with Close; jobs and delays end with it.
+	ctx    context.Context //nolint:containedctx // Ends with Close. Jobs and delays end with it.
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // jobs, requests and listeners under way
 
-	mu        sync.Mutex // guards all below; never held while waiting
+	mu        sync.Mutex // guards all fields below. It is never held while waiting
 	closed    bool
 	servers   []*http.Server
 	url       string
 	ids       *rand.Rand
-	faultRand      *rand.Rand // of faults
+	faultRand *rand.Rand // of faults
 	requests  uint64
 	removals  VictimOrder // of scale-downs
 	nextFault int
@@ -63,17 +63,17 @@ func New(opts Options) (*Portal, error) {
 		opts.Seed = int64(randomUint64() >> 1)
 	}
 	p := &Portal{
-		opts:     opts,
-		tokenKey: make([]byte, 32),
-		ids:      rand.New(rand.NewPCG(uint64(opts.Seed), 1)),
-		faultRand:     rand.New(rand.NewPCG(uint64(opts.Seed), 2)),
-		limits:   map[string]*limiter{},
-		users:    map[string]*user{},
-		sessions: map[string]*session{},
-		resets:   map[string]*reset{},
-		mailbox:  map[string][]Mail{},
-		jobsByID: map[string]*job{},
-		removals: opts.VictimOrder,
+		opts:      opts,
+		tokenKey:  make([]byte, 32),
+		ids:       rand.New(rand.NewPCG(uint64(opts.Seed), 1)),
+		faultRand: rand.New(rand.NewPCG(uint64(opts.Seed), 2)),
+		limits:    map[string]*limiter{},
+		users:     map[string]*user{},
+		sessions:  map[string]*session{},
+		resets:    map[string]*reset{},
+		mailbox:   map[string][]Mail{},
+		jobsByID:  map[string]*job{},
+		removals:  opts.VictimOrder,
 	}
 	p.log.to = opts.RequestLogTo
 	p.opts.BasePath = strings.TrimSuffix(opts.BasePath, "/")

@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// LogEntry is one line of the request log: a request, or a change of state. No entry holds a secret: bodies, tokens,
-// kubeconfigs and reset links are never recorded.
+// LogEntry is one line of the request log: a request, or a change of state that it led to. No entry holds a secret: bodies,
+// tokens, kubeconfigs and reset links are never recorded.
 type LogEntry struct {
-	Time    time.Time `json:"time"` // of the request's arrival, or of the change; the machine's clock
+	Time    time.Time `json:"time"` // of the request's arrival, or of the change, by the machine's clock
 	Account string    `json:"account,omitempty"`
 
 	// Of a request.
 	RequestID string `json:"requestId,omitempty"`
 	User      string `json:"user,omitempty"`   // id
 	Method    string `json:"method,omitempty"` // empty for changes of state
-	Route     string `json:"route,omitempty"`  // the endpoint's path template; empty: there is no such endpoint
+	Route     string `json:"route,omitempty"`  // the endpoint's path template. Empty if no such endpoint exists
 	Path      string `json:"path,omitempty"`   // as requested, without query
 	Status    int    `json:"status,omitempty"` // 0: the connection was cut
 	Code      string `json:"code,omitempty"`   // of an error
@@ -31,11 +31,11 @@ type LogEntry struct {
 
 	// Of a change of state.
 	Object string `json:"object,omitempty"` // job, cluster, node, network, vpc, volume, token, fault, portal
-	ID     string `json:"id,omitempty"`     // of the object; a node's name
+	ID     string `json:"id,omitempty"`     // of the object. For a node, its name
 	From   string `json:"from,omitempty"`
 	To     string `json:"to,omitempty"`
 	Detail string `json:"detail,omitempty"`
-	// Removal is set where a node is removed whose machine was seen by Kubernetes: not at a cluster's deletion.
+	// Removal is set if a node is removed whose machine Kubernetes had seen, except when its cluster is deleted.
 	Removal *Removal `json:"removal,omitempty"`
 }
 
@@ -84,7 +84,7 @@ type requestLog struct {
 	to      io.Writer
 }
 
-// record appends entries. An entry without a time gets the present time. It may be called with or without mu.
+// record appends entries. An entry without a time gets the current time. It may be called with or without mu.
 func (p *Portal) record(entries ...LogEntry) {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
@@ -106,7 +106,8 @@ func (p *Portal) RequestLog() []LogEntry {
 	return slices.Clone(p.log.entries)
 }
 
-// RequestLogFrom returns the requests and changes of state so far without the first n. It returns none if there are no more than n.
+// RequestLogFrom returns the requests and changes of state so far without the first n. It returns none if there are no more
+// than n.
 func (p *Portal) RequestLogFrom(n int) []LogEntry {
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()

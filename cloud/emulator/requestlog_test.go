@@ -14,7 +14,8 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestNoSecretInTheRequestLog sends canaries in all fields of valid and invalid requests, and checks that none appears in the request log.
+// TestNoSecretInTheRequestLog sends canaries in all fields of valid and invalid requests, and checks that none appears in the
+// request log.
 func TestNoSecretInTheRequestLog(t *testing.T) {
 	const canary = "canary-secret"
 	var copied strings.Builder

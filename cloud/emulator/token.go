@@ -13,8 +13,8 @@ import (
 // preMFALifetime of a pre-MFA token. The specification does not show it (Authentication 12).
 const preMFALifetime = 10 * time.Minute
 
-// session is the session of a token: pending until the one-time code is verified, then a new session in its own
-// right; ended by its expiry, by a password reset, or by a fault.
+// session is the session of a token. The session of a pre-MFA token is replaced when the one-time code is verified. A session
+// ends when it expires, by a password reset, or by a fault.
 type session struct {
 	id        string
 	user      *user

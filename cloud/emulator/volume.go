@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// JobDeleteVolume deletes a volume, where the shapes make that a job (Shapes.VolumeStatus).
+// JobDeleteVolume deletes a volume, if the shapes make that a job (Shapes.VolumeStatus).
 const JobDeleteVolume JobKind = "delete volume"
 
 // Volume is a disk. It outlives the cluster that it is attached to.
 type Volume struct {
 	ID        string `json:"id"`        // default: made up
 	Account   string `json:"account"`   // default: DefaultAccount
-	ClusterID string `json:"clusterId"` // that uses it; empty: none does
+	ClusterID string `json:"clusterId"` // that uses it. Empty if none does
 }
 
 // AddVolume enters a volume, as if a claim in a cluster had asked for it, and returns its id.

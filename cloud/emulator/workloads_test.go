@@ -16,8 +16,8 @@ import (
 
 // ledger is a Workloads that records its calls and takes some time for each.
 type ledger struct {
-	takes  time.Duration
-	fails  error                                // of Apply
+	takes     time.Duration
+	fails     error                                // of Apply
 	removalOf func(emulator.Node) emulator.Removal // removal of a machine, or of only its Node object; may be nil
 
 	mu      sync.Mutex

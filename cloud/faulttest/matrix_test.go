@@ -104,8 +104,8 @@ func (m method) checkError(t *testing.T, what string, err error) {
 	}
 }
 
-// checkRequestLog checks that the portal received a request that changes something only once, apart from requests that it refused because of
-// the token and so did not carry out. Reads may be repeated.
+// checkRequestLog checks that the portal received a request that changes something only once, apart from requests that it
+// refused because of the token and so did not carry out. Reads may be repeated.
 func (m method) checkRequestLog(t *testing.T, what string, entries []emulator.LogEntry) {
 	t.Helper()
 	sent, made := 0, 0

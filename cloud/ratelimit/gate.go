@@ -17,9 +17,9 @@ const (
 
 // gate is closed for all callers after a 429.
 type gate struct {
-	rand    *rand.Rand
-	until   time.Time
-	closed  time.Time // when it was last closed
+	rand     *rand.Rand
+	until    time.Time
+	closed   time.Time // when it was last closed
 	refusals int       // 429s in a row, each after the gate had opened again
 }
 

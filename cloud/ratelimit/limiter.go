@@ -24,7 +24,7 @@ const DefaultMaxOpen = 20
 
 // Rules that the specification does not make.
 const (
-	minOpen      = 4                // mutations and creations may be open, even if the portal answers fast
+	minOpen         = 4                // mutations and creations may be open, even if the portal answers fast
 	marginShare     = 0.1              // of the burst is left to jitter on the way and to other users
 	placeGrace      = 15 * time.Second // how long a place is kept after the time at which its caller should come back
 	asideTime       = 2 * time.Second  // how long a token is set aside for a place whose turn has come
@@ -276,8 +276,8 @@ func (l *Limiter) mayOpen() bool {
 	return l.open+l.queue.opened() < min(max(needed, minOpen), l.options.MaxOpen)
 }
 
-// expectedTurn estimates when the place gets its token. Other places may come before it or leave, so the estimate is repeated each time
-// the place is claimed.
+// expectedTurn estimates when the place gets its token. Other places may come before it or leave, so the estimate is repeated
+// each time the place is claimed.
 func (l *Limiter) expectedTurn(p *place, now time.Time) time.Time {
 	open := later(now, l.gate.until)
 	if p.allotted { // but the gate is closed

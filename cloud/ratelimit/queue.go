@@ -50,8 +50,8 @@ type placeKey struct {
 // place is one call's position in the queue.
 type place struct {
 	key      placeKey
-	number   int  // in the order of arrival
-	job     PolledJob // nil for any other call
+	number   int       // in the order of arrival
+	job      PolledJob // nil for any other call
 	since    time.Time
 	keep     time.Time // after which it is given up. Zero means never
 	awake    time.Time // from which its owner can use a token

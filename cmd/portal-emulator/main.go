@@ -174,7 +174,7 @@ Ctrl-C stops it; nothing is kept.
 `, portal.URL(), ca, email, password, admin, shown, clusters, strings.Join(versions, " "), portal.Seed())
 }
 
-// openRequestLog opens the request log's file; - is standard output.
+// openRequestLog opens the file for the request log. The name - means standard output.
 func openRequestLog(name string, out io.Writer) (io.WriteCloser, error) {
 	if name == "-" {
 		return unclosed{out}, nil

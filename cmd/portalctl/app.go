@@ -13,10 +13,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// environment are the streams, the terminal and the environment of a command.
+// environment holds the streams, the terminal and the environment variables of a command.
 type environment struct {
 	in        io.Reader
-	out, err  io.Writer // results; everything else
+	out, err  io.Writer // out gets results, err everything else
 	getenv    func(string) string
 	ask       func(ctx context.Context, prompt string, secret bool) (string, error) // nil without a terminal
 	live      bool                                                                  // progress may be redrawn in place

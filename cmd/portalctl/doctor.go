@@ -20,9 +20,9 @@ import (
 // Differences of clocks that matter. A one-time code counts for half a minute, and a portal may accept the codes before and after
 // it.
 const (
-	codesFail   = 30 * time.Second
-	maxClockSkew  = 5 * time.Minute
-	slowMedian = 5 * time.Second
+	codesFail    = 30 * time.Second
+	maxClockSkew = 5 * time.Minute
+	slowMedian   = 5 * time.Second
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -48,7 +48,7 @@ type finding struct {
 type diagnosis struct {
 	Portal   string            `json:"portal"`
 	Findings []finding         `json:"findings"`
-	Gaps map[string]string `json:"gaps"` // of the specification → how this portal fills it
+	Gaps     map[string]string `json:"gaps"` // of the specification → how this portal fills it
 }
 
 func (d *diagnosis) add(about, advice, format string, args ...any) {

@@ -95,8 +95,8 @@ func repeatable(context.Context) string {
 	return "run the same command again: it asks for the same result, so it does no harm if the first one succeeded"
 }
 
-// sendChange makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the answer
-// would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.)
+// sendChange makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the
+// answer would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.)
 func sendChange[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
 	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted
 		return none, err

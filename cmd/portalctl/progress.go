@@ -15,12 +15,12 @@ const heartbeat = time.Minute
 // progress shows how a job goes on: a line that is redrawn every second on a terminal, otherwise a line for each
 // change and for each minute without one.
 type progress struct {
-	out     io.Writer
-	isTerminal    bool
-	label   string
-	started time.Time
+	out        io.Writer
+	isTerminal bool
+	label      string
+	started    time.Time
 
-	text   string
+	text    string
 	shownAt time.Time
 }
 

@@ -14,8 +14,8 @@ func protected(n *Node) { n.ScaleDownDisabled = true }
 func usersTrue(n *Node) { n.ScaleDownSetByUser, n.Pinned = true, true }
 func usersOwn(n *Node)  { n.ScaleDownSetByUser = true }
 
-// TestProtectFromAutoscaler checks which Nodes the cluster autoscaler is kept from choosing. In every case the replicas ask for three workers, unless the
-// view says something else.
+// TestProtectFromAutoscaler checks which Nodes the cluster autoscaler is kept from choosing. In every case the replicas ask for
+// three workers, unless the view says something else.
 func TestProtectFromAutoscaler(t *testing.T) {
 	all := []Node{node("n1", protected), node("n2", protected), node("n3", protected)}
 	tests := map[string]struct {

@@ -28,9 +28,9 @@ func (p *planner) chooseLeaving() {
 	p.chooseFrom(p.removalOrder())
 }
 
-// chooseFrom chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come before it.
-// It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as coming
-// before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
+// chooseFrom chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come
+// before it. It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as
+// coming before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
 func (p *planner) chooseFrom(line []*place) {
 	spare := -p.needed()
 	for _, n := range p.places {
@@ -80,8 +80,8 @@ func (p *planner) needed() (n int) {
 	return n
 }
 
-// moreNodesThanSize reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows soon, or
-// nodes were added outside of the provider, which are counted later (Plan.Counted).
+// moreNodesThanSize reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows
+// soon, or nodes were added outside of the provider, which are counted later (Plan.Counted).
 func (p *planner) moreNodesThanSize() bool {
 	return p.Size >= 0 && !p.SizeUncertain && len(p.places) > p.Size
 }
@@ -91,8 +91,8 @@ func (p *planner) removalSeen() bool {
 	return p.Operation == RemovingNodes && len(p.Nodes) <= p.Target
 }
 
-// undoAbortedDrains makes nodes schedulable that were being drained for Machines which are not being deleted any more, because they were
-// moved or restored. It waits while the portal removes nodes, because these may be among them.
+// undoAbortedDrains makes nodes schedulable that were being drained for Machines which are not being deleted any more, because
+// they were moved or restored. It waits while the portal removes nodes, because these may be among them.
 func (p *planner) undoAbortedDrains() {
 	for _, c := range p.claims {
 		if !c.wasDraining() || p.Operation == RemovingNodes {
@@ -195,7 +195,7 @@ func (p *planner) uncordonStaying() {
 	for _, n := range p.places {
 		if n.drainingOrDrained() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
 			p.add(Uncordon, nil, n)
-			n.taken = true // in this pass; the next one may bind a Machine to it
+			n.taken = true // in this pass. The next one may bind a Machine to it
 		}
 	}
 }

@@ -20,8 +20,8 @@ const (
 	Random Order = "Random"
 )
 
-// ObservedOrder is what the scale-downs of one cluster have shown about the portal's order of removal. The zero value means nothing
-// yet.
+// ObservedOrder is what the scale-downs of one cluster have shown about the portal's order of removal. The zero value means
+// nothing yet.
 type ObservedOrder struct {
 	Order Order `json:"order,omitempty"`
 	// Odds is how many choices a portal that removes workers at random would have had, for each choice that it made according to

@@ -20,8 +20,8 @@ type Plan struct {
 	// Present are the worker nodes whose machines exist, as far as the Nodes show.
 	Present []Node
 
-	// SizeCertain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and no other
-	// Node exists.
+	// SizeCertain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and no
+	// other Node exists.
 	SizeCertain bool
 
 	// Counted is how many workers the portal appears to run: the size, unless more Nodes are Ready or fewer exist. If it differs
@@ -31,8 +31,8 @@ type Plan struct {
 	// Before are the nodes that are known to exist, to compare a scale with.
 	Before []NodeSnapshot
 
-	// OrderObserved reports that the last scale-down was compared with the nodes that it left. ObservedOrder is the result. The plan
-	// contains nothing else then.
+	// OrderObserved reports that the last scale-down was compared with the nodes that it left. ObservedOrder is the result. The
+	// plan contains nothing else then.
 	OrderObserved bool
 	ObservedOrder ObservedOrder
 

@@ -92,10 +92,10 @@ func (p *planner) addMember(n *place) {
 	n.pooled = true
 }
 
-// removeFromPool removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being replaced may come
-// back under its ID. Core does not read the list of a MachinePool that is being deleted. So the IDs of nodes that stay after its
-// surplus is gone, for a Machine or because the portal refuses a cluster without workers, are removed too. Then the list is empty
-// and the pool can go. If a Node waits for that, all IDs are removed at once.
+// removeFromPool removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being
+// replaced may come back under its ID. Core does not read the list of a MachinePool that is being deleted. So the IDs of nodes
+// that stay after its surplus is gone, for a Machine or because the portal refuses a cluster without workers, are removed too.
+// Then the list is empty and the pool can go. If a Node waits for that, all IDs are removed at once.
 func (p *planner) removeFromPool() {
 	if p.Pool == nil || p.Operation != Idle {
 		return

@@ -65,8 +65,8 @@ func (p *planner) detach(c *claim) {
 	p.add(Detach, c, c.at)
 }
 
-// forgetNode removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot drain the
-// node any more then, so a node that stays is made schedulable. The hooks go last.
+// forgetNode removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot
+// drain the node any more then, so a node that stays is made schedulable. The hooks go last.
 func (p *planner) forgetNode(c *claim) {
 	left := p.nodeNamed(c.ClaimNode) // core drains by name
 	switch {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// remediatedShieldTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the Machine,
-// not on the Node, needs that time to show again.
+// remediatedShieldTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the
+// Machine, not on the Node, needs that time to show again.
 const remediatedShieldTime = 10 * time.Minute
 
 // shield keeps MachineHealthChecks from remediating Machines while the portal removes or replaces nodes. These Machines, and
@@ -41,7 +41,8 @@ func (p *planner) healthy(c *claim) bool {
 // wouldBeRemediated reports whether a Machine on the Node would be remediated.
 func (n Node) wouldBeRemediated() bool { return !n.Ready || n.HasUnhealthyCondition }
 
-// podsInterval is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not bounded.
+// podsInterval is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not
+// bounded.
 const podsInterval = 10 * time.Second
 
 // protectFromAutoscaler keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers

@@ -39,8 +39,8 @@ func (p *planner) exactlyDesiredReady() bool {
 
 func (p *planner) requestSize(size int) { p.plan.Scale, p.plan.Size = true, size }
 
-// scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its machine may
-// be gone.
+// scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its
+// machine may be gone.
 func (p *planner) scaleReached() bool {
 	switch p.Operation {
 	case AddingNodes:
@@ -87,9 +87,9 @@ func (p *planner) decideDown(size int) {
 	}
 }
 
-// desiredSettlesSize reports whether a request for the desired number settles an uncertain size without harm, although live Machines need
-// more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is drained, or has
-// a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
+// desiredSettlesSize reports whether a request for the desired number settles an uncertain size without harm, although live
+// Machines need more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is
+// drained, or has a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
 func (p *planner) desiredSettlesSize() bool {
 	first := p.removalOrder()[:max(0, len(p.places)-p.Desired)]
 	return !slices.ContainsFunc(first, func(n *place) bool {
@@ -119,8 +119,8 @@ func (p *planner) removableInOrder() (count int, waited bool) {
 	return count, waited
 }
 
-// uncordonPending reports whether a node that stays after all still has to be made schedulable, which must not happen while the portal
-// removes nodes. Core may cordon a node until its Machine has forgotten it.
+// uncordonPending reports whether a node that stays after all still has to be made schedulable, which must not happen while the
+// portal removes nodes. Core may cordon a node until its Machine has forgotten it.
 func (p *planner) uncordonPending() bool {
 	for _, c := range p.claims {
 		left := p.nodeNamed(c.ClaimNode)

@@ -13,17 +13,19 @@ type View struct {
 	ClusterID string
 	// Desired is the number of workers that the replicas of all MachineDeployments and of the pool ask for.
 	Desired int
-	// Size is the number of workers that the portal last accepted, or negative if it never accepted one. SizeUncertain reports that a
-	// request failed half way, its answer was lost, or the cluster was scaled outside of the provider. The portal then runs at most Size workers.
+	// Size is the number of workers that the portal last accepted, or negative if it never accepted one. SizeUncertain reports
+	// that a request failed half way, its answer was lost, or the cluster was scaled outside of the provider. The portal then
+	// runs at most Size workers.
 	Size          int
 	SizeUncertain bool
 	// Operation is the operation in flight at the portal, and Target the number of workers that a scale leaves.
 	Operation Operation
 	Target    int
-	// AnswerLost reports that the portal's answer to the request was lost, so the operation may or may not be running. MayResend reports
-	// that the portal may be asked again.
+	// AnswerLost reports that the portal's answer to the request was lost, so the operation may or may not be running.
+	// MayResend reports that the portal may be asked again.
 	AnswerLost, MayResend bool
-	// Order is the order in which the portal is expected to remove workers. ObservedOrder is what this cluster has shown about it.
+	// Order is the order in which the portal is expected to remove workers. ObservedOrder is what this cluster has shown about
+	// it.
 	Order         Order
 	ObservedOrder ObservedOrder
 	// Before are the nodes that existed before the last scale. Finished reports that this was a scale-down that succeeded and
@@ -159,8 +161,8 @@ func (m Machine) state(nodeExists bool) state {
 	return stateBound
 }
 
-// blockedByHooks reports whether core waits for the provider before it deletes the Machine. Without hooks, core is about to finish the
-// deletion, although its last condition may not show that yet.
+// blockedByHooks reports whether core waits for the provider before it deletes the Machine. Without hooks, core is about to
+// finish the deletion, although its last condition may not show that yet.
 func (m Machine) blockedByHooks() bool { return m.Deleting && (m.PreDrain || m.PreTerminate) }
 
 // passedPreDrain reports whether core went past the pre-drain hook without a drain, because it knew no Node at that time. It does

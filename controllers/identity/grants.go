@@ -122,8 +122,8 @@ func clusterName(obj client.Object) string {
 	return obj.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
-// usageOf returns how much the portal cluster of the object counts: the stored size, or the size that a request under way may lead
-// to. An object whose annotations cannot be read may have a portal cluster.
+// usageOf returns how much the portal cluster of the object counts: the stored size, or the size that a request under way may
+// lead to. An object whose annotations cannot be read may have a portal cluster.
 func usageOf(cp *infrav1.PortalControlPlane) usage {
 	op, unreadable := operation.Load(cp)
 	record, err := operation.LoadRecord(cp)

@@ -133,8 +133,8 @@ func accountName(namespace string, ref infrav1.PortalIdentityReference) string {
 	return namespace + "/" + ref.Name
 }
 
-// EnsureFinalizer adds our finalizer to the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A Secret that is
-// already being deleted without our finalizer cannot be held any more.
+// EnsureFinalizer adds our finalizer to the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A
+// Secret that is already being deleted without our finalizer cannot be held any more.
 func (r *Resolver) EnsureFinalizer(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
 	from, problem := r.read(ctx, user.Namespace, user.Spec.IdentityRef)
 	switch {
@@ -165,9 +165,9 @@ func (r *Resolver) EnsureFinalizer(ctx context.Context, user *infrav1.PortalClus
 	return outcome.Outcome{}
 }
 
-// RemoveFinalizer removes our finalizer from the Secret unless another PortalCluster of the namespace still needs it. A PortalCluster
-// that is being deleted needs it until its control plane is gone. If two go together, the second one releases the Secret. A
-// PortalClusterIdentity is released by its own controller (RemoveUnusedFinalizers).
+// RemoveFinalizer removes our finalizer from the Secret unless another PortalCluster of the namespace still needs it. A
+// PortalCluster that is being deleted needs it until its control plane is gone. If two go together, the second one releases the
+// Secret. A PortalClusterIdentity is released by its own controller (RemoveUnusedFinalizers).
 func (r *Resolver) RemoveFinalizer(ctx context.Context, leaving *infrav1.PortalCluster) error {
 	if leaving.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
 		return nil

@@ -47,8 +47,8 @@ func (c usage) max(other usage) usage {
 	return usage{max(c.clusters, other.clusters), max(c.workers, other.workers)}
 }
 
-// checkUsage is done if the limits leave room for a portal cluster that wants `wanted` and has `own`, beside `others`. A cluster that
-// does not grow is never refused.
+// checkUsage is done if the limits leave room for a portal cluster that wants `wanted` and has `own`, beside `others`. A
+// cluster that does not grow is never refused.
 func (id Identity) checkUsage(wanted, own, others usage) outcome.Outcome {
 	limit := func(n *int32) int { return int(*n) }
 	switch {

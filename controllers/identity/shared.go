@@ -120,8 +120,8 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
-// ensureSharedFinalizers adds a finalizer to the PortalClusterIdentity, then one to its Secret. The Secret gets no move label: `clusterctl
-// move` would take it away from the namespaces that stay.
+// ensureSharedFinalizers adds a finalizer to the PortalClusterIdentity, then one to its Secret. The Secret gets no move label:
+// `clusterctl move` would take it away from the namespaces that stay.
 func (r *Resolver) ensureSharedFinalizers(ctx context.Context, from source) outcome.Outcome {
 	shared, secret := from.shared, from.secret
 	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) {
@@ -145,8 +145,8 @@ func (r *Resolver) ensureSharedFinalizers(ctx context.Context, from source) outc
 	return outcome.Outcome{}
 }
 
-// RemoveUnusedFinalizers removes our finalizers from the Secret and the PortalClusterIdentity if no PortalCluster uses it. It returns the
-// number of those that do.
+// RemoveUnusedFinalizers removes our finalizers from the Secret and the PortalClusterIdentity if no PortalCluster uses it. It
+// returns the number of those that do.
 func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
 	cached, err := r.sharedUsers(ctx, shared.Name)
 	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
@@ -171,8 +171,8 @@ func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.P
 	return 0, client.IgnoreNotFound(r.writer().Change(ctx, shared, func() { controllerutil.RemoveFinalizer(shared, infrav1.IdentityFinalizer) }))
 }
 
-// removeSecretFinalizer removes our finalizer from the Secret of a PortalClusterIdentity, unless another identity in use has the same
-// Secret.
+// removeSecretFinalizer removes our finalizer from the Secret of a PortalClusterIdentity, unless another identity in use has
+// the same Secret.
 func (r *Resolver) removeSecretFinalizer(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
 	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}
 	r.secrets.Forget(key)

@@ -32,8 +32,8 @@ type Record struct {
 	UserID string `json:"userID,omitempty"`
 	// Size is the number of workers that the portal last accepted, or SizeUnknown if the cluster is adopted and was never scaled.
 	Size int `json:"size"`
-	// SizeUncertain is true if a scale failed half way, its answer was lost, or the cluster was scaled outside of the provider. The portal then runs at
-	// most Size workers, as far as is known.
+	// SizeUncertain is true if a scale failed half way, its answer was lost, or the cluster was scaled outside of the provider.
+	// The portal then runs at most Size workers, as far as is known.
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
 	// RemovalOrder is what the scale-downs of the cluster have shown about the order in which the portal removes workers.
 	RemovalOrder claims.ObservedOrder `json:"removalOrder,omitzero"`

@@ -23,9 +23,10 @@ import (
 type Request interface {
 	// Send sends the one request that starts the operation.
 	Send(ctx context.Context) (cloud.Created, error)
-	// UpdateObject changes the object along with the operation. It runs in every write after the request: when the portal has accepted it
-	// (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of the resource that a
-	// successful creation created. cause is why the portal refused the request or the job failed. UpdateObject must be idempotent.
+	// UpdateObject changes the object along with the operation. It runs in every write after the request: when the portal has
+	// accepted it (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of the
+	// resource that a successful creation created. cause is why the portal refused the request or the job failed. UpdateObject
+	// must be idempotent.
 	UpdateObject(op *Operation, id string, cause error)
 }
 
@@ -206,14 +207,14 @@ func (m Runner) follow(ctx context.Context, op *Operation, r Request) outcome.Ou
 	return m.Finish(ctx, op, Succeeded, id, r)
 }
 
-// sentToThisPortal reports whether the operation was sent to the portal that the identity names. At another portal, the same id may
-// belong to a cluster of another account.
+// sentToThisPortal reports whether the operation was sent to the portal that the identity names. At another portal, the same id
+// may belong to a cluster of another account.
 func (m Runner) sentToThisPortal(op *Operation) bool {
 	return op.Portal == "" || op.Portal == m.Portal.Address()
 }
 
-// MayBeOtherUser reports whether the identity belongs, or may belong, to another portal user than the object. A 404 then does not prove
-// that the resource is gone (specification, HTTP status codes).
+// MayBeOtherUser reports whether the identity belongs, or may belong, to another portal user than the object. A 404 then does
+// not prove that the resource is gone (specification, HTTP status codes).
 func (m Runner) MayBeOtherUser(ctx context.Context) bool {
 	userID, err := m.Portal.UserID(ctx)
 	return err != nil || m.UserID != "" && m.UserID != userID

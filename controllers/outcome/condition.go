@@ -40,8 +40,8 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	}
 }
 
-// isTransient reports whether the error is expected to pass: the management API server is busy or away for a moment, or the manager
-// stops.
+// isTransient reports whether the error is expected to pass: the management API server is busy or away for a moment, or the
+// manager stops.
 func isTransient(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||

@@ -41,8 +41,8 @@ func WarnStalled(recorder events.EventRecorder, obj Object, before []metav1.Cond
 	}
 }
 
-// eventReason returns the reason of the condition's events, or "" to use the condition's own reason. A held deletion is worth an event
-// even if another condition already waited for the same reason.
+// eventReason returns the reason of the condition's events, or "" to use the condition's own reason. A held deletion is worth
+// an event even if another condition already waited for the same reason.
 func eventReason(condition string) string {
 	if condition == clusterv1.DeletingCondition {
 		return infrav1.EventDeletionHeld

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// outageTolerance is how long a condition stays True after the thing it reports on got out of reach. A manager that starts connects to
-// all workload clusters and logs in at the portal at once, so a single answer may be late. The ClusterCache gives a connection up
-// after 50 s, and connects again 30 s after an attempt that failed.
+// outageTolerance is how long a condition stays True after the thing it reports on got out of reach. A manager that starts
+// connects to all workload clusters and logs in at the portal at once, so a single answer may be late. The ClusterCache gives a
+// connection up after 50 s, and connects again 30 s after an attempt that failed.
 const outageTolerance = time.Minute
 
 // Outages remembers since when something is out of reach. The zero value is ready to use.
 type Outages struct{ since sync.Map }
 
-// Tolerate returns the outcome of a step whose condition is now True or not. An outcome with the given reason means that something is
-// out of reach. A condition that is True then stays True until the outage has lasted for outageTolerance.
+// Tolerate returns the outcome of a step whose condition is now True or not. An outcome with the given reason means that
+// something is out of reach. A condition that is True then stays True until the outage has lasted for outageTolerance.
 func (b *Outages) Tolerate(key string, isTrue bool, reason string, o Outcome) Outcome {
 	switch {
 	case o.Kind == Retry, o.Kind == Failed:

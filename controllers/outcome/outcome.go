@@ -3,9 +3,9 @@
 // Package outcome describes how a step of a reconcile ended, and turns that into conditions and a ctrl.Result in one place.
 //
 // A step never sleeps and never returns a bare error of the portal. Its outcome is one of six kinds: done, wait (for a time or
-// for an event), stalled (until a person changes something), retry (later, with nothing to report), blocked (by another step), or
-// failed (unexpectedly). From maps the portal's errors to outcomes. Backoff keeps a refused request from being sent again too
-// soon.
+// for an event), stalled (until a person changes something), retry (later, with nothing to report), blocked (by another step),
+// or failed (unexpectedly). FromPortalError maps the portal's errors to outcomes. Backoff keeps a refused request from being
+// sent again too soon.
 //
 // A message is `state: detail. What to do`. It begins in lower case, like an error, so that Prefix can put words in front of it.
 // Conditions and events show it as a sentence.

@@ -11,8 +11,8 @@ import (
 
 const busyRetry = 10 * time.Second
 
-// FromPortalError maps an error of the portal to an outcome. An error that needs a person is Stalled, and one that is expected to pass is a
-// Wait. If the account's limiter has no token, the outcome is a Retry, which never shows as a failure.
+// FromPortalError maps an error of the portal to an outcome. An error that needs a person is Stalled, and one that is expected
+// to pass is a Wait. If the account's limiter has no token, the outcome is a Retry, which never shows as a failure.
 func FromPortalError(err error) Outcome {
 	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) && !cloud.IsGenericRefusal(err) {
 		return RetryAfter(time.Until(at))

@@ -24,7 +24,8 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestScaleDownAnnotation checks that disableScaleDown never touches a value of the user, and that enableScaleDown removes only what it has set.
+// TestScaleDownAnnotation checks that disableScaleDown never touches a value of the user, and that enableScaleDown removes only
+// what it has set.
 func TestScaleDownAnnotation(t *testing.T) {
 	const users, ours = scaleDownDisabled, infrav1.ScaleDownDisabledAnnotation
 	type notes map[string]string

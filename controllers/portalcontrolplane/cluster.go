@@ -142,9 +142,9 @@ func (q *creation) Find(ctx context.Context) (string, error) {
 	return found[0].ID, nil
 }
 
-// UpdateObject implements operation.Request. After a failed job, a record may remain under the name, so a generated name is replaced. A
-// name that the user chose, before the request or since, is sent again. If the portal reports that it is taken, the user has to
-// choose another one.
+// UpdateObject implements operation.Request. After a failed job, a record may remain under the name, so a generated name is
+// replaced. A name that the user chose, before the request or since, is sent again. If the portal reports that it is taken, the
+// user has to choose another one.
 func (q *creation) UpdateObject(op *operation.Operation, id string, cause error) {
 	cp, record := q.s.controlPlane, q.s.record
 	switch {

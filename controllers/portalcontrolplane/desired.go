@@ -49,8 +49,8 @@ type desired struct {
 	autoscaled bool
 	// pool is the Cluster's pool, or nil.
 	pool *pool
-	// topologyDeployments are the MachineDeployments of the Cluster's topology. awaited are those that the topology controller has not created
-	// yet. They are in the sum as far as their workers exist already.
+	// topologyDeployments are the MachineDeployments of the Cluster's topology. awaited are those that the topology controller
+	// has not created yet. They are in the sum as far as their workers exist already.
 	topologyDeployments []clusterv1.MachineDeployment
 	awaited             awaited
 }

@@ -100,8 +100,8 @@ func (s *scope) deletionConfirmed() bool {
 	return s.controlPlane.Annotations[infrav1.ConfirmDeletionAnnotation] == s.controlPlane.Spec.ClusterID
 }
 
-// whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners are gone.
-// Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
+// whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners
+// are gone. Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
 func (r *Reconciler) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
 	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
 		return r.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)

@@ -57,8 +57,8 @@ func (k storedKubeconfig) fetched() time.Time {
 	return k.CreationTimestamp.Time
 }
 
-// setOwner reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record, because users
-// of the namespace can write the Secret.
+// setOwner reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record,
+// because users of the namespace can write the Secret.
 func (k storedKubeconfig) writtenByProvider(record *operation.Record) bool {
 	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest
 }
@@ -263,8 +263,8 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	return err
 }
 
-// recordCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An endpoint
-// that the user chose stays.
+// recordCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An
+// endpoint that the user chose stays.
 func (r *Reconciler) recordCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
 	userID := s.record.UserID
 	if userID == "" {

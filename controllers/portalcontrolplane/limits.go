@@ -23,8 +23,8 @@ func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, st
 	return o
 }
 
-// recordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the namespace may
-// use the identity.
+// recordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
+// namespace may use the identity.
 func (r *Reconciler) recordInIdentity(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.infrastructure.IsDone() || s.identity.Shared == "" || !s.owns() {
 		return outcome.Outcome{}
@@ -35,8 +35,8 @@ func (r *Reconciler) recordInIdentity(ctx context.Context, s *scope) outcome.Out
 	return outcome.Outcome{}
 }
 
-// removeFromIdentity removes the record when the object goes, unless another object owns the portal cluster and needs the record to
-// delete it.
+// removeFromIdentity removes the record when the object goes, unless another object owns the portal cluster and needs the
+// record to delete it.
 func (r *Reconciler) removeFromIdentity(ctx context.Context, s *scope) error {
 	if s.identity.Shared == "" {
 		return nil

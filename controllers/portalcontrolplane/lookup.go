@@ -32,8 +32,8 @@ const (
 	lookupAge = versionPoll / 2
 )
 
-// versionLookups asks API servers for their versions outside of passes, so a pass never waits for an API server that does not answer. It
-// sends at most one request at a time for each cluster. The zero value is ready to use.
+// versionLookups asks API servers for their versions outside of passes, so a pass never waits for an API server that does not
+// answer. It sends at most one request at a time for each cluster. The zero value is ready to use.
 type versionLookups struct {
 	mu    sync.Mutex
 	last  map[client.ObjectKey]*versionLookup

@@ -30,8 +30,8 @@ func (r *Reconciler) shareOrder(s *scope) {
 	s.sharedOrder, _ = shared.(claims.Order)
 }
 
-// expectedOrder is the order in which the portal is expected to remove workers: the user's choice, else the order that the cluster has
-// shown, else the order that others in the namespace have shown at the same portal, else a guess.
+// expectedOrder is the order in which the portal is expected to remove workers: the user's choice, else the order that the
+// cluster has shown, else the order that others in the namespace have shown at the same portal, else a guess.
 func (s *scope) expectedOrder() claims.Order {
 	learned := s.record.RemovalOrder
 	if stated := claims.Order(s.controlPlane.Spec.RemovalOrder); stated != "" {

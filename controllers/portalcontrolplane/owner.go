@@ -202,8 +202,8 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 	return first, nil
 }
 
-// nameSamePortalCluster reports whether two objects with a common key name the same portal cluster. If both name one by its id, a common
-// creation does not matter.
+// nameSamePortalCluster reports whether two objects with a common key name the same portal cluster. If both name one by its id,
+// a common creation does not matter.
 func nameSamePortalCluster(cp, other *infrav1.PortalControlPlane, key string) bool {
 	id, of := cp.Spec.ClusterID, other.Spec.ClusterID
 	return slices.Contains(indexPortalCluster(other), key) && (id == "" || of == "" || id == of)

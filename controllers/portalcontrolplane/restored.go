@@ -21,8 +21,8 @@ import (
 // creations.
 const laterNames = 4
 
-// firstWrite returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a name for
-// its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
+// firstWrite returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a
+// name for its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
 // annotations were replaced, which left its status as it was.
 func (s *scope) firstWrite() func() {
 	_, recorded := s.controlPlane.Annotations[infrav1.RecordAnnotation]

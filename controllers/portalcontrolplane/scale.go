@@ -28,8 +28,8 @@ func (q scaling) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-// UpdateObject implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at most the
-// larger of both numbers.
+// UpdateObject implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at
+// most the larger of both numbers.
 func (q scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
@@ -101,9 +101,9 @@ func (s *observations) of(key string) *observation {
 	return seen
 }
 
-// reconcileDrift notices that the number of workers differs from the size because it was changed outside of the provider, on the portal's
-// own pages or by deleting Node objects. After driftTimeout the workers are counted, and the portal is asked for the desired
-// number, like after any other change. It is asked once for each set of nodes, never in a loop.
+// reconcileDrift notices that the number of workers differs from the size because it was changed outside of the provider, on
+// the portal's own pages or by deleting Node objects. After driftTimeout the workers are counted, and the portal is asked for
+// the desired number, like after any other change. It is asked once for each set of nodes, never in a loop.
 func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
 	seen, drift := r.observations.of(s.flow()), s.drift()
 	if seen.drift != drift {

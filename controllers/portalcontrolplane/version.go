@@ -58,9 +58,9 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	return r.upgrade(ctx, s, wanted)
 }
 
-// compareWith compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the whole
-// cluster has reached the wanted version, and -1 if an upgrade is needed. If only the API server runs the wanted version, the
-// workers may still be behind.
+// compareWith compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the
+// whole cluster has reached the wanted version, and -1 if an upgrade is needed. If only the API server runs the wanted version,
+// the workers may still be behind.
 func (s *scope) compareWith(wanted string) int {
 	if c := compareVersions(s.reachedVersion(), wanted); c != 0 {
 		return c
@@ -173,8 +173,8 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 	return o
 }
 
-// recordVersion records the version that the whole cluster runs, in the spelling of spec.version, while no operation is in flight.
-// For an adopted cluster it records the API server's version.
+// recordVersion records the version that the whole cluster runs, in the spelling of spec.version, while no operation is in
+// flight. For an adopted cluster it records the API server's version.
 func (r *Reconciler) recordVersion(ctx context.Context, s *scope) error {
 	version := equivalent(s.controlPlane.Spec.Version, s.reachedVersion())
 	_, all := s.runsVersion(version)
@@ -195,15 +195,15 @@ func (s *scope) reachedVersion() string {
 	return s.serverVersion
 }
 
-// hasReached reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no difference,
-// unless the cluster comes from another version of the same release.
+// hasReached reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no
+// difference, unless the cluster comes from another version of the same release.
 func (s *scope) hasReached(running, wanted string) bool {
 	return compareVersions(running, wanted) == 0 || sameRelease(running, wanted) && !sameRelease(s.record.Version, wanted)
 }
 
-// runsVersion reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the Node
-// objects of replaced machines stay, NotReady and with the old version. So it is enough if as many Nodes as the size are Ready
-// and run it, and no Ready one runs another.
+// runsVersion reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the
+// Node objects of replaced machines stay, NotReady and with the old version. So it is enough if as many Nodes as the size are
+// Ready and run it, and no Ready one runs another.
 func (s *scope) runsVersion(version string) (some, all bool) {
 	server := s.hasReached(s.serverVersion, version)
 	some, all = server, server

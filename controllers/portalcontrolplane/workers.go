@@ -140,8 +140,8 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	return nil
 }
 
-// recordSettledSize records the number of workers when it becomes certain: for an adopted cluster when every node has a Machine, else
-// when as many nodes as desired are Ready and no others exist.
+// recordSettledSize records the number of workers when it becomes certain: for an adopted cluster when every node has a
+// Machine, else when as many nodes as desired are Ready and no others exist.
 func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 	settled := s.adopted() && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
 	if !settled && !s.plan.SizeCertain {
@@ -154,7 +154,7 @@ func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 }
 
 // dropHooks removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
-// node is drained or kept. What was observed of its nodes is forgotten.
+// node is drained or kept. The observations of its nodes are dropped.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	r.observations.Delete(s.flow())
 	machines := &clusterv1.MachineList{}

@@ -30,7 +30,7 @@ type server struct {
 	mu      sync.Mutex
 	version string // of Kubernetes
 	nodes   []*corev1.Node
-	events  []event       // all since the start; the resourceVersion is how many there are
+	events  []event       // all since the start. The resourceVersion is their number
 	changed chan struct{} // closed at the next event
 }
 

@@ -32,7 +32,7 @@ type storm struct {
 	created    time.Duration // of creating the objects
 	load       string        // of the machine, before the storm
 	changes    []change
-	usage      usage // at the end; the manager was restarted right before the storm
+	usage      usage // at the end. The manager was restarted right before the storm
 	script     *script
 }
 

@@ -187,7 +187,8 @@ func (l *life) judgeAudit() error {
 	return errors.Join(err, workloadErr)
 }
 
-// judgeRequestLog checks the request log's entries since the last call, and returns how often the provider asked the portal to scale.
+// judgeRequestLog checks the request log's entries since the last call, and returns how often the provider asked the portal to
+// scale.
 func (l *life) judgeRequestLog() (requests int) {
 	all := l.box.Portal.RequestLog()
 	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.LogEntry) bool { return e.Account != l.account })

@@ -37,7 +37,7 @@ type page struct {
 	Options
 	streams chan struct{} // a place for each open stream
 
-	mu      sync.Mutex // guards what follows; held while the state is read
+	mu      sync.Mutex // guards the fields below, and is held while the state is read
 	state   []byte     // as JSON
 	stateAt time.Time
 }

@@ -88,7 +88,9 @@ func (c *cluster) applyNode(ctx context.Context, want emulator.Node, existing *c
 
 // nodeObjectDeleted reports whether a user has deleted the Node object of a running machine. Its kubelet registers again
 // only when it starts.
-func (c *cluster) nodeObjectDeleted(want emulator.Node) bool { return c.registered[want.ID] == want.Version }
+func (c *cluster) nodeObjectDeleted(want emulator.Node) bool {
+	return c.registered[want.ID] == want.Version
+}
 
 // register creates the Node object as a kubelet does, with its status. Kwok makes it Ready.
 func (c *cluster) register(ctx context.Context, want emulator.Node) error {
