@@ -17,12 +17,12 @@ import (
 
 // The names of gaps in package cloud (cloud.Gaps). A test compares them.
 const (
-	silenceOTPToken = "verify-otp token"
-	silenceNetwork  = "network creation"
+	gapOTPToken = "verify-otp token"
+	gapNetwork  = "network creation"
 )
 
-// silenceChecks find out how the portal fills the gaps of the specification, and fail if the provider does not understand its choice.
-var silenceChecks = []check{
+// gapChecks find out how the portal fills the gaps of the specification, and fail if the provider does not understand its choice.
+var gapChecks = []check{
 	{name: "gap/verify-otp token", run: otpToken},
 	{name: "gap/answer of send-otp", run: func(p *probe) {
 		a := p.preMFA().post("/mfa/send-otp", "").want(http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent)
@@ -134,7 +134,7 @@ func otpToken(p *probe) {
 	a := pending.post("/mfa/verify-otp", object("otp", p.code(u))).want(http.StatusOK, http.StatusCreated)
 	for _, name := range []string{"token", "accessToken", "access_token", "jwt"} {
 		if text, _ := a.at(name).(string); isJWT(text) {
-			p.note(silenceOTPToken, "under a usual name ("+name+")")
+			p.note(gapOTPToken, "under a usual name ("+name+")")
 			return
 		}
 	}
@@ -145,7 +145,7 @@ func otpToken(p *probe) {
 			shape = "under another name (" + name + ")"
 		}
 	}
-	p.note(silenceOTPToken, shape)
+	p.note(gapOTPToken, shape)
 }
 
 // pairing collects the status of each code.

@@ -114,7 +114,7 @@ func (s statement) named() string {
 
 // gaps writes the table of the specification's gaps.
 func gaps(b *strings.Builder) {
-	b.WriteString(silencePreface)
+	b.WriteString(gapPreface)
 	for _, s := range cloud.Gaps() {
 		shapes := make([]string, len(s.Shapes))
 		for i, shape := range s.Shapes {
@@ -124,7 +124,7 @@ func gaps(b *strings.Builder) {
 	}
 }
 
-const silencePreface = `
+const gapPreface = `
 ## Where the specification is silent
 
 The specification leaves these open ("not shown"). The provider accepts the shapes in this table, in all combinations:

@@ -48,7 +48,7 @@ type check struct {
 // checks returns the checks in the order in which they run at a real portal. Checks share resources, and the last ones delete them.
 func checks() []check {
 	return slices.Concat(serviceChecks, loginChecks, tokenChecks, resetChecks, networkChecks, createChecks, jobChecks,
-		errorChecks, refusalChecks, clusterChecks, silenceChecks, endChecks, limitChecks, clientChecks)
+		errorChecks, refusalChecks, clusterChecks, gapChecks, endChecks, limitChecks, clientChecks)
 }
 
 // TestPortal runs all checks at the emulator, or at the portal that -portal-url names, and counts the results.

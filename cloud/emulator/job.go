@@ -33,7 +33,7 @@ const (
 	JobFailed    JobStatus = "failed"
 )
 
-// Job is an asynchronous operation, as the portal's books have it.
+// Job is an asynchronous operation, as the portal records it.
 type Job struct {
 	ID        string    `json:"jobId"`
 	Account   string    `json:"account"`

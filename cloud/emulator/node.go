@@ -64,7 +64,7 @@ func (cl *cluster) present() []Node {
 	return out
 }
 
-// addNode orders a node. reach starts it. Callers hold mu.
+// addNode adds a node that applyNodes then starts. Callers hold mu.
 func (p *Portal) addNode(cl *cluster, controlPlane bool) {
 	p.addNodeNamed(cl, p.nodeName(cl, controlPlane), controlPlane)
 }
@@ -171,7 +171,7 @@ func (p *Portal) applyNodes(ctx context.Context, cl *cluster, takes time.Duratio
 		switch {
 		case n.leaving:
 			p.record(cl.removalEntry(n))
-			n.leaving = !n.Gone // a Node object that stays behind stays in the books
+			n.leaving = !n.Gone // a Node object that stays behind stays in the records
 		case !n.up && !n.Gone:
 			n.up = true
 			p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})

@@ -85,7 +85,7 @@ func New(opts Options) (*Portal, error) {
 	return p, p.addInitialRecords()
 }
 
-// addInitialRecords puts what the options list into the portal's books.
+// addInitialRecords creates the users, versions, VPCs and volumes that the options list.
 func (p *Portal) addInitialRecords() error {
 	p.record(LogEntry{Object: "portal", To: "ready", Detail: fmt.Sprintf("seed=%d", p.opts.Seed)})
 	for _, u := range p.opts.Users {
@@ -108,7 +108,7 @@ func (p *Portal) addInitialRecords() error {
 	return nil
 }
 
-// Format implements fmt.Formatter for every verb, so that none walks the portal's books: they hold secrets.
+// Format implements fmt.Formatter for every verb, so that none walks the portal's records: they hold secrets.
 func (p *Portal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "portal "+p.URL()) }
 
 // Seed of all randomness but secrets: a portal with the same seed and the same requests in the same order makes the

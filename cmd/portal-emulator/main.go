@@ -152,7 +152,7 @@ func (f *flags) welcome(portal *emulator.Portal, admin, shown string) string {
 	if ca == "" {
 		ca = "(not written: --ca-file)"
 	}
-	clusters := "in the portal's books only (--kubernetes-binaries makes them real)"
+	clusters := "records without API servers (--kubernetes-binaries runs real ones)"
 	if f.binaries != "" {
 		clusters = "real API servers with simulated nodes"
 	}
