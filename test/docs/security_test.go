@@ -40,7 +40,7 @@ func TestControlsHaveTests(t *testing.T) {
 	_, items, _ := strings.Cut(read(t, filepath.Join("docs", "security.md")).section(t, "Controls"), "\n- ")
 	controls := strings.Split(items, "\n- ")
 	for _, control := range controls {
-		if !strings.Contains(control, ": Test") && !strings.Contains(control, ": Fuzz") && !strings.Contains(control, "[Not tried](") {
+		if !strings.Contains(control, ": Test") && !strings.Contains(control, ": Fuzz") && !strings.Contains(control, "[Not tried yet](") {
 			t.Errorf("this control names no test: %s", control)
 		}
 	}
