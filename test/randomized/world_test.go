@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"bytes"
@@ -165,7 +165,7 @@ func (g *globe) fail(l *life, err error) {
 	g.mu.Lock()
 	g.failures = append(g.failures, text)
 	g.mu.Unlock()
-	g.Errorf("%s\nagain: go test ./test/histories -run 'TestHistories/%s$' -seed %d -sequences %d\n%s",
+	g.Errorf("%s\nagain: go test ./test/randomized -run 'TestHistories/%s$' -seed %d -sequences %d\n%s",
 		text, g, l.seed, l.sequence, l.told())
 }
 
