@@ -15,7 +15,7 @@ import (
 // TestMoveWithSharedIdentity moves a namespace that uses a PortalClusterIdentity. clusterctl copies the identity, and its Secret must already
 // exist at the target. The provider then releases the identity and the Secret at the source, where nothing uses them any more.
 func TestMoveWithSharedIdentity(t *testing.T) {
-	s := tell(t)
+	s := newStory(t)
 	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "moved"}}
 	shared.Spec.SecretRef.Name = "moved-account"
 	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{s.namespace}}

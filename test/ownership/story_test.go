@@ -51,8 +51,8 @@ type story struct {
 	id    string // of the portal cluster
 }
 
-// tell prepares a story with two workers. Nothing is applied yet.
-func tell(t *testing.T) *story {
+// newStory prepares a story with two workers. Nothing is applied yet.
+func newStory(t *testing.T) *story {
 	t.Helper()
 	i := nextAccount(t)
 	s := &story{T: t, WithT: NewWithT(t), number: i, namespace: fmt.Sprintf("row-%d", i)}

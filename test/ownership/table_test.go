@@ -94,7 +94,7 @@ func rows() []row {
 
 // live runs the row and notes the reasons of the conditions.
 func (r row) live(t *testing.T) {
-	s := tell(t)
+	s := newStory(t)
 	if r.with != nil {
 		r.with(s)
 	}

@@ -79,7 +79,7 @@ func waitUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// upgradeStyles are the styles that slowUpgrade draws from. Other upgrades have the world's style.
+// upgradeStyles are the styles that slowUpgrade draws from. Other upgrades have the environment's style.
 var upgradeStyles = []emulator.UpgradeStyle{emulator.UpgradeInPlace, emulator.UpgradeRecreate, emulator.UpgradeReplace, emulator.UpgradeSurge}
 
 // slowUpgrade slows the next upgrade down and draws its style, so that the judges see the time between two nodes. Half of these
@@ -92,20 +92,20 @@ func (l *life) slowUpgrade(ctx context.Context) (string, error) {
 		Method: "POST", Path: "/kubernetes-clusters/*/upgrade", Count: 1,
 		UpgradeStyle: upgradeStyles[l.roll.IntN(len(upgradeStyles))], JobDelay: l.drawTime(20*time.Second, 60*time.Second),
 	}
-	told := fmt.Sprintf(", slowly (%s, %s)", f.UpgradeStyle, f.JobDelay)
+	details := fmt.Sprintf(", slowly (%s, %s)", f.UpgradeStyle, f.JobDelay)
 	if l.roll.IntN(2) == 0 {
 		f.Cut, f.After = true, true
-		told += ", answer lost"
+		details += ", answer lost"
 	}
 	if l.roll.IntN(4) == 0 && !f.Cut { // with both faults the provider would wait half an hour for the outcome, longer than a sequence may take
 		f.Job = emulator.JobFailsHalfway
-		told += ", fails half way"
+		details += ", fails half way"
 	}
 	if err := l.inject(f, time.Now().Add(30*time.Second)); err != nil {
 		return "", err
 	}
 	what, err := l.upgrade(ctx)
-	return what + told, err
+	return what + details, err
 }
 
 // deleteAndShrink deletes a Machine and lowers the replicas of its MachineDeployment, at once or a moment later.

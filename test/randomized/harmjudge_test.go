@@ -143,7 +143,7 @@ func (l *life) judgeRemovals(entries []emulator.Entry) {
 // healthy again, and none while the portal upgrades nodes. Callers hold seen.
 func (l *life) remediationSeen(m *clusterv1.Machine) {
 	node := l.nodes[m.Status.NodeRef.Name]
-	l.say("  Machine %s on %s is remediated", m.Name, node.Name)
+	l.logf("  Machine %s on %s is remediated", m.Name, node.Name)
 	l.count("Machines remediated")
 	if before := l.remediated[string(node.UID)]; before != "" && node.UID != "" {
 		l.wrong("Machine %s was remediated, and so was Machine %s on the same Node %s, which has not been healthy since", m.Name, before, node.Name)

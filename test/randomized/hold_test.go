@@ -140,7 +140,7 @@ func (l *life) nodeGone(n *corev1.Node) {
 	}
 	for _, other := range l.nodes { // the provider cannot know which of two nodes of the same second is newer
 		if other.Spec.Unschedulable && l.runs(&other) && other.CreationTimestamp.Before(&n.CreationTimestamp) {
-			l.say("  Node %s was removed without a drain, and the older Node %s, which is drained, stays", n.Name, other.Name)
+			l.logf("  Node %s was removed without a drain, and the older Node %s, which is drained, stays", n.Name, other.Name)
 			l.count("newest nodes removed undrained while an older one was drained")
 			return
 		}
@@ -177,7 +177,7 @@ func (l *life) judge(quiet bool) error {
 
 // judgeAudit checks the audit events of both API servers since the last call.
 func (l *life) judgeAudit() error {
-	management, err := l.globe.audit.take(l.namespace)
+	management, err := l.environment.audit.take(l.namespace)
 	workload, workloadErr := l.audit.take(l.namespace)
 	entries := slices.DeleteFunc(l.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != l.account })
 	l.seen.Lock()

@@ -29,7 +29,7 @@ const bindingTime = 12 * time.Second
 // A MachineHealthCheck sees Machines lose their nodes and replaces none.
 func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
 	s.apply()
 	s.settled(3)
@@ -54,7 +54,7 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 // upgrade as running until the workers have the version. Only then does it report that the version is up to date.
 func TestLostAnswerToAnUpgrade(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 40 * time.Second, Count: 1})

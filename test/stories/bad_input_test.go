@@ -85,19 +85,19 @@ func TestBadInputIsExplained(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			test.wrong(s)
 			s.apply()
 			object, conditionType := client.Object(s.controlPlane), infrav1.AvailableCondition
 			if test.onPortalCluster {
 				object, conditionType = s.portalCluster, infrav1.ReadyCondition
 			}
-			told := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
-			s.Eventually(condition(s, object, conditionType)).Should(told)
+			reports := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
+			s.Eventually(condition(s, object, conditionType)).Should(reports)
 			before := s.requests()
 			time.Sleep(time.Minute) // to count the requests while the mistake lasts
 			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
-			s.Expect(condition(s, object, conditionType)()).To(told, "the condition still reports it")
+			s.Expect(condition(s, object, conditionType)()).To(reports, "the condition still reports it")
 			s.Expect(s.portalClusters()).To(BeEmpty())
 			s.deleteAll()
 			s.gone()
@@ -109,7 +109,7 @@ func TestBadInputIsExplained(t *testing.T) {
 // TestBadInputIsRejected writes objects that cannot be valid. The API server rejects them.
 func TestBadInputIsRejected(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	tests := map[string]struct {
 		object func() client.Object
@@ -178,7 +178,7 @@ func TestBadInputIsRejected(t *testing.T) {
 // TestDowngradeIsExplained sets a lower version in the spec of a running cluster, and then the old version again.
 func TestDowngradeIsExplained(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.34.9" })

@@ -23,7 +23,7 @@ import (
 func TestHealthCheckOnAnotherCondition(t *testing.T) {
 	t.Parallel()
 	const trouble corev1.NodeConditionType = "DiskTrouble"
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	first, before := s.machineNames(), uids(s.nodes())
@@ -76,7 +76,7 @@ func (s *story) setNodeCondition(name string, conditionType corev1.NodeCondition
 // a condition reports why. In the meantime the first MachineDeployment scales up, rolls out and scales down.
 func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	meta := s.template.ObjectMeta

@@ -96,7 +96,7 @@ func (s *story) scaleRequests() (n int) {
 // certificate authority.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	for i, what := range []emulator.Rotation{{Credentials: true}, {Endpoint: true}, {Credentials: true, Endpoint: true}, {Authority: true}} {
@@ -113,7 +113,7 @@ func TestRotation(t *testing.T) {
 // the portal. The user can then adopt another portal cluster.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	person := s.person()
 	s.apply()
 	s.settled(2)

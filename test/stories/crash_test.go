@@ -16,7 +16,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// Stories that end the manager use tellAlone.
+// Stories that end the manager use newStoryAlone.
 
 const routeClusters = "/kubernetes-clusters"
 
@@ -51,7 +51,7 @@ func (s *story) asked(prefix string) (n int) {
 // neither create a second cluster nor forget the first. It stops, reports what the user has to check, and continues with the
 // id that the user sets.
 func TestCrashInsideCreate(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second})
 	s.apply()
 	s.Eventually(s.portalClusters).Should(HaveLen(1))
@@ -80,7 +80,7 @@ func TestCrashInsideCreate(t *testing.T) {
 // The user, who has checked the portal, allows one retry.
 func TestCreateCutOff(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Cut: true, Count: 1})
 	s.apply()
 	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
@@ -100,7 +100,7 @@ func TestCreateCutOff(t *testing.T) {
 
 // TestCrashWhileTheJobRuns kills the manager after it has stored the job. The next manager waits for the same job.
 func TestCrashWhileTheJobRuns(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.apply()
 	s.Eventually(s.operation).Should(Equal(operation.Create))
 	s.box.KillManager()
@@ -123,7 +123,7 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 // TestStopInsideCreate ends the manager with SIGTERM during a call. The manager finishes the call and stores its outcome, so
 // the next manager knows the outcome.
 func TestStopInsideCreate(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 5 * time.Second, Count: 1})
 	s.apply()
 	s.Eventually(s.portalClusters).Should(HaveLen(1))

@@ -67,7 +67,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 	for title, moment := range moments {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.apply()
 			moment(s)
 			s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
@@ -82,7 +82,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 	for title, backwards := range map[string]bool{"in the order of the manifest": false, "backwards": true} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
 			s.apply()
 			s.settled(2)
@@ -115,7 +115,7 @@ func (s *story) events() (messages []string) {
 // and core deletes the objects in its own order.
 func TestDeleteInForeground(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.Expect(s.box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
@@ -126,7 +126,7 @@ func TestDeleteInForeground(t *testing.T) {
 // TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it.
 func TestProtected(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.controlPlane.Spec.DeletionProtection = ptr.To(true)
 	s.cluster.Annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
 	s.apply()

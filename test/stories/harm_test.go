@@ -44,7 +44,7 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			kept := s.sixWorkers()
 			for _, fault := range faults {
 				fault.ID += s.namespace
@@ -68,7 +68,7 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 // their Machines are deleted. When the user raises the replicas again, the nodes become schedulable and get Machines and Pods.
 func TestDrainedNodesWaitForThePortal(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.sixWorkers()
 	before := uids(s.nodes())
 	s.strike(emulator.Fault{Method: "POST", Path: scalePath, Scale: emulator.ScaleDown, Code: emulator.CodeOperationNotAllowed})
@@ -102,7 +102,7 @@ func TestDrainedNodesWaitForThePortal(t *testing.T) {
 // as soon as the Machine has released the node. No Machine holds the node, so core cannot drain it and the provider does.
 func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.scale(3)
@@ -130,7 +130,7 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 // as a user does. The portal also removes the added worker, which no Machine has ever held.
 func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.deployment.Spec.Replicas = ptr.To[int32](1)
 	person := s.person()
 	s.apply()

@@ -43,7 +43,7 @@ func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Cli
 // tenant with all rights in one namespace.
 func TestKubeconfigPolicy(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
 	tenant := s.grant(s.namespace+"-tenant", s.namespace, everything)
 	controller := s.grant(s.namespace+"-controller", "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update"}})

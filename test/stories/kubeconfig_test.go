@@ -102,7 +102,7 @@ func TestTenantsKubeconfig(t *testing.T) {
 	for title, attack := range attacks {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s, r := tell(t), setTrap(t)
+			s, r := newStory(t), setTrap(t)
 			s.create(&corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: name}},
 				Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": attack(t, r)},
@@ -131,7 +131,7 @@ func TestTenantsKubeconfig(t *testing.T) {
 // delete it.
 func TestKubeconfigSecret(t *testing.T) {
 	t.Parallel()
-	s, r := tell(t), setTrap(t)
+	s, r := newStory(t), setTrap(t)
 	s.apply()
 	s.settled(2)
 	stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}}

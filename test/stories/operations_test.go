@@ -43,7 +43,7 @@ func (s *story) upgraded(version string) {
 // TestUpgradeWhoseAnswerIsLost cuts the connection after the portal has started the upgrade.
 func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1})
@@ -56,7 +56,7 @@ func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 // TestCrashInsideUpgrade kills the manager after the portal has started the upgrade and before it answers. The next manager takes half
 // a minute to connect to the workload cluster, so the upgrade of this test takes two minutes.
 func TestCrashInsideUpgrade(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, JobDelay: 2 * time.Minute, Count: 1})
@@ -73,7 +73,7 @@ func TestCrashInsideUpgrade(t *testing.T) {
 // decides again.
 func TestAbandonedScale(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Job: emulator.JobStuck, Count: 1})

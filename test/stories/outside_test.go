@@ -35,7 +35,7 @@ func (s *story) person() *cloud.Client {
 // provider must not remove nodes. Then the story adds a MachineDeployment.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.person() // reads the credentials while they are there
 	s.controlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 	s.apply()
@@ -78,7 +78,7 @@ func TestAdoption(t *testing.T) {
 // portal once to restore the size.
 func TestScaledOnThePortalsPages(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	person := s.person()
 	s.apply()
 	s.settled(2)
@@ -99,7 +99,7 @@ func TestScaledOnThePortalsPages(t *testing.T) {
 // once, and the provider asks the portal for nothing.
 func TestHealthCheckCostsOneMachine(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.checkHealth()
@@ -130,7 +130,7 @@ var dead = flag.Duration("dead", 30*time.Second, "how long the node of TestDeadN
 // Machine would get the same node. A condition reports what the user can do. The provider asks the portal for nothing.
 func TestDeadNode(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.checkHealth(clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](1)})

@@ -48,7 +48,7 @@ func (s *story) awaitDeletion() {
 // control plane adopts the cluster, also with Retain, until the user changes the policy.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	s, heir := tell(t), tell(t)
+	s, heir := newStory(t), newStory(t)
 	s.apply()
 	s.settled(2)
 	nodes := uids(s.nodes())
@@ -110,7 +110,7 @@ func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 // user what to do, and creates no second cluster.
 func TestOldBackup(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	backup := s.saveWhileItWaits()
 	s.create(s.deployment)
 	s.create(s.template)
@@ -139,7 +139,7 @@ func TestOldBackup(t *testing.T) {
 // TestOldBackupAtAPortalThatLists does the same at a portal that lists clusters by name. The provider finds the first cluster.
 func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	portal, err := emulator.New(emulator.Options{ListClusters: true, Durations: emulator.Durations{Create: time.Second}})
 	s.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(portal.Close)
@@ -176,7 +176,7 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 // can apply the manifest again.
 func TestChosenNameIsKept(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Job: emulator.JobFails, Count: 1})
 	s.controlPlane.Spec.ClusterName = "chosen"
 	s.apply()

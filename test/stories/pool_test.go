@@ -26,9 +26,9 @@ type poolStory struct {
 	seen        map[string]string // UIDs of the worker Nodes that poolSettled has seen, by name
 }
 
-func tellPool(t *testing.T, machines, pool int32) *poolStory {
+func newPoolStory(t *testing.T, machines, pool int32) *poolStory {
 	t.Helper()
-	s := &poolStory{story: tell(t), seen: map[string]string{}}
+	s := &poolStory{story: newStory(t), seen: map[string]string{}}
 	s.deployment.Spec.Replicas = &machines
 	s.machinePool, s.pool = s.newPool("pool", pool)
 	s.apply()
@@ -119,7 +119,7 @@ func (s *poolStory) poolLeft() {
 // the pool.
 func TestPool(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 1, 3)
+	s := newPoolStory(t, 1, 3)
 	s.poolSettled(1, 3)
 	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 	s.scalePool(4)
@@ -165,7 +165,7 @@ func TestPool(t *testing.T) {
 // must not delete the Node object of that node, neither then nor when the user deletes the pool.
 func TestMachineTakesNodeOfPool(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 0, 2)
+	s := newPoolStory(t, 0, 2)
 	s.poolSettled(0, 2)
 	s.scale(1)
 	s.poolSettled(1, 2)
@@ -185,7 +185,7 @@ func TestMachineTakesNodeOfPool(t *testing.T) {
 // TestSecondPool creates a second pool, which gets no nodes until the user deletes the first one.
 func TestSecondPool(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 1, 1)
+	s := newPoolStory(t, 1, 1)
 	s.poolSettled(1, 1)
 	machinePool, pool := s.newPool("second", 2)
 	s.create(machinePool)
@@ -202,7 +202,7 @@ func TestSecondPool(t *testing.T) {
 // TestPoolWithoutControlPlane deletes the control plane by hand, which also deletes the nodes. The user can still delete the pool.
 func TestPoolWithoutControlPlane(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 0, 1)
+	s := newPoolStory(t, 0, 1)
 	s.poolSettled(0, 1)
 	s.Expect(s.box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
 	s.Eventually(func() bool {

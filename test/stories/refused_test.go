@@ -31,7 +31,7 @@ func TestScaleDownIsRefused(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.deployment.Spec.Replicas = ptr.To[int32](3)
 			s.apply()
 			s.settled(3)

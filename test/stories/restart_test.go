@@ -31,7 +31,7 @@ const busyTime = 15 * time.Second
 // TestRestartKeepsAvailable kills the manager. When the next manager starts, the portal answers slowly and at first with 429, and the API
 // server of the workload cluster does not answer for a while. Conditions that are True stay True.
 func TestRestartKeepsAvailable(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.apply()
 	s.settled(2)
 	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())

@@ -51,7 +51,7 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 	})
 	t.Run("a pool, without the policy", func(t *testing.T) {
 		withoutPolicy(t)
-		s := tellPool(t, 0, 2)
+		s := newPoolStory(t, 0, 2)
 		s.poolSettled(0, 2)
 		s.Expect(s.box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
 		s.restorePool()
@@ -98,7 +98,7 @@ func (s *poolStory) restorePool() {
 // restored returns a story that has lost all objects and restored them from a backup. The Cluster is paused.
 func restored(t *testing.T) *story {
 	t.Helper()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	backup := s.everything()

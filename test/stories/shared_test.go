@@ -124,7 +124,7 @@ func TestPlain(t *testing.T) {
 // allows them to, and within its limits. A namespace can always delete the clusters that it has created.
 func TestSharedIdentity(t *testing.T) {
 	t.Parallel()
-	a, b, third := tell(t), tell(t), tell(t)
+	a, b, third := newStory(t), newStory(t), newStory(t)
 	shared, secret := a.newShared("shared", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](2), Workers: ptr.To[int32](3), Zones: []string{"zone-1"}})
 	a.create(secret.DeepCopy())
 	a.create(shared)
@@ -209,7 +209,7 @@ func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 // a reference to a Secret.
 func TestSharedIdentityIsValidated(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	for title, test := range map[string]struct {
 		wrong func(*infrav1.PortalClusterIdentity)
 		says  string

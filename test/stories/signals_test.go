@@ -24,7 +24,7 @@ import (
 // Warning event report it. A health check that waits for Ready does not pass with the Ready condition of the old spec.
 func TestRefusedUpgradeIsSeen(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.Eventually(condition(s, s.controlPlane, infrav1.ReadyCondition)).Should(HavePrefix("True Ready"))

@@ -56,14 +56,14 @@ type story struct {
 	}
 }
 
-// tell prepares a story with two workers in the sandbox that most stories share. Nothing is applied yet.
-func tell(t *testing.T) *story {
+// newStory prepares a story with two workers in the sandbox that most stories share. Nothing is applied yet.
+func newStory(t *testing.T) *story {
 	t.Helper()
-	return tellIn(t, box)
+	return newStoryIn(t, box)
 }
 
-// tellAlone prepares a story that may end the manager: no other story uses its sandbox at the same time.
-func tellAlone(t *testing.T) *story {
+// newStoryAlone prepares a story that may end the manager: no other story uses its sandbox at the same time.
+func newStoryAlone(t *testing.T) *story {
 	t.Helper()
 	t.Parallel()
 	alone.Lock()
@@ -74,10 +74,10 @@ func tellAlone(t *testing.T) *story {
 			t.Fatal(err)
 		}
 	}
-	return tellIn(t, second)
+	return newStoryIn(t, second)
 }
 
-func tellIn(t *testing.T, box *sandbox.Sandbox) *story {
+func newStoryIn(t *testing.T, box *sandbox.Sandbox) *story {
 	t.Helper()
 	i := int(used.Add(1)) - 1
 	if i >= accounts {

@@ -61,7 +61,7 @@ func (s *story) resizes() (all [][2]int) {
 // that the user asked for, and there must not be more scale-ups than the user made.
 func TestScaleFollowsReplicas(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
@@ -95,7 +95,7 @@ func TestScaleFollowsReplicas(t *testing.T) {
 // TestSumOfDeployments creates a second MachineDeployment for a cluster, and deletes it.
 func TestSumOfDeployments(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	meta := s.template.ObjectMeta
 	meta.Name = "more"
 	s.apply()
@@ -128,7 +128,7 @@ func (s *story) pools() (pools []string) {
 // TestMachineDeletionAsksThePortalNothing deletes a Machine. Core replaces the Machine, and the node stays.
 func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	before := s.nodes()
@@ -154,7 +154,7 @@ func (s *story) deleteMachine(victim clusterv1.Machine) {
 // from the Machine. The node must stay.
 func TestPortalMachineIsDeletedByHand(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	before, victim := s.nodes(), s.machines()[0]
@@ -180,7 +180,7 @@ func uids(nodes []corev1.Node) (all []string) {
 // the nodes that still run stay and are schedulable, and the Machines that have lost their nodes take them.
 func TestPortalTakesAnotherNode(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.deployment.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
 	s.apply()
 	s.settled(2)
@@ -198,7 +198,7 @@ func TestPortalTakesAnotherNode(t *testing.T) {
 // a node until the Pod can be evicted.
 func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.scale(3)
@@ -247,7 +247,7 @@ func protectedPod(node string) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
 // TestPause pauses the Cluster. The provider asks the portal for nothing until the user resumes it.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
@@ -292,7 +292,7 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 	for title, strategy := range strategies {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.deployment.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
 				Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: strategy,
 			}
@@ -318,7 +318,7 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 // TestTemplateThatThePortalCannotHonour rolls out another offering, and then the old one again.
 func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	before := uids(s.nodes())
@@ -340,7 +340,7 @@ func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 // needs the capacity in the template's status.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	unwanted := s.machines()[0]

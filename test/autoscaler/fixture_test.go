@@ -40,8 +40,8 @@ const (
 	quiet = time.Minute
 )
 
-// world is a Cluster whose MachineDeployment the autoscaler scales.
-type world struct {
+// fixture is a Cluster whose MachineDeployment the autoscaler scales.
+type fixture struct {
 	*testing.T
 	*WithT
 	box        *sandbox.Sandbox
@@ -53,98 +53,98 @@ type world struct {
 	seen       record
 }
 
-// newWorld creates a Cluster that the autoscaler may scale down to minimum workers. It scales the Cluster to the given sizes in turn, so
+// newFixture creates a Cluster that the autoscaler may scale down to minimum workers. It scales the Cluster to the given sizes in turn, so
 // that the nodes have different ages.
-func newWorld(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *world {
+func newFixture(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *fixture {
 	t.Helper()
 	i := int(used.Add(1)) - 1
 	if i >= accounts {
 		t.Fatal("more tests than accounts: raise the constant")
 	}
-	w := &world{
+	f := &fixture{
 		T: t, WithT: NewWithT(t), box: box, account: account(i),
 		cluster: client.ObjectKey{Namespace: fmt.Sprintf("autoscaler-%d", i), Name: name},
 	}
-	w.SetDefaultEventuallyTimeout(patience)
-	w.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	w.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
-	t.Cleanup(w.explain)
+	f.SetDefaultEventuallyTimeout(patience)
+	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	f.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
+	t.Cleanup(f.explain)
 	var err error
-	w.live, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(box.Client.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})).To(Succeed())
-	secret := box.IdentitySecret(client.ObjectKey{Namespace: w.cluster.Namespace, Name: "portal-identity"})
+	f.live, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()})
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(box.Client.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.cluster.Namespace}})).To(Succeed())
+	secret := box.IdentitySecret(client.ObjectKey{Namespace: f.cluster.Namespace, Name: "portal-identity"})
 	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(i), password(i)
-	w.Expect(box.Client.Create(w.Context(), secret)).To(Succeed())
-	w.create(minimum, sizes[0])
-	w.settled(sizes[0])
-	w.connect()
+	f.Expect(box.Client.Create(f.Context(), secret)).To(Succeed())
+	f.create(minimum, sizes[0])
+	f.settled(sizes[0])
+	f.connect()
 	for _, size := range sizes[1:] {
-		w.scale(size)
-		w.settled(size)
+		f.scale(size)
+		f.settled(size)
 	}
-	return w
+	return f
 }
 
 // create applies the output of clusterctl, with the sizes between which the autoscaler may choose.
-func (w *world) create(minimum, workers int) {
-	w.Helper()
-	objects, err := w.box.GenerateCluster(w.Context(), w.cluster, "--kubernetes-version", "v1.36.3",
+func (f *fixture) create(minimum, workers int) {
+	f.Helper()
+	objects, err := f.box.GenerateCluster(f.Context(), f.cluster, "--kubernetes-version", "v1.36.3",
 		"--control-plane-machine-count", "1", "--worker-machine-count", strconv.Itoa(workers))
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	for _, o := range objects {
 		if o.GetKind() == "MachineDeployment" {
 			o.SetAnnotations(map[string]string{minSizeAnnotation: strconv.Itoa(minimum), maxSizeAnnotation: "8"})
 		}
-		w.Expect(w.box.Client.Create(w.Context(), o)).To(Succeed())
+		f.Expect(f.box.Client.Create(f.Context(), o)).To(Succeed())
 	}
 }
 
 // connect creates the clients of the workload cluster, and the kubeconfig file for the autoscaler.
-func (w *world) connect() {
-	w.Helper()
-	kubeconfig, err := w.box.WorkloadKubeconfig(w.Context(), w.cluster)
-	w.Expect(err).NotTo(HaveOccurred())
-	w.kubeconfig = filepath.Join(w.box.Dir, w.cluster.Namespace+".kubeconfig")
-	w.Expect(os.WriteFile(w.kubeconfig, kubeconfig, 0o600)).To(Succeed())
+func (f *fixture) connect() {
+	f.Helper()
+	kubeconfig, err := f.box.WorkloadKubeconfig(f.Context(), f.cluster)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.kubeconfig = filepath.Join(f.box.Dir, f.cluster.Namespace+".kubeconfig")
+	f.Expect(os.WriteFile(f.kubeconfig, kubeconfig, 0o600)).To(Succeed())
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
-	w.Expect(err).NotTo(HaveOccurred())
-	w.workload, err = client.NewWithWatch(config, client.Options{})
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
+	f.workload, err = client.NewWithWatch(config, client.Options{})
+	f.Expect(err).NotTo(HaveOccurred())
 }
 
 // change patches an object and retries until the API server accepts the patch.
-func change[T client.Object](w *world, c client.Client, o T, change func(T)) {
-	w.Helper()
-	w.Eventually(func() error {
-		if err := c.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+func change[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
+	f.Helper()
+	f.Eventually(func() error {
+		if err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 		before, _ := o.DeepCopyObject().(client.Object)
 		change(o)
-		return c.Patch(w.Context(), o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return c.Patch(f.Context(), o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	}).Should(Succeed())
 }
 
-func (w *world) deployment() *clusterv1.MachineDeployment {
-	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: name + "-workers"}}
+func (f *fixture) deployment() *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.cluster.Namespace, Name: name + "-workers"}}
 }
 
 // scale sets the replicas as a person would.
-func (w *world) scale(replicas int) {
-	w.Helper()
-	change(w, w.box.Client, w.deployment(), func(md *clusterv1.MachineDeployment) {
+func (f *fixture) scale(replicas int) {
+	f.Helper()
+	change(f, f.box.Client, f.deployment(), func(md *clusterv1.MachineDeployment) {
 		md.Spec.Replicas = new(int32)
 		*md.Spec.Replicas = int32(replicas) //nolint:gosec // A handful.
 	})
 }
 
 // settled waits until that many worker nodes exist, each with a Ready Machine, and the provider has nothing left to do.
-func (w *world) settled(workers int) {
-	w.Helper()
-	w.Eventually(func() (string, error) {
+func (f *fixture) settled(workers int) {
+	f.Helper()
+	f.Eventually(func() (string, error) {
 		machines := &clusterv1.MachineList{}
-		if err := w.box.Client.List(w.Context(), machines, client.InNamespace(w.cluster.Namespace)); err != nil {
+		if err := f.box.Client.List(f.Context(), machines, client.InNamespace(f.cluster.Namespace)); err != nil {
 			return "", err
 		}
 		ready := 0
@@ -154,22 +154,22 @@ func (w *world) settled(workers int) {
 			}
 		}
 		controlPlane := &infrav1.PortalControlPlane{}
-		if err := w.box.Client.Get(w.Context(), w.cluster, controlPlane); err != nil {
+		if err := f.box.Client.Get(f.Context(), f.cluster, controlPlane); err != nil {
 			return "", err
 		}
 		return fmt.Sprintf("%d Machines, %d Ready, WorkersReady %t", len(machines.Items), ready,
 			conditions.IsTrue(controlPlane, infrav1.WorkersReadyCondition)), nil
 	}).Should(Equal(fmt.Sprintf("%d Machines, %[1]d Ready, WorkersReady true", workers)))
-	if w.workload != nil {
-		w.Eventually(w.nodes).Should(HaveLen(workers))
+	if f.workload != nil {
+		f.Eventually(f.nodes).Should(HaveLen(workers))
 	}
 }
 
 // nodes returns the names of the worker nodes, oldest first.
-func (w *world) nodes() (names []string) {
-	w.Helper()
+func (f *fixture) nodes() (names []string) {
+	f.Helper()
 	list := &corev1.NodeList{}
-	w.Expect(w.workload.List(w.Context(), list)).To(Succeed())
+	f.Expect(f.workload.List(f.Context(), list)).To(Succeed())
 	slices.SortFunc(list.Items, func(a, b corev1.Node) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
@@ -184,13 +184,13 @@ func (w *world) nodes() (names []string) {
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
 // journal returns the portal's request log of the account.
-func (w *world) journal() []emulator.Entry {
-	return slices.DeleteFunc(w.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != w.account })
+func (f *fixture) journal() []emulator.Entry {
+	return slices.DeleteFunc(f.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != f.account })
 }
 
 // removed returns the nodes that the portal has removed, in order.
-func (w *world) removed() (names []string) {
-	for _, e := range w.journal() {
+func (f *fixture) removed() (names []string) {
+	for _, e := range f.journal() {
 		if e.Object == "node" && e.To == "removed" {
 			names = append(names, e.ID)
 		}
@@ -199,8 +199,8 @@ func (w *world) removed() (names []string) {
 }
 
 // scaleRequests counts the scale requests that the portal has accepted.
-func (w *world) scaleRequests() (count int) {
-	for _, e := range w.journal() {
+func (f *fixture) scaleRequests() (count int) {
+	for _, e := range f.journal() {
 		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
 			count++
 		}
@@ -209,10 +209,10 @@ func (w *world) scaleRequests() (count int) {
 }
 
 // explain logs the record and the state of a failed test.
-func (w *world) explain() {
-	if w.Failed() {
-		w.Log(w.seen.String())
-		w.Log(w.box.Describe(context.WithoutCancel(w.Context()), w.cluster.Namespace, w.account))
-		w.Log("autoscaler: ", w.logFile())
+func (f *fixture) explain() {
+	if f.Failed() {
+		f.Log(f.seen.String())
+		f.Log(f.box.Describe(context.WithoutCancel(f.Context()), f.cluster.Namespace, f.account))
+		f.Log("autoscaler: ", f.logFile())
 	}
 }

@@ -28,7 +28,7 @@ const (
 	accounts = 1000
 )
 
-// plan says how many sequences to run in a world.
+// plan says how many sequences to run in an environment.
 type plan struct {
 	sequences int
 	until     time.Time // no sequence begins later; zero: no limit
@@ -36,9 +36,9 @@ type plan struct {
 	short     bool // lives have one sequence with two acts
 }
 
-// globe is a running world: a sandbox and the lives in it.
-type globe struct {
-	world
+// environment is a sandbox with one behavior of the portal and the lives in it.
+type environment struct {
+	behavior
 	*testing.T
 	box    *sandbox.Sandbox
 	client client.WithWatch
@@ -58,52 +58,52 @@ type globe struct {
 	waited   []time.Duration // how long each Cluster took to settle
 }
 
-// inhabit starts a sandbox and runs lives in it.
-func inhabit(t *testing.T, w world, p plan) {
+// runIn starts a sandbox and runs lives in it.
+func runIn(t *testing.T, b behavior, p plan) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	defer context.AfterFunc(interrupted, cancel)()
-	g := &globe{world: w, T: t, plan: p, counts: map[string]int{}, writes: map[string]int{}}
+	e := &environment{behavior: b, T: t, plan: p, counts: map[string]int{}, writes: map[string]int{}}
 	var err error
 	startCtx, started := context.WithTimeout(ctx, 5*time.Minute)
 	defer started()
-	if g.box, err = sandbox.Start(startCtx, g.options()); err != nil {
+	if e.box, err = sandbox.Start(startCtx, e.options()); err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
 		if interrupted.Err() != nil {
-			g.box.KillManager() // a manager that is stopped finishes its calls first
+			e.box.KillManager() // a manager that is stopped finishes its calls first
 		}
-		if err := g.box.Close(); err != nil {
+		if err := e.box.Close(); err != nil {
 			t.Error(err)
 		}
 	}()
-	config := rest.CopyConfig(g.box.Config)
+	config := rest.CopyConfig(e.box.Config)
 	config.UserAgent = testAgent
-	if g.client, err = client.NewWithWatch(config, client.Options{Scheme: g.box.Client.Scheme()}); err != nil {
+	if e.client, err = client.NewWithWatch(config, client.Options{Scheme: e.box.Client.Scheme()}); err != nil {
 		t.Fatal(err)
 	}
-	g.audit = &auditLog{path: g.box.AuditLog(), apart: true}
+	e.audit = &auditLog{path: e.box.AuditLog(), apart: true}
 	begin := time.Now()
 	var people sync.WaitGroup
-	for range min(p.parallel, 1+(p.sequences-1)/g.length()) {
+	for range min(p.parallel, 1+(p.sequences-1)/e.length()) {
 		people.Go(func() {
-			for g.liveOnce(ctx) {
+			for e.liveOnce(ctx) {
 			}
 		})
 	}
 	people.Wait()
-	g.judge()
-	g.report(time.Since(begin))
+	e.judge()
+	e.report(time.Since(begin))
 }
 
-func (g *globe) options() sandbox.Options {
+func (e *environment) options() sandbox.Options {
 	options := sandbox.Options{AuditPolicy: []byte(managementPolicy), WorkloadAuditPolicy: []byte(workloadPolicy)}
 	if *keepIn != "" {
-		options.Dir = filepath.Join(*keepIn, g.String())
+		options.Dir = filepath.Join(*keepIn, e.String())
 	}
 	options.Portal = emulator.Options{
-		VictimOrder: g.victims, UpgradeStyle: g.upgrade, ProviderIDs: g.providerIDs, ReuseNodeNames: g.reuseNames,
+		VictimOrder: e.victims, UpgradeStyle: e.upgrade, ProviderIDs: e.providerIDs, ReuseNodeNames: e.reuseNames,
 		Seed: *firstSeed,
 		Durations: emulator.Durations{
 			Pending: 50 * time.Millisecond, Create: time.Second, Scale: 500 * time.Millisecond,
@@ -128,68 +128,70 @@ func email(i int) string    { return fmt.Sprintf("life-%d@portal.example", i) }
 func password(i int) string { return fmt.Sprintf("password of life %d", i) }
 func account(i int) string  { return fmt.Sprintf("account-%d", i) }
 
-// length returns how many sequences a life has in this world.
-func (g *globe) length() int {
-	if g.plan.short {
+// length returns how many sequences a life has in this environment.
+func (e *environment) length() int {
+	if e.plan.short {
 		return 1
 	}
 	return lifetime
 }
 
 // liveOnce runs one life. It reports false if the plan has no sequences or no time left.
-func (g *globe) liveOnce(ctx context.Context) bool {
-	g.mu.Lock()
-	left := min(g.length(), g.plan.sequences-g.begun)
-	if left <= 0 || g.lives >= g.plan.parallel && g.timeIsOver() || ctx.Err() != nil || g.lives == accounts {
-		g.mu.Unlock()
+func (e *environment) liveOnce(ctx context.Context) bool {
+	e.mu.Lock()
+	left := min(e.length(), e.plan.sequences-e.begun)
+	if left <= 0 || e.lives >= e.plan.parallel && e.timeIsOver() || ctx.Err() != nil || e.lives == accounts {
+		e.mu.Unlock()
 		return false
 	}
-	g.begun += left
-	number := g.lives
-	g.lives++
-	g.mu.Unlock()
+	e.begun += left
+	number := e.lives
+	e.lives++
+	e.mu.Unlock()
 
-	l := newLife(g, number, *firstSeed+int64(number))
+	l := newLife(e, number, *firstSeed+int64(number))
 	if err := l.live(ctx, left); err != nil && ctx.Err() == nil {
-		g.fail(l, err)
+		e.fail(l, err)
 	}
 	return true
 }
 
 // timeIsOver reports whether no further life or sequence may begin.
-func (g *globe) timeIsOver() bool { return !g.plan.until.IsZero() && time.Now().After(g.plan.until) }
+func (e *environment) timeIsOver() bool {
+	return !e.plan.until.IsZero() && time.Now().After(e.plan.until)
+}
 
 // fail reports a failed life with its history and the command that repeats it.
-func (g *globe) fail(l *life, err error) {
-	text := fmt.Sprintf("%s seed %d sequence %d: %v", g, l.seed, l.sequence, err)
-	g.mu.Lock()
-	g.failures = append(g.failures, text)
-	g.mu.Unlock()
-	g.Errorf("%s\nagain: go test ./test/randomized -run 'TestHistories/%s$' -seed %d -sequences %d\n%s",
-		text, g, l.seed, l.sequence, l.told())
+func (e *environment) fail(l *life, err error) {
+	text := fmt.Sprintf("%s seed %d sequence %d: %v", e, l.seed, l.sequence, err)
+	e.mu.Lock()
+	e.failures = append(e.failures, text)
+	e.mu.Unlock()
+	e.Errorf("%s\nagain: go test ./test/randomized -run 'TestHistories/%s$' -seed %d -sequences %d\n%s",
+		text, e, l.seed, l.sequence, l.history())
 }
 
 // judge checks what does not belong to one life: requests that the specification forbids, panics and data races.
-func (g *globe) judge() {
-	if violations := g.box.Portal.Violations(); len(violations) > 0 {
-		g.Errorf("%s: %d requests violate the specification, the first: %s", g, len(violations), violations[0])
+func (e *environment) judge() {
+	if violations := e.box.Portal.Violations(); len(violations) > 0 {
+		e.Errorf("%s: %d requests violate the specification, the first: %s", e, len(violations), violations[0])
 	}
 	for _, name := range []string{"manager.log", "core.log"} {
-		text, err := os.ReadFile(filepath.Join(g.box.Dir, name))
+		text, err := os.ReadFile(filepath.Join(e.box.Dir, name))
 		if err != nil {
-			g.Error(err)
+			e.Error(err)
 		}
 		if bytes.Contains(text, []byte("Observed a panic")) || bytes.Contains(text, []byte("DATA RACE")) {
-			g.Errorf("%s: %s has a panic or a data race", g, name)
+			e.Errorf("%s: %s has a panic or a data race", e, name)
 		}
 	}
 }
 
 // count adds one to a counter of the report.
-func (g *globe) count(what string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.counts[what]++
+func (e *environment) count(what string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.counts[what]++
 }
 
 // enumerate formats counters, sorted by name.
@@ -201,33 +203,33 @@ func enumerate(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// report prints a summary of this world.
-func (g *globe) report(took time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	slices.Sort(g.waited)
+// report prints a summary of this environment.
+func (e *environment) report(took time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slices.Sort(e.waited)
 	fmt.Printf("== %s: %d sequences settled in %d lives (seeds %d to %d), %d failures, %s\n",
-		g, g.settled, g.lives, *firstSeed, *firstSeed+int64(g.lives)-1, len(g.failures), took.Round(time.Second))
-	if n := len(g.waited); n > 0 {
-		fmt.Printf("   settled after: median %s, longest %s\n", g.waited[n/2].Round(time.Second), g.waited[n-1].Round(time.Second))
+		e, e.settled, e.lives, *firstSeed, *firstSeed+int64(e.lives)-1, len(e.failures), took.Round(time.Second))
+	if n := len(e.waited); n > 0 {
+		fmt.Printf("   settled after: median %s, longest %s\n", e.waited[n/2].Round(time.Second), e.waited[n-1].Round(time.Second))
 	}
-	fmt.Println("   happened: " + enumerate(g.counts))
-	fmt.Printf("   written: %s; by the provider at most %d times to one object in %s\n", enumerate(g.writes), g.busiest, loopSpan)
-	for _, failure := range g.failures {
+	fmt.Println("   happened: " + enumerate(e.counts))
+	fmt.Printf("   written: %s; by the provider at most %d times to one object in %s\n", enumerate(e.writes), e.busiest, loopSpan)
+	for _, failure := range e.failures {
 		fmt.Println("   FAILED " + strings.SplitN(failure, "\n", 2)[0])
 	}
 }
 
 // restart ends the manager, as a crash or a Deployment does, and starts it again after a pause. It reports false if another
 // life is restarting it.
-func (g *globe) restart(ctx context.Context, end func(), pause time.Duration) (bool, error) {
-	if !g.restarting.TryLock() {
+func (e *environment) restart(ctx context.Context, end func(), pause time.Duration) (bool, error) {
+	if !e.restarting.TryLock() {
 		return false, nil
 	}
-	defer g.restarting.Unlock()
+	defer e.restarting.Unlock()
 	end()
 	time.Sleep(pause)
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	return true, g.box.StartManager(ctx)
+	return true, e.box.StartManager(ctx)
 }
