@@ -27,9 +27,9 @@ type call struct {
 	body    []byte
 	account string // whose budget it uses, or "" for an unknown caller
 	session *session
-	strike  strike   // faults that hit it
-	notes   []Entry  // state changes it made, journaled after the request
-	starts  []func() // what begins once it is journaled
+	strike  strike     // faults that hit it
+	notes   []LogEntry // state changes it made, logged after the request
+	starts  []func()   // started once the request is logged
 }
 
 // answer is the answer to a call.
@@ -47,8 +47,8 @@ type answer struct {
 // now is the portal's clock as this call sees it.
 func (c *call) now() time.Time { return c.portal.now().Add(c.skew) }
 
-// note journals a state change that this call makes.
-func (c *call) note(e Entry) {
+// note logs a state change that this call makes, once the request itself is logged.
+func (c *call) note(e LogEntry) {
 	e.Time = time.Now()
 	c.notes = append(c.notes, e)
 }
@@ -62,7 +62,7 @@ func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer p.wg.Done()
 	a := c.decide()
-	c.journal(a)
+	c.logRequest(a)
 	c.deliver(w, a)
 }
 
@@ -155,9 +155,9 @@ func (c *call) checkQuery() *refusal {
 	return nil
 }
 
-// journal records the request, then what it changed, and lets begin what it started.
-func (c *call) journal(a answer) {
-	e := Entry{
+// logRequest records the request, then the changes that it made, and then starts its jobs.
+func (c *call) logRequest(a answer) {
+	e := LogEntry{
 		Time: c.arrived, RequestID: c.id, Account: c.account, Method: c.request.Method,
 		Path: c.shownPath(), Status: a.status, Code: a.code, Violation: a.violation, Fault: c.strike.names(),
 	}
@@ -167,7 +167,7 @@ func (c *call) journal(a answer) {
 	if c.session != nil {
 		e.User = c.session.user.ID
 	}
-	c.portal.record(append([]Entry{e}, c.notes...)...)
+	c.portal.record(append([]LogEntry{e}, c.notes...)...)
 	for _, start := range c.starts {
 		start()
 	}

@@ -111,7 +111,7 @@ func (p *Portal) createCluster(c *call) (answer, *refusal) {
 	p.clusters = append(p.clusters, cl)
 	p.placeCluster(c, cl)
 	cl.State = ClusterCreating
-	c.note(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: string(cl.State),
+	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: string(cl.State),
 		Detail: fmt.Sprintf("name=%s size=%d controlNodes=%d version=%s", cl.Name, cl.Size, cl.ControlNodes, cl.Version)})
 	return p.lock(c, cl, order{
 		kind: JobCreateCluster, takes: p.opts.Durations.Create,
@@ -127,7 +127,7 @@ func (p *Portal) placeCluster(c *call, cl *cluster) {
 		n := &Network{ID: p.newID("net"), Account: cl.Account, CIDR: isolatedCIDR, Isolated: true}
 		p.networks = append(p.networks, n)
 		cl.NetworkID = n.ID
-		c.note(Entry{Object: "network", ID: n.ID, Account: n.Account, To: "created", Detail: n.CIDR + " isolated"})
+		c.note(LogEntry{Object: "network", ID: n.ID, Account: n.Account, To: "created", Detail: n.CIDR + " isolated"})
 		return
 	}
 	if n, err := p.networkByID(cl.Account, cl.NetworkID); err == nil {
@@ -172,7 +172,7 @@ func (p *Portal) clusterConfig(c *call) (answer, *refusal) {
 	}
 	kubeconfig, failed := p.kubeconfig(c.request.Context(), cl)
 	if failed != nil {
-		c.note(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "kubeconfig unavailable", Detail: failed.Error()})
+		c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "kubeconfig unavailable", Detail: failed.Error()})
 		return answer{}, refuse(CodeInternalError, "the kubeconfig of cluster %s cannot be read now", cl.ID)
 	}
 	return answer{status: http.StatusOK, body: map[string]string{"kubeconfig": kubeconfig}}, nil
@@ -271,7 +271,7 @@ func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string,
 	case cl.State == ClusterFailed && during != ClusterDeleting:
 		return answer{}, refuse(CodeOperationNotAllowed, "cluster %s is %s: it can only be deleted", cl.ID, cl.State)
 	}
-	c.note(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(during), Detail: what})
+	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(during), Detail: what})
 	cl.State = during
 	if o.undo == nil {
 		o.undo = func() { p.unlock(cl, ClusterRunning) }
@@ -297,7 +297,7 @@ func (p *Portal) unlock(cl *cluster, state ClusterState) {
 	cl.JobID = ""
 	cl.Size = len(cl.workers())
 	cl.reserved = cl.Size
-	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(state),
+	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(state),
 		Detail: fmt.Sprintf("size=%d version=%s", cl.Size, cl.Version)})
 	cl.State = state
 }
@@ -307,7 +307,7 @@ func (p *Portal) forget(cl *cluster) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range cl.nodes {
-		p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
+		p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
 	}
 	p.clusters = slices.DeleteFunc(p.clusters, func(other *cluster) bool { return other == cl })
 	p.networks = slices.DeleteFunc(p.networks, func(n *Network) bool { return n.Isolated && n.ID == cl.NetworkID })
@@ -316,7 +316,7 @@ func (p *Portal) forget(cl *cluster) {
 			v.ClusterID = ""
 		}
 	}
-	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: "deleted"})
+	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: "deleted"})
 }
 
 // clusterOf finds the cluster that a call names, if it is the account's. Callers hold mu.

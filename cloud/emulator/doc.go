@@ -11,14 +11,14 @@
 //	client := &http.Client{Transport: p.Transport()} // in-process: works in testing/synctest bubbles
 //	err = p.Listen("127.0.0.1:0")                    // or over TLS: p.URL(), p.CAPEM()
 //
-// [Portal.Journal] lists what happened. The present state is in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
+// [Portal.RequestLog] lists what happened. The present state is in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
 // [Portal.Networks], [Portal.VPCs] and [Portal.Volumes]. [Portal.Violations] are the requests that a correct client
 // would not have sent: tests of a client assert that there are none. All waiting is package time's, and all
 // randomness but secrets comes from [Options.Seed].
 //
 // A request goes, in this order, through: the endpoint table (route.go), TLS and body (call.go), whose budget it
 // uses (token.go), the rate limit (ratelimit.go), faults that come before the work (strike.go), the token
-// (token.go), its endpoint, faults that come after the work, and the journal. A handler changes the
+// (token.go), its endpoint, faults that come after the work, and the request log. A handler changes the
 // state under one lock and never waits. Work that takes time is a job.
 //
 // # States
@@ -114,7 +114,7 @@
 //
 // # Pods on removed machines
 //
-// The portal drains nothing: a machine that it removes takes its Pods with it. The journal's entry of a removed node has a
+// The portal drains nothing: a machine that it removes takes its Pods with it. The request log's entry of a removed node has a
 // [Removal], if there are real workload clusters: which job removed it, whether its Node was cordoned, and which Pods a drain
 // would still have had to evict at that moment. Judges of a client read it: a scale-down that removes a machine with Pods has
 // killed them.

@@ -19,7 +19,7 @@ import (
 // by several faults. If two set the same thing, the one injected first counts. Calls refused by the rate limit are
 // not struck and not counted.
 type Fault struct {
-	// ID names the fault in the journal and for its removal. Default: made up.
+	// ID names the fault in the request log and for its removal. Default: made up.
 	ID string `json:"id,omitempty"`
 
 	// Method, Path and Account select calls. Empty selects all. Path is an endpoint's template, as in
@@ -215,7 +215,7 @@ func (p *Portal) Inject(f Fault) error {
 	}
 	p.settleOthers()
 	p.faults = append(p.faults, &armed{Fault: f, gone: make(chan struct{})})
-	p.record(Entry{Object: "fault", ID: f.ID, To: "injected"})
+	p.record(LogEntry{Object: "fault", ID: f.ID, To: "injected"})
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (p *Portal) removeFaults(which func(*armed) bool) int {
 			return false
 		}
 		close(a.gone)
-		p.record(Entry{Object: "fault", ID: a.ID, To: "removed"})
+		p.record(LogEntry{Object: "fault", ID: a.ID, To: "removed"})
 		return true
 	})
 	return before - len(p.faults)

@@ -81,7 +81,7 @@ type order struct {
 	spoil func()
 }
 
-// startJob accepts an operation. It begins once the answer is journaled. Callers hold mu.
+// startJob accepts an operation. The job starts once the request is logged. Callers hold mu.
 func (p *Portal) startJob(c *call, o order) answer {
 	now := time.Now()
 	if spread := p.opts.Durations.Spread; spread > 0 {
@@ -94,7 +94,7 @@ func (p *Portal) startJob(c *call, o order) answer {
 	}}
 	p.jobs = append(p.jobs, j)
 	p.jobsByID[j.ID] = j
-	c.note(Entry{Object: "job", ID: j.ID, Account: j.Account, To: string(JobPending), Detail: j.detail()})
+	c.note(LogEntry{Object: "job", ID: j.ID, Account: j.Account, To: string(JobPending), Detail: j.detail()})
 	p.wg.Add(1) // the call itself is counted, so Close is still waiting
 	strike := c.strike
 	c.starts = append(c.starts, func() {
@@ -158,7 +158,7 @@ func (p *Portal) run(j *job, o order, strike strike) {
 func (p *Portal) advance(j *job, to JobStatus, result any, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := Entry{Object: "job", ID: j.ID, Account: j.Account, From: string(j.Status), To: string(to), Detail: j.detail()}
+	e := LogEntry{Object: "job", ID: j.ID, Account: j.Account, From: string(j.Status), To: string(to), Detail: j.detail()}
 	j.Status, j.result = to, result
 	if to != JobRunning {
 		j.Ended = time.Now()

@@ -36,7 +36,7 @@ func (p *Portal) deleteWorkloads() {
 	for _, cl := range p.Clusters() {
 		wg.Go(func() {
 			if err := p.deleteWorkload(ctx, cl.ID); err != nil {
-				p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "left running", Detail: err.Error()})
+				p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "left running", Detail: err.Error()})
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func (p *Portal) Rotate(ctx context.Context, clusterID string, what Rotation) er
 	if what.Endpoint {
 		cl.moves++
 	}
-	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "rotated", Detail: what.String()})
+	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "rotated", Detail: what.String()})
 	p.mu.Unlock()
 	if p.opts.Workloads == nil {
 		return nil

@@ -72,7 +72,7 @@ func (p *Portal) createNetwork(c *call) (answer, *refusal) {
 	}
 	if p.opts.Shapes.NetworkStatus != http.StatusAccepted {
 		out := create()
-		c.note(Entry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
+		c.note(LogEntry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
 		return answer{status: p.opts.Shapes.NetworkStatus, body: out}, nil
 	}
 	return p.startJob(c, order{kind: JobCreateNetwork, takes: p.opts.Durations.Network, work: func(ctx context.Context, takes time.Duration) (any, error) {
@@ -82,7 +82,7 @@ func (p *Portal) createNetwork(c *call) (answer, *refusal) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		out := create()
-		p.record(Entry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
+		p.record(LogEntry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
 		return out, nil
 	}}), nil
 }

@@ -129,7 +129,7 @@ func (p *Portal) SetVictimOrder(order VictimOrder) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(Entry{Object: "portal", ID: "victim order", From: string(p.removals), To: string(order)})
+	p.record(LogEntry{Object: "portal", ID: "victim order", From: string(p.removals), To: string(order)})
 	p.removals = order
 	return nil
 }
@@ -174,14 +174,14 @@ func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) er
 			n.leaving = !n.Gone // a Node object that stays behind stays in the books
 		case !n.up && !n.Gone:
 			n.up = true
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})
+			p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})
 		}
 	}
 	cl.nodes = slices.DeleteFunc(cl.nodes, func(n *node) bool { return n.leaving })
 	return nil
 }
 
-// witness keeps what is known of machines that were removed until the journal says that they are. A job that fails in
+// witness keeps what is known of machines that were removed until the request log says that they are. A job that fails in
 // between leaves that to the next one.
 func (p *Portal) witness(cl *cluster, removals []Removal) {
 	p.mu.Lock()
@@ -198,9 +198,9 @@ func (p *Portal) witness(cl *cluster, removals []Removal) {
 	}
 }
 
-// removed is the journal's entry of a machine that is gone.
-func (cl *cluster) removed(n *node) Entry {
-	e := Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID, Removal: n.removal}
+// removed is the request log's entry of a machine that is gone.
+func (cl *cluster) removed(n *node) LogEntry {
+	e := LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID, Removal: n.removal}
 	if n.Gone {
 		e.Detail += ", its Node object stays"
 	}

@@ -73,8 +73,8 @@ type Options struct {
 
 	// Seed of all randomness but secrets. Default: random. Portal.Seed returns it.
 	Seed int64
-	// JournalTo receives the journal as text, line by line as it is written.
-	JournalTo io.Writer
+	// RequestLogTo receives the request log as text, line by line as it is written.
+	RequestLogTo io.Writer
 }
 
 // Durations are the shortest times of operations. Real workload clusters may add to them. Zero means the default, a

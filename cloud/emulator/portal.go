@@ -21,7 +21,7 @@ import (
 type Portal struct {
 	opts     Options
 	routes   []route
-	journal  journal
+	log      requestLog
 	tokenKey []byte
 	tls      authority
 
@@ -75,7 +75,7 @@ func New(opts Options) (*Portal, error) {
 		jobsByID: map[string]*job{},
 		removals: opts.VictimOrder,
 	}
-	p.journal.to = opts.JournalTo
+	p.log.to = opts.RequestLogTo
 	p.opts.BasePath = strings.TrimSuffix(opts.BasePath, "/")
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if _, err := crand.Read(p.tokenKey); err != nil {
@@ -87,7 +87,7 @@ func New(opts Options) (*Portal, error) {
 
 // furnish puts what the options list into the portal's books.
 func (p *Portal) furnish() error {
-	p.record(Entry{Object: "portal", To: "ready", Detail: fmt.Sprintf("seed=%d", p.opts.Seed)})
+	p.record(LogEntry{Object: "portal", To: "ready", Detail: fmt.Sprintf("seed=%d", p.opts.Seed)})
 	for _, u := range p.opts.Users {
 		if err := p.addUser(u); err != nil {
 			return err
@@ -116,7 +116,7 @@ func (p *Portal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "portal 
 func (p *Portal) Seed() int64 { return p.opts.Seed }
 
 // Close ends listeners, jobs and requests under way, waits for them, and deletes the workload clusters. Requests made
-// later get 503. Deletions that failed are in the journal.
+// later get 503. Deletions that failed are in the request log.
 func (p *Portal) Close() {
 	p.mu.Lock()
 	if p.closed {

@@ -14,7 +14,7 @@ import (
 // strike holds the effects of all faults on one call, and on the job that it starts.
 type strike []*armed
 
-// names of the faults, for the journal.
+// names of the faults, for the request log.
 func (s strike) names() string {
 	ids := make([]string, 0, len(s))
 	for _, a := range s {
@@ -41,7 +41,7 @@ func (c *call) strikeBefore() (answer, bool) {
 	return c.strikeAt(false)
 }
 
-// strikeAt does what the faults of one moment do. What waits for the work to be journaled waits in deliver.
+// strikeAt does what the faults of one moment do. deliver does what has to wait until the request is logged.
 func (c *call) strikeAt(after bool) (answer, bool) {
 	for _, a := range c.strike {
 		if a.After != after {
@@ -77,7 +77,7 @@ func (p *Portal) revoke(c *call, s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.revoked = true
-	c.note(Entry{Object: "token", ID: s.id, Account: s.user.Account, To: "revoked"})
+	c.note(LogEntry{Object: "token", ID: s.id, Account: s.user.Account, To: "revoked"})
 }
 
 const htmlPage = "<!DOCTYPE html>\n<html><head><title>Portal</title></head><body><h1>The portal is being maintained</h1></body></html>\n"

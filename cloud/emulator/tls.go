@@ -156,7 +156,7 @@ func (p *Portal) serve(server *http.Server, listener net.Listener, run func() er
 	go func() {
 		defer p.wg.Done()
 		if err := run(); !errors.Is(err, http.ErrServerClosed) {
-			p.record(Entry{Object: "portal", To: "no longer listening", Detail: fmt.Sprint(err)})
+			p.record(LogEntry{Object: "portal", To: "no longer listening", Detail: fmt.Sprint(err)})
 		}
 	}()
 	return nil

@@ -100,7 +100,7 @@ func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, u upgrad
 		p.mu.Unlock()
 		err := p.reach(ctx, cl, takes)
 		if err == nil {
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: u.version, Detail: cl.ID})
+			p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: u.version, Detail: cl.ID})
 		}
 		return err
 	}

@@ -32,7 +32,7 @@ func (p *Portal) addVolume(v Volume) string {
 	}
 	orElse(&v.Account, DefaultAccount)
 	p.volumes = append(p.volumes, &v)
-	p.record(Entry{Object: "volume", ID: v.ID, Account: v.Account, To: "created", Detail: v.ClusterID})
+	p.record(LogEntry{Object: "volume", ID: v.ID, Account: v.Account, To: "created", Detail: v.ClusterID})
 	return v.ID
 }
 
@@ -66,11 +66,11 @@ func (p *Portal) deleteVolume(c *call) (answer, *refusal) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.volumes = slices.DeleteFunc(p.volumes, func(other *Volume) bool { return other == v })
-			p.record(Entry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
+			p.record(LogEntry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
 			return struct{}{}, nil
 		}}), nil
 	}
 	p.volumes = slices.Delete(p.volumes, i, i+1)
-	c.note(Entry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
+	c.note(LogEntry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
 	return answer{status: p.opts.Shapes.VolumeStatus, body: struct{}{}}, nil
 }

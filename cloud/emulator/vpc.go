@@ -100,7 +100,7 @@ func (p *Portal) createVPC(c *call) (answer, *refusal) {
 		defer p.mu.Unlock()
 		v := &VPC{ID: p.newID("vpc"), Account: c.account, Name: body.Name, CIDR: body.CIDR}
 		p.vpcs = append(p.vpcs, v)
-		p.record(Entry{Object: "vpc", ID: v.ID, Account: v.Account, To: "created", Detail: v.Name})
+		p.record(LogEntry{Object: "vpc", ID: v.ID, Account: v.Account, To: "created", Detail: v.Name})
 		return map[string]any{"vpc": v.wire()}, nil
 	}}), nil
 }

@@ -7,7 +7,7 @@
 //	matrix_test.go  runs the tables; a create is never sent twice
 //	job_test.go     jobs that get stuck, fail, are forgotten, or succeed without an id
 //	life_test.go    a cluster's whole life under each shape and option
-//	canary_test.go  secrets are in no error, no printed form, no journal; tap_test.go knows them
+//	canary_test.go  secrets are in no error, no printed form, no request log; tap_test.go knows them
 //	whole_test.go   no method, endpoint or shape is left out
 //
 // The tests of package cloud test single rules in more depth.

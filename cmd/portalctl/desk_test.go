@@ -201,7 +201,7 @@ type job struct {
 
 // calls counts the portal's requests on a route.
 func (d *desk) calls(method, route string) (count int) {
-	for _, e := range d.portal.Journal() {
+	for _, e := range d.portal.RequestLog() {
 		if e.Method == method && e.Route == route {
 			count++
 		}

@@ -101,8 +101,8 @@ func TestUsage(t *testing.T) {
 			d.run(strings.Fields(line)...).exits(exitUsage).says("What to do: ")
 		}
 		d.run("instances", "get", "..").exits(exitUsage).says("must be an id")
-		if n := len(d.portal.Journal()); n != 1 { // "ready"
-			t.Errorf("%d entries in the portal's journal: %v", n, d.portal.Journal())
+		if n := len(d.portal.RequestLog()); n != 1 { // "ready"
+			t.Errorf("%d entries in the portal's request log: %v", n, d.portal.RequestLog())
 		}
 	})
 }

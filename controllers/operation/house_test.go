@@ -203,7 +203,7 @@ func (h *house) operation() *Operation {
 
 // jobs counts the jobs that the portal started for the work, and the requests that it got for it.
 func (h *house) jobs() (jobs, requests int) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		switch {
 		case e.Method == h.work.method && e.Route == h.work.route:
 			requests++

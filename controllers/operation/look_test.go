@@ -73,7 +73,7 @@ func (b *jobBench) look() (cloud.Job, bool, outcome.Outcome) {
 
 // polls are the times of the requests for the job.
 func (b *jobBench) polls() (times []time.Time) {
-	for _, e := range b.portal.Journal() {
+	for _, e := range b.portal.RequestLog() {
 		if e.Route == "/jobs/{job_id}" {
 			times = append(times, e.Time)
 		}

@@ -165,7 +165,7 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 
 // asked counts the requests of the method, logins aside.
 func (e *estate) asked(method string) (n int) {
-	for _, entry := range e.portal.Journal() {
+	for _, entry := range e.portal.RequestLog() {
 		if entry.IsRequest() && entry.Method == method && entry.Route != "/login" {
 			n++
 		}

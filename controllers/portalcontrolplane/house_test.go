@@ -295,7 +295,7 @@ func (h *house) scale(replicas int32) {
 
 // answers are the portal's answers to requests whose path ends in the word. 0 means none.
 func (h *house) answers(word string) (codes []string) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		if e.Route == "/kubernetes-clusters/{cluster_id}/"+word {
 			codes = append(codes, strconv.Itoa(e.Status))
 		}

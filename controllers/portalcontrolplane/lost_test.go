@@ -80,7 +80,7 @@ func TestLostUpgrade(t *testing.T) {
 
 // jobs counts the jobs that the portal has started.
 func (h *house) jobs(word string) (n int) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		if e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, word) {
 			n++
 		}

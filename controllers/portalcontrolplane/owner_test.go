@@ -208,7 +208,7 @@ func TestDeletionOfARival(t *testing.T) {
 		}
 		e.add("a", "older", own)
 		if o := e.delete(e.add("b", "younger", own)); !o.IsDone() || e.asked("DELETE") != 0 {
-			t.Errorf("%+v, %v", o, e.portal.Journal())
+			t.Errorf("%+v, %v", o, e.portal.RequestLog())
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestLoserIsQuiet(t *testing.T) {
 			operation.Put(cp, &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-1"})
 		})
 		if o := e.manager.reconcileOperation(t.Context(), e.scope(key)); o.IsDone() || o.Kind == outcome.Retry || e.asked("GET") != 0 {
-			t.Errorf("%+v, %v", o, e.portal.Journal())
+			t.Errorf("%+v, %v", o, e.portal.RequestLog())
 		}
 	})
 }

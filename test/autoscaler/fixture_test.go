@@ -183,14 +183,14 @@ func (f *fixture) nodes() (names []string) {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// journal returns the portal's request log of the account.
-func (f *fixture) journal() []emulator.Entry {
-	return slices.DeleteFunc(f.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != f.account })
+// requestLog returns the portal's request log of the account.
+func (f *fixture) requestLog() []emulator.LogEntry {
+	return slices.DeleteFunc(f.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != f.account })
 }
 
 // removed returns the nodes that the portal has removed, in order.
 func (f *fixture) removed() (names []string) {
-	for _, e := range f.journal() {
+	for _, e := range f.requestLog() {
 		if e.Object == "node" && e.To == "removed" {
 			names = append(names, e.ID)
 		}
@@ -200,7 +200,7 @@ func (f *fixture) removed() (names []string) {
 
 // scaleRequests counts the scale requests that the portal has accepted.
 func (f *fixture) scaleRequests() (count int) {
-	for _, e := range f.journal() {
+	for _, e := range f.requestLog() {
 		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
 			count++
 		}

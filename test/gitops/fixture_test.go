@@ -196,7 +196,7 @@ func (f *fixture) portalClusters() (all []emulator.Cluster) {
 	return all
 }
 
-// explain prints the objects and the portal's journal of a failed test.
+// explain prints the objects and the portal's request log of a failed test.
 func (f *fixture) explain() {
 	if f.Failed() {
 		f.Log(box.Describe(context.WithoutCancel(f.Context()), f.namespace, f.account))

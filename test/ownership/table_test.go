@@ -99,7 +99,7 @@ func (r row) live(t *testing.T) {
 		r.with(s)
 	}
 	s.settle()
-	s.begin = len(box.Portal.Journal())
+	s.begin = len(box.Portal.RequestLog())
 	r.happens(s)
 	s.Eventually(func(g Gomega) {
 		asked := s.requests()

@@ -47,7 +47,7 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 	f.Expect(second.Err()).NotTo(HaveOccurred())
 
 	f.noteLogs()
-	f.noteWritten("the emulator's journal", f.journal.String())
+	f.noteWritten("the emulator's request log", f.requestLog.String())
 	for _, what := range []string{
 		"the password", "the old password", "the TOTP seed", "the reset token", "the kubeconfig's key", "the manager's token", "a reader's token",
 	} {
