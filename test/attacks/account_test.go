@@ -80,7 +80,7 @@ func notAllowed(t *tenant) string {
 // logins counts the logins of a user of the account.
 func (t *tenant) logins(who string) (n int) {
 	for _, e := range box.Portal.RequestLog() {
-		if e.Route == "/login" && e.User == userID(who, t.number) && e.Status == http.StatusOK {
+		if e.Route == "/login" && e.User == user(who, t.number).ID && e.Status == http.StatusOK {
 			n++
 		}
 	}
@@ -304,7 +304,7 @@ func portalRepeats(t *tenant) string {
 	return t.seen(func() string {
 		text, err := json.Marshal(fetched(t, c).Status)
 		t.must(err)
-		if strings.Contains(string(text), password(attacker, t.number)) {
+		if strings.Contains(string(text), user(attacker, t.number).Password) {
 			return "the password is in a condition"
 		}
 		return ""

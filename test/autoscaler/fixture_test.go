@@ -4,7 +4,6 @@ package autoscaler
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -42,10 +41,7 @@ const (
 
 // fixture is a Cluster whose MachineDeployment the autoscaler scales.
 type fixture struct {
-	*testing.T
-	*WithT
-	box        *sandbox.Sandbox
-	account    string
+	*suite.Fixture
 	cluster    client.ObjectKey
 	live       client.WithWatch // of the management cluster
 	workload   client.WithWatch // of the workload cluster
@@ -57,25 +53,15 @@ type fixture struct {
 // that the nodes have different ages.
 func newFixture(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *fixture {
 	t.Helper()
-	i := int(used.Add(1)) - 1
-	if i >= accounts {
-		t.Fatal("more tests than accounts: raise the constant")
-	}
-	f := &fixture{
-		T: t, WithT: NewWithT(t), box: box, account: account(i),
-		cluster: client.ObjectKey{Namespace: fmt.Sprintf("autoscaler-%d", i), Name: name},
-	}
+	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("autoscaler", accounts.Next(t)))}
+	f.cluster = client.ObjectKey{Namespace: f.Namespace, Name: name}
 	f.SetDefaultEventuallyTimeout(patience)
-	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	f.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
 	t.Cleanup(f.explain)
 	var err error
-	f.live, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()})
+	f.live, err = suite.WatchClient(box)
 	f.Expect(err).NotTo(HaveOccurred())
-	f.Expect(box.Client.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.cluster.Namespace}})).To(Succeed())
-	secret := box.IdentitySecret(client.ObjectKey{Namespace: f.cluster.Namespace, Name: "portal-identity"})
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(i), password(i)
-	f.Expect(box.Client.Create(f.Context(), secret)).To(Succeed())
+	f.Create(f.IdentitySecret("portal-identity"))
 	f.create(minimum, sizes[0])
 	f.settled(sizes[0])
 	f.connect()
@@ -89,23 +75,23 @@ func newFixture(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *
 // create applies the output of clusterctl, with the sizes between which the autoscaler may choose.
 func (f *fixture) create(minimum, workers int) {
 	f.Helper()
-	objects, err := f.box.GenerateCluster(f.Context(), f.cluster, "--kubernetes-version", "v1.36.3",
+	objects, err := f.Box.GenerateCluster(f.Context(), f.cluster, "--kubernetes-version", "v1.36.3",
 		"--control-plane-machine-count", "1", "--worker-machine-count", strconv.Itoa(workers))
 	f.Expect(err).NotTo(HaveOccurred())
 	for _, o := range objects {
 		if o.GetKind() == "MachineDeployment" {
 			o.SetAnnotations(map[string]string{minSizeAnnotation: strconv.Itoa(minimum), maxSizeAnnotation: "8"})
 		}
-		f.Expect(f.box.Client.Create(f.Context(), o)).To(Succeed())
+		f.Create(o)
 	}
 }
 
 // connect creates the clients of the workload cluster, and the kubeconfig file for the autoscaler.
 func (f *fixture) connect() {
 	f.Helper()
-	kubeconfig, err := f.box.WorkloadKubeconfig(f.Context(), f.cluster)
+	kubeconfig, err := f.Box.WorkloadKubeconfig(f.Context(), f.cluster)
 	f.Expect(err).NotTo(HaveOccurred())
-	f.kubeconfig = filepath.Join(f.box.Dir, f.cluster.Namespace+".kubeconfig")
+	f.kubeconfig = filepath.Join(f.Box.Dir, f.Namespace+".kubeconfig")
 	f.Expect(os.WriteFile(f.kubeconfig, kubeconfig, 0o600)).To(Succeed())
 	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
 	f.Expect(err).NotTo(HaveOccurred())
@@ -113,27 +99,14 @@ func (f *fixture) connect() {
 	f.Expect(err).NotTo(HaveOccurred())
 }
 
-// change patches an object and retries until the API server accepts the patch.
-func change[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
-	f.Helper()
-	f.Eventually(func() error {
-		if err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		before, _ := o.DeepCopyObject().(client.Object)
-		change(o)
-		return c.Patch(f.Context(), o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-	}).Should(Succeed())
-}
-
 func (f *fixture) deployment() *clusterv1.MachineDeployment {
-	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.cluster.Namespace, Name: name + "-workers"}}
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name + "-workers"}}
 }
 
 // scale sets the replicas as a person would.
 func (f *fixture) scale(replicas int) {
 	f.Helper()
-	change(f, f.box.Client, f.deployment(), func(md *clusterv1.MachineDeployment) {
+	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) {
 		md.Spec.Replicas = new(int32)
 		*md.Spec.Replicas = int32(replicas) //nolint:gosec // A handful.
 	})
@@ -143,21 +116,17 @@ func (f *fixture) scale(replicas int) {
 func (f *fixture) settled(workers int) {
 	f.Helper()
 	f.Eventually(func() (string, error) {
-		machines := &clusterv1.MachineList{}
-		if err := f.box.Client.List(f.Context(), machines, client.InNamespace(f.cluster.Namespace)); err != nil {
-			return "", err
-		}
-		ready := 0
-		for _, m := range machines.Items {
+		machines, ready := f.Machines(), 0
+		for _, m := range machines {
 			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && m.Status.NodeRef.IsDefined() {
 				ready++
 			}
 		}
 		controlPlane := &infrav1.PortalControlPlane{}
-		if err := f.box.Client.Get(f.Context(), f.cluster, controlPlane); err != nil {
+		if err := f.Box.Client.Get(f.Context(), f.cluster, controlPlane); err != nil {
 			return "", err
 		}
-		return fmt.Sprintf("%d Machines, %d Ready, WorkersReady %t", len(machines.Items), ready,
+		return fmt.Sprintf("%d Machines, %d Ready, WorkersReady %t", len(machines), ready,
 			conditions.IsTrue(controlPlane, infrav1.WorkersReadyCondition)), nil
 	}).Should(Equal(fmt.Sprintf("%d Machines, %[1]d Ready, WorkersReady true", workers)))
 	if f.workload != nil {
@@ -174,7 +143,7 @@ func (f *fixture) nodes() (names []string) {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
 	for _, n := range list.Items {
-		if _, control := n.Labels["node-role.kubernetes.io/control-plane"]; !control {
+		if suite.IsWorker(&n) {
 			names = append(names, n.Name)
 		}
 	}
@@ -183,14 +152,9 @@ func (f *fixture) nodes() (names []string) {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// requestLog returns the portal's request log of the account.
-func (f *fixture) requestLog() []emulator.LogEntry {
-	return slices.DeleteFunc(f.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != f.account })
-}
-
 // removed returns the nodes that the portal has removed, in order.
 func (f *fixture) removed() (names []string) {
-	for _, e := range f.requestLog() {
+	for _, e := range f.RequestLog() {
 		if e.Object == "node" && e.To == "removed" {
 			names = append(names, e.ID)
 		}
@@ -200,7 +164,7 @@ func (f *fixture) removed() (names []string) {
 
 // scaleRequests counts the scale requests that the portal has accepted.
 func (f *fixture) scaleRequests() (count int) {
-	for _, e := range f.requestLog() {
+	for _, e := range f.RequestLog() {
 		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
 			count++
 		}
@@ -208,11 +172,10 @@ func (f *fixture) scaleRequests() (count int) {
 	return count
 }
 
-// explain logs the record and the state of a failed test.
+// explain logs the record of a failed test and the path of the autoscaler's log.
 func (f *fixture) explain() {
 	if f.Failed() {
 		f.Log(f.seen.String())
-		f.Log(f.box.Describe(context.WithoutCancel(f.Context()), f.cluster.Namespace, f.account))
 		f.Log("autoscaler: ", f.logFile())
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // safeToEvict is the annotation with which a user keeps the autoscaler from evicting a Pod.
@@ -57,7 +59,7 @@ func (f *fixture) place(deployment *appsv1.Deployment, on ...string) {
 func (f *fixture) cordon(cordoned bool, names ...string) {
 	f.Helper()
 	for _, name := range names {
-		change(f, f.workload, node(name), func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
+		suite.ChangeIn(f.Fixture, f.workload, node(name), func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
 	}
 }
 

@@ -14,21 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // scaledPool creates a MachinePool without nodes that the autoscaler may scale, beside a MachineDeployment that it may not. The annotations
 // describe a node to the autoscaler, which cannot look it up otherwise.
 func (f *fixture) scaledPool() *clusterv1.MachinePool {
 	f.Helper()
-	change(f, f.box.Client, f.deployment(), func(md *clusterv1.MachineDeployment) { md.Annotations = nil })
+	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) { md.Annotations = nil })
 	md, template := f.deployment(), &infrav1.PortalMachineTemplate{}
-	f.Expect(f.box.Client.Get(f.Context(), client.ObjectKeyFromObject(md), md)).To(Succeed())
+	f.Get(md)
 	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.Template.Spec.InfrastructureRef.Name}
-	f.Expect(f.box.Client.Get(f.Context(), key, template)).To(Succeed())
-	meta := metav1.ObjectMeta{Namespace: f.cluster.Namespace, Name: "pool"}
+	f.Expect(f.Box.Client.Get(f.Context(), key, template)).To(Succeed())
+	meta := metav1.ObjectMeta{Namespace: f.Namespace, Name: "pool"}
 	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
 	infra.Spec.WorkerParameters = template.Spec.Template.Spec
-	f.Expect(f.box.Client.Create(f.Context(), infra)).To(Succeed())
+	f.Create(infra)
 	meta.Annotations = map[string]string{
 		minSizeAnnotation: "0", maxSizeAnnotation: "4",
 		"capacity.cluster-autoscaler.kubernetes.io/cpu": "4", "capacity.cluster-autoscaler.kubernetes.io/memory": "16Gi",
@@ -38,7 +39,7 @@ func (f *fixture) scaledPool() *clusterv1.MachinePool {
 	pool.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{}
 	pool.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("")}
 	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: "pool"}
-	f.Expect(f.box.Client.Create(f.Context(), pool)).To(Succeed())
+	f.Create(pool)
 	return pool
 }
 
@@ -50,11 +51,11 @@ func TestPool(t *testing.T) {
 	f := newFixture(t, box, 1, 1)
 	pool := f.scaledPool()
 	replicas := func() int32 {
-		f.Expect(f.box.Client.Get(f.Context(), client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		f.Get(pool)
 		return *pool.Spec.Replicas
 	}
 	nodesOfPool := func() int {
-		f.Expect(f.box.Client.Get(f.Context(), client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		f.Get(pool)
 		return len(pool.Status.NodeRefs)
 	}
 	f.observe()

@@ -44,8 +44,8 @@ func (f *fixture) autoscale() (stop func()) {
 		Path: binary,
 		Args: []string{
 			"--cloud-provider=clusterapi", "--clusterapi-cloud-config-authoritative",
-			"--kubeconfig=" + f.kubeconfig, "--cloud-config=" + f.box.Kubeconfig,
-			"--node-group-auto-discovery=clusterapi:namespace=" + f.cluster.Namespace + ",clusterName=" + f.cluster.Name,
+			"--kubeconfig=" + f.kubeconfig, "--cloud-config=" + f.Box.Kubeconfig,
+			"--node-group-auto-discovery=clusterapi:namespace=" + f.Namespace + ",clusterName=" + f.cluster.Name,
 			"--address=" + address, "--leader-elect=false", "--v=4",
 			"--scan-interval=2s", "--scale-down-unneeded-time=20s", "--unremovable-node-recheck-timeout=5s",
 			"--scale-down-delay-after-add=10s", "--scale-down-delay-after-failure=5s",
@@ -77,7 +77,7 @@ func (f *fixture) lastLoop() (string, error) {
 }
 
 func (f *fixture) logFile() string {
-	return filepath.Join(f.box.Dir, f.cluster.Namespace+"-autoscaler.log")
+	return filepath.Join(f.Box.Dir, f.Namespace+"-autoscaler.log")
 }
 
 // healthy returns an error if the autoscaler reports that its main loop does not run.

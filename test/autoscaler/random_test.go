@@ -10,26 +10,14 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // newDisorderlySandbox starts a sandbox whose portal removes random workers. Its tests cannot use the shared sandbox, because the manager
 // learns the removal order of a portal once for all clusters.
 func newDisorderlySandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
-	box, err := start(emulator.VictimsRandom)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			box.Keep()
-			t.Log("the logs of all servers and of the autoscaler are in ", box.Dir)
-		}
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return box
+	return suite.StartFor(t, options(emulator.VictimsRandom))
 }
 
 // showDisorder scales up and down until the portal has removed a new and an old node in one scale, which no order explains.

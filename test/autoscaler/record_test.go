@@ -39,7 +39,7 @@ func (f *fixture) observe() {
 		if md, ok := o.(*clusterv1.MachineDeployment); ok && !gone {
 			f.seen.sawReplicas(*md.Spec.Replicas)
 		}
-	}, client.InNamespace(f.cluster.Namespace))
+	}, client.InNamespace(f.Namespace))
 	f.follow(f.workload, &corev1.PodList{}, func(o client.Object, gone bool) {
 		if pod, ok := o.(*corev1.Pod); ok && gone {
 			f.seen.sawEnd(pod)

@@ -20,9 +20,9 @@ func TestAutoscalerRestartsDuringAScaleDown(t *testing.T) {
 	f := newFixture(t, box, 1, 3, 4)
 	nodes := f.nodes()
 	f.place(newDeployment("app", 3), nodes[:3]...)
-	slow := "slow-" + f.account
-	f.Expect(f.box.Portal.Inject(emulator.Fault{
-		ID: slow, Method: "POST", Path: "/kubernetes-clusters/*/scale", Account: f.account, Job: emulator.JobStuck,
+	slow := "slow-" + f.User.Account
+	f.Expect(f.Box.Portal.Inject(emulator.Fault{
+		ID: slow, Method: "POST", Path: "/kubernetes-clusters/*/scale", Account: f.User.Account, Job: emulator.JobStuck,
 	})).To(Succeed())
 	f.observe()
 	stop := f.autoscale()
@@ -34,7 +34,7 @@ func TestAutoscalerRestartsDuringAScaleDown(t *testing.T) {
 	f.Eventually(func() bool {
 		return len(f.running("late")) > 0 || slices.Equal(f.seen.Replicas(), []int32{4, 3, 4})
 	}).Should(BeTrue(), "the Pod must have a node, or the autoscaler must ask for one")
-	f.box.Portal.RemoveFault(slow)
+	f.Box.Portal.RemoveFault(slow)
 	f.Eventually(f.removed).Should(Equal(nodes[3:]), "the portal must remove the newest node")
 	f.Eventually(func() []string { return f.running("late") }).Should(HaveLen(1), "the Pod must run on the node that the autoscaler asked for")
 	f.Expect(f.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")

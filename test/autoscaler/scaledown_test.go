@@ -8,6 +8,8 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // fourToThree waits for the autoscaler's scale-down, and checks that it is the only one.
@@ -111,7 +113,7 @@ func TestAnnotationOfTheUserStays(t *testing.T) {
 	f.place(newDeployment("app", 3), nodes[:3]...)
 	users := map[string]string{nodes[0]: "false", nodes[1]: "true"}
 	for name, value := range users {
-		change(f, f.workload, node(name), func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, disabledAnnotation, value) })
+		suite.ChangeIn(f.Fixture, f.workload, node(name), func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, disabledAnnotation, value) })
 	}
 	f.observe()
 	f.autoscale()

@@ -7,6 +7,8 @@ import (
 
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // scalesUp adds two Pods to a Cluster with at most one idle node, and waits until both run. Tests in which the autoscaler had good reasons
@@ -14,7 +16,7 @@ import (
 func (f *fixture) scalesUp(deployment *appsv1.Deployment) {
 	f.Helper()
 	pods, nodes := len(f.running(deployment.Name)), len(f.nodes())
-	change(f, f.workload, deployment, func(d *appsv1.Deployment) { *d.Spec.Replicas += 2 })
+	suite.ChangeIn(f.Fixture, f.workload, deployment, func(d *appsv1.Deployment) { *d.Spec.Replicas += 2 })
 	f.Eventually(func() []string { return f.running(deployment.Name) }).Should(HaveLen(pods + 2))
 	f.Expect(len(f.nodes())).To(BeNumerically(">", nodes), "the autoscaler must add a node for a Pod that has none")
 }

@@ -3,10 +3,8 @@
 package dashboards
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 var live = flag.Bool("live", false, "ask a real Prometheus that scrapes a sandbox (make test-dashboards builds what it needs)")
@@ -48,20 +47,9 @@ func newFixture(t *testing.T) *fixture {
 		t.Skip("prometheus not found: install Debian's package prometheus")
 	}
 	log.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	options := sandbox.Options{Out: os.Stderr}
-	options.Portal.Seed = 1
+	options := sandbox.Options{}
 	options.Portal.Durations = emulator.Durations{Create: 4 * time.Second, Scale: 4 * time.Second, Delete: 2 * time.Second}
-	box, err := sandbox.Start(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	box := suite.StartFor(t, options)
 	manager := strings.TrimSuffix(strings.TrimPrefix(box.MetricsURL, "http://"), "/metrics")
 	f := &fixture{T: t, box: box, start: time.Now()}
 	f.prometheus = startPrometheus(t, manager, startKubeStateMetrics(t, box))

@@ -3,22 +3,20 @@
 package gitops
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/gitops/health"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -33,11 +31,7 @@ const (
 
 // fixture is one Cluster under GitOps, in a namespace and an account of its own.
 type fixture struct {
-	*testing.T
-	*WithT
-	number    int
-	namespace string
-	account   string
+	*suite.Fixture
 	git       *repository
 	committed int // number of rounds before the last commit
 	stopSync  func()
@@ -48,35 +42,22 @@ type fixture struct {
 // newFixture renders manifests from the templates. It does not apply them.
 func newFixture(t *testing.T, a applier, templates ...string) *fixture {
 	t.Helper()
-	i := int(used.Add(1)) - 1
-	if i >= accounts {
-		t.Fatal("more tests than accounts: raise the constant")
-	}
-	f := &fixture{T: t, WithT: NewWithT(t), number: i, namespace: fmt.Sprintf("gitops-%d", i), account: account(i), git: &repository{applier: a}}
+	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("gitops", accounts.Next(t))), git: &repository{applier: a}}
 	f.SetDefaultEventuallyTimeout(patience)
 	f.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
-	t.Cleanup(f.explain)
 	flux, err := page.Flux()
 	f.Expect(err).NotTo(HaveOccurred())
 	argo, err := page.ArgoCD()
 	f.Expect(err).NotTo(HaveOccurred())
 	f.checks = map[string]map[string]health.Check{"Flux": flux, "Argo CD": argo}
-	f.Expect(live.Create(f.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})).To(Succeed())
-	f.createSecret(client.ObjectKey{Namespace: f.namespace, Name: box.Identity.Name}, i)
+	f.Create(f.IdentitySecret(box.Identity.Name))
 	for _, template := range templates {
-		objects, err := box.GenerateCluster(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: name}, "--from", box.File("templates", template),
+		objects, err := box.GenerateCluster(f.Context(), client.ObjectKey{Namespace: f.Namespace, Name: name}, "--from", box.File("templates", template),
 			"--kubernetes-version", older, "--control-plane-machine-count", "1", "--worker-machine-count", "1")
 		f.Expect(err).NotTo(HaveOccurred())
 		f.git.manifests = append(f.git.manifests, objects...)
 	}
 	return f
-}
-
-func (f *fixture) createSecret(key client.ObjectKey, i int) {
-	f.Helper()
-	secret := box.IdentitySecret(key)
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(i), password(i)
-	f.Expect(live.Create(f.Context(), secret)).To(Succeed())
 }
 
 // kinds are the kinds with health checks.
@@ -89,7 +70,7 @@ func (f *fixture) list(kind schema.GroupVersionKind) []unstructured.Unstructured
 	f.Helper()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind)
-	f.Expect(live.List(f.Context(), list, client.InNamespace(f.namespace))).To(Succeed())
+	f.List(list)
 	return list.Items
 }
 
@@ -141,17 +122,16 @@ func truth(version string, workers int) string {
 func (f *fixture) state() string {
 	f.Helper()
 	controlPlane := &infrav1.PortalControlPlaneList{}
-	f.Expect(live.List(f.Context(), controlPlane, client.InNamespace(f.namespace))).To(Succeed())
+	f.List(controlPlane)
 	f.Expect(controlPlane.Items).To(HaveLen(1))
-	machines := &clusterv1.MachineList{}
-	f.Expect(live.List(f.Context(), machines, client.InNamespace(f.namespace))).To(Succeed())
+	machines := f.Machines()
 	version, bound := controlPlane.Items[0].Status.Version, 0
-	for _, m := range machines.Items {
+	for _, m := range machines {
 		if m.Status.NodeRef.IsDefined() && m.Spec.Version == version && m.DeletionTimestamp.IsZero() {
 			bound++
 		}
 	}
-	return fmt.Sprintf("control plane %s, %d Machines, %d with a node at %s", version, len(machines.Items), bound, version)
+	return fmt.Sprintf("control plane %s, %d Machines, %d with a node at %s", version, len(machines), bound, version)
 }
 
 // idle checks that no object is written while the same manifests are applied again. It tries a few times, because work after the last change,
@@ -184,21 +164,4 @@ func (f *fixture) versions() map[string]string {
 		}
 	}
 	return all
-}
-
-// portalClusters returns the portal clusters of the account.
-func (f *fixture) portalClusters() (all []emulator.Cluster) {
-	for _, c := range box.Portal.Clusters() {
-		if c.Account == f.account {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// explain prints the objects and the portal's request log of a failed test.
-func (f *fixture) explain() {
-	if f.Failed() {
-		f.Log(box.Describe(context.WithoutCancel(f.Context()), f.namespace, f.account))
-	}
 }

@@ -52,19 +52,21 @@ func TestLife(t *testing.T) {
 // shareAccount commits a PortalClusterIdentity, and a PortalCluster that uses it.
 func (f *fixture) shareAccount() {
 	f.Helper()
-	f.createSecret(client.ObjectKey{Namespace: "capportal-system", Name: f.namespace}, f.number)
+	secret := f.IdentitySecret(f.Namespace)
+	secret.Namespace = "capportal-system"
+	f.Create(secret)
 	identity := &unstructured.Unstructured{Object: map[string]any{
-		"metadata": map[string]any{"name": f.namespace},
+		"metadata": map[string]any{"name": f.Namespace},
 		"spec": map[string]any{
-			"secretRef":         map[string]any{"name": f.namespace},
-			"allowedNamespaces": map[string]any{"list": []any{f.namespace}},
+			"secretRef":         map[string]any{"name": f.Namespace},
+			"allowedNamespaces": map[string]any{"list": []any{f.Namespace}},
 			"limits":            map[string]any{"clusters": int64(1)},
 		},
 	}}
 	identity.SetGroupVersionKind(infrav1.GroupVersion.WithKind("PortalClusterIdentity"))
 	f.commit(func(m *manifests) {
 		m.all = append(m.all, identity)
-		m.set("PortalCluster", map[string]any{"kind": "PortalClusterIdentity", "name": f.namespace}, "spec", "identityRef")
+		m.set("PortalCluster", map[string]any{"kind": "PortalClusterIdentity", "name": f.Namespace}, "spec", "identityRef")
 	})
 }
 
@@ -103,7 +105,7 @@ func (f *fixture) autoscale() {
 		}
 	})
 	f.arrived(newer, 2)
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name + "-workers"}}
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name + "-workers"}}
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
 	f.Expect(live.SubResource("scale").Update(f.Context(), deployment, client.WithSubResourceBody(scale),
 		client.FieldOwner("cluster-autoscaler"))).To(Succeed())
@@ -129,5 +131,5 @@ func (f *fixture) prune() {
 		return left
 	}).Should(BeEmpty(), "objects in the namespace")
 	f.Expect(f.git.refused()).To(BeEmpty(), "refused applies")
-	f.Expect(f.portalClusters()).To(BeEmpty())
+	f.Expect(f.PortalClusters()).To(BeEmpty())
 }

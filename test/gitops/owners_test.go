@@ -88,7 +88,7 @@ func (f *fixture) objectsOf(kind string) []unstructured.Unstructured {
 	}
 	identity := &unstructured.Unstructured{}
 	identity.SetGroupVersionKind(gvk)
-	if err := live.Get(f.Context(), client.ObjectKey{Name: f.namespace}, identity); err != nil {
+	if err := live.Get(f.Context(), client.ObjectKey{Name: f.Namespace}, identity); err != nil {
 		f.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		return nil
 	}

@@ -47,7 +47,7 @@ func (f *fixture) watch() {
 	for _, kind := range recorded {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		events, err := live.Watch(f.Context(), list, client.InNamespace(f.namespace))
+		events, err := live.Watch(f.Context(), list, client.InNamespace(f.Namespace))
 		f.Expect(err).NotTo(HaveOccurred())
 		done := make(chan struct{})
 		go func() {

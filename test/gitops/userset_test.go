@@ -36,7 +36,7 @@ func TestUserFieldsStay(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, a, "cluster-template.yaml")
-			f.Expect(box.Portal.Inject(emulator.Fault{Account: f.account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
+			f.Expect(box.Portal.Inject(emulator.Fault{Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
 			f.commit(func(m *manifests) {
 				for field, value := range chosen {
 					m.set("PortalControlPlane", value, "spec", field)
@@ -52,8 +52,8 @@ func TestUserFieldsStay(t *testing.T) {
 			f.arrived(older, 2)
 			f.idle()
 			f.fieldsStayed()
-			f.Expect(f.portalClusters()).To(HaveLen(1))
-			f.Expect(f.portalClusters()[0].Name).To(Equal("chosen"))
+			f.Expect(f.PortalClusters()).To(HaveLen(1))
+			f.Expect(f.PortalClusters()[0].Name).To(Equal("chosen"))
 			f.hold()
 		})
 	}
@@ -98,7 +98,7 @@ func (f *fixture) fails(who ...string) {
 func (f *fixture) hold() {
 	f.Helper()
 	f.stopSync()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
 	f.patch(cluster, `{"spec":{"paused":true}}`)
 	f.Expect(live.Delete(f.Context(), cluster)).To(Succeed())
 	f.patch(cluster, `{"metadata":{"finalizers":null}}`)
@@ -107,7 +107,7 @@ func (f *fixture) hold() {
 	cp := f.controlPlane()
 	id, _, _ := unstructured.NestedString(cp.Object, "spec", "clusterID")
 	f.patch(cp, `{"metadata":{"annotations":{"`+infrav1.ConfirmDeletionAnnotation+`":"`+id+`"}}}`)
-	f.Eventually(f.portalClusters).Should(BeEmpty())
+	f.Eventually(f.PortalClusters).Should(BeEmpty())
 }
 
 func (f *fixture) patch(o client.Object, patch string) {

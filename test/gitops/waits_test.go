@@ -27,7 +27,7 @@ func (f *fixture) waits() {
 // kubectlWait runs kubectl wait with kubectl's own package.
 func (f *fixture) kubectlWait(arguments []string) error {
 	config := genericclioptions.NewConfigFlags(false)
-	config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(f.namespace)
+	config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(f.Namespace)
 	var output bytes.Buffer
 	flags := wait.NewWaitFlags(config, genericiooptions.IOStreams{In: &output, Out: &output, ErrOut: &output})
 	command := &cobra.Command{}

@@ -29,6 +29,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -92,10 +93,8 @@ func newFixture(t *testing.T) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	options := sandbox.Options{Out: os.Stderr, Dir: os.Getenv("HOSTILE_DIR"), WithoutWorkloads: true, Portal: emulator.Options{
-		Seed: 1, Workloads: all, ProviderIDs: true, RateLimit: emulator.RateLimit{PerMinute: 60_000, Burst: 1000},
+	options := sandbox.Options{Dir: os.Getenv("HOSTILE_DIR"), WithoutWorkloads: true, Portal: emulator.Options{
+		Workloads: all, ProviderIDs: true, RateLimit: emulator.RateLimit{PerMinute: 60_000, Burst: 1000},
 		Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 	}}
 	for _, account := range []string{tenant, attacker} {
@@ -103,16 +102,8 @@ func newFixture(t *testing.T) *fixture {
 			ID: account, Email: account + "@portal.invalid", Password: "of-" + account, Account: account, Role: emulator.RoleAdministrator,
 		})
 	}
-	box, err := sandbox.Start(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		box.KillManager() // when it stops, the ClusterCache waits for controllers that have ended
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	box := suite.StartFor(t, options)
+	t.Cleanup(box.KillManager) // when it stops, the ClusterCache waits for controllers that have ended
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(box.Describe(context.WithoutCancel(t.Context()), tenant, tenant))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -110,23 +111,12 @@ func (e *environment) options() sandbox.Options {
 			Upgrade: 2 * time.Second, Delete: 500 * time.Millisecond,
 		},
 	}
-	for i := range accounts {
-		options.Portal.Users = append(options.Portal.Users, emulator.User{
-			ID: fmt.Sprintf("user-%d", i), Email: email(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
-		}, emulator.User{
-			ID: personID(i), Email: personEmail(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
-		})
-	}
+	options.Portal.Users = suite.NewAccounts(accounts, "life", person).Users()
 	return options
 }
 
 // A person works on the portal's own pages with a user of the same account.
-func personID(i int) string    { return fmt.Sprintf("person-%d", i) }
-func personEmail(i int) string { return fmt.Sprintf("person-%d@portal.example", i) }
-
-func email(i int) string    { return fmt.Sprintf("life-%d@portal.example", i) }
-func password(i int) string { return fmt.Sprintf("password of life %d", i) }
-func account(i int) string  { return fmt.Sprintf("account-%d", i) }
+const person = "person"
 
 // length returns how many sequences a life has in this environment.
 func (e *environment) length() int {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // The acts of this file once harmed Pods or Machines: long failures of the portal, scale-downs while no Machine holds some
@@ -53,7 +54,7 @@ func (l *life) drawTime(least, most time.Duration) time.Duration {
 
 // inject arms a fault for this account. The end of the sequence removes the fault, but not before until.
 func (l *life) inject(f emulator.Fault, until time.Time) error {
-	f.Account = l.account
+	f.Account = l.user.Account
 	f.ID = fmt.Sprintf("%s-%d-%d", l.namespace, l.sequence, len(l.mends))
 	l.mends = append(l.mends, func(ctx context.Context) error {
 		if err := waitUntil(ctx, until); err != nil {
@@ -141,14 +142,15 @@ func (l *life) onThePages(ctx context.Context) (string, error) {
 	if replicas == 0 || cluster == nil || cluster.State != emulator.ClusterRunning {
 		return "", nil
 	}
-	person, err := cloud.New(cloud.Config{
-		BaseURL: l.box.Portal.URL(), CABundle: l.box.Portal.CAPEM(), Wait: true, Email: personEmail(l.number), Password: password(l.number),
+	user := suite.User(person, l.number)
+	pages, err := cloud.New(cloud.Config{
+		BaseURL: l.box.Portal.URL(), CABundle: l.box.Portal.CAPEM(), Wait: true, Email: user.Email, Password: user.Password,
 	})
 	if err != nil {
 		return "", err
 	}
 	size := cluster.Size + more
-	if _, err := person.ScaleCluster(ctx, cluster.ID, size); err != nil {
+	if _, err := pages.ScaleCluster(ctx, cluster.ID, size); err != nil {
 		return "", nil //nolint:nilerr // the portal is busy, or a fault struck this request
 	}
 	time.Sleep(pause)

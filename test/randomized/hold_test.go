@@ -179,7 +179,7 @@ func (l *life) judge(quiet bool) error {
 func (l *life) judgeAudit() error {
 	management, err := l.environment.audit.take(l.namespace)
 	workload, workloadErr := l.audit.take(l.namespace)
-	entries := slices.DeleteFunc(l.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != l.account })
+	entries := slices.DeleteFunc(l.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != l.user.Account })
 	l.seen.Lock()
 	defer l.seen.Unlock()
 	l.auditor.books = books{entries: entries, sums: &l.sums}
@@ -190,7 +190,7 @@ func (l *life) judgeAudit() error {
 // judgeRequestLog checks the request log's entries since the last call, and returns how often the provider asked the portal to scale.
 func (l *life) judgeRequestLog() (requests int) {
 	all := l.box.Portal.RequestLog()
-	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.LogEntry) bool { return e.Account != l.account })
+	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.LogEntry) bool { return e.Account != l.user.Account })
 	l.judged = len(all)
 	l.seen.Lock()
 	defer l.seen.Unlock()

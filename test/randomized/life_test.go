@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -45,7 +46,7 @@ type life struct {
 	seed      int64
 	roll      *rand.Rand
 	namespace string
-	account   string
+	user      emulator.User
 	number    int
 
 	workload    client.WithWatch
@@ -70,7 +71,7 @@ type life struct {
 func newLife(e *environment, number int, seed int64) *life {
 	l := &life{
 		environment: e, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)), //nolint:gosec // a seed
-		namespace: fmt.Sprintf("life-%d", number), account: account(number),
+		namespace: fmt.Sprintf("life-%d", number), user: suite.User("life", number),
 	}
 	l.auditor = newAuditor(l.wrong)
 	return l
@@ -173,7 +174,7 @@ func (l *life) objects() []client.Object {
 		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 	}
 	secret := l.box.IdentitySecret(client.ObjectKey{Namespace: l.namespace, Name: identity})
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(l.number), password(l.number)
+	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = l.user.Email, l.user.Password
 	large := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: foreignTemplate}}
 	large.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}
 	return []client.Object{
@@ -303,7 +304,7 @@ func (l *life) delete(ctx context.Context) error {
 // portalCluster returns the portal cluster of this life, or nil if the portal has none.
 func (l *life) portalCluster() *emulator.Cluster {
 	for _, c := range l.box.Portal.Clusters() {
-		if c.Account == l.account {
+		if c.Account == l.user.Account {
 			return &c
 		}
 	}

@@ -186,5 +186,5 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 
 // explain adds the objects of the Cluster and the portal's request log to the history.
 func (l *life) explain(ctx context.Context) {
-	l.logf("%s", l.box.Describe(ctx, l.namespace, l.account))
+	l.logf("%s", l.box.Describe(ctx, l.namespace, l.user.Account))
 }

@@ -4,7 +4,6 @@ package topology
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,18 +16,16 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -41,13 +38,10 @@ const (
 
 // fixture is one Cluster with a topology, in a namespace and an account of its own.
 type fixture struct {
-	*testing.T
-	*WithT
-	namespace string
-	account   string
-	cluster   *clusterv1.Cluster
-	class     *clusterv1.ClusterClass
-	others    []client.Object // the templates of the class
+	*suite.Fixture
+	cluster *clusterv1.Cluster
+	class   *clusterv1.ClusterClass
+	others  []client.Object // the templates of the class
 
 	mu       sync.Mutex
 	failures []string // messages of the failures that the topology controller has reported
@@ -56,17 +50,10 @@ type fixture struct {
 // newFixture renders the flavor without applying it. Each number is the replicas of one MachineDeployment.
 func newFixture(t *testing.T, replicas ...int32) *fixture {
 	t.Helper()
-	i := int(used.Add(1)) - 1
-	if i >= accounts {
-		t.Fatal("more tests than accounts: raise the constant")
-	}
-	f := &fixture{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("topology-%d", i), account: account(i)}
+	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("topology", accounts.Next(t)))}
 	f.SetDefaultEventuallyTimeout(patience)
-	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
-	secret := box.IdentitySecret(client.ObjectKey{Namespace: f.namespace, Name: "portal-identity"})
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(i), password(i)
-	f.create(secret)
+	f.ClusterName = name
+	f.Create(f.IdentitySecret("portal-identity"))
 	f.render()
 	one := f.cluster.Spec.Topology.Workers.MachineDeployments[0]
 	f.cluster.Spec.Topology.Workers.MachineDeployments = nil
@@ -75,14 +62,13 @@ func newFixture(t *testing.T, replicas ...int32) *fixture {
 		md.Name, md.Replicas = fmt.Sprintf("workers-%d", i), &n
 		f.cluster.Spec.Topology.Workers.MachineDeployments = append(f.cluster.Spec.Topology.Workers.MachineDeployments, md)
 	}
-	t.Cleanup(f.explain)
 	return f
 }
 
 // clusterctl runs the real clusterctl in the namespace, and returns its output.
 func (f *fixture) clusterctl(args ...string) string {
 	f.Helper()
-	command := exec.CommandContext(f.Context(), box.Binary("clusterctl"), append(args, "-n", f.namespace)...)
+	command := exec.CommandContext(f.Context(), box.Binary("clusterctl"), append(args, "-n", f.Namespace)...)
 	command.Env = append(os.Environ(), box.Environment()...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
@@ -120,23 +106,18 @@ func (f *fixture) render() {
 // apply creates the rendered objects, and begins to collect failures of the topology controller.
 func (f *fixture) apply() {
 	f.Helper()
-	f.create(f.class)
+	f.Create(f.class)
 	for _, o := range f.others {
-		f.create(o)
+		f.Create(o)
 	}
-	f.create(f.cluster)
+	f.Create(f.cluster)
 	f.listen()
-}
-
-func (f *fixture) create(o client.Object) {
-	f.Helper()
-	f.Expect(box.Client.Create(f.Context(), o)).To(Succeed())
 }
 
 // listen collects failures of the topology controller until the test ends.
 func (f *fixture) listen() {
 	f.Helper()
-	events, err := live.Watch(f.Context(), &clusterv1.ClusterList{}, client.InNamespace(f.namespace))
+	events, err := live.Watch(f.Context(), &clusterv1.ClusterList{}, client.InNamespace(f.Namespace))
 	f.Expect(err).NotTo(HaveOccurred())
 	done := make(chan struct{})
 	go func() {
@@ -175,57 +156,25 @@ func (f *fixture) neverFailed() {
 	f.Expect(f.failures).To(BeEmpty(), "failures that the topology controller has reported")
 }
 
-// change patches an object until the API server accepts the patch.
-func change[T client.Object](f *fixture, o T, change func(T)) {
-	f.Helper()
-	f.Eventually(func() error {
-		if err := box.Client.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		before, _ := o.DeepCopyObject().(client.Object)
-		change(o)
-		return box.Client.Patch(f.Context(), o, client.MergeFrom(before))
-	}).Should(Succeed())
-}
-
 // scale sets the replicas of one MachineDeployment of the topology.
 func (f *fixture) scale(i int, replicas int32) {
 	f.Helper()
-	change(f, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[i].Replicas = &replicas })
-}
-
-// condition returns a function that reads one of the Cluster's conditions as "Status Reason: message".
-func (f *fixture) condition(conditionType string) func() string {
-	return f.conditionOf(f.cluster, conditionType)
-}
-
-func (f *fixture) conditionOf(o client.Object, conditionType string) func() string {
-	return func() string {
-		if err := box.Client.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			return err.Error()
-		}
-		getter, _ := o.(conditions.Getter)
-		c := conditions.Get(getter, conditionType)
-		if c == nil {
-			return "none"
-		}
-		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
-	}
+	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Workers.MachineDeployments[i].Replicas = &replicas })
 }
 
 func (f *fixture) controlPlane() *infrav1.PortalControlPlane {
-	return &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+	return &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
 }
 
 // settled waits until the topology is reconciled and the Cluster is available with this number of workers of its version.
 func (f *fixture) settled(workers int) {
 	f.Helper()
 	version := f.cluster.Spec.Topology.Version
-	f.Eventually(f.condition(clusterv1.ClusterTopologyReconciledCondition)).Should(HavePrefix("True"))
-	f.Eventually(f.condition(clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterTopologyReconciledCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(f.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
 	f.Eventually(func() string {
 		ready := 0
-		machines := f.machines()
+		machines := f.Machines()
 		for _, m := range machines {
 			if m.Spec.Version == version && conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && conditions.IsTrue(&m, clusterv1.MachineUpToDateCondition) {
 				ready++
@@ -233,69 +182,24 @@ func (f *fixture) settled(workers int) {
 		}
 		return fmt.Sprintf("%d Machines, %d Ready and up to date at %s", len(machines), ready, version)
 	}).Should(Equal(fmt.Sprintf("%d Machines, %d Ready and up to date at %s", workers, workers, version)))
-	f.Eventually(f.conditionOf(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.Condition(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 	f.Expect(f.nodes()).To(HaveLen(workers))
-}
-
-// list reads the objects of the namespace into a list.
-func (f *fixture) list(list client.ObjectList) {
-	f.Helper()
-	f.Expect(box.Client.List(f.Context(), list, client.InNamespace(f.namespace))).To(Succeed())
-}
-
-func (f *fixture) machines() []clusterv1.Machine {
-	f.Helper()
-	all := &clusterv1.MachineList{}
-	f.list(all)
-	return all.Items
 }
 
 // nodes returns the UIDs of the worker Nodes by name, and checks that no worker Node is cordoned.
 func (f *fixture) nodes() map[string]string {
 	f.Helper()
-	kubeconfig := &corev1.Secret{}
-	f.Expect(box.Client.Get(f.Context(), client.ObjectKey{Namespace: f.namespace, Name: name + "-kubeconfig"}, kubeconfig)).To(Succeed())
-	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig.Data["value"])
-	f.Expect(err).NotTo(HaveOccurred())
-	workload, err := client.New(config, client.Options{})
-	f.Expect(err).NotTo(HaveOccurred())
-	all := &corev1.NodeList{}
-	f.Expect(workload.List(f.Context(), all)).To(Succeed())
 	uids := map[string]string{}
-	for _, n := range all.Items {
-		if _, control := n.Labels["node-role.kubernetes.io/control-plane"]; !control {
-			uids[n.Name] = string(n.UID)
-			f.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s is cordoned", n.Name)
-		}
+	for _, n := range f.Nodes() {
+		uids[n.Name] = string(n.UID)
+		f.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s is cordoned", n.Name)
 	}
 	return uids
 }
 
-// asked returns the requests of the account that change something at the portal, in order and without ids.
-func (f *fixture) asked() (all []string) {
-	for _, e := range f.requestLog() {
-		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
-			parts := strings.Split(e.Route, "/")
-			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
-		}
-	}
-	return all
-}
-
-// Requests as asked returns them.
+// Requests as Changes returns them.
 const (
 	createRequest  = "POST kubernetes-clusters 202"
 	scaleRequest   = "POST scale 202"
 	upgradeRequest = "POST upgrade 202"
 )
-
-func (f *fixture) requestLog() []emulator.LogEntry {
-	return slices.DeleteFunc(box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != f.account })
-}
-
-// explain prints the objects and the portal's request log of a failed test.
-func (f *fixture) explain() {
-	if f.Failed() {
-		f.Log(box.Describe(context.WithoutCancel(f.Context()), f.namespace, f.account))
-	}
-}

@@ -3,18 +3,17 @@
 package topology
 
 import (
-	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestLife creates, scales, upgrades and deletes a Cluster with the rollout settings of the flavor. The provider must ask the
@@ -35,7 +34,7 @@ func TestLife(t *testing.T) {
 				workers += int(n)
 			}
 			f.settled(workers)
-			f.Expect(f.asked()).To(Equal([]string{createRequest}), "the first size is the sum")
+			f.Expect(f.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 			f.described()
 			f.steady()
 
@@ -43,13 +42,13 @@ func TestLife(t *testing.T) {
 			f.settled(workers + 1)
 			f.scale(0, replicas[0])
 			f.settled(workers)
-			f.Expect(f.asked()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+			f.Expect(f.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 
 			nodes := f.nodes()
 			f.upgrade(newer)
 			f.settled(workers)
 			f.Expect(f.nodes()).To(Equal(nodes), "all nodes stay: the portal upgrades them in place")
-			f.Expect(f.asked()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, upgradeRequest}))
+			f.Expect(f.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, upgradeRequest}))
 			f.steady()
 
 			f.Expect(box.Client.Delete(t.Context(), f.cluster)).To(Succeed())
@@ -61,7 +60,7 @@ func TestLife(t *testing.T) {
 
 func (f *fixture) upgrade(version string) {
 	f.Helper()
-	change(f, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = version })
+	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) { c.Spec.Topology.Version = version })
 }
 
 // described checks that clusterctl describe shows all objects of the Cluster.
@@ -69,14 +68,14 @@ func (f *fixture) described() {
 	f.Helper()
 	tree := f.clusterctl("describe", "cluster", name, "--grouping=false", "--show-templates", "--echo")
 	for _, line := range []string{
-		`Cluster ` + f.namespace + `/demo, v1\.34\.9 .*True +Available`,
-		`PortalCluster ` + f.namespace + `/demo .*True +Ready`,
-		`PortalControlPlane ` + f.namespace + `/demo, v1\.34\.9 +1/1 .*True +Available`,
-		`MachineDeployment ` + f.namespace + `/demo-workers-0-\w+, v1\.34\.9 .*True +Available`,
-		`PortalMachineTemplate ` + f.namespace + `/demo-workers-0-\w+`,
-		`PortalBootstrapConfigTemplate ` + f.namespace + `/demo-workers-0-\w+`,
-		`PortalBootstrapConfig ` + f.namespace + `/\S+ .*True +NothingToBootstrap`,
-		`PortalMachine ` + f.namespace + `/\S+ .*True +Bound`,
+		`Cluster ` + f.Namespace + `/demo, v1\.34\.9 .*True +Available`,
+		`PortalCluster ` + f.Namespace + `/demo .*True +Ready`,
+		`PortalControlPlane ` + f.Namespace + `/demo, v1\.34\.9 +1/1 .*True +Available`,
+		`MachineDeployment ` + f.Namespace + `/demo-workers-0-\w+, v1\.34\.9 .*True +Available`,
+		`PortalMachineTemplate ` + f.Namespace + `/demo-workers-0-\w+`,
+		`PortalBootstrapConfigTemplate ` + f.Namespace + `/demo-workers-0-\w+`,
+		`PortalBootstrapConfig ` + f.Namespace + `/\S+ .*True +NothingToBootstrap`,
+		`PortalMachine ` + f.Namespace + `/\S+ .*True +Bound`,
 	} {
 		f.Expect(tree).To(MatchRegexp(line))
 	}
@@ -91,20 +90,10 @@ func (f *fixture) gone() {
 		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{}, &infrav1.PortalBootstrapConfigList{},
 		&infrav1.PortalMachineTemplateList{}, &infrav1.PortalBootstrapConfigTemplateList{}, &corev1.SecretList{},
 	}
-	kept := []string{"portal-default-worker", "portal-identity"}
-	f.Eventually(func() (left []string) {
-		for _, list := range lists {
-			f.list(list)
-			items, err := meta.ExtractList(list)
-			f.Expect(err).NotTo(HaveOccurred())
-			for _, item := range items {
-				o, _ := item.(client.Object)
-				if !slices.Contains(kept, o.GetName()) {
-					left = append(left, fmt.Sprintf("%T %s", o, o.GetName()))
-				}
-			}
-		}
-		return left
+	f.Eventually(func() []string {
+		return slices.DeleteFunc(f.Left(lists...), func(left string) bool {
+			return strings.HasSuffix(left, " portal-default-worker") || strings.HasSuffix(left, " portal-identity")
+		})
 	}).Should(BeEmpty())
-	f.Expect(slices.ContainsFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account == f.account })).To(BeFalse())
+	f.Expect(f.PortalClusters()).To(BeEmpty())
 }

@@ -35,7 +35,7 @@ func (f *fixture) objects() (all []unstructured.Unstructured) {
 	for _, kind := range made {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		f.Expect(box.Client.List(f.Context(), list, client.InNamespace(f.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
+		f.Expect(box.Client.List(f.Context(), list, client.InNamespace(f.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
 		all = append(all, list.Items...)
 	}
 	return all
@@ -75,12 +75,12 @@ func (f *fixture) steady() {
 		for _, o := range f.objects() {
 			touch(&o)
 		}
-		f.Expect(box.Client.Get(f.Context(), client.ObjectKeyFromObject(f.cluster), f.cluster)).To(Succeed())
+		f.Get(f.cluster)
 		touch(f.cluster)
 		f.Eventually(func() int { return f.dryRuns("portalmachinetemplates") }).Should(BeNumerically(">=", compared+2), "dry runs with which the topology controller compares")
 		f.Consistently(f.shape, 2*time.Second, 500*time.Millisecond).Should(Equal(before), "generations, labels and annotations")
 	}
-	f.Expect(f.condition(clusterv1.ClusterTopologyReconciledCondition)()).To(HavePrefix("True"))
+	f.Expect(f.Condition(f.cluster, clusterv1.ClusterTopologyReconciledCondition)()).To(HavePrefix("True"))
 	f.neverFailed()
 }
 

@@ -19,7 +19,7 @@ import (
 func TestTemplatesCannotChange(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	meta := metav1.ObjectMeta{Namespace: f.namespace, Name: "constant"}
+	meta := metav1.ObjectMeta{Namespace: f.Namespace, Name: "constant"}
 	cluster := &infrav1.PortalClusterTemplate{ObjectMeta: meta}
 	controlPlane := &infrav1.PortalControlPlaneTemplate{ObjectMeta: meta}
 	machine := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
@@ -30,7 +30,7 @@ func TestTemplatesCannotChange(t *testing.T) {
 		machine:      func() { machine.Spec.Template.Spec.SSHKeyPair = "other" },
 	}
 	for template, alter := range templates {
-		f.create(template)
+		f.Create(template)
 		original, _ := template.DeepCopyObject().(client.Object)
 		try := func(options ...client.PatchOption) error {
 			candidate, _ := template.DeepCopyObject().(client.Object)

@@ -9,9 +9,9 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestUpgradeNeedsTheAnnotation upgrades a Cluster without the annotation for the upgrade concurrency. The portal upgrades all
@@ -23,7 +23,7 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	delete(f.cluster.Annotations, clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation)
 	f.apply()
 	f.settled(1)
-	condition := f.conditionOf(f.controlPlane(), infrav1.TopologyUpgradableCondition)
+	condition := f.Condition(f.controlPlane(), infrav1.TopologyUpgradableCondition)
 	f.Expect(condition()).To(And(
 		HavePrefix("False "+infrav1.UpgradeConcurrencyTooLowReason), ContainSubstring("to a number above 1, the number of its MachineDeployments")))
 
@@ -32,14 +32,14 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	f.Eventually(f.portalVersion).Should(Equal(newer))
 	f.Consistently(f.deploymentVersion, 8*time.Second).Should(Equal(oldest))
 
-	change(f, f.cluster, func(c *clusterv1.Cluster) {
+	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation, "2")
 	})
 	f.Eventually(condition).Should(HavePrefix("True " + infrav1.TopologyUpgradableReason))
 	f.settled(1)
 	f.Expect(f.deploymentVersion()).To(Equal(newer))
 	f.Expect(f.nodes()).To(Equal(nodes))
-	f.Expect(f.asked()).To(Equal([]string{createRequest, upgradeRequest}))
+	f.Expect(f.Changes()).To(Equal([]string{createRequest, upgradeRequest}))
 	f.neverFailed()
 }
 
@@ -49,7 +49,7 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 func (f *fixture) upgradeSeenByCore(version string) {
 	f.Helper()
 	pause := func(paused bool) {
-		change(f, f.controlPlane(), func(cp *infrav1.PortalControlPlane) {
+		suite.Change(f.Fixture, f.controlPlane(), func(cp *infrav1.PortalControlPlane) {
 			delete(cp.Annotations, clusterv1.PausedAnnotation)
 			if paused {
 				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, clusterv1.PausedAnnotation, "")
@@ -57,10 +57,10 @@ func (f *fixture) upgradeSeenByCore(version string) {
 		})
 	}
 	f.upgrade(version)
-	f.Eventually(f.asked).Should(ContainElement(upgradeRequest))
+	f.Eventually(f.Changes).Should(ContainElement(upgradeRequest))
 	pause(true)
 	f.Eventually(func() (versions []string) {
-		for _, m := range f.machines() {
+		for _, m := range f.Machines() {
 			versions = append(versions, m.Status.NodeInfo.KubeletVersion)
 		}
 		return versions
@@ -71,14 +71,14 @@ func (f *fixture) upgradeSeenByCore(version string) {
 // portalVersion returns the version of the portal cluster that the control plane reports.
 func (f *fixture) portalVersion() string {
 	controlPlane := f.controlPlane()
-	f.Expect(box.Client.Get(f.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())
+	f.Get(controlPlane)
 	return controlPlane.Status.Version
 }
 
 // deploymentVersion returns the version in the template of the only MachineDeployment.
 func (f *fixture) deploymentVersion() string {
 	deployments := &clusterv1.MachineDeploymentList{}
-	f.list(deployments)
+	f.List(deployments)
 	f.Expect(deployments.Items).To(HaveLen(1))
 	return deployments.Items[0].Spec.Template.Spec.Version
 }
@@ -94,19 +94,19 @@ func TestUpgradeInSteps(t *testing.T) {
 	f.settled(1)
 	nodes := f.nodes()
 	f.upgrade(newest)
-	condition := f.conditionOf(f.controlPlane(), infrav1.TopologyUpgradableCondition)
+	condition := f.Condition(f.controlPlane(), infrav1.TopologyUpgradableCondition)
 	f.Eventually(condition).Should(And(
 		HavePrefix("False "+infrav1.MachineDeploymentsBehindReason), ContainSubstring("spec.template.spec.version to "+newer)))
 	f.Eventually(f.portalVersion).Should(Equal(newer))
 	f.Consistently(f.portalVersion, 5*time.Second).Should(Equal(newer))
 
 	deployments := &clusterv1.MachineDeploymentList{}
-	f.list(deployments)
-	change(f, &deployments.Items[0], func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = newer })
+	f.List(deployments)
+	suite.Change(f.Fixture, &deployments.Items[0], func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = newer })
 	f.settled(1)
 	f.Expect(f.portalVersion()).To(Equal(newest))
 	f.Expect(f.nodes()).To(Equal(nodes))
-	f.Expect(f.asked()).To(Equal([]string{createRequest, upgradeRequest, upgradeRequest}))
+	f.Expect(f.Changes()).To(Equal([]string{createRequest, upgradeRequest, upgradeRequest}))
 	f.Expect(condition()).To(HavePrefix("True"))
 	f.neverFailed()
 }

@@ -43,8 +43,11 @@ type phase struct {
 	rolls bool
 }
 
-func (p phase) email() string    { return p.name + "@portal.example" }
-func (p phase) password() string { return "password of " + p.name }
+func (p phase) user() emulator.User {
+	return emulator.User{
+		ID: p.name, Email: p.name + "@portal.example", Password: "password of " + p.name, Account: p.name, Role: emulator.RoleAdministrator,
+	}
+}
 
 // stuck returns a fault that makes the job of a request run until the fault is removed.
 func stuck(method, path string) *emulator.Fault {
