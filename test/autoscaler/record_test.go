@@ -26,7 +26,7 @@ type record struct {
 	replicas []int32
 	killed   []string            // Pods that ended without an eviction
 	evicted  []string            // Pods that were evicted
-	disabled map[string][]string // values of disabledAnnotation by node; "none" if it was not set
+	disabled map[string][]string // values of disabledAnnotation by node, "none" if it was not set
 	nodes    map[string]string   // summary of the last state by node
 	lines    []string            // all events, with times
 }

@@ -20,7 +20,7 @@ import (
 //
 // Rests on machine/machine_controller_phases.go (reconcileInfrastructure), machine/machine_controller_noderef.go
 // (reconcileNode, getNode), machine/machine_controller.go (Reconcile, which works on the Machine as it was read at the
-// beginning and patches what it changed; isDeleteNodeAllowed).
+// beginning and patches what it changed, isDeleteNodeAllowed).
 func providerIDAndNodeRef(t *testing.T) {
 	f := newFixture(t, "bind", stable(version))
 	t.Run("providerID_follows_and_nodeRef_stays", func(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -93,23 +92,9 @@ func (s *story) settle() {
 // settled waits until the Cluster is available and both Machines are ready.
 func (s *story) settled(at *sandbox.Sandbox) {
 	s.Helper()
-	cluster := &clusterv1.Cluster{}
-	s.Eventually(func() string {
-		if err := at.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), cluster); err != nil {
-			return err.Error()
-		}
-		return conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition))
-	}).Should(Equal("true"))
-	s.Eventually(func() (ready int) {
-		machines := &clusterv1.MachineList{}
-		s.Expect(at.Client.List(s.Context(), machines, client.InNamespace(s.Namespace))).To(Succeed())
-		for i := range machines.Items {
-			if conditions.IsTrue(&machines.Items[i], clusterv1.MachineReadyCondition) && machines.Items[i].DeletionTimestamp.IsZero() {
-				ready++
-			}
-		}
-		return ready
-	}).Should(Equal(2), "Machines that are ready")
+	f := *s.Fixture
+	f.Box = at
+	f.AwaitReady(s.cluster, 2)
 }
 
 func (s *story) delete(o client.Object) {

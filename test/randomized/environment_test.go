@@ -32,7 +32,7 @@ const (
 // plan says how many sequences to run in an environment.
 type plan struct {
 	sequences int
-	until     time.Time // no sequence begins later; zero: no limit
+	until     time.Time // no sequence begins later, zero if there is no limit
 	parallel  int
 	short     bool // lives have one sequence with two acts
 }

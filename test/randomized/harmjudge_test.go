@@ -30,7 +30,7 @@ type harm struct {
 	removed    map[string]bool      // machines that are gone
 	orders     []recordedOrder
 	idle       map[string]time.Time // since when each Ready node has had no Machine while a Machine waits for one, by UID
-	upgrading  time.Time            // since when the portal has been upgrading; zero if it is not
+	upgrading  time.Time            // since when the portal has been upgrading, zero if it is not
 	remediated map[string]string    // the remediated Machine of each Node that has not been healthy since, by UID
 }
 

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -198,7 +199,7 @@ func (l *life) judgeRequestLog() (requests int) {
 	byPerson := false
 	for _, e := range entries {
 		if e.IsRequest() {
-			byPerson = e.User == personID(l.number)
+			byPerson = e.User == suite.User(person, l.number).ID
 		}
 		if isScale(e) && !byPerson {
 			requests++

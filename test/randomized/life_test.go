@@ -55,7 +55,7 @@ type life struct {
 	templates   int      // created so far
 	sequence    int
 	mends       []func(context.Context) error // the functions that end the troubles of the sequence
-	pool        string                        // name of the MachinePool; empty: none, or dropped. Written under seen
+	pool        string                        // name of the MachinePool, empty if there is none. Guarded by seen
 	pools       int                           // created so far
 	mismatched  string                        // the MachineDeployment whose template the portal cannot honour. Guarded by seen
 
@@ -65,7 +65,7 @@ type life struct {
 
 	logMu   sync.Mutex
 	log     []string
-	logFile *os.File // a copy of the log; nil: none
+	logFile *os.File // a copy of the log, nil without -dir
 }
 
 func newLife(e *environment, number int, seed int64) *life {

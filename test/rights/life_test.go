@@ -58,19 +58,6 @@ func newLife(t *testing.T) *life {
 	return l
 }
 
-// settled waits until the Cluster is available and has that many ready Machines.
-func (l *life) settled(workers int) {
-	l.Helper()
-	l.Eventually(func() string {
-		cluster := &clusterv1.Cluster{}
-		if err := box.Client.Get(l.Context(), client.ObjectKeyFromObject(l.cluster), cluster); err != nil {
-			return err.Error()
-		}
-		return fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition), conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition))
-	}).Should(Equal("true"))
-	l.Eventually(l.ReadyMachines).Should(Equal(workers), "Machines that are ready")
-}
-
 func (l *life) get() *infrav1.PortalControlPlane {
 	l.Helper()
 	cp := &infrav1.PortalControlPlane{}
@@ -85,10 +72,10 @@ func TestLife(t *testing.T) {
 	for _, o := range append([]client.Object{l.cluster, l.controlPlane, l.deployment}, l.others...) {
 		l.Expect(box.Client.Create(t.Context(), o)).To(Succeed())
 	}
-	l.settled(2)
+	l.AwaitReady(l.cluster, 2)
 	id := l.get().Spec.ClusterID
 	l.scale(3)
-	l.settled(3)
+	l.AwaitReady(l.cluster, 3)
 	before := l.Changes()
 
 	operator := "operator"
@@ -117,7 +104,7 @@ func TestLife(t *testing.T) {
 		}
 		return nil
 	}).Should(Succeed(), "the same restore must succeed with the right")
-	l.settled(3)
+	l.AwaitReady(l.cluster, 3)
 	l.Expect(l.get().Spec.ClusterID).To(Equal(id))
 	l.Expect(l.Changes()).To(Equal(before), "the restore must change nothing at the portal")
 

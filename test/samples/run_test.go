@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -64,12 +63,12 @@ func TestRun(t *testing.T) {
 		r.Expect(box.StartManager(t.Context())).To(Succeed())
 		r.unpause()
 		if r.withoutDigest() {
-			r.Eventually(func() string { return conditions.GetReason(r.controlPlane(), infrav1.KubeconfigReadyCondition) }).Should(Equal(infrav1.KubeconfigInvalidReason))
+			r.Eventually(r.Condition(r.controlPlane(), infrav1.KubeconfigReadyCondition)).Should(ContainSubstring(" " + infrav1.KubeconfigInvalidReason + ": "))
 			r.Consistently(r.machines, quiet, time.Second).Should(Equal(before), "Machines while the portal cannot be asked for the kubeconfig")
 		}
 		box.Portal.RemoveFault("away")
-		r.Eventually(r.available).Should(Equal("true"))
-		r.Eventually(r.readyMachines).Should(Equal(len(r.workers)))
+		r.Eventually(r.Condition(r.cluster(), clusterv1.ClusterAvailableCondition)).Should(Equal(suite.Available))
+		r.Eventually(r.ReadyMachines).Should(Equal(len(r.workers)))
 		r.Consistently(func() []string { return changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
 		r.Expect(r.machines()).To(Equal(before), "Machines")
 		r.Expect(r.controlPlane().Spec).To(Equal(spec), "spec of the PortalControlPlane")
@@ -249,18 +248,12 @@ func (r *revival) unpause() {
 	r.Expect(box.Client.Patch(r.Context(), r.cluster(), none)).To(Succeed())
 }
 
-func (r *revival) available() string {
-	cluster := r.cluster()
-	return conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition))
-}
-
 // machines returns the UIDs of all Machines and PortalMachines.
 func (r *revival) machines() []string {
-	machines, infra := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
-	r.List(machines)
+	infra := &infrav1.PortalMachineList{}
 	r.List(infra)
 	var all []string
-	for _, m := range machines.Items {
+	for _, m := range r.Machines() {
 		all = append(all, string(m.UID))
 	}
 	for _, m := range infra.Items {
@@ -268,17 +261,6 @@ func (r *revival) machines() []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-func (r *revival) readyMachines() (ready int) {
-	list := &clusterv1.MachineList{}
-	r.List(list)
-	for i := range list.Items {
-		if conditions.IsTrue(&list.Items[i], clusterv1.MachineReadyCondition) {
-			ready++
-		}
-	}
-	return ready
 }
 
 // changes returns the requests after the first begin ones that change something.

@@ -36,6 +36,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -71,19 +72,14 @@ func newFixture(t *testing.T) *fixture {
 	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
 	f.secrets.add("the old password", canary)
 	f.secrets.add("the TOTP seed", seed)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var err error
-	f.Sandbox, err = sandbox.Start(ctx, sandbox.Options{
-		Dir: t.TempDir(), Out: os.Stderr, WithoutManager: true,
+	f.Sandbox = suite.StartFor(t, sandbox.Options{
+		Dir: t.TempDir(), WithoutManager: true,
 		Portal: emulator.Options{
-			Seed: 1, RequestLogTo: f.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
+			RequestLogTo: f.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
 			Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 		},
 	})
-	f.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { f.Expect(f.Close()).To(Succeed()) })
-	f.Expect(f.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+	f.Expect(f.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "operators"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:kube-public"}},

@@ -77,7 +77,7 @@ func (s *story) watchAvailable(least int32) (stop func() []string) {
 	var (
 		looks sync.WaitGroup
 		gaps  []string
-		since time.Time // beginning of a gap; zero: no gap
+		since time.Time // beginning of a gap, zero without a gap
 		low   int32
 	)
 	end := func() {

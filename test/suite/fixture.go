@@ -122,6 +122,16 @@ func (f *Fixture) Machines() []clusterv1.Machine {
 	return list.Items
 }
 
+// Available is the Condition Available of a Cluster that reports no problem.
+const Available = "True " + clusterv1.ClusterAvailableReason + ": "
+
+// AwaitReady waits until the Cluster is available and has the given number of Ready Machines.
+func (f *Fixture) AwaitReady(cluster *clusterv1.Cluster, machines int) {
+	f.Helper()
+	f.Eventually(f.Condition(cluster.DeepCopy(), clusterv1.ClusterAvailableCondition)).Should(Equal(Available))
+	f.Eventually(f.ReadyMachines).Should(Equal(machines), "Machines that are ready")
+}
+
 // ReadyMachines returns how many Machines are Ready and not being deleted.
 func (f *Fixture) ReadyMachines() (ready int) {
 	f.Helper()

@@ -175,10 +175,7 @@ func (l *life) running() []string {
 // settled waits until the Cluster is available with that many ready Machines and no others.
 func (l *life) settled(workers int) {
 	l.Helper()
-	l.Eventually(func() string {
-		l.Get(l.cluster)
-		return conditions.GetMessage(l.cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(l.cluster, clusterv1.ClusterAvailableCondition))
-	}).Should(Equal("true"))
+	l.Eventually(l.Condition(l.cluster, clusterv1.ClusterAvailableCondition)).Should(Equal(suite.Available))
 	l.Eventually(func() (got [2]int) {
 		for _, m := range l.Machines() {
 			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) {
