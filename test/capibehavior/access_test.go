@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// must calls an API server, and tries again if the call fails for a passing reason, such as a timeout on a busy host.
-func (f *fixture) must(call func() error) {
+// retry calls an API server, and tries again if the call fails for a passing reason, such as a timeout on a busy host.
+func (f *fixture) retry(call func() error) {
 	f.Helper()
 	f.Eventually(func() error {
 		err := call()
@@ -34,24 +34,24 @@ func definite(err error) bool {
 func (f *fixture) create(c client.Client, o client.Object) {
 	f.Helper()
 	// Each name is used once, so an existing object was created by an earlier try.
-	f.must(func() error { return client.IgnoreAlreadyExists(c.Create(f.Context(), o)) })
+	f.retry(func() error { return client.IgnoreAlreadyExists(c.Create(f.Context(), o)) })
 }
 
 func (f *fixture) delete(c client.Client, o client.Object) {
 	f.Helper()
-	f.must(func() error { return client.IgnoreNotFound(c.Delete(f.Context(), o)) })
+	f.retry(func() error { return client.IgnoreNotFound(c.Delete(f.Context(), o)) })
 }
 
 // read reads an object again.
 func (f *fixture) read(c client.Client, o client.Object) {
 	f.Helper()
-	f.must(func() error { return c.Get(f.Context(), client.ObjectKeyFromObject(o), o) })
+	f.retry(func() error { return c.Get(f.Context(), client.ObjectKeyFromObject(o), o) })
 }
 
 // exists returns a function that reads the object and reports whether it exists.
 func (f *fixture) exists(c client.Client, o client.Object) func() bool {
 	return func() (found bool) {
-		f.must(func() error {
+		f.retry(func() error {
 			err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o)
 			found = err == nil
 			return client.IgnoreNotFound(err)
@@ -74,7 +74,7 @@ func changeStatus[T client.Object](f *fixture, c client.Client, o T, change func
 
 func patch[T client.Object](f *fixture, c client.Client, o T, change func(T), send func(before client.Patch) error) {
 	f.Helper()
-	f.must(func() error {
+	f.retry(func() error {
 		if err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}

@@ -45,8 +45,8 @@ func providerIDAndNodeRef(t *testing.T) {
 	t.Run("an_emptied_providerID_is_not_followed", func(t *testing.T) {
 		f := f.in(t)
 		m, node := f.bound("emptied")
-		f.hand(m, "")
-		f.say(m, "a pass without providerID")
+		f.setProviderID(m, "")
+		f.setReadyMessage(m, "a pass without providerID")
 		f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
 	})
 	t.Run("nor_that_of_a_PortalMachine_that_is_deleted", func(t *testing.T) { f.in(t).tooLate() })
@@ -65,7 +65,7 @@ func providerIDAndNodeRef(t *testing.T) {
 func (f *fixture) swaps(m *clusterv1.Machine) {
 	first := m.Status.NodeRef.Name
 	second := f.node(m.Name + "-second")
-	f.hand(m, second.Spec.ProviderID)
+	f.setProviderID(m, second.Spec.ProviderID)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(second.Spec.ProviderID))
 	// Core copies nodeInfo from the Node with the Machine's providerID.
 	f.Eventually(f.machineIDOf(m)).Should(Equal(second.Status.NodeInfo.MachineID))
@@ -93,14 +93,14 @@ func (f *fixture) machineIDOf(m *clusterv1.Machine) func() string {
 
 func (f *fixture) tooLate() {
 	m, node := f.bound("too-late")
-	f.hold(m)
+	f.addFinalizer(m)
 	f.delete(management, m)
-	f.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
+	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
-	f.hand(m, "portal://"+f.namespace+"/elsewhere")
-	f.say(m, "a pass with another providerID")
+	f.setProviderID(m, "portal://"+f.namespace+"/elsewhere")
+	f.setReadyMessage(m, "a pass with another providerID")
 	f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
-	f.letGo(m)
+	f.removeFinalizer(m)
 	f.Eventually(f.exists(management, m)).Should(BeFalse())
 	f.Expect(f.exists(workload, node)()).To(BeFalse())
 }
@@ -113,9 +113,9 @@ func (f *fixture) releases() {
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 
 	nowhere := "portal://" + f.namespace + "/released/" + m.Name
-	f.hand(m, nowhere)
+	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
-	f.say(m, "a pass with that providerID")
+	f.setReadyMessage(m, "a pass with that providerID")
 	f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts even if no Node has the providerID")
 	f.Expect(m.Status.NodeRef.Name).To(Equal(node.Name))
 

@@ -57,9 +57,9 @@ func howMachineGoes(t *testing.T) {
 		f.delete(workload, node)
 		f.delete(management, m)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
-		f.drop(m, infrav1.PreDrainHook)
+		f.removeHooks(m, infrav1.PreDrainHook)
 		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
-		f.drop(m, infrav1.PreTerminateHook)
+		f.removeHooks(m, infrav1.PreTerminateHook)
 		f.Eventually(f.exists(management, m)).Should(BeFalse())
 	})
 	t.Run("while_the_Cluster_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
@@ -95,7 +95,7 @@ func howMachineGoes(t *testing.T) {
 func (f *fixture) passesInOrder() {
 	m, node := f.bound("all")
 	other := f.node("other")
-	f.hold(m)
+	f.addFinalizer(m)
 	pod := f.run(node)
 
 	f.delete(management, m)
@@ -104,20 +104,20 @@ func (f *fixture) passesInOrder() {
 	f.untouched(node)
 	f.Expect(f.exists(workload, pod)()).To(BeTrue())
 
-	f.drop(m, infrav1.PreDrainHook)
+	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 	f.Expect(f.exists(workload, pod)()).To(BeFalse(), "core has evicted the Pod")
 	f.Expect(f.exists(workload, node)()).To(BeTrue())
 	f.Expect(node.Spec.Unschedulable).To(BeTrue())
 	f.Expect(f.claim(m).DeletionTimestamp).To(BeNil())
 
-	f.drop(m, infrav1.PreTerminateHook)
+	f.removeHooks(m, infrav1.PreTerminateHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
 	f.Expect(f.claim(m).DeletionTimestamp).NotTo(BeNil())
 	f.Expect(f.exists(workload, node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
 
 	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
-	f.letGo(m)
+	f.removeFinalizer(m)
 	f.Eventually(f.exists(management, m)).Should(BeFalse())
 	f.Expect(f.exists(workload, other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
 	f.Expect(f.exists(workload, node)()).To(BeTrue(), "core does not delete the Node that providerID names")
@@ -128,7 +128,7 @@ func (f *fixture) blockedDrain() {
 	pod := f.run(node)
 	f.protect(pod)
 	f.delete(management, m)
-	f.drop(m, infrav1.PreDrainHook)
+	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
 	f.Expect(f.exists(workload, pod)()).To(BeTrue())
 	f.delete(workload, pod)
@@ -147,7 +147,7 @@ func (f *fixture) attachedVolumes() {
 		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
 	})
 	f.delete(management, m)
-	f.drop(m, infrav1.PreDrainHook)
+	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atVolumes))
 	f.Expect(f.exists(workload, node)()).To(BeTrue())
 	f.Expect(node.Spec.Unschedulable).To(BeTrue(), "core drains the Node before it waits for volumes")
@@ -162,15 +162,15 @@ func (f *fixture) drainsOnce() {
 	m, drained := f.bound("drained")
 	other := f.node("stays")
 	f.delete(management, m)
-	f.drop(m, infrav1.PreDrainHook)
+	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 	f.Expect(f.exists(workload, drained)()).To(BeTrue())
 	f.Expect(drained.Spec.Unschedulable).To(BeTrue())
 
-	f.hand(m, other.Spec.ProviderID)
+	f.setProviderID(m, other.Spec.ProviderID)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(other.Spec.ProviderID))
 	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
-	f.say(m, "a pass with the other Node")
+	f.setReadyMessage(m, "a pass with the other Node")
 	f.Expect(f.deletion(m)()).To(HavePrefix(atPreTerminate))
 	f.untouched(other)
 }
@@ -179,7 +179,7 @@ func (f *fixture) drainsOnce() {
 // for the pre-drain hook, but does not drain the Node after it.
 func (f *fixture) drainsNever() {
 	m := f.machine("early")
-	f.hand(m, "portal://"+f.namespace+"/late")
+	f.setProviderID(m, "portal://"+f.namespace+"/late")
 	f.delete(management, m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 
@@ -187,11 +187,11 @@ func (f *fixture) drainsNever() {
 	pod := f.run(node)
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
-	f.drop(m, infrav1.PreDrainHook)
+	f.removeHooks(m, infrav1.PreDrainHook)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 	f.Expect(f.exists(workload, pod)()).To(BeTrue())
 	f.untouched(node)
-	f.drop(m, infrav1.PreTerminateHook)
+	f.removeHooks(m, infrav1.PreTerminateHook)
 	f.Eventually(f.exists(management, m)).Should(BeFalse())
 	f.Expect(f.exists(workload, node)()).To(BeFalse(), "core deletes the Node that it has not drained")
 }
@@ -202,7 +202,7 @@ func (f *fixture) onlyPreTerminateHolds(m *clusterv1.Machine) {
 	f.Helper()
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 	f.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
-	f.drop(m, infrav1.PreTerminateHook)
+	f.removeHooks(m, infrav1.PreTerminateHook)
 	f.Eventually(f.machines.deleted(m.Name)).Should(BeTrue())
 	for _, e := range f.machines.of(m.Name) {
 		f.Expect(progress(e.object).WaitForPreDrainHookStartTime.IsZero()).To(BeTrue(), "core has not waited for the pre-drain hook")

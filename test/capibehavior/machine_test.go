@@ -92,7 +92,7 @@ func (f *fixture) machinesWith(label, value string, count int) []*clusterv1.Mach
 	var found []*clusterv1.Machine
 	f.Eventually(func() int {
 		list := &clusterv1.MachineList{}
-		f.must(func() error {
+		f.retry(func() error {
 			return management.List(f.Context(), list, client.InNamespace(f.namespace), client.MatchingLabels{label: value})
 		})
 		found = nil
@@ -118,8 +118,8 @@ func (f *fixture) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
 	return claim
 }
 
-// hand sets the providerID of a Machine's claim. It does not wait for core.
-func (f *fixture) hand(m *clusterv1.Machine, providerID string) {
+// setProviderID sets the providerID of a Machine's claim. It does not wait for core.
+func (f *fixture) setProviderID(m *clusterv1.Machine, providerID string) {
 	f.Helper()
 	claim := f.claim(m)
 	change(f, management, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
@@ -129,12 +129,12 @@ func (f *fixture) hand(m *clusterv1.Machine, providerID string) {
 // bind binds a Machine to a Node and waits until core has seen it.
 func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
-	f.give(m, node)
+	f.claimNode(m, node)
 	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
 }
 
-// give binds a Machine to a Node as our controllers do: hooks first, then the providerID.
-func (f *fixture) give(m *clusterv1.Machine, node *corev1.Node) {
+// claimNode binds a Machine to a Node as our controllers do: hooks first, then the providerID.
+func (f *fixture) claimNode(m *clusterv1.Machine, node *corev1.Node) {
 	f.Helper()
 	change(f, management, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
@@ -142,7 +142,7 @@ func (f *fixture) give(m *clusterv1.Machine, node *corev1.Node) {
 		}
 		m.Annotations[infrav1.PreDrainHook], m.Annotations[infrav1.PreTerminateHook] = "", ""
 	})
-	f.hand(m, node.Spec.ProviderID)
+	f.setProviderID(m, node.Spec.ProviderID)
 }
 
 // bindAll binds each Machine to a new Node of the same name, and returns the Nodes by the names of the Machines.
@@ -151,7 +151,7 @@ func (f *fixture) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node
 	nodes := map[string]*corev1.Node{}
 	for _, m := range machines {
 		nodes[m.Name] = f.node(m.Name)
-		f.give(m, nodes[m.Name])
+		f.claimNode(m, nodes[m.Name])
 	}
 	for _, m := range machines {
 		f.Eventually(f.nodeOf(m)).Should(Equal(nodes[m.Name].Name))
@@ -164,15 +164,15 @@ func (f *fixture) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node
 func (f *fixture) release(m *clusterv1.Machine) {
 	f.Helper()
 	nowhere := "portal://" + f.namespace + "/released/" + m.Name
-	f.hand(m, nowhere)
+	f.setProviderID(m, nowhere)
 	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
 	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
-	f.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
+	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
 	f.Eventually(f.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
 }
 
-// drop removes hooks from a Machine.
-func (f *fixture) drop(m *clusterv1.Machine, hooks ...string) {
+// removeHooks removes hooks from a Machine.
+func (f *fixture) removeHooks(m *clusterv1.Machine, hooks ...string) {
 	f.Helper()
 	change(f, management, m, func(m *clusterv1.Machine) {
 		for _, hook := range hooks {
@@ -181,20 +181,20 @@ func (f *fixture) drop(m *clusterv1.Machine, hooks ...string) {
 	})
 }
 
-// hold adds a finalizer to a Machine's claim. letGo removes the finalizer.
-func (f *fixture) hold(m *clusterv1.Machine) {
+// addFinalizer adds a finalizer to a Machine's claim. removeFinalizer removes it.
+func (f *fixture) addFinalizer(m *clusterv1.Machine) {
 	f.Helper()
 	change(f, management, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
 }
 
-func (f *fixture) letGo(m *clusterv1.Machine) {
+func (f *fixture) removeFinalizer(m *clusterv1.Machine) {
 	f.Helper()
 	change(f, management, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
 }
 
-// say sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
+// setReadyMessage sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
 // reconciled the Machine with the claim as it is now.
-func (f *fixture) say(m *clusterv1.Machine, message string) {
+func (f *fixture) setReadyMessage(m *clusterv1.Machine, message string) {
 	f.Helper()
 	changeStatus(f, management, f.claim(m), func(c *infrav1.PortalMachine) {
 		c.Status.Conditions = []metav1.Condition{{

@@ -4,6 +4,7 @@ package suite
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -28,7 +29,7 @@ func (f *Fixture) Changes() (all []string) {
 
 // IsChange reports whether the entry is a request that changes something at the portal.
 func IsChange(e emulator.LogEntry) bool {
-	return e.IsRequest() && e.Method != "GET" && e.Route != "/login"
+	return e.IsRequest() && e.Method != http.MethodGet && e.Route != "/login"
 }
 
 // PortalClusters returns the portal clusters of the account.

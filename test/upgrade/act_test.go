@@ -59,8 +59,8 @@ func (l *life) rolledOut() {
 	}).Should(BeEmpty(), "Machines that are older than the roll-out")
 }
 
-// hold adds a hook to all existing Machines that keeps them from being deleted.
-func (l *life) hold() {
+// addHooks adds a hook to all existing Machines that keeps them from being deleted.
+func (l *life) addHooks() {
 	for _, m := range l.Machines() {
 		suite.Change(l.Fixture, &m, func(m *clusterv1.Machine) {
 			if m.Annotations == nil {
@@ -71,8 +71,8 @@ func (l *life) hold() {
 	}
 }
 
-// letGo removes the hooks of hold.
-func (l *life) letGo() {
+// removeHooks removes the hooks of addHooks.
+func (l *life) removeHooks() {
 	for _, m := range l.Machines() {
 		before := m.DeepCopy()
 		delete(m.Annotations, holdHook)

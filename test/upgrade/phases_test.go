@@ -79,8 +79,8 @@ func phases() []phase {
 			asked: []string{creation, scale},
 		}, {
 			name:    "draining",
-			begin:   func(l *life) { l.hold(); l.replicas(1); l.live(1) },
-			release: (*life).letGo, ended: func(l *life) { l.settled(1) },
+			begin:   func(l *life) { l.addHooks(); l.replicas(1); l.live(1) },
+			release: (*life).removeHooks, ended: func(l *life) { l.settled(1) },
 			asked: []string{creation, scale},
 		}, {
 			name: "upgrading", fault: stuck("POST", "/kubernetes-clusters/*/upgrade"),
@@ -89,8 +89,8 @@ func phases() []phase {
 			asked: []string{creation, update},
 		}, {
 			name:    "rolling",
-			begin:   func(l *life) { l.hold(); l.rollOut(); l.deletingMachine() },
-			release: (*life).letGo, ended: func(l *life) { l.settled(2); l.rolledOut() },
+			begin:   func(l *life) { l.addHooks(); l.rollOut(); l.deletingMachine() },
+			release: (*life).removeHooks, ended: func(l *life) { l.settled(2); l.rolledOut() },
 			asked: []string{creation}, rolls: true,
 		}, {
 			name: "deleting", fault: stuck("DELETE", "/kubernetes-clusters/*"),
