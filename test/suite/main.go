@@ -37,8 +37,8 @@ type Options struct {
 	Teardown func(passed bool) error
 }
 
-// Main starts a sandbox, to which it sets box, runs the tests and returns the exit code for TestMain. If a test fails, the logs of all
-// servers are kept.
+// Main starts a sandbox, stores it in box, runs the tests and returns the exit code for TestMain. If a test fails, the logs of all servers
+// are kept.
 func Main(m *testing.M, box **sandbox.Sandbox, options Options) int {
 	code, err := run(m, box, options)
 	if err != nil {
