@@ -180,6 +180,7 @@ func (f *fixture) drainsOnce() {
 func (f *fixture) drainsNever() {
 	m := f.machine("early")
 	f.setProviderID(m, "portal://"+f.namespace+"/late")
+	f.Eventually(func() []string { f.read(management, m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
 	f.delete(management, m)
 	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 
