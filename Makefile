@@ -341,11 +341,11 @@ SEED := $(shell date +%s)
 
 .PHONY: soak
 soak: kube core build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
-	@echo "For $(FOR): clusters on real API servers (test/histories), and beside them as many as fit on a model (controllers/claims)"
+	@echo "For $(FOR): clusters on real API servers (test/randomized), and beside them as many as fit on a model (controllers/claims)"
 	@tests=$$(mktemp -d); running=; failed=; seed=$(SEED); \
 	trap 'trap "" INT TERM; kill $$running 2>/dev/null || true; wait; rm -rf "$$tests"' EXIT; trap 'exit 130' INT TERM; \
-	go test -c -o "$$tests/histories" ./test/histories; go test -c -o "$$tests/claims" ./controllers/claims; \
-	(cd test/histories && exec "$$tests/histories" -test.v -test.timeout 0 -test.run Histories -for $(FOR) -seed $(SEED)) & real=$$!; running=$$real; \
+	go test -c -o "$$tests/randomized" ./test/randomized; go test -c -o "$$tests/claims" ./controllers/claims; \
+	(cd test/randomized && exec "$$tests/randomized" -test.v -test.timeout 0 -test.run Histories -for $(FOR) -seed $(SEED)) & real=$$!; running=$$real; \
 	while kill -0 $$real 2>/dev/null; do \
 		(cd controllers/claims && exec nice "$$tests/claims" -test.run $(HISTORIES) -rapid.checks=$(CHECKS) -rapid.seed=$$seed >"$$tests/log") & \
 		model=$$!; running="$$real $$model"; \
@@ -353,7 +353,7 @@ soak: kube core build ## Live random histories for as long as you say: make soak
 		echo "$(CHECKS) histories on the model, -rapid.seed=$$seed: settled"; \
 		seed=$$((seed + 1)); \
 	done; \
-	wait $$real || failed="$$failed test/histories"; \
+	wait $$real || failed="$$failed test/randomized"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: sandbox
