@@ -28,6 +28,9 @@ const (
 	// patience is longer than core may take to reconcile a Machine, even on a busy host. Core connects to a new workload cluster
 	// after up to 30 s, and until then retries to read its Nodes ever more slowly.
 	patience = 5 * time.Minute
+
+	// slowPolling is the polling interval for states that last. A fifth of all requests to the API server was polling for them.
+	slowPolling = time.Second
 )
 
 // story is one Cluster in a namespace and an account of its own.
@@ -126,8 +129,8 @@ func (s *story) scale(replicas int32) {
 // each worker Node has a Machine that is Ready.
 func (s *story) settled(workers int) {
 	s.Helper()
-	s.Eventually(s.behind).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
-	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.behind).WithPolling(slowPolling).Should(BeEmpty(), "MachineDeployments that core has not observed yet")
+	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterAvailableCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
 	s.Eventually(func() (got [3]int) {
 		machines, nodes := s.Machines(), s.Nodes()
 		ready := 0
@@ -137,8 +140,8 @@ func (s *story) settled(workers int) {
 			}
 		}
 		return [3]int{len(machines), len(nodes), ready}
-	}).Should(Equal([3]int{workers, workers, workers}), "Machines, worker Nodes, Machines that are Ready on one")
-	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+	}).WithPolling(slowPolling).Should(Equal([3]int{workers, workers, workers}), "Machines, worker Nodes, Machines that are Ready on one")
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).WithPolling(slowPolling).Should(HavePrefix("True"))
 }
 
 // behind returns the MachineDeployments whose latest spec core has not observed. Their number of Machines may still be that of earlier
@@ -174,7 +177,7 @@ func (s *story) gone() {
 		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{},
 		&clusterv1.MachinePoolList{}, &infrav1.PortalMachinePoolList{},
 	}
-	s.Eventually(func() []string { return s.Left(lists...) }).Should(BeEmpty())
+	s.Eventually(func() []string { return s.Left(lists...) }).WithPolling(slowPolling).Should(BeEmpty())
 	s.Expect(s.PortalClusters()).To(BeEmpty())
 }
 
