@@ -317,7 +317,7 @@ func (h *house) holder() string {
 
 // creates are the statuses of the requests to create a cluster, in order.
 func (h *house) creates() (statuses []int) {
-	for _, e := range h.Portal.Journal() {
+	for _, e := range h.Portal.RequestLog() {
 		if e.Method == http.MethodPost && e.Route == "/kubernetes-clusters" {
 			statuses = append(statuses, e.Status)
 		}

@@ -17,28 +17,28 @@ const (
 	unprovedBurst = 10
 	// unprovedRetry is when a flow comes back that finds the rest of the budget reserved for the login. The login is seconds away,
 	// and after it another limiter decides. All flows come back in the same instant, without jitter: a refusal takes a microsecond.
-	// If the login has failed by then, its error says how long to stay away (session.barred).
+	// If the login has failed by then, its error says how long to stay away (session.blocked).
 	unprovedRetry = 2 * time.Second
 )
 
 // account is what the clients of one portal account share: its rate limit, and how long its jobs take.
 type account struct {
 	limiter *ratelimit.Limiter
-	jobs    *jobBook
+	jobs    *jobTracker
 }
 
 func newAccount(limiter *ratelimit.Limiter) *account {
-	return &account{limiter: limiter, jobs: newJobBook()}
+	return &account{limiter: limiter, jobs: newJobTracker()}
 }
 
-func (a *account) reserveLook(flow string, running RunningJob) (*ratelimit.Reservation, error) {
-	return a.limiter.ReserveLook(flow, a.jobs.follow(running, time.Now()))
+func (a *account) reservePoll(flow string, running RunningJob) (*ratelimit.Reservation, error) {
+	return a.limiter.ReservePoll(flow, a.jobs.follow(running, time.Now()))
 }
 
-// membership holds the account that a client's requests count against. Credentials that the portal has not accepted prove nothing,
-// so a client starts with an account of its own: a wrong password for another user's e-mail address does not slow that user down. Each
-// login that works proves which account it is, and the pool returns it.
-type membership struct {
+// clientAccount holds the account that a client's requests count against. Credentials that the portal has not accepted prove
+// nothing, so a client starts with an account of its own: a wrong password for another user's e-mail address does not slow that
+// user down. Each login that works proves which account it is, and the pool returns it.
+type clientAccount struct {
 	ask func(Login) *account // nil: the account stays the same
 
 	mu      sync.Mutex
@@ -46,26 +46,26 @@ type membership struct {
 	proved  bool
 }
 
-func newMembership(config Config) *membership {
+func newClientAccount(config Config) *clientAccount {
 	switch {
 	case config.Limiter != nil:
-		return &membership{account: newAccount(config.Limiter), proved: true}
+		return &clientAccount{account: newAccount(config.Limiter), proved: true}
 	case config.prove == nil:
-		return &membership{account: newAccount(ratelimit.NewLimiter(ratelimit.Options{})), proved: true}
+		return &clientAccount{account: newAccount(ratelimit.NewLimiter(ratelimit.Options{})), proved: true}
 	}
 	own := ratelimit.NewLimiter(ratelimit.Options{Limit: unprovedLimit, Burst: unprovedBurst})
-	return &membership{account: newAccount(own), ask: config.prove}
+	return &clientAccount{account: newAccount(own), ask: config.prove}
 }
 
-// now returns the present account.
-func (m *membership) now() *account {
+// current returns the present account.
+func (m *clientAccount) current() *account {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.account
 }
 
 // prove takes over the account that a login has proved. The portal has counted the login's requests against that account.
-func (m *membership) prove(login Login, requests int) {
+func (m *clientAccount) prove(login Login, requests int) {
 	if m.ask == nil {
 		return
 	}
@@ -80,7 +80,7 @@ func (m *membership) prove(login Login, requests int) {
 
 // reserve reserves from the account. Before the first login has worked, flows leave enough of the budget for the login. They do not
 // queue, because the login changes the queue.
-func (m *membership) reserve(from func(*account) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
+func (m *clientAccount) reserve(from func(*account) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
 	m.mu.Lock()
 	account, proved := m.account, m.proved
 	m.mu.Unlock()

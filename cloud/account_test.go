@@ -144,7 +144,7 @@ func TestChargeOfALogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
 		a := newAccount(g)
-		s := newMembership(Config{prove: func(Login) *account { return a }})
+		s := newClientAccount(Config{prove: func(Login) *account { return a }})
 		for range 3 {
 			s.prove(Login{}, factorLogin)
 		}
@@ -156,9 +156,9 @@ func TestChargeOfALogin(t *testing.T) {
 		if tokens := g.Stats().Tokens; tokens != 42 {
 			t.Errorf("%v tokens, want those of a second ago, one more for the time, and one less for the charge", tokens)
 		}
-		fixed := newMembership(Config{Limiter: g})
+		fixed := newClientAccount(Config{Limiter: g})
 		fixed.prove(Login{}, factorLogin)
-		if fixed.now().limiter != g || g.Stats().Tokens != 42 {
+		if fixed.current().limiter != g || g.Stats().Tokens != 42 {
 			t.Error("the login changed or charged a limiter that the caller chose")
 		}
 	})

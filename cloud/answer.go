@@ -19,20 +19,20 @@ type answer struct {
 
 func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
 
-// text is a JSON string. A number or boolean, such as a numeric id, is read as its text. Any other value counts as absent, so that the
-// rest of the answer can still be read.
-type text string
+// jsonText is a JSON string. A number or boolean, such as a numeric id, is read as its text. Any other value counts as absent,
+// so that the rest of the answer can still be read.
+type jsonText string
 
 // UnmarshalJSON implements json.Unmarshaler. It never fails.
-func (t *text) UnmarshalJSON(raw []byte) error {
+func (t *jsonText) UnmarshalJSON(raw []byte) error {
 	*t = ""
 	var s string
 	switch {
 	case len(raw) == 0 || raw[0] == '{' || raw[0] == '[' || string(raw) == "null":
 	case json.Unmarshal(raw, &s) == nil:
-		*t = text(s)
+		*t = jsonText(s)
 	default:
-		*t = text(raw)
+		*t = jsonText(raw)
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ func decodeList[T any](c *call, a *answer, key string, read func(json.RawMessage
 	if shape == "" {
 		return nil, unreadable(c, a, "no list of "+key)
 	}
-	c.note(silenceList, shape)
+	c.note(gapList, shape)
 	list := make([]T, 0, len(raws))
 	for _, raw := range raws {
 		v, ok := read(raw)

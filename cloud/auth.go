@@ -17,7 +17,7 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	if c.route.access != withToken {
 		return h.next.do(ctx, c)
 	}
-	g, err := h.session.grant(ctx)
+	g, err := h.session.token(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -14,14 +14,14 @@ import (
 
 // Client talks to one portal as one user. It is safe for concurrent use. Methods return *Error.
 type Client struct {
-	name       string // what it prints as
-	chain      handler
-	session    *session
-	membership *membership
-	hidden     func() []string             // secrets of the configuration
-	shapes     func(silence, shape string) // Config.ObserveShape, or nil
-	close      func()
-	address    string
+	name    string // what it prints as
+	chain   handler
+	session *session
+	account *clientAccount
+	hidden  func() []string         // secrets of the configuration
+	shapes  func(gap, shape string) // Config.ObserveShape, or nil
+	close   func()
+	address string
 }
 
 // handler is one link of the request chain. doc.go explains the order.
@@ -46,7 +46,7 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	membership := newMembership(config)
+	membership := newClientAccount(config)
 	if config.UserAgent == "" {
 		config.UserAgent = defaultUserAgent
 	}
@@ -56,29 +56,29 @@ func New(config Config) (*Client, error) {
 		wire.mutations, wire.others = newTransport(roots, dial, true), newTransport(roots, dial, false)
 	}
 	below := &limited{
-		membership: membership,
-		wait:       config.Wait,
-		next:       &observed{observe: config.Observe, next: wire},
+		account: membership,
+		wait:    config.Wait,
+		next:    &observed{observe: config.Observe, next: wire},
 	}
 	password := conceal(config.Password)
-	s := newSession(&entrance{
-		email:      config.Email,
-		password:   password,
-		next:       below,
-		membership: membership,
-		wait:       config.Wait,
-		observe:    config.ObserveLogin,
-		factor:     &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
+	s := newSession(&authenticator{
+		email:    config.Email,
+		password: password,
+		next:     below,
+		account:  membership,
+		wait:     config.Wait,
+		observe:  config.ObserveLogin,
+		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
 	})
 	return &Client{
-		name:       config.String(),
-		address:    Address(config.BaseURL),
-		chain:      &replaying{session: s, next: &authorized{session: s, next: below}},
-		session:    s,
-		membership: membership,
-		shapes:     config.ObserveShape,
-		hidden:     func() []string { return []string{password.reveal(), seed.reveal()} },
-		close:      wire.close,
+		name:    config.String(),
+		address: Address(config.BaseURL),
+		chain:   &replaying{session: s, next: &authorized{session: s, next: below}},
+		session: s,
+		account: membership,
+		shapes:  config.ObserveShape,
+		hidden:  func() []string { return []string{password.reveal(), seed.reveal()} },
+		close:   wire.close,
 	}, nil
 }
 
@@ -94,7 +94,7 @@ func (c *Client) UserID(ctx context.Context) (string, error) {
 func (c *Client) Login(ctx context.Context) (Login, error) { return c.session.lastLogin(ctx) }
 
 // Limiter returns the rate limiter of the client's account. Until a login has worked, the client has one of its own.
-func (c *Client) Limiter() *ratelimit.Limiter { return c.membership.now().limiter }
+func (c *Client) Limiter() *ratelimit.Limiter { return c.account.current().limiter }
 
 // Reserve grants a reservation for one call of a flow (such as a cluster) and class. If it is not the flow's turn, the error is
 // IsRateLimited, and RetryAt says when to come back. If no token can be had, the error is that of the last login. Reserve never
@@ -103,11 +103,11 @@ func (c *Client) Reserve(flow string, class ratelimit.Class) (*ratelimit.Reserva
 	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.limiter.Reserve(flow, class) })
 }
 
-// ReserveLook grants a reservation for a look at a job, as Reserve does. It refuses within 5 s of the job's start and of the last
-// look. After that, tokens that no other call needs go to the jobs that are likely done. Call it again as soon as a look has
+// ReservePoll grants a reservation for a poll of a job, as Reserve does. It refuses within 5 s of the job's start and of the last
+// poll. After that, tokens that no other call needs go to the jobs that are likely done. Call it again as soon as a poll has
 // shown that the job still runs: the refusal keeps the flow's place.
-func (c *Client) ReserveLook(flow string, job RunningJob) (*ratelimit.Reservation, error) {
-	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.reserveLook(flow, job) })
+func (c *Client) ReservePoll(flow string, job RunningJob) (*ratelimit.Reservation, error) {
+	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.reservePoll(flow, job) })
 }
 
 // Wait is Reserve for callers that may block. It returns with a reservation, or when the context ends.
@@ -117,10 +117,10 @@ func (c *Client) Wait(ctx context.Context, flow string, class ratelimit.Class) (
 }
 
 func (c *Client) reserve(from func(*account) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
-	if err := c.session.barred(time.Now()); err != nil {
+	if err := c.session.blocked(time.Now()); err != nil {
 		return nil, err
 	}
-	return c.membership.reserve(from)
+	return c.account.reserve(from)
 }
 
 // Close drops idle connections. The client stays usable.
@@ -141,7 +141,7 @@ func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 }
 
 // note reports the shape that the portal gives to something that the specification does not show.
-func (c *Client) note(silence, shape string) { (&call{shapes: c.shapes}).note(silence, shape) }
+func (c *Client) note(gap, shape string) { (&call{shapes: c.shapes}).note(gap, shape) }
 
 // get reads one endpoint. segment fills the route's {id}.
 func (c *Client) get(ctx context.Context, r route, segment string) (*call, *answer, error) {

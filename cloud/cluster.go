@@ -42,20 +42,20 @@ func (c *Client) CreateCluster(ctx context.Context, r CreateClusterRequest) (Job
 // and a connection without an answer, are what they are elsewhere.
 func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, error) {
 	all, err := c.askForClusters(ctx, name)
-	if isAnswer(err) && (IsUnauthorized(err) || IsMFARequired(err)) {
+	if isLookupAnswer(err) && (IsUnauthorized(err) || IsMFARequired(err)) {
 		if err := c.checkToken(ctx); err != nil {
 			return nil, err
 		}
 		all, err = c.askForClusters(ctx, name) // with a new token, if the old one was the reason
 	}
-	if isAnswer(err) && !IsRateLimited(err) {
-		c.note(SilenceFind, FindUnknown)
+	if isLookupAnswer(err) && !IsRateLimited(err) {
+		c.note(GapFind, FindUnknown)
 		asError(err).kind = kindUnsupported
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.note(SilenceFind, FindListed)
+	c.note(GapFind, FindListed)
 	var found []Cluster
 	for _, cluster := range all {
 		if cluster.Name == name { // a portal that does not know the parameter lists them all
@@ -78,8 +78,8 @@ func (c *Client) askForClusters(ctx context.Context, name string) ([]Cluster, er
 	return decodeList(request, a, "kubernetesClusters", readCluster)
 }
 
-// isAnswer reports whether the error is the portal's answer to the undocumented question.
-func isAnswer(err error) bool {
+// isLookupAnswer reports whether the error is the portal's answer to the undocumented question.
+func isLookupAnswer(err error) bool {
 	e := asError(err)
 	return e != nil && e.Endpoint == routeFindClusters.String() && e.Status != 0
 }
@@ -95,9 +95,9 @@ func (c *Client) checkToken(ctx context.Context) error {
 
 func readCluster(raw json.RawMessage) (Cluster, bool) {
 	var v struct {
-		ID    text `json:"id"`
-		Name  text `json:"name"`
-		State text `json:"state"`
+		ID    jsonText `json:"id"`
+		Name  jsonText `json:"name"`
+		State jsonText `json:"state"`
 	}
 	err := json.Unmarshal(raw, &v)
 	return Cluster{ID: string(v.ID), Name: string(v.Name), State: string(v.State), Raw: raw}, err == nil && v.ID != ""

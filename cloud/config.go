@@ -59,9 +59,9 @@ type Config struct {
 	UserAgent string
 	// Observe is called after every request. It must not block.
 	Observe func(Call)
-	// ObserveShape is called with the portal's answer to a silence of the specification (see Silences), for reports. It must not
+	// ObserveShape is called with the portal's answer to a gap of the specification (see Gaps), for reports. It must not
 	// block.
-	ObserveShape func(silence, shape string)
+	ObserveShape func(gap, shape string)
 	// ObserveLogin is called with the result of every login, second factor included. Nil is a success. It must not block.
 	ObserveLogin func(error)
 }

@@ -88,7 +88,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 		holder *Client
 	}{config, *client, client}
 	var out bytes.Buffer
-	for _, v := range []any{config, &config, client, *client, client.session, client.session.entrance, careless} {
+	for _, v := range []any{config, &config, client, *client, client.session, client.session.authenticator, careless} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 			fmt.Fprintf(&out, verb+"\n", v)
 		}

@@ -70,12 +70,12 @@
 //
 // A Pool keeps a thousand clients, and twenty of one Config.Owner. If an owner has more in use, they log in again and again.
 //
-// # Looks at jobs
+// # Polls of jobs
 //
-// A look at a job is not made at a fixed time (poll.go). The account learns from the looks how long a kind of job takes. A token that
-// no other call needs goes to the job that is likely done and has been due longest. A token that the bucket cannot hold goes to any
-// job. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within 5 s. Package fleet
-// measures this.
+// A poll of a job is not made at a fixed time (poll.go). The account learns from the polls how long a kind of job takes. A
+// token that no other call needs goes to the job that is likely done and has been due longest. A token that the bucket cannot
+// hold goes to any job. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within
+// 5 s. Package fleet measures this.
 //
 // # Hosts
 //
@@ -90,6 +90,6 @@
 //
 // # Where the specification is silent
 //
-// Silences (silence.go) lists every place that the specification leaves open, with the shapes that the client accepts and the tests
+// Gaps (gap.go) lists every place that the specification leaves open, with the shapes that the client accepts and the tests
 // for them. An answer that lacks what it must say is an error, never an empty result.
 package cloud

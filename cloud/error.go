@@ -224,9 +224,9 @@ func IsUnsupported(err error) bool { return hasKind(err, kindUnsupported) }
 // path, or is the address of another server. The credentials have not been checked.
 func IsNotPortal(err error) bool { return hasKind(err, kindNotPortal) }
 
-// IsAnyServers reports whether a login was refused in a way in which any web server may refuse it: without a code of the
+// IsGenericRefusal reports whether a login was refused in a way in which any web server may refuse it: without a code of the
 // portal's. Such an error also is IsNotPortal, IsUnauthorized or IsRateLimited.
-func IsAnyServers(err error) bool {
+func IsGenericRefusal(err error) bool {
 	e := asError(err)
 	return IsNotPortal(err) || e != nil && e.Endpoint == routeLogin.String() && e.Status != 0 && e.Code == "" &&
 		(IsUnauthorized(err) || IsRateLimited(err))

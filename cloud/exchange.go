@@ -146,5 +146,5 @@ func (w *watch) mayHaveSent(err error) bool {
 	if w.reports {
 		return w.written.Load()
 	}
-	return !beforeWriting(err)
+	return !isBeforeWriting(err)
 }

@@ -95,7 +95,7 @@ func (h *Hosts) checkAddress(base *url.URL, address string) error {
 		return nil
 	}
 	at, err := netip.ParseAddrPort(address)
-	if err != nil || special(at.Addr()) {
+	if err != nil || isSpecial(at.Addr()) {
 		return errHostRefused
 	}
 	return nil
@@ -130,7 +130,7 @@ func (h *Hosts) checkServerAddress(address string) error {
 		return errHostRefused
 	}
 	local := at.Addr().Unmap().IsLoopback() && slices.ContainsFunc(h.listed, func(l listedHost) bool { return isLoopback(l.name) })
-	if special(at.Addr()) && !local {
+	if isSpecial(at.Addr()) && !local {
 		return errHostRefused
 	}
 	return nil
@@ -145,7 +145,7 @@ func (h *Hosts) trusts(host, port string) bool {
 // an address. No domain ends in a number, so such names are refused.
 func isLocal(host string) bool {
 	if address, ok := parseAddress(host); ok {
-		return special(address)
+		return isSpecial(address)
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return isLoopback(host) || last == "" || last[0] >= '0' && last[0] <= '9'
@@ -191,9 +191,9 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("240.0.0.0/4"),        // reserved, and broadcast
 }
 
-// special reports whether a portal cannot be expected at the address. An IPv4 address inside of an IPv6 one counts as itself.
-func special(address netip.Addr) bool {
-	address = embedded(address.Unmap().WithZone(""))
+// isSpecial reports whether a portal cannot be expected at the address. An IPv4 address inside of an IPv6 one counts as itself.
+func isSpecial(address netip.Addr) bool {
+	address = embeddedIPv4(address.Unmap().WithZone(""))
 	return address.IsLoopback() || address.IsMulticast() || address.IsLinkLocalUnicast() ||
 		slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) })
 }
@@ -205,7 +205,7 @@ var translated = map[netip.Prefix]int{
 	netip.MustParsePrefix("::/96"):        12, // IPv4-compatible, deprecated. ::1 and :: become addresses of 0.0.0.0/8
 }
 
-func embedded(address netip.Addr) netip.Addr {
+func embeddedIPv4(address netip.Addr) netip.Addr {
 	for prefix, at := range translated { // which contain no IPv4 address
 		if prefix.Contains(address) {
 			all := address.As16()
@@ -215,8 +215,8 @@ func embedded(address netip.Addr) netip.Addr {
 	return address
 }
 
-// dialed is the host that a transport dials: a proxy's is not the portal's.
-func dialed(base *url.URL, target string) bool {
+// isDialed is the host that a transport dials: a proxy's is not the portal's.
+func isDialed(base *url.URL, target string) bool {
 	host, port, err := net.SplitHostPort(target)
 	return err != nil || hostName(host) == hostName(base.Hostname()) && port == portOf(base)
 }

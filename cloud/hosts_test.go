@@ -181,14 +181,14 @@ func TestAddressIsCheckedWhenDialed(t *testing.T) {
 		{hosts(t, "localhost:"+port), mustURL(t, "https://LOCALHOST.:"+port), false}, // the same host
 	} {
 		conn, err := newDial(test.hosts, test.base)(t.Context(), "tcp4", "localhost:"+port)
-		if (err != nil) != test.refused || err != nil && (!errors.Is(err, errHostRefused) || !beforeWriting(err)) {
+		if (err != nil) != test.refused || err != nil && (!errors.Is(err, errHostRefused) || !isBeforeWriting(err)) {
 			t.Errorf("%+v for %s: %v", test.hosts, test.base, err)
 		}
 		if err == nil {
 			_ = conn.Close()
 		}
 	}
-	if !dialed(base, "no port") {
+	if !isDialed(base, "no port") {
 		t.Error("an unreadable target is not refused")
 	}
 	if _, err := newDial(nil, base)(canceled(t), "tcp4", address); err == nil {
@@ -269,11 +269,11 @@ func TestAnyServersAnswer(t *testing.T) {
 			}
 			return answersWith(200, "")(r)
 		}))))
-		if got := IsAnyServers(err); got != test.want || err == nil {
+		if got := IsGenericRefusal(err); got != test.want || err == nil {
 			t.Errorf("%s %d %s: %t, %v", test.path, test.status, test.body, got, err)
 		}
 	}
-	if IsAnyServers(nil) || IsAnyServers(&Error{kind: kindUnauthorized, Endpoint: routeLogin.String()}) {
+	if IsGenericRefusal(nil) || IsGenericRefusal(&Error{kind: kindUnauthorized, Endpoint: routeLogin.String()}) {
 		t.Error("nil or an error without an answer counts as the answer of any server")
 	}
 }

@@ -47,9 +47,9 @@ func (c *Client) Instance(ctx context.Context, instanceID string) (Instance, err
 
 func readInstance(raw json.RawMessage) (Instance, bool) {
 	var v struct {
-		ID    text `json:"id"`
-		Name  text `json:"name"`
-		State text `json:"state"`
+		ID    jsonText `json:"id"`
+		Name  jsonText `json:"name"`
+		State jsonText `json:"state"`
 	}
 	err := json.Unmarshal(raw, &v)
 	return Instance{ID: string(v.ID), Name: string(v.Name), State: string(v.State), Raw: raw}, err == nil && v.ID != ""

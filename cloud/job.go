@@ -47,7 +47,7 @@ func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 	return id, id != ""
 }
 
-// Job looks at a job once. Client.ReserveLook says when.
+// Job polls a job once. Client.ReservePoll says when.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	request, a, err := c.get(ctx, routeJob, jobID)
 	if err != nil {
@@ -58,7 +58,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, unreadable(request, a, "no job with a status")
 	}
 	job.ID = jobID
-	c.membership.now().jobs.saw(jobID, job.Done())
+	c.account.current().jobs.observe(jobID, job.Done())
 	job.noteShape(request, a.body)
 	return job, nil
 }
@@ -99,8 +99,8 @@ func (c *Client) finish(ctx context.Context, r route, segment string) (Job, erro
 }
 
 type jobBody struct {
-	JobID  text            `json:"jobId"`
-	Status text            `json:"status"`
+	JobID  jsonText        `json:"jobId"`
+	Status jsonText        `json:"status"`
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 }
@@ -122,15 +122,15 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 	return job, true
 }
 
-// noteShape reports the shapes of a job that has ended. What it created is not known here, so any kind will do.
+// noteShape reports the shapes of a job that has ended. The kind of the created resource is not known here, so any kind will do.
 func (j Job) noteShape(c *call, body []byte) {
 	if j.Failed() {
-		c.note(silenceJobError, jobErrorShape(body))
+		c.note(gapJobError, jobErrorShape(body))
 		return
 	}
 	for _, kind := range kinds {
 		if _, shape := createdID(j.Result, kind, ""); shape != "" {
-			c.note(silenceCreatedID, shape)
+			c.note(gapCreatedID, shape)
 			return
 		}
 	}

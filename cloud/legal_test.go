@@ -150,7 +150,7 @@ func TestTokenUnderAnyName(t *testing.T) {
 				return respond(200, `{"versions":[]}`)
 			},
 		})))
-		c.session.entrance.factor.seed = conceal(testSeed)
+		c.session.authenticator.factor.seed = conceal(testSeed)
 		if err := look(t, c); err != nil {
 			t.Errorf("%s: %v", answer, err)
 		}

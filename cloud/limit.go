@@ -15,9 +15,9 @@ const maxWaitedReplays = 5
 
 // limited spends a reservation for every request, and passes the response to the limiter.
 type limited struct {
-	membership *membership
-	wait       bool
-	next       handler
+	account *clientAccount
+	wait    bool
+	next    handler
 }
 
 func (h *limited) do(ctx context.Context, c *call) (*answer, error) {
@@ -61,7 +61,7 @@ func isRateLimited(a *answer) bool {
 
 // spend spends the context's reservation, or one of its own.
 func (h *limited) spend(ctx context.Context, c *call) (*ratelimit.Reservation, error) {
-	limiter := h.membership.now().limiter
+	limiter := h.account.current().limiter
 	if r := reservationOf(ctx); r != nil {
 		if ok, err := limiter.Spend(r); ok {
 			return r, nil
@@ -92,7 +92,7 @@ func (h *limited) take(ctx context.Context, limiter *ratelimit.Limiter, c *call)
 	case named:
 		return limiter.Reserve(flow, c.route.class)
 	}
-	return limiter.ReserveUnwoken(flow, c.route.class)
+	return limiter.ReserveWithoutWake(flow, c.route.class)
 }
 
 // notSent names the call in an error that stopped it before the wire.

@@ -12,16 +12,16 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
-// entrance performs the login (specification, "Authentication", rules 1 and 3): credentials, then a second factor
+// authenticator performs the login (specification, "Authentication", rules 1 and 3): credentials, then a second factor
 // if the account has one.
-type entrance struct {
-	email      string
-	password   secret
-	factor     *secondFactor
-	next       handler
-	membership *membership
-	wait       bool        // of Config.Wait
-	observe    func(error) // Config.ObserveLogin, or nil
+type authenticator struct {
+	email    string
+	password secret
+	factor   *secondFactor
+	next     handler
+	account  *clientAccount
+	wait     bool        // of Config.Wait
+	observe  func(error) // Config.ObserveLogin, or nil
 }
 
 type loginRequest struct {
@@ -32,9 +32,9 @@ type loginRequest struct {
 type loginResult struct {
 	Token string `json:"token"`
 	User  struct {
-		ID    text `json:"id"`
-		Email text `json:"email"`
-		Role  text `json:"role"`
+		ID    jsonText `json:"id"`
+		Email jsonText `json:"email"`
+		Role  jsonText `json:"role"`
 	} `json:"user"`
 	MFARequired bool `json:"mfaRequired"`
 }
@@ -47,7 +47,7 @@ type Login struct {
 	Issued, Expires time.Time
 }
 
-func (e *entrance) enter(ctx context.Context) (*grant, error) {
+func (e *authenticator) authenticate(ctx context.Context) (*sessionToken, error) {
 	if err := e.factor.ready(time.Now()); err != nil {
 		return nil, err
 	}
@@ -71,12 +71,12 @@ const (
 
 // reserve reserves all requests of the login together. If they were reserved one by one, those of the second factor would come after
 // all that waits, so that on a busy account many logins would begin and none would finish.
-func (e *entrance) reserve(ctx context.Context) (loginReservations, error) {
+func (e *authenticator) reserve(ctx context.Context) (loginReservations, error) {
 	requests := plainLogin
 	if e.factor.seed != nil || e.factor.ask != nil {
 		requests = factorLogin
 	}
-	limiter, flow := e.membership.now().limiter, fmt.Sprintf("login %p", e)
+	limiter, flow := e.account.current().limiter, fmt.Sprintf("login %p", e)
 	var reservations []*ratelimit.Reservation
 	var err error
 	if e.wait {
@@ -90,7 +90,7 @@ func (e *entrance) reserve(ctx context.Context) (loginReservations, error) {
 	return loginReservations{&reservations}, nil
 }
 
-func (e *entrance) attempt(ctx context.Context, reservations loginReservations) (*grant, error) {
+func (e *authenticator) attempt(ctx context.Context, reservations loginReservations) (*sessionToken, error) {
 	result, err := e.login(reservations.next(ctx))
 	if err != nil {
 		return nil, err
@@ -103,12 +103,12 @@ func (e *entrance) attempt(ctx context.Context, reservations loginReservations) 
 		requests = factorLogin
 	}
 	login := e.describe(result)
-	e.membership.prove(login, requests)
+	e.account.prove(login, requests)
 	return schedule(token, login, time.Now()), nil
 }
 
 // describe cleans what the login said about the user.
-func (e *entrance) describe(r *loginResult) Login {
+func (e *authenticator) describe(r *loginResult) Login {
 	secrets := []string{r.Token, e.password.reveal()}
 	return Login{
 		UserID:      string(r.User.ID),
@@ -118,7 +118,7 @@ func (e *entrance) describe(r *loginResult) Login {
 	}
 }
 
-func (e *entrance) login(ctx context.Context) (*loginResult, error) {
+func (e *authenticator) login(ctx context.Context) (*loginResult, error) {
 	c, err := newCall(routeLogin, "")
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type secondFactor struct {
 	wait bool
 	next handler
 
-	shapes func(silence, shape string) // Config.ObserveShape, or nil
+	shapes func(gap, shape string) // Config.ObserveShape, or nil
 
 	mu       sync.Mutex
 	used     int64 // TOTP step of the last code. A portal may take each code only once
@@ -83,7 +83,7 @@ func (f *secondFactor) pass(ctx context.Context, reservations loginReservations,
 	if token == "" {
 		return "", withoutToken(verify, a)
 	}
-	verify.note(silenceOTPToken, shape)
+	verify.note(gapOTPToken, shape)
 	return token, f.count(nil)
 }
 

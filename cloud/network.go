@@ -44,9 +44,9 @@ func (c *Client) VPCs(ctx context.Context, name string) ([]VPC, error) {
 
 func readVPC(raw json.RawMessage) (VPC, bool) {
 	var v struct {
-		ID   text `json:"id"`
-		Name text `json:"name"`
-		CIDR text `json:"cidr"`
+		ID   jsonText `json:"id"`
+		Name jsonText `json:"name"`
+		CIDR jsonText `json:"cidr"`
 	}
 	err := json.Unmarshal(raw, &v)
 	return VPC{ID: string(v.ID), Name: string(v.Name), CIDR: string(v.CIDR), Raw: raw}, err == nil && v.ID != ""
@@ -84,7 +84,7 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	}
 	job, _ := parseJob(a.body, request.secrets())
 	if job.ID != "" {
-		request.note(silenceNetwork, networkByJob)
+		request.note(gapNetwork, networkByJob)
 		if job.Status == "" {
 			job.Status = JobPending
 		}
@@ -94,6 +94,6 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 	if id == "" {
 		return Created{}, unreadable(request, a, "neither id nor jobId")
 	}
-	request.note(silenceNetwork, networkAtOnce)
+	request.note(gapNetwork, networkAtOnce)
 	return Created{ID: id}, nil
 }

@@ -89,10 +89,10 @@ func unknownOutcome(mutating, sent bool, status int, code Code, documented bool)
 
 // errorBody is the documented error shape, {"error": {...}}. If a portal sends a plain string, it is the message.
 type errorBody struct {
-	Code      text `json:"code"`
-	Message   text `json:"message"`
-	Field     text `json:"field"`
-	RequestID text `json:"requestId"`
+	Code      jsonText `json:"code"`
+	Message   jsonText `json:"message"`
+	Field     jsonText `json:"field"`
+	RequestID jsonText `json:"requestId"`
 }
 
 // parseError reads the error shape, and reports whether it was the documented one: an object with a code.
@@ -112,9 +112,9 @@ func parseError(body []byte, secrets []string) (*Error, bool) {
 func parseReason(raw json.RawMessage, secrets []string) *Error {
 	var b errorBody
 	if isObject(raw) {
-		_ = json.Unmarshal(raw, &b) // text fields take any value, so an object always fits
+		_ = json.Unmarshal(raw, &b) // jsonText fields take any value, so an object always fits
 	} else {
-		var message text
+		var message jsonText
 		_ = json.Unmarshal(raw, &message)
 		b.Code, b.Message = splitCode(string(message))
 	}
@@ -127,16 +127,16 @@ func parseReason(raw json.RawMessage, secrets []string) *Error {
 }
 
 // splitCode finds a listed code at the start of a plain string, "QUOTA_EXCEEDED: too many clusters" for example.
-func splitCode(message string) (code, rest text) {
+func splitCode(message string) (code, rest jsonText) {
 	for c := range kindOfCode {
 		if message == string(c) {
-			return text(c), ""
+			return jsonText(c), ""
 		}
 		if rest, ok := strings.CutPrefix(message, string(c)+": "); ok {
-			return text(c), text(rest)
+			return jsonText(c), jsonText(rest)
 		}
 	}
-	return "", text(message)
+	return "", jsonText(message)
 }
 
 // waitError is the error of a call that must wait for the rate limit. Nothing was sent.
@@ -160,8 +160,8 @@ var errHostRefused = errors.New(hostRefused)
 // errProxyCredentials is a proxy's 407. Nothing has reached the portal.
 var errProxyCredentials = errors.New(proxyReason)
 
-// beforeWriting reports whether a failure belongs to making the connection.
-func beforeWriting(err error) bool {
+// isBeforeWriting reports whether a failure belongs to making the connection.
+func isBeforeWriting(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" || isCertificate(err)
 }

@@ -343,7 +343,7 @@ func TestReasons(t *testing.T) {
 		if got := reason(err); got != test.want {
 			t.Errorf("%v is %q, want %q", test.err, got, test.want)
 		}
-		if got := beforeWriting(err); got != test.before {
+		if got := isBeforeWriting(err); got != test.before {
 			t.Errorf("%v happens before writing: %v", test.err, got)
 		}
 	}

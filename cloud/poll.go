@@ -15,8 +15,8 @@ import (
 // Rules for looking at jobs.
 const (
 	pollInterval = 5 * time.Second  // specification, "Jobs and other endpoints": about every 5 seconds
-	maxParked    = 30 * time.Second // after which a look takes a token of the polls' share, even if the job is unlikely to have ended
-	jobForgotten = 2 * time.Hour    // after the last look was asked for
+	maxParked    = 30 * time.Second // after which a poll takes a token of the polls' share, even if the job is unlikely to have ended
+	jobForgotten = 2 * time.Hour    // after the last poll was asked for
 	// A kind's early end is the age at which one in 25 of its last 50 jobs had ended. So two exceptions do not count.
 	remembered = 50
 	exceptions = 25
@@ -29,17 +29,19 @@ type RunningJob struct {
 	Started  time.Time
 }
 
-// jobBook records which jobs of an account run, and how long their kinds take. It is safe for concurrent use.
-type jobBook struct {
+// jobTracker records which jobs of an account run, and how long their kinds take. It is safe for concurrent use.
+type jobTracker struct {
 	mu      sync.Mutex
 	running map[string]*job
 	kinds   map[string]*jobKind
 }
 
-func newJobBook() *jobBook { return &jobBook{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
+func newJobTracker() *jobTracker {
+	return &jobTracker{running: map[string]*job{}, kinds: map[string]*jobKind{}}
+}
 
-// saw records what a look at a job showed.
-func (b *jobBook) saw(jobID string, done bool) {
+// observe records what a poll of a job showed.
+func (b *jobTracker) observe(jobID string, done bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.running[jobID]
@@ -62,7 +64,7 @@ func (b *jobBook) saw(jobID string, done bool) {
 }
 
 // follow returns the job. It records a job that is new.
-func (b *jobBook) follow(running RunningJob, now time.Time) *job {
+func (b *jobTracker) follow(running RunningJob, now time.Time) *job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	j := b.running[running.ID]
@@ -73,7 +75,7 @@ func (b *jobBook) follow(running RunningJob, now time.Time) *job {
 			kind = &jobKind{early: unknown}
 			b.kinds[running.Kind] = kind
 		}
-		j = &job{book: b, kind: kind, started: running.Started, asked: running.Started}
+		j = &job{tracker: b, kind: kind, started: running.Started, asked: running.Started}
 		j.update()
 		b.running[running.ID] = j
 	}
@@ -83,18 +85,18 @@ func (b *jobBook) follow(running RunningJob, now time.Time) *job {
 
 // job is a job that runs. Its book's lock guards it.
 type job struct {
-	book     *jobBook
+	tracker  *jobTracker
 	kind     *jobKind
 	started  time.Time
-	asked    time.Time                          // when a look at it was last granted, or else its start
-	heard    time.Time                          // when a look at it was last asked for
+	asked    time.Time                          // when a poll of it was last granted, or else its start
+	heard    time.Time                          // when a poll of it was last asked for
 	seenAt   time.Duration                      // its age when it was last seen running
 	schedule atomic.Pointer[ratelimit.Schedule] // the limiter compares many jobs for each token, so it reads this without a lock
 }
 
-var _ ratelimit.Look = (*job)(nil)
+var _ ratelimit.PolledJob = (*job)(nil)
 
-// Schedule implements ratelimit.Look. A look is useful from the early end of the job's kind on.
+// Schedule implements ratelimit.PolledJob. A poll is useful from the early end of the job's kind on.
 func (j *job) Schedule() ratelimit.Schedule { return *j.schedule.Load() }
 
 // update computes the schedule again, after a change of the job or of its kind. The book must be locked.
@@ -107,15 +109,15 @@ func (j *job) update() {
 	})
 }
 
-// Granted implements ratelimit.Look.
+// Granted implements ratelimit.PolledJob.
 func (j *job) Granted(now time.Time) {
-	j.book.mu.Lock()
-	defer j.book.mu.Unlock()
+	j.tracker.mu.Lock()
+	defer j.tracker.mu.Unlock()
 	j.asked = now
 	j.update()
 }
 
-// due returns the time since which the job may have ended unseen, or else the time of the last look.
+// due returns the time since which the job may have ended unseen, or else the time of the last poll.
 func (j *job) due() time.Time {
 	if j.kind.early == unknown {
 		return j.asked
@@ -130,7 +132,7 @@ type jobKind struct {
 }
 
 // learn records the duration of a job that was last seen running at one age and seen done at a later one. If the expected duration
-// is in between, that is recorded, so that a late look does not make the next looks late, too. If the first look soon after the
+// is in between, that is recorded, so that a late poll does not make the next polls late, too. If the first poll soon after the
 // expected duration found the job done, a hundredth less is recorded. Otherwise it would never show that jobs have become faster.
 func (k *jobKind) learn(running, done time.Duration) {
 	took := min(max(k.early, running), done)

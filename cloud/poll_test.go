@@ -21,7 +21,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // lookAt reserves a look at a job of kind "create" with the given start time. Its flow and its id are the job's name.
 func lookAt(a *account, name string, started time.Time) (*ratelimit.Reservation, error) {
-	return a.reserveLook(name, RunningJob{Kind: "create", ID: name, Started: started})
+	return a.reservePoll(name, RunningJob{Kind: "create", ID: name, Started: started})
 }
 
 // lookIn returns the time until the job may be looked at, or 0.
@@ -53,7 +53,7 @@ func TestPollsOfAQuietAccount(t *testing.T) {
 			if took > takes+pollInterval {
 				t.Errorf("the end of a job of %v was seen after %v", takes, took)
 			}
-			if n := len(c.membership.now().jobs.running); n != 0 {
+			if n := len(c.account.current().jobs.running); n != 0 {
 				t.Errorf("%d jobs still run", n)
 			}
 		})
@@ -68,7 +68,7 @@ func followJob(t *testing.T, c *Client, kind string) time.Duration {
 	last := started
 	for !j.Done() {
 		untilDone(t, func() error {
-			reservation, err := c.ReserveLook(id, RunningJob{Kind: kind, ID: id, Started: started})
+			reservation, err := c.ReservePoll(id, RunningJob{Kind: kind, ID: id, Started: started})
 			if err != nil {
 				return err
 			}
@@ -107,14 +107,14 @@ func TestLooksAreSpaced(t *testing.T) {
 }
 
 // finish makes the limiter see a job of kind "create" running at one age, unless that is 0, and done at another.
-func finish(jobs *jobBook, running, done float64) {
+func finish(jobs *jobTracker, running, done float64) {
 	jobs.follow(RunningJob{Kind: "create", ID: "before", Started: time.Now()}, time.Now())
 	if running > 0 {
 		time.Sleep(seconds(running))
-		jobs.saw("before", false)
+		jobs.observe("before", false)
 	}
 	time.Sleep(seconds(done - running))
-	jobs.saw("before", true)
+	jobs.observe("before", true)
 }
 
 // TestEarlyEnd checks the age from which a job is likely done: the age at which one in 25 of the last 50 jobs of its kind had ended. The
@@ -185,7 +185,7 @@ func TestTokensOfLooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				jobs := newJobBook()
+				jobs := newJobTracker()
 				finish(jobs, 0, 100)
 				a := &account{limiter: ratelimit.NewLimiter(ratelimit.Options{Limit: 1}), jobs: jobs} // a new limiter, whose polls have no credit yet
 				for i := range 45 - test.left {
@@ -205,7 +205,7 @@ func TestTokensOfLooks(t *testing.T) {
 func TestLikelyJobsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		jobs := newJobBook()
+		jobs := newJobTracker()
 		finish(jobs, 0, 100)
 		limiter := ratelimit.NewLimiter(ratelimit.Options{Limit: 60, Burst: 1, Wake: func(flow string) { order = append(order, flow) }})
 		a := &account{limiter: limiter, jobs: jobs}
@@ -249,7 +249,7 @@ func TestForgottenJobs(t *testing.T) {
 			}
 			time.Sleep(time.Second)
 		}
-		a.jobs.saw("nobody's", true)
+		a.jobs.observe("nobody's", true)
 	})
 }
 

@@ -80,7 +80,7 @@ func (p *Pool) Client(config Config) (*Client, error) {
 	}
 	known := p.clients[key]
 	known.used = now
-	p.touch(known.client.membership.now(), now)
+	p.touch(known.client.account.current(), now)
 	p.hold(known, config.Owner, now)
 	return known.client, nil
 }

@@ -70,10 +70,10 @@ type call struct {
 	body   []byte   // JSON, or nil
 	hidden []string // secrets in path and body
 
-	token  secret                      // the bearer token, once auth has found one
-	shapes func(silence, shape string) // Config.ObserveShape, or nil
-	waited time.Duration               // in the limiter's queue
-	sent   bool                        // the last attempt may have reached the portal
+	token  secret                  // the bearer token, once auth has found one
+	shapes func(gap, shape string) // Config.ObserveShape, or nil
+	waited time.Duration           // in the limiter's queue
+	sent   bool                    // the last attempt may have reached the portal
 }
 
 // newCall fills the route's one {segment}, if it has one.
@@ -103,9 +103,9 @@ func (c *call) with(body any) (*call, error) {
 }
 
 // note reports the shape that an answer has where the specification is silent.
-func (c *call) note(silence, shape string) {
+func (c *call) note(gap, shape string) {
 	if c.shapes != nil {
-		c.shapes(silence, shape)
+		c.shapes(gap, shape)
 	}
 }
 

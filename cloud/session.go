@@ -25,11 +25,11 @@ const (
 // session holds the token of one user, and remembers when the portal refused to give one. Its states: no token,
 // token, token due for refresh (still used while the login does not work), refused until a time.
 type session struct {
-	entrance *entrance
-	flight   singleflight.Group
+	authenticator *authenticator
+	flight        singleflight.Group
 
 	mu       sync.Mutex
-	current  *grant
+	current  *sessionToken
 	last     Login     // outlives the token
 	refusal  *Error    // of the last login, or of a token fresh from it
 	until    time.Time // before which the refusal is repeated without asking the portal
@@ -40,25 +40,26 @@ type session struct {
 	outages  int       // in a row
 }
 
-func newSession(e *entrance) *session { return &session{entrance: e} }
+func newSession(e *authenticator) *session { return &session{authenticator: e} }
 
-// barred returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just failed.
-func (s *session) barred(now time.Time) error {
+// blocked returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just
+// failed.
+func (s *session) blocked(now time.Time) error {
 	if g, err := s.known(now); g == nil || !now.Before(g.expiresAt) {
 		return err
 	}
 	return nil
 }
 
-// grant returns a usable token. Many callers share one login.
-func (s *session) grant(ctx context.Context) (*grant, error) {
+// sessionToken returns a usable token. Many callers share one login.
+func (s *session) token(ctx context.Context) (*sessionToken, error) {
 	now := time.Now()
 	g, err := s.known(now)
 	if g != nil && now.Before(g.refreshAt) {
 		return g, nil
 	}
 	if err == nil {
-		var fresh *grant
+		var fresh *sessionToken
 		if fresh, err = s.login(ctx); err == nil {
 			return fresh, nil
 		}
@@ -70,7 +71,7 @@ func (s *session) grant(ctx context.Context) (*grant, error) {
 }
 
 // known returns the present token, if any, and the remembered refusal or outage while it lasts.
-func (s *session) known(now time.Time) (*grant, error) {
+func (s *session) known(now time.Time) (*sessionToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -91,12 +92,12 @@ func (e *Error) again(at time.Time) *Error {
 }
 
 // login asks the portal once for all callers. It outlives the caller that started it, since others wait for it.
-func (s *session) login(ctx context.Context) (*grant, error) {
+func (s *session) login(ctx context.Context) (*sessionToken, error) {
 	done := s.flight.DoChan("", func() (any, error) {
 		if g, err := s.settled(); g != nil || err != nil {
 			return g, err
 		}
-		g, err := s.entrance.enter(context.WithoutCancel(withoutReservation(ctx)))
+		g, err := s.authenticator.authenticate(context.WithoutCancel(withoutReservation(ctx)))
 		return g, s.keep(g, err)
 	})
 	select {
@@ -104,14 +105,14 @@ func (s *session) login(ctx context.Context) (*grant, error) {
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		return r.Val.(*grant), nil
+		return r.Val.(*sessionToken), nil
 	case <-ctx.Done():
 		return nil, &Error{Endpoint: routeLogin.String(), Message: reason(ctx.Err()), kind: kindUnavailable, cause: ctx.Err()}
 	}
 }
 
 // settled looks again under the single flight: another flight may just have ended.
-func (s *session) settled() (*grant, error) {
+func (s *session) settled() (*sessionToken, error) {
 	now := time.Now()
 	g, err := s.known(now)
 	if err == nil && g != nil && !now.Before(g.refreshAt) {
@@ -124,7 +125,7 @@ func (s *session) settled() (*grant, error) {
 }
 
 // keep stores the outcome of a login.
-func (s *session) keep(g *grant, err error) error {
+func (s *session) keep(g *sessionToken, err error) error {
 	if err != nil {
 		return s.remember(err)
 	}
@@ -156,8 +157,8 @@ func (s *session) remember(err error) error {
 	return e.again(s.until)
 }
 
-// entered returns the last login that worked, and the refusal if the portal has refused one since.
-func (s *session) entered() (Login, error) {
+// lastSuccess returns the last login that worked, and the refusal if the portal has refused one since.
+func (s *session) lastSuccess() (Login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.refusal == nil {
@@ -167,7 +168,7 @@ func (s *session) entered() (Login, error) {
 }
 
 // drop forgets a token that the portal refused, unless it has been replaced.
-func (s *session) drop(g *grant) {
+func (s *session) drop(g *sessionToken) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.current != nil && s.current.token.reveal() == g.token.reveal() {
@@ -191,15 +192,15 @@ func (s *session) accepted() {
 // lastLogin returns the last login, or the refusal if it was refused. It returns the refusal even while an older token is in use, so
 // that callers notice bad credentials before a new token is needed.
 func (s *session) lastLogin(ctx context.Context) (Login, error) {
-	login, refused := s.entered()
+	login, refused := s.lastSuccess()
 	if login.UserID != "" && refused == nil {
 		return login, nil
 	}
-	g, err := s.grant(ctx)
+	g, err := s.token(ctx)
 	if err != nil {
 		return Login{}, err
 	}
-	if _, refused = s.entered(); refused != nil {
+	if _, refused = s.lastSuccess(); refused != nil {
 		return Login{}, refused
 	}
 	if g.login.UserID == "" {
@@ -221,8 +222,8 @@ const (
 	minRefresh    = 30 * time.Second // a portal that issues shorter tokens must not cost more than 2 logins a minute
 )
 
-// grant is what a login gave.
-type grant struct {
+// sessionToken is what a login gave.
+type sessionToken struct {
 	token     secret
 	login     Login
 	refreshAt time.Time
@@ -230,10 +231,10 @@ type grant struct {
 }
 
 // schedule sets when a token is refreshed: at 7/8 of its life.
-func schedule(token string, login Login, now time.Time) *grant {
+func schedule(token string, login Login, now time.Time) *sessionToken {
 	login.Issued, login.Expires = claimedTimes(token)
 	life := lifetime(login, now)
-	return &grant{
+	return &sessionToken{
 		token:     conceal(token),
 		login:     login,
 		refreshAt: now.Add(max(life*7/8, minRefresh)),

@@ -14,14 +14,14 @@ const (
 	maxName    = 128
 )
 
-// withheld replaces a message that contains a secret. The rest of the message is not shown either: if a password were a word of
-// a known sentence, the gap would reveal it.
-const withheld = "the portal's message is not shown because it contains a secret"
+// withheldMessage replaces a message that contains a secret. The rest of the message is not shown either: if a password were a
+// word of a known sentence, the gap would reveal it.
+const withheldMessage = "the portal's message is not shown because it contains a secret"
 
 // cleanMessage is clean for a message.
 func cleanMessage(text string, secrets []string) string {
 	if holdsSecret(text, secrets) {
-		return withheld
+		return withheldMessage
 	}
 	return clean(text, maxMessage, secrets)
 }

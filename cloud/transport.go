@@ -49,7 +49,7 @@ type dialFunc func(ctx context.Context, network, target string) (net.Conn, error
 
 // newDial makes the function that connects to the portal, or to a proxy before it. An address that the portal's host resolved to
 // is checked after the lookup and before the connection is made. Proxies come from the environment of the process, so their
-// addresses are not checked. What a proxy connects to is the proxy's business.
+// addresses are not checked. A proxy decides itself which hosts it connects to.
 func newDial(hosts *Hosts, base *url.URL) dialFunc {
 	return dialChecked(base, func(address string) error { return hosts.checkAddress(base, address) })
 }
@@ -60,7 +60,7 @@ func dialChecked(to *url.URL, check func(address string) error) dialFunc {
 	checked := *direct
 	checked.Control = func(_, address string, _ syscall.RawConn) error { return check(address) }
 	return func(ctx context.Context, network, target string) (net.Conn, error) {
-		if dialed(to, target) {
+		if isDialed(to, target) {
 			return checked.DialContext(ctx, network, target)
 		}
 		return direct.DialContext(ctx, network, target)

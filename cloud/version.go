@@ -25,9 +25,9 @@ func (c *Client) KubernetesVersions(ctx context.Context) ([]KubernetesVersion, e
 
 func readVersion(raw json.RawMessage) (KubernetesVersion, bool) {
 	var v struct {
-		ID              text `json:"id"`
-		SemanticVersion text `json:"semanticVersion"`
-		State           text `json:"state"`
+		ID              jsonText `json:"id"`
+		SemanticVersion jsonText `json:"semanticVersion"`
+		State           jsonText `json:"state"`
 	}
 	err := json.Unmarshal(raw, &v)
 	version := KubernetesVersion{

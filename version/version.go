@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version holds what a program of this project knows of its own build.
+// Package version reports the version and commit that a program of this project was built from.
 //
 // The Makefile passes version and commit to the linker. It passes no time and no path, so two builds of one commit with
 // the same Go release are equal. A program that was built without the Makefile reports what Go recorded.
@@ -13,7 +13,7 @@ import (
 	"runtime/debug"
 )
 
-// Set by the linker; the Makefile names them.
+// The linker sets these variables. The Makefile names them.
 var version, commit string
 
 // Info describes a build.
@@ -24,7 +24,7 @@ type Info struct {
 	Platform string `json:"platform"`
 }
 
-// Get returns what is known of this program. Nothing is empty; what is not known is "unknown".
+// Get returns the build of this program. A value that is not known is "unknown", never empty.
 func Get() Info {
 	recorded, _ := debug.ReadBuildInfo()
 	return get(version, commit, recorded)

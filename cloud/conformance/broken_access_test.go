@@ -13,7 +13,7 @@ import (
 )
 
 func brokenPortals() []broken {
-	return slices.Concat(brokenService, brokenAccess, brokenResources, brokenJobs, brokenErrors, brokenLimits, brokenSilences, brokenClients)
+	return slices.Concat(brokenService, brokenAccess, brokenResources, brokenJobs, brokenErrors, brokenLimits, brokenGaps, brokenClients)
 }
 
 var brokenService = []broken{
@@ -25,11 +25,11 @@ var brokenService = []broken{
 	{name: "reads are accepted", tell: onSuccess("GET", "", func(x *exchange) { x.status = http.StatusAccepted }),
 		noticed: []string{"status/200 for a read", "authentication/the token of a login opens protected endpoints"}},
 	{name: "versions under another key", tell: renamed("/kubernetes-versions", "versions", "items"),
-		noticed: []string{"endpoints/GET kubernetes-versions", "silence/further fields"}},
+		noticed: []string{"endpoints/GET kubernetes-versions", "gap/further fields"}},
 	{name: "versions without id", tell: eachRecord("versions", "id", nil), noticed: []string{"versions/each has an id"}},
 	{name: "versions in words", tell: eachRecord("versions", "semanticVersion", "newest"),
-		noticed: []string{"versions/each has a semantic version", "silence/version text"}},
-	{name: "versions without state", tell: eachRecord("versions", "state", nil), noticed: []string{"versions/each has a state", "silence/version state"}},
+		noticed: []string{"versions/each has a semantic version", "gap/version text"}},
+	{name: "versions without state", tell: eachRecord("versions", "state", nil), noticed: []string{"versions/each has a state", "gap/version state"}},
 	{name: "old versions", options: func(o *emulator.Options) { o.Versions = []emulator.Version{{SemanticVersion: "v1.26.9"}} },
 		noticed: []string{"versions/each is 1.27 or later"}},
 }
@@ -38,7 +38,7 @@ var brokenAccess = []broken{
 	{name: "login without user", tell: onSuccess("POST", "/login", func(x *exchange) { delete(x.object(), "user") }),
 		noticed: []string{"endpoints/POST login"}},
 	{name: "opaque tokens", tell: onSuccess("POST", "/login", func(x *exchange) { x.object()["token"] = "opaque" }),
-		noticed: []string{"login/token is a JWT", "silence/token lifetime"}},
+		noticed: []string{"login/token is a JWT", "gap/token lifetime"}},
 	{name: "user ids change", tell: onSuccess("POST", "/login", func(x *exchange) {
 		x.seen.count++
 		x.object("user")["id"] = fmt.Sprint(x.seen.count)
@@ -57,7 +57,7 @@ var brokenAccess = []broken{
 		}
 	}, noticed: []string{"login/a wrong password gives no token"}},
 	{name: "no send-otp", tell: onSuccess("POST", "/mfa/send-otp", func(x *exchange) { x.status = http.StatusNotFound }),
-		noticed: []string{"endpoints/POST mfa send-otp", "silence/answer of send-otp"}},
+		noticed: []string{"endpoints/POST mfa send-otp", "gap/answer of send-otp"}},
 	{name: "verify-otp without token", tell: onSuccess("POST", "/mfa/verify-otp", func(x *exchange) { x.body = map[string]any{} }),
 		noticed: []string{"endpoints/POST mfa verify-otp"}},
 	{name: "verify-otp gives the old token", tell: onSuccess("POST", "/mfa/verify-otp", func(x *exchange) { x.object()["token"] = x.token }),

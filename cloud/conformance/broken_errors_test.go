@@ -14,7 +14,7 @@ var brokenErrors = []broken{
 	{name: "errors without message", tell: func(x *exchange) { delete(x.object("error"), "message") },
 		noticed: []string{"errors/every refusal has the documented shape"}},
 	{name: "errors without code", tell: func(x *exchange) { delete(x.object("error"), "code") },
-		noticed: []string{"errors/every refusal has the documented shape", "errors/INVALID_PARAMETER for a missing parameter", "silence/pairing of codes and statuses"}},
+		noticed: []string{"errors/every refusal has the documented shape", "errors/INVALID_PARAMETER for a missing parameter", "gap/pairing of codes and statuses"}},
 	{name: "errors in text", tell: func(x *exchange) {
 		if x.status >= 400 {
 			x.body = map[string]any{"error": "no"}

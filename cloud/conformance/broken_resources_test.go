@@ -15,7 +15,7 @@ var brokenResources = []broken{
 	{name: "no filter", ask: func(x *exchange) { x.path, _, _ = strings.Cut(x.path, "?") }, noticed: []string{"vpcs/filter by name"}},
 	{name: "VPCs without id", tell: inResult("vpc", func(vpc map[string]any) { delete(vpc, "id") }), noticed: []string{"endpoints/POST vpcs"}},
 	{name: "networks without id", tell: onSuccess("POST", "/networks", func(x *exchange) { x.body = map[string]any{} }),
-		noticed: []string{"endpoints/POST networks", "status/201 carries the id", "silence/network creation"}},
+		noticed: []string{"endpoints/POST networks", "status/201 carries the id", "gap/network creation"}},
 	{name: "any cidr", ask: sentTo("/networks", func(x *exchange) { x.sent["cidr"] = "10.1.0.0/24" }),
 		noticed: []string{"networks/cidr is required", "networks/cidr is in CIDR notation"}},
 	{name: "no cluster", ask: func(x *exchange) {
@@ -117,7 +117,7 @@ var brokenJobs = []broken{
 	{name: "jobs without result", tell: onSuccess("GET", "/jobs/", func(x *exchange) { delete(x.object(), "result") }),
 		noticed: []string{"jobs/result of a succeeded job"}},
 	{name: "failed jobs without error", tell: onSuccess("GET", "/jobs/", func(x *exchange) { delete(x.object(), "error") }),
-		noticed: []string{"jobs/error of a failed job", "silence/job error"}},
+		noticed: []string{"jobs/error of a failed job", "gap/job error"}},
 	{name: "jobs start running", tell: accepted(func(x *exchange) { x.object()["status"] = "running" }),
 		noticed: []string{"states/a job starts as pending", "jobs/always asynchronous: vpc create", "jobs/always asynchronous: cluster create",
 			"jobs/always asynchronous: cluster scale", "jobs/always asynchronous: cluster upgrade", "jobs/always asynchronous: cluster delete"}},

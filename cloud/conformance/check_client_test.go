@@ -89,7 +89,7 @@ func realKit() clientKit {
 	if err != nil {
 		panic(err)
 	}
-	_, err = client.ReserveLook("cluster", cloud.RunningJob{Kind: "create", ID: "job", Started: now})
+	_, err = client.ReservePoll("cluster", cloud.RunningJob{Kind: "create", ID: "job", Started: now})
 	at, _ := cloud.RetryAt(err)
 	return clientKit{
 		open:      cloud.New,
@@ -118,7 +118,7 @@ func (p *probe) client() *cloud.Client {
 // requests returns how many requests for a path the portal has received.
 func (p *probe) requests(path string) int {
 	count := 0
-	for _, e := range p.books.Journal() {
+	for _, e := range p.books.RequestLog() {
 		if e.IsRequest() && e.Path == path {
 			count++
 		}
@@ -140,7 +140,7 @@ func refreshes(p *probe) {
 			p.Errorf("after another %s: %d logins, want %d", look.after, got, look.logins)
 		}
 	}
-	for _, e := range p.books.Journal() {
+	for _, e := range p.books.RequestLog() {
 		if e.Code == "INVALID_TOKEN" {
 			p.Errorf("a token was used for too long: %s", e)
 		}

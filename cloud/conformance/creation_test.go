@@ -93,10 +93,10 @@ func (p *probe) newNetwork(cidr string) string {
 	p.mayCreate()
 	a := p.me().making("network", cidr, p.me().start("POST", "/networks", object("cidr", cidr))).want(http.StatusOK, http.StatusCreated, http.StatusAccepted)
 	if a.status != http.StatusAccepted {
-		p.note(silenceNetwork, "at once")
+		p.note(gapNetwork, "at once")
 		return a.createdID(a.body, "network", "")
 	}
-	p.note(silenceNetwork, "by a job")
+	p.note(gapNetwork, "by a job")
 	ended := p.me().follow(a).succeeded()
 	return ended.createdID(ended.at("result"), "network", "")
 }

@@ -17,17 +17,18 @@
 //
 // or make conformance, which builds the same as a program.
 //
-// Secrets come from the environment, never from a flag: PORTAL_PASSWORD; PORTAL_TOTP_SEED, for a user with MFA; and
-// PORTAL_OTHER_PASSWORD, for -other-email, a user of another account. Only -create lets checks make VPCs, networks
-// and clusters, which may cost money. Clusters are deleted again. VPCs and networks stay, since the specification has
-// no endpoint that deletes them. Only -exhaust lets a check use up the account's rate limit, which other users of the
-// account will notice. What a check may not do, or has no user for, it skips, and says so.
+// Secrets come from the environment, never from a flag. PORTAL_PASSWORD is required. PORTAL_TOTP_SEED is for a user with MFA, and
+// PORTAL_OTHER_PASSWORD for the user of another account that -other-email names. Only -create lets checks make VPCs, networks and
+// clusters, which may cost money. Clusters are deleted again. VPCs and networks stay, since the specification has no endpoint
+// that deletes them. Only -exhaust lets a check use up the account's rate limit, which other users of the account will notice. A
+// check that lacks a permission or a user is skipped, and prints the reason.
 //
 // # Where things are
 //
 // The statements are in statements_*_test.go, in the specification's order. TestDoc writes docs/development/conformance.md from
-// them (-run TestDoc -update). Checks have a file per topic. Checks talk raw HTTP through a probe (probe_test.go) and
-// share nothing with package cloud; only check_client_test.go, for what the specification says about clients, uses
-// the client. What checks make is noted when the portal accepts it, and tidied up in any case (tidy_test.go); report_test.go
-// says what a failed check means for the provider. A site (site_test.go) is a portal under test, with its users and what may be done to it.
+// them (-run TestDoc -update). Each topic has a file with its checks. Checks send raw HTTP through a probe (probe_test.go) and
+// share nothing with package cloud. Only check_client_test.go uses the client, for the specification's statements about
+// clients. A resource that a check makes is recorded when the portal accepts it, and removed in any case (tidy_test.go).
+// report_test.go has the effect of a failed check on the provider. A site (site_test.go) is a portal under test, with its users
+// and permissions.
 package conformance

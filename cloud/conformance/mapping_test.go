@@ -39,11 +39,11 @@ func TestMapping(t *testing.T) {
 			t.Errorf("%s has %d rows or rules, statements cover %d", section.title, section.items, len(items))
 		}
 	}
-	for _, s := range cloud.Silences() {
-		if !named["silence/"+s.Name] {
+	for _, s := range cloud.Gaps() {
+		if !named["gap/"+s.Name] {
 			t.Errorf("no check finds out how a portal fills %q", s.Name)
 		}
-		mapped["silence/"+s.Name] = true
+		mapped["gap/"+s.Name] = true
 	}
 	for name := range named {
 		if effectOf(name) == "" {

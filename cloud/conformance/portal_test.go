@@ -50,7 +50,7 @@ func TestAtPortal(t *testing.T) {
 // mutations returns the requests that created or changed something, and those that asked for a creation.
 func mutations(p *emulator.Portal) []string {
 	made := map[string]bool{}
-	for _, e := range p.Journal() {
+	for _, e := range p.RequestLog() {
 		harmless := e.Route == "/login" || strings.HasPrefix(e.Route, "/mfa/")
 		asked := e.Route == "/vpcs" || e.Route == "/networks" || e.Route == "/kubernetes-clusters"
 		if e.IsRequest() && e.Method != "GET" && (e.Status < 300 || asked) && !harmless {

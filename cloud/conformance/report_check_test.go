@@ -15,8 +15,8 @@ import (
 func TestReport(t *testing.T) {
 	for verdict, failures := range map[cloud.Effect][]string{
 		cloud.Works:       {"errors/requestId differs between requests"},
-		cloud.NeedsPerson: {"errors/requestId differs between requests", "silence/created id"},
-		cloud.Fails:       {"silence/created id", "endpoints/POST kubernetes-clusters"},
+		cloud.NeedsPerson: {"errors/requestId differs between requests", "gap/created id"},
+		cloud.Fails:       {"gap/created id", "endpoints/POST kubernetes-clusters"},
 	} {
 		r := newResult()
 		r.note("login/token is a JWT", false, &ended{})

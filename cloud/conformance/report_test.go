@@ -16,14 +16,14 @@ import (
 // report is the result for the portal's operator: whether the provider will work, and what to report to the provider's authors if it will
 // not.
 type report struct {
-	Portal   string          `json:"portal"`
-	Verdict  cloud.Effect    `json:"verdict"`
-	Summary  string          `json:"summary"`
-	Failed   []checkReport   `json:"failed"`
-	Skipped  []checkReport   `json:"skipped"`
-	Passed   []string        `json:"passed"`
-	Silences []silenceReport `json:"silences"`
-	Left     []string        `json:"left"`
+	Portal  string        `json:"portal"`
+	Verdict cloud.Effect  `json:"verdict"`
+	Summary string        `json:"summary"`
+	Failed  []checkReport `json:"failed"`
+	Skipped []checkReport `json:"skipped"`
+	Passed  []string      `json:"passed"`
+	Gaps    []gapReport   `json:"gaps"`
+	Left    []string      `json:"left"`
 }
 
 type checkReport struct {
@@ -33,10 +33,10 @@ type checkReport struct {
 	Effect  cloud.Effect `json:"effect,omitempty"`
 }
 
-type silenceReport struct {
-	Silence string `json:"silence"`
-	Where   string `json:"where"`
-	Shape   string `json:"shape"` // "" if it is unknown
+type gapReport struct {
+	Gap   string `json:"gap"`
+	Where string `json:"where"`
+	Shape string `json:"shape"` // "" if it is unknown
 }
 
 // effects map checks to the effect of a failure on the provider. The first matching prefix counts. Most failures have no effect, because
@@ -68,8 +68,8 @@ var effects = []struct {
 
 // effectOf returns the effect of a failed check.
 func effectOf(check string) cloud.Effect {
-	if name, ok := strings.CutPrefix(check, "silence/"); ok {
-		for _, s := range cloud.Silences() {
+	if name, ok := strings.CutPrefix(check, "gap/"); ok {
+		for _, s := range cloud.Gaps() {
 			if s.Name == name {
 				return s.Effect
 			}
@@ -108,8 +108,8 @@ func newReport(portal string, r *result, shapes map[string]string, left []string
 			out.Passed = append(out.Passed, c.name)
 		}
 	}
-	for _, s := range cloud.Silences() {
-		out.Silences = append(out.Silences, silenceReport{Silence: s.Name, Where: s.Where, Shape: shapes[s.Name]})
+	for _, s := range cloud.Gaps() {
+		out.Gaps = append(out.Gaps, gapReport{Gap: s.Name, Where: s.Where, Shape: shapes[s.Name]})
 	}
 	out.Summary = summaries[out.Verdict]
 	if len(out.Passed) == 0 {
@@ -146,13 +146,13 @@ func (r *report) markdown() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", c.Check, c.Effect, cell(c.Says), cell(c.Details))
 		}
 	}
-	b.WriteString("\n## How this portal fills what the specification leaves open\n\n| Silence | Shape | Where |\n|---|---|---|\n")
-	for _, s := range r.Silences {
+	b.WriteString("\n## How this portal fills what the specification leaves open\n\n| Gap | Shape | Where |\n|---|---|---|\n")
+	for _, s := range r.Gaps {
 		shape := s.Shape
 		if shape == "" {
 			shape = "not found out"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Silence, cell([]string{shape}), s.Where)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Gap, cell([]string{shape}), s.Where)
 	}
 	if len(r.Left) > 0 {
 		b.WriteString("\n## Left behind\n\n")

@@ -37,7 +37,7 @@ type site struct {
 	ledger  []*entry // created resources, to be deleted at the end
 	kit     clientKit
 	through func(http.RoundTripper) http.RoundTripper // wraps the transport to another portal; may be nil
-	shapes  map[string]string                         // silence → the portal's shape
+	shapes  map[string]string                         // gap → the portal's shape
 	version int                                       // index into usable(); the versions before it were refused
 }
 

@@ -26,7 +26,7 @@ var endpointSections = []section{
 		{"POST /networks", "cidr is required.", "networks/cidr is required", ""},
 		{"POST /networks", "cidr is in CIDR notation.", "networks/cidr is in CIDR notation", ""},
 		{"-", "VPC creation is always asynchronous.", "jobs/always asynchronous: vpc create", ""},
-		{"-", "Tier creation is always asynchronous.", "", "No endpoint is called tier creation; whether POST /networks is, the specification does not say."},
+		{"-", "Tier creation is always asynchronous.", "", "It does not say which endpoint creates a tier."},
 	}},
 	{title: "Endpoints: Kubernetes endpoints", items: 6, statements: []statement{
 		{"GET /kubernetes-versions", "It lists versions under versions.", "endpoints/GET kubernetes-versions", ""},
@@ -41,7 +41,7 @@ var endpointSections = []section{
 		{"1", "Scale removes worker nodes until there are size of them.", "clusters/scale down to size", ""},
 		{"1", "Scale does not change the control plane.", "clusters/scale leaves the control plane alone", ""},
 		{"2", "Upgrade goes through the control nodes first, then through the workers one at a time.", "clusters/upgrade is rolling", ""},
-		{"2", "A cluster of 5 nodes takes roughly 15 to 20 minutes.", "", "A rough duration that no client may rely on."},
+		{"2", "A cluster of 5 nodes takes roughly 15 to 20 minutes.", "", "It is a rough duration. No client may rely on it."},
 		{"2", "Workloads with pod disruption budgets stay available.", "", inCluster},
 		{"3", "Delete removes nodes, control plane and record.", "clusters/delete removes the cluster", ""},
 		{"3", "Delete leaves the persistent volumes.", "clusters/delete leaves the volumes", ""},
@@ -52,7 +52,7 @@ var endpointSections = []section{
 		{"4", "More than 200 nodes are better placed in a /23, or in two clusters.", "", advice},
 		{"5", "A network made with a chosen CIDR is the one that the platform uses.", "clusters/nodes are placed in the given network", ""},
 		{"6", "NodePorts are reached through a port forward on the VPC's public IP.", "", noPath},
-		{"6", "There are no managed load balancers and no native autoscaling: clients scale.", "", "An absence; scaling by the client is checked with the scale endpoint."},
+		{"6", "There are no managed load balancers and no native autoscaling: clients scale.", "", "It says what the portal does not have."},
 	}},
 	{title: "Endpoints: Jobs and other endpoints", items: 4, statements: []statement{
 		{"GET /jobs/{job_id}", "It answers the job's record.", "endpoints/GET jobs", ""},
@@ -70,6 +70,6 @@ var endpointSections = []section{
 		{"-", "The paths and bodies of remaining endpoints, pagination, further query parameters.", "", notShown},
 		{"-", "Clients poll a job about every 5 seconds.", "client/polls about every 5 seconds", ""},
 		{"-", "Clients stop polling when the job has succeeded or failed.", "client/a finished job is done", ""},
-		{"-", "Clients treat a job of more than 30 minutes as stuck.", "", "The client looks at a job once and does not judge it; who follows the job does, and is tested where that is."},
+		{"-", "Clients treat a job of more than 30 minutes as stuck.", "", "The client does not judge jobs. The provider does, and has its own tests."},
 	}},
 }

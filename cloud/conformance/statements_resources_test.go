@@ -5,9 +5,9 @@ package conformance
 // resourceSections are "What the service does", "Resources and their fields", and "States and transitions".
 var resourceSections = []section{
 	{title: "What the service does", statements: []statement{
-		{"-", "The service manages VPCs with tiers and networks, instances, volumes and backups, and managed Kubernetes clusters.", "", "An overview; what has endpoints is checked with them."},
+		{"-", "The service manages VPCs with tiers and networks, instances, volumes and backups, and managed Kubernetes clusters.", "", "It is an overview. The endpoints have checks."},
 		{"-", "Managed clusters run Kubernetes 1.27 or later.", "versions/each is 1.27 or later", ""},
-		{"-", "Control planes are managed, there is Cluster API support and integrated monitoring.", "", "A description of the product; nothing of it shows in the REST API."},
+		{"-", "Control planes are managed, there is Cluster API support and integrated monitoring.", "", "It describes the product. Nothing of it shows in the REST API."},
 		{"-", "All bodies are JSON.", "service/every answer is JSON", ""},
 		{"-", "Credentials are exchanged for a JWT, which later requests carry as a bearer token.", "authentication/the token of a login opens protected endpoints", ""},
 		{"-", "Asynchronous operations return a job that the client polls.", "jobs/an accepted operation is polled to its end", ""},
@@ -78,7 +78,7 @@ var resourceSections = []section{
 		{"Job", "A finished job is succeeded, with its result.", "jobs/result of a succeeded job", ""},
 		{"Job", "A job that could not finish is failed, with its error.", "jobs/error of a failed job", ""},
 		{"Kubernetes cluster", "The kubeconfig can be fetched in state Running.", "endpoints/GET kubernetes-clusters config", ""},
-		{"Instance", "Instances are Running or Stopped.", "", "The states are named in error descriptions only; the field that would carry them is not shown."},
+		{"Instance", "Instances are Running or Stopped.", "", "The specification names these states, but shows no field with them."},
 		{"-", "Transitions of jobs, clusters and instances, and other states of the latter.", "", notShown},
 	}},
 	{title: "States and transitions: Rules", items: 3, statements: []statement{

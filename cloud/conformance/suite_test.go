@@ -48,7 +48,7 @@ type check struct {
 // checks returns the checks in the order in which they run at a real portal. Checks share resources, and the last ones delete them.
 func checks() []check {
 	return slices.Concat(serviceChecks, loginChecks, tokenChecks, resetChecks, networkChecks, createChecks, jobChecks,
-		errorChecks, refusalChecks, clusterChecks, silenceChecks, endChecks, limitChecks, clientChecks)
+		errorChecks, refusalChecks, clusterChecks, gapChecks, endChecks, limitChecks, clientChecks)
 }
 
 // TestPortal runs all checks at the emulator, or at the portal that -portal-url names, and counts the results.
@@ -83,7 +83,7 @@ type place func(t *testing.T, c check, e *ended)
 type ended struct {
 	skipped  string            // why the check was skipped
 	failures []string          // messages of the failures
-	shapes   map[string]string // silence → the portal's shape
+	shapes   map[string]string // gap → the portal's shape
 	left     []string          // created resources that are left
 }
 

@@ -62,7 +62,7 @@ func TestTidy(t *testing.T) {
 					}
 				}
 				posted := 0
-				for _, e := range s.books.Journal() {
+				for _, e := range s.books.RequestLog() {
 					if e.Method == http.MethodPost && e.Route == "/kubernetes-clusters" && e.Status == http.StatusAccepted {
 						posted++
 					}

@@ -19,7 +19,7 @@ import (
 //	DELETE /faults/{id}      removes one
 //	GET    /victim-order     the order in which scale-downs remove workers
 //	PUT    /victim-order     changes that order
-//	GET    /journal          the journal as JSON, or as text with ?format=text
+//	GET    /request-log      the request log as JSON, or as text with ?format=text
 //	GET    /clusters         the clusters of all accounts, with their nodes
 //	POST   /clusters/{id}/rotate  changes how a running cluster is reached (Rotation), as in {"credentials": true, "endpoint": true}
 //	GET    /jobs             the jobs of all accounts
@@ -46,13 +46,13 @@ func (p *Portal) AdminHandler() http.Handler {
 	})
 	mux.HandleFunc("GET /victim-order", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, removalOrder{p.VictimOrder()}) })
 	mux.HandleFunc("PUT /victim-order", p.adminSetVictimOrder)
-	mux.HandleFunc("GET /journal", func(w http.ResponseWriter, r *http.Request) {
+	mux.HandleFunc("GET /request-log", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("format") == "text" {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_ = p.WriteJournal(w) // the reader may have gone
+			_ = p.WriteRequestLog(w) // the reader may have gone
 			return
 		}
-		writeAdmin(w, p.Journal())
+		writeAdmin(w, p.RequestLog())
 	})
 	mux.HandleFunc("GET /clusters", func(w http.ResponseWriter, _ *http.Request) { writeAdmin(w, p.Clusters()) })
 	mux.HandleFunc("POST /clusters/{id}/rotate", p.adminRotate)

@@ -19,7 +19,7 @@ import (
 func (c *call) decode(into any) *refusal {
 	media, _, err := mime.ParseMediaType(c.request.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
-		return broken("Content-Type", "the body must be application/json")
+		return specViolation("Content-Type", "the body must be application/json")
 	}
 	given, refused := members(c.body)
 	if refused != nil {
@@ -33,16 +33,16 @@ func (c *call) decode(into any) *refusal {
 		names = append(names, name)
 		raw, there := given[name]
 		if there && json.Unmarshal(raw, value.Field(i).Addr().Interface()) != nil {
-			return broken(name, "%s must be a %s", name, jsonType(field.Type))
+			return specViolation(name, "%s must be a %s", name, jsonType(field.Type))
 		}
 		required := field.Tag.Get("portal") == "required"
 		if required && (!there || string(raw) == "null" || value.Field(i).String() == "") {
-			return broken(name, "%s is required", name)
+			return specViolation(name, "%s is required", name)
 		}
 	}
 	for name := range given {
 		if !slices.Contains(names, name) {
-			return broken(name, "the endpoint does not know parameter %q", name)
+			return specViolation(name, "the endpoint does not know parameter %q", name)
 		}
 	}
 	return nil
@@ -51,7 +51,7 @@ func (c *call) decode(into any) *refusal {
 // members splits a JSON object. encoding/json alone would accept other spellings and repeated members.
 func members(body []byte) (map[string]json.RawMessage, *refusal) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
-	malformed := broken("", "the body must be one JSON object")
+	malformed := specViolation("", "the body must be one JSON object")
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return nil, malformed
 	}
@@ -63,7 +63,7 @@ func members(body []byte) (map[string]json.RawMessage, *refusal) {
 			return nil, malformed
 		}
 		if _, twice := given[name]; twice {
-			return nil, broken(name, "parameter %q is given twice", name)
+			return nil, specViolation(name, "parameter %q is given twice", name)
 		}
 		var raw json.RawMessage
 		if decoder.Decode(&raw) != nil {

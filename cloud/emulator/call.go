@@ -27,9 +27,9 @@ type call struct {
 	body    []byte
 	account string // whose budget it uses, or "" for an unknown caller
 	session *session
-	strike  strike   // faults that hit it
-	notes   []Entry  // state changes it made, journaled after the request
-	starts  []func() // what begins once it is journaled
+	faults  matchedFaults // faults that hit it
+	notes   []LogEntry    // state changes it made, logged after the request
+	starts  []func()      // started once the request is logged
 }
 
 // answer is the answer to a call.
@@ -47,8 +47,8 @@ type answer struct {
 // now is the portal's clock as this call sees it.
 func (c *call) now() time.Time { return c.portal.now().Add(c.skew) }
 
-// note journals a state change that this call makes.
-func (c *call) note(e Entry) {
+// note logs a state change that this call makes, once the request itself is logged.
+func (c *call) note(e LogEntry) {
 	e.Time = time.Now()
 	c.notes = append(c.notes, e)
 }
@@ -56,13 +56,13 @@ func (c *call) note(e Entry) {
 // ServeHTTP serves one request of the portal's API.
 func (p *Portal) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := p.newCall(r)
-	if !p.enter() {
+	if !p.startWork() {
 		c.write(w, refuse(CodeUnavailable, "the portal is closed").answer(&p.opts.Shapes, c.id))
 		return
 	}
 	defer p.wg.Done()
 	a := c.decide()
-	c.journal(a)
+	c.logRequest(a)
 	c.deliver(w, a)
 }
 
@@ -83,13 +83,13 @@ func (c *call) decide() answer {
 
 	limits, limited := p.spend(c)
 	if limited == nil {
-		c.strike = p.hit(c)
+		c.faults = p.matchFaults(c)
 	}
-	a, struck := c.strikeBefore()
-	if !struck {
+	a, answered := c.applyFaultsBefore()
+	if !answered {
 		a = c.work(limited, unknown, problem)
 	}
-	a = c.strikeAfter(a)
+	a = c.applyFaultsAfter(a)
 	a.header = c.limitHeaders(a, limits)
 	return a
 }
@@ -129,13 +129,13 @@ func (c *call) readBody() *refusal {
 	body, err := io.ReadAll(io.LimitReader(c.request.Body, maxBody+1))
 	switch {
 	case err != nil:
-		return broken("", "the body cannot be read")
+		return specViolation("", "the body cannot be read")
 	case len(body) > maxBody:
-		return broken("", "the body is larger than %d bytes", maxBody)
+		return specViolation("", "the body is larger than %d bytes", maxBody)
 	case c.route == nil:
 		return nil
 	case !c.route.body && len(body) > 0:
-		return broken("", "the endpoint takes no body")
+		return specViolation("", "the endpoint takes no body")
 	}
 	c.body = body
 	return nil
@@ -149,17 +149,17 @@ func (c *call) checkQuery() *refusal {
 	}
 	for name := range maps.Keys(c.request.URL.Query()) {
 		if !known[name] {
-			return broken(name, "the endpoint does not know query parameter %q", name)
+			return specViolation(name, "the endpoint does not know query parameter %q", name)
 		}
 	}
 	return nil
 }
 
-// journal records the request, then what it changed, and lets begin what it started.
-func (c *call) journal(a answer) {
-	e := Entry{
+// logRequest records the request, then the changes that it made, and then starts its jobs.
+func (c *call) logRequest(a answer) {
+	e := LogEntry{
 		Time: c.arrived, RequestID: c.id, Account: c.account, Method: c.request.Method,
-		Path: c.shownPath(), Status: a.status, Code: a.code, Violation: a.violation, Fault: c.strike.names(),
+		Path: c.shownPath(), Status: a.status, Code: a.code, Violation: a.violation, Fault: c.faults.names(),
 	}
 	if c.route != nil {
 		e.Route = c.route.pattern
@@ -167,7 +167,7 @@ func (c *call) journal(a answer) {
 	if c.session != nil {
 		e.User = c.session.user.ID
 	}
-	c.portal.record(append([]Entry{e}, c.notes...)...)
+	c.portal.record(append([]LogEntry{e}, c.notes...)...)
 	for _, start := range c.starts {
 		start()
 	}

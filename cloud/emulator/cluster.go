@@ -16,8 +16,8 @@ import (
 // ClusterState of a managed cluster. The specification names Running only.
 type ClusterState string
 
-// The states of a cluster: Creating → Running ⇄ Scaling, Upgrading; any but Creating → Deleting → no record. A create
-// job that fails half way leaves Failed, from where only delete leads on.
+// The states of a cluster: Creating → Running ⇄ Scaling, Upgrading. All but Creating → Deleting → no record. A
+// create job that fails half way leaves the cluster Failed. Such a cluster can only be deleted.
 const (
 	ClusterCreating  ClusterState = "Creating"
 	ClusterRunning   ClusterState = "Running"
@@ -27,7 +27,7 @@ const (
 	ClusterFailed    ClusterState = "Failed"
 )
 
-// Cluster is a managed Kubernetes cluster as the portal's books have it.
+// Cluster is a managed Kubernetes cluster as the portal records it.
 type Cluster struct {
 	ID                string       `json:"id"`
 	Account           string       `json:"account"`
@@ -42,21 +42,21 @@ type Cluster struct {
 	VPCID             string       `json:"vpcId"`
 	SSHKeyPair        string       `json:"sshKeyPair"`
 	State             ClusterState `json:"state"`
-	Version           string       `json:"version"`       // such as v1.36.3; of the last create or upgrade that succeeded
+	Version           string       `json:"version"`       // of the last create or upgrade that succeeded, such as v1.36.3
 	JobID             string       `json:"job,omitempty"` // of the operation that locks the cluster
 	Created           time.Time    `json:"created"`
-	Nodes             []Node       `json:"nodes"` // oldest first; those that are Gone left their Node object only
+	Nodes             []Node       `json:"nodes"` // oldest first. Only the Node objects of those that are Gone remain
 }
 
 // cluster is a Cluster with what the portal needs to run it.
 type cluster struct {
 	Cluster
 	nodes         []*node // Cluster.Nodes is filled in snapshots only
-	roll          *rand.Rand
-	serverVersion string // of the API server; ahead of Version during an upgrade
+	rand          *rand.Rand
+	serverVersion string // of the API server. It is ahead of Version during an upgrade
 	servedOnce    bool   // it has been Running, so there is a kubeconfig
 	reserved      int    // workers that the network has room for, at least Size
-	standIn       string // kubeconfig of a cluster that exists in the books only
+	standIn       string // kubeconfig of a cluster without Kubernetes servers
 	moves         int    // of its endpoint
 }
 
@@ -107,13 +107,13 @@ func (p *Portal) createCluster(c *call) (answer, *refusal) {
 		NetworkID: body.NetworkID, VPCID: body.VPCID, SSHKeyPair: body.SSHKeyPair, Version: version.SemanticVersion,
 		Created: time.Now(),
 	}}
-	cl.roll = p.rollFor(cl.ID)
+	cl.rand = p.randFor(cl.ID)
 	p.clusters = append(p.clusters, cl)
 	p.placeCluster(c, cl)
 	cl.State = ClusterCreating
-	c.note(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: string(cl.State),
+	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: string(cl.State),
 		Detail: fmt.Sprintf("name=%s size=%d controlNodes=%d version=%s", cl.Name, cl.Size, cl.ControlNodes, cl.Version)})
-	return p.lock(c, cl, order{
+	return p.lock(c, cl, jobSpec{
 		kind: JobCreateCluster, takes: p.opts.Durations.Create,
 		work:  func(ctx context.Context, takes time.Duration) (any, error) { return p.buildCluster(ctx, cl, takes) },
 		undo:  func() { p.forget(cl) },
@@ -127,7 +127,7 @@ func (p *Portal) placeCluster(c *call, cl *cluster) {
 		n := &Network{ID: p.newID("net"), Account: cl.Account, CIDR: isolatedCIDR, Isolated: true}
 		p.networks = append(p.networks, n)
 		cl.NetworkID = n.ID
-		c.note(Entry{Object: "network", ID: n.ID, Account: n.Account, To: "created", Detail: n.CIDR + " isolated"})
+		c.note(LogEntry{Object: "network", ID: n.ID, Account: n.Account, To: "created", Detail: n.CIDR + " isolated"})
 		return
 	}
 	if n, err := p.networkByID(cl.Account, cl.NetworkID); err == nil {
@@ -145,7 +145,7 @@ func (p *Portal) buildCluster(ctx context.Context, cl *cluster, takes time.Durat
 		p.addNode(cl, false)
 	}
 	p.mu.Unlock()
-	if err := p.reach(ctx, cl, takes); err != nil {
+	if err := p.applyNodes(ctx, cl, takes); err != nil {
 		p.unlock(cl, ClusterFailed)
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (p *Portal) buildCluster(ctx context.Context, cl *cluster, takes time.Durat
 	cl.servedOnce = true
 	p.mu.Unlock()
 	p.unlock(cl, ClusterRunning)
-	return p.shown(cl), nil
+	return p.jobResult(cl), nil
 }
 
 // clusterConfig answers GET /kubernetes-clusters/{cluster_id}/config once the cluster has been Running.
@@ -172,7 +172,7 @@ func (p *Portal) clusterConfig(c *call) (answer, *refusal) {
 	}
 	kubeconfig, failed := p.kubeconfig(c.request.Context(), cl)
 	if failed != nil {
-		c.note(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "kubeconfig unavailable", Detail: failed.Error()})
+		c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "kubeconfig unavailable", Detail: failed.Error()})
 		return answer{}, refuse(CodeInternalError, "the kubeconfig of cluster %s cannot be read now", cl.ID)
 	}
 	return answer{status: http.StatusOK, body: map[string]string{"kubeconfig": kubeconfig}}, nil
@@ -202,24 +202,24 @@ func (p *Portal) scaleCluster(c *call) (answer, *refusal) {
 			return answer{}, err
 		}
 	}
-	faults, reaches := c.strike, cl.Size
+	faults, reaches := c.faults, cl.Size
 	if body.Size > cl.Size {
-		reaches += faults.share(body.Size - cl.Size)
+		reaches += faults.nodesDone(body.Size - cl.Size)
 	} else {
-		reaches -= faults.share(cl.Size - body.Size)
+		reaches -= faults.nodesDone(cl.Size - body.Size)
 	}
 	if cl.JobID == "" {
 		cl.reserved = max(cl.Size, body.Size)
 	}
-	return p.operate(c, cl, ClusterScaling, fmt.Sprintf("size %d → %d", cl.Size, body.Size), order{
+	return p.operate(c, cl, ClusterScaling, fmt.Sprintf("size %d → %d", cl.Size, body.Size), jobSpec{
 		kind: JobScaleCluster, takes: p.opts.Durations.Scale,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
 			p.mu.Lock()
 			p.resize(cl, reaches, faults.leavesNodes())
 			p.mu.Unlock()
-			err := p.reach(ctx, cl, takes)
+			err := p.applyNodes(ctx, cl, takes)
 			p.unlock(cl, ClusterRunning)
-			return p.shown(cl), err
+			return p.jobResult(cl), err
 		},
 	})
 }
@@ -248,10 +248,10 @@ func (p *Portal) deleteCluster(c *call) (answer, *refusal) {
 		return answer{}, err
 	}
 	before := cl.State
-	return p.operate(c, cl, ClusterDeleting, "", order{
+	return p.operate(c, cl, ClusterDeleting, "", jobSpec{
 		kind: JobDeleteCluster, takes: p.opts.Durations.Delete,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
-			err := pace(ctx, takes, func() error { return p.deleteWorkload(ctx, cl.ID) })
+			err := atLeast(ctx, takes, func() error { return p.deleteWorkload(ctx, cl.ID) })
 			if err != nil {
 				p.unlock(cl, before)
 				return nil, err
@@ -264,14 +264,14 @@ func (p *Portal) deleteCluster(c *call) (answer, *refusal) {
 }
 
 // operate starts an operation on a cluster unless its state forbids it or another one locks it (States 2 and 3). Callers hold mu.
-func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string, o order) (answer, *refusal) {
+func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string, o jobSpec) (answer, *refusal) {
 	switch {
 	case cl.JobID != "":
 		return answer{}, refuse(CodeResourceBusy, "cluster %s is %s", cl.ID, cl.State)
 	case cl.State == ClusterFailed && during != ClusterDeleting:
 		return answer{}, refuse(CodeOperationNotAllowed, "cluster %s is %s: it can only be deleted", cl.ID, cl.State)
 	}
-	c.note(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(during), Detail: what})
+	c.note(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(during), Detail: what})
 	cl.State = during
 	if o.undo == nil {
 		o.undo = func() { p.unlock(cl, ClusterRunning) }
@@ -280,7 +280,7 @@ func (p *Portal) operate(c *call, cl *cluster, during ClusterState, what string,
 }
 
 // lock starts the job that holds a cluster. Callers hold mu.
-func (p *Portal) lock(c *call, cl *cluster, o order) answer {
+func (p *Portal) lock(c *call, cl *cluster, o jobSpec) answer {
 	o.clusterID = cl.ID
 	a := p.startJob(c, o)
 	cl.JobID = a.body.(wireJob).JobID
@@ -297,7 +297,7 @@ func (p *Portal) unlock(cl *cluster, state ClusterState) {
 	cl.JobID = ""
 	cl.Size = len(cl.workers())
 	cl.reserved = cl.Size
-	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(state),
+	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: string(state),
 		Detail: fmt.Sprintf("size=%d version=%s", cl.Size, cl.Version)})
 	cl.State = state
 }
@@ -307,7 +307,7 @@ func (p *Portal) forget(cl *cluster) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range cl.nodes {
-		p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
+		p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID})
 	}
 	p.clusters = slices.DeleteFunc(p.clusters, func(other *cluster) bool { return other == cl })
 	p.networks = slices.DeleteFunc(p.networks, func(n *Network) bool { return n.Isolated && n.ID == cl.NetworkID })
@@ -316,7 +316,7 @@ func (p *Portal) forget(cl *cluster) {
 			v.ClusterID = ""
 		}
 	}
-	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: "deleted"})
+	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, From: string(cl.State), To: "deleted"})
 }
 
 // clusterOf finds the cluster that a call names, if it is the account's. Callers hold mu.
@@ -330,8 +330,8 @@ func (p *Portal) clusterOf(c *call) (*cluster, *refusal) {
 	return nil, notFound("cluster", id)
 }
 
-// shown is a cluster as a job's result.
-func (p *Portal) shown(cl *cluster) any {
+// jobResult is a cluster as a job's result.
+func (p *Portal) jobResult(cl *cluster) any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.opts.Shapes.created("kubernetesCluster", cl.wire())

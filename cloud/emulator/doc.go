@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package emulator is the cloud portal itself, as a server: the REST API of the specification, strict about every
-// request, with jobs, limits and faults. It depends neither on the client nor on Kubernetes.
+// Package emulator emulates the cloud portal: a server with the REST API of the specification, its jobs, limits and faults, which
+// refuses every request that the specification does not allow. It depends neither on the client nor on Kubernetes.
 //
 // # Use
 //
@@ -11,14 +11,14 @@
 //	client := &http.Client{Transport: p.Transport()} // in-process: works in testing/synctest bubbles
 //	err = p.Listen("127.0.0.1:0")                    // or over TLS: p.URL(), p.CAPEM()
 //
-// [Portal.Journal] lists what happened. The present state is in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
+// [Portal.RequestLog] lists what happened. The present state is in [Portal.Clusters], [Portal.Jobs], [Portal.Instances],
 // [Portal.Networks], [Portal.VPCs] and [Portal.Volumes]. [Portal.Violations] are the requests that a correct client
-// would not have sent: tests of a client assert that there are none. All waiting is package time's, and all
+// would not have sent: tests of a client assert that there are none. All waits use package time, and all
 // randomness but secrets comes from [Options.Seed].
 //
 // A request goes, in this order, through: the endpoint table (route.go), TLS and body (call.go), whose budget it
-// uses (token.go), the rate limit (ratelimit.go), faults that come before the work (strike.go), the token
-// (token.go), its endpoint, faults that come after the work, and the journal. A handler changes the
+// uses (token.go), the rate limit (ratelimit.go), faults that come before the work (effect.go), the token
+// (token.go), its endpoint, faults that come after the work, and the request log. A handler changes the
 // state under one lock and never waits. Work that takes time is a job.
 //
 // # States
@@ -29,11 +29,11 @@
 //	cluster    from          by                       what may be called then
 //	Creating   -             POST /kubernetes-clusters  nothing: RESOURCE_BUSY, config OPERATION_NOT_ALLOWED
 //	Running    any below     job ended                everything
-//	Scaling    Running       scale                    config; all else RESOURCE_BUSY
-//	Upgrading  Running       upgrade                  config; all else RESOURCE_BUSY
+//	Scaling    Running       scale                    config. The rest is RESOURCE_BUSY
+//	Upgrading  Running       upgrade                  config. The rest is RESOURCE_BUSY
 //	Deleting   Running,      DELETE                   nothing, as Creating
 //	           Failed
-//	Failed     Creating      create job failed        DELETE; all else OPERATION_NOT_ALLOWED
+//	Failed     Creating      create job failed        DELETE. The rest is OPERATION_NOT_ALLOWED
 //	                         half way
 //	(gone)     Deleting      job succeeded            404
 //
@@ -96,7 +96,7 @@
 // admin listener ([Portal.ListenAdmin]), which is plain HTTP on loopback, apart from the portal. Package page shows a browser
 // all of this, and arms faults by a click. A busy resource, a full platform or an exhausted quota is a fault with that Code.
 //
-// A portal that goes wrong for a long time is a fault with a Count or a duration (For). Scale has the fault strike only
+// A portal that goes wrong for a long time is a fault with a Count or a duration (For). Scale limits the fault to
 // requests for fewer workers, or for more. So these scale-downs are refused twice, then fail for five minutes, and then
 // remove one node each and fail. Later ones work:
 //
@@ -114,7 +114,7 @@
 //
 // # Pods on removed machines
 //
-// The portal drains nothing: a machine that it removes takes its Pods with it. The journal's entry of a removed node has a
+// The portal drains nothing: a machine that it removes takes its Pods with it. The request log's entry of a removed node has a
 // [Removal], if there are real workload clusters: which job removed it, whether its Node was cordoned, and which Pods a drain
 // would still have had to evict at that moment. Judges of a client read it: a scale-down that removes a machine with Pods has
 // killed them.

@@ -96,8 +96,8 @@ func invalid(field, format string, args ...any) *refusal {
 	return &refusal{code: CodeInvalidParameter, field: field, message: fmt.Sprintf(format, args...)}
 }
 
-// broken refuses a request that the specification does not know.
-func broken(field, format string, args ...any) *refusal {
+// specViolation refuses a request that the specification does not know.
+func specViolation(field, format string, args ...any) *refusal {
 	r := invalid(field, format, args...)
 	r.violation = true
 	return r

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong, as data: which calls it strikes, and what happens to them. A call may be struck
+// Fault is something that goes wrong, as data: which calls it affects, and what happens to them. A call may be affected
 // by several faults. If two set the same thing, the one injected first counts. Calls refused by the rate limit are
-// not struck and not counted.
+// not affected and not counted.
 type Fault struct {
-	// ID names the fault in the journal and for its removal. Default: made up.
+	// ID names the fault in the request log and for its removal. Default: made up.
 	ID string `json:"id,omitempty"`
 
 	// Method, Path and Account select calls. Empty selects all. Path is an endpoint's template, as in
@@ -29,17 +29,17 @@ type Fault struct {
 	Account string `json:"account,omitempty"`
 	// Scale selects only calls that scale a cluster in that direction.
 	Scale ScaleDirection `json:"scale,omitempty"`
-	// Nth is the first of the selected calls that is struck, counted from 1. Calls before it are not struck.
+	// Nth is the first of the selected calls that is affected, counted from 1. Calls before it are not affected.
 	Nth int `json:"nth,omitempty"`
-	// Count is how many calls are struck. 0 means all.
+	// Count is how many calls are affected. 0 means all.
 	Count int `json:"count,omitempty"`
-	// For is how long calls are struck, from the first one that is. 0 means until the fault is removed. With Count, what
+	// For is how long calls are affected, from the first one that is. 0 means until the fault is removed. With Count, what
 	// comes first ends it.
 	For time.Duration `json:"-"`
-	// Probability with which each of them is struck, from the portal's seed. 0 means always.
+	// Probability with which each of them is affected, from the portal's seed. 0 means always.
 	Probability float64 `json:"probability,omitempty"`
 
-	// After has Delay, Status, Code, Cut and RevokeToken strike after the work. Otherwise they strike before it, and
+	// After has Delay, Status, Code, Cut and RevokeToken happen after the work. Otherwise they happen before it, and
 	// Status, Code and Cut in its stead.
 	After bool `json:"after,omitempty"`
 	// Delay of the answer. The work is done even if the caller does not wait for it.
@@ -56,7 +56,7 @@ type Fault struct {
 	// Body spoils the body of any answer.
 	Body BodyFault `json:"body,omitempty"`
 
-	// Job strikes the job that the call starts.
+	// Job is what goes wrong with the job that the call starts.
 	Job JobFault `json:"job,omitempty"`
 	// JobCode and JobMessage are the failed job's error. Default: INTERNAL_ERROR.
 	JobCode    string `json:"jobCode,omitempty"`
@@ -76,7 +76,7 @@ type Fault struct {
 	// ClockSkew is added to the portal's clock for the call: tokens checked and issued by it, its headers.
 	ClockSkew time.Duration `json:"-"`
 	// OthersPerMinute is how many requests other users make on the accounts that Account selects, evenly, while the
-	// fault exists. It strikes no calls.
+	// fault exists. It affects no calls.
 	OthersPerMinute int `json:"othersPerMinute,omitempty"`
 }
 
@@ -105,19 +105,19 @@ type JobFault string
 
 // The ways in which jobs go wrong.
 const (
-	JobStuck        JobFault = "stuck"          // running, until the fault is removed; then it goes on
+	JobStuck        JobFault = "stuck"          // running until the fault is removed, after which it goes on
 	JobFails        JobFault = "failed"         // at its end, and nothing was done
-	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes; other jobs fail late
-	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done; a created cluster stays, as Failed
+	JobFailsHalfway JobFault = "failed-halfway" // at its end, and a scale or upgrade did JobNodes of its nodes. Other jobs fail late
+	JobFailsLate    JobFault = "failed-late"    // at its end, and everything was done. A created cluster stays, as Failed
 	JobForgotten    JobFault = "forgotten"      // it goes on, and GET /jobs says 404
 	JobWithoutID    JobFault = "without-id"     // it succeeds with an empty result
 )
 
-// armed is a fault and what it did so far.
-type armed struct {
+// activeFault is a fault and what it did so far.
+type activeFault struct {
 	Fault
 	calls int           // selected
-	hits  int           // struck
+	hits  int           // affected
 	since time.Time     // of the first hit
 	gone  chan struct{} // closed when the fault is removed
 }
@@ -126,7 +126,7 @@ type armed struct {
 type FaultState struct {
 	Fault Fault `json:"fault"`
 	Calls int   `json:"calls"` // that it selected
-	Hits  int   `json:"hits"`  // that it struck
+	Hits  int   `json:"hits"`  // that it affected
 }
 
 // faultTimes are a fault's durations as text, such as "1m30s", in JSON.
@@ -210,34 +210,34 @@ func (p *Portal) Inject(f Fault) error {
 		p.nextFault++
 		f.ID = fmt.Sprintf("fault-%d", p.nextFault)
 	}
-	if slices.ContainsFunc(p.faults, func(a *armed) bool { return a.ID == f.ID }) {
+	if slices.ContainsFunc(p.faults, func(a *activeFault) bool { return a.ID == f.ID }) {
 		return fmt.Errorf("fault %s is there already", f.ID)
 	}
 	p.settleOthers()
-	p.faults = append(p.faults, &armed{Fault: f, gone: make(chan struct{})})
-	p.record(Entry{Object: "fault", ID: f.ID, To: "injected"})
+	p.faults = append(p.faults, &activeFault{Fault: f, gone: make(chan struct{})})
+	p.record(LogEntry{Object: "fault", ID: f.ID, To: "injected"})
 	return nil
 }
 
 // ClearFaults removes all faults. Jobs that were stuck go on.
-func (p *Portal) ClearFaults() { p.removeFaults(func(*armed) bool { return true }) }
+func (p *Portal) ClearFaults() { p.removeFaults(func(*activeFault) bool { return true }) }
 
 // RemoveFault removes one fault and reports whether it existed.
 func (p *Portal) RemoveFault(id string) bool {
-	return p.removeFaults(func(a *armed) bool { return a.ID == id }) > 0
+	return p.removeFaults(func(a *activeFault) bool { return a.ID == id }) > 0
 }
 
-func (p *Portal) removeFaults(which func(*armed) bool) int {
+func (p *Portal) removeFaults(which func(*activeFault) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.settleOthers()
 	before := len(p.faults)
-	p.faults = slices.DeleteFunc(slices.Clone(p.faults), func(a *armed) bool {
+	p.faults = slices.DeleteFunc(slices.Clone(p.faults), func(a *activeFault) bool {
 		if !which(a) {
 			return false
 		}
 		close(a.gone)
-		p.record(Entry{Object: "fault", ID: a.ID, To: "removed"})
+		p.record(LogEntry{Object: "fault", ID: a.ID, To: "removed"})
 		return true
 	})
 	return before - len(p.faults)
@@ -268,7 +268,7 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("status %d is not one of a failure", f.Status)
 	case f.JobNodes > 0 && f.Job != JobFailsHalfway:
 		return fmt.Errorf("jobNodes goes with job %q alone", JobFailsHalfway)
-	case !f.strikes() && f.OthersPerMinute == 0:
+	case !f.affectsCalls() && f.OthersPerMinute == 0:
 		return errors.New("it has no effect")
 	}
 	return errors.Join(
@@ -290,8 +290,8 @@ var (
 	scaleDirections = []ScaleDirection{ScaleUp, ScaleDown}
 )
 
-// strikes reports whether a fault does anything to calls.
-func (f *Fault) strikes() bool {
+// affectsCalls reports whether a fault does anything to calls.
+func (f *Fault) affectsCalls() bool {
 	return cmp.Or(f.Delay, f.JobDelay, f.ClockSkew) != 0 || f.Status != 0 || f.Code != "" || f.Cut || f.Body != "" ||
 		f.Job != "" || f.LeaveNodes || f.UpgradeStyle != "" || f.RevokeToken
 }
@@ -313,20 +313,20 @@ func (f *Fault) selects(c *call) bool {
 	return f.Path == "" || match
 }
 
-// hit finds the faults that strike a call.
-func (p *Portal) hit(c *call) strike {
+// matchFaults finds the faults that affect a call.
+func (p *Portal) matchFaults(c *call) matchedFaults {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var s strike
+	var s matchedFaults
 	for _, a := range p.faults {
-		if !a.strikes() || !a.selects(c) {
+		if !a.affectsCalls() || !a.selects(c) {
 			continue
 		}
 		a.calls++
 		if a.calls < a.Nth || a.spent() {
 			continue
 		}
-		if a.Probability > 0 && p.dice.Float64() >= a.Probability {
+		if a.Probability > 0 && p.faultRand.Float64() >= a.Probability {
 			continue
 		}
 		a.hits++
@@ -338,8 +338,8 @@ func (p *Portal) hit(c *call) strike {
 	return s
 }
 
-// spent reports whether the fault has struck as often, or for as long, as it was to.
-func (a *armed) spent() bool {
+// spent reports whether the fault has affected calls as often, or for as long, as it was to.
+func (a *activeFault) spent() bool {
 	return a.Count > 0 && a.hits >= a.Count || a.For > 0 && a.hits > 0 && time.Since(a.since) >= a.For
 }
 

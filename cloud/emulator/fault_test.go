@@ -176,7 +176,7 @@ func TestCut(t *testing.T) {
 		if done := len(p.Networks()) == 1; done != after {
 			t.Errorf("after %t: the work is done: %t", after, done)
 		}
-		if got := p.Journal()[3].String(); got != "POST /networks → cut fault=fault-1" {
+		if got := p.RequestLog()[3].String(); got != "POST /networks → cut fault=fault-1" {
 			t.Errorf("the request log has %s", got)
 		}
 	}

@@ -4,7 +4,7 @@ package emulator
 
 import "net/http"
 
-// InstanceState of a machine; the specification names these two.
+// InstanceState is the state of a machine. The specification names these two.
 type InstanceState string
 
 // The states of an instance: one that is coming up or being removed is Stopped.

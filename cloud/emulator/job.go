@@ -33,7 +33,7 @@ const (
 	JobFailed    JobStatus = "failed"
 )
 
-// Job is an asynchronous operation, as the portal's books have it.
+// Job is an asynchronous operation, as the portal records it.
 type Job struct {
 	ID        string    `json:"jobId"`
 	Account   string    `json:"account"`
@@ -68,8 +68,8 @@ type wireJob struct {
 	Error  any       `json:"error,omitempty"`
 }
 
-// order is an operation that a job carries out.
-type order struct {
+// jobSpec is an operation that a job carries out.
+type jobSpec struct {
 	kind      JobKind
 	clusterID string
 	takes     time.Duration // at least
@@ -81,26 +81,26 @@ type order struct {
 	spoil func()
 }
 
-// startJob accepts an operation. It begins once the answer is journaled. Callers hold mu.
-func (p *Portal) startJob(c *call, o order) answer {
+// startJob accepts an operation. The job starts once the request is logged. Callers hold mu.
+func (p *Portal) startJob(c *call, o jobSpec) answer {
 	now := time.Now()
 	if spread := p.opts.Durations.Spread; spread > 0 {
-		o.takes = time.Duration((1 + spread*(2*p.dice.Float64()-1)) * float64(o.takes))
+		o.takes = time.Duration((1 + spread*(2*p.faultRand.Float64()-1)) * float64(o.takes))
 	}
 	j := &job{Job: Job{
 		ID: p.newID("job"), Account: c.account, Kind: o.kind, ClusterID: o.clusterID,
-		Status: JobPending, Accepted: now, Forgotten: c.strike.forgets(),
-		Due: now.Add(max(p.opts.Durations.Pending, 0) + max(o.takes, 0) + c.strike.jobDelay()),
+		Status: JobPending, Accepted: now, Forgotten: c.faults.forgets(),
+		Due: now.Add(max(p.opts.Durations.Pending, 0) + max(o.takes, 0) + c.faults.jobDelay()),
 	}}
 	p.jobs = append(p.jobs, j)
 	p.jobsByID[j.ID] = j
-	c.note(Entry{Object: "job", ID: j.ID, Account: j.Account, To: string(JobPending), Detail: j.detail()})
+	c.note(LogEntry{Object: "job", ID: j.ID, Account: j.Account, To: string(JobPending), Detail: j.detail()})
 	p.wg.Add(1) // the call itself is counted, so Close is still waiting
-	strike := c.strike
+	faults := c.faults
 	c.starts = append(c.starts, func() {
 		go func() {
 			defer p.wg.Done()
-			p.run(j, o, strike)
+			p.run(j, o, faults)
 		}()
 	})
 	return answer{status: http.StatusAccepted, body: wireJob{JobID: j.ID, Status: JobPending}}
@@ -114,17 +114,17 @@ func (j *job) detail() string {
 }
 
 // run takes a job through its states. When the portal closes, the job stays where it is.
-func (p *Portal) run(j *job, o order, strike strike) {
+func (p *Portal) run(j *job, o jobSpec, faults matchedFaults) {
 	if sleep(p.ctx, p.opts.Durations.Pending) != nil {
 		return
 	}
 	p.advance(j, JobRunning, nil, nil)
-	if strike.holdJob(p.ctx) != nil {
+	if faults.holdJob(p.ctx) != nil {
 		return
 	}
-	takes := max(o.takes, 0) + strike.jobDelay()
+	takes := max(o.takes, 0) + faults.jobDelay()
 	var result any
-	err := strike.failEarly()
+	err := faults.failEarly()
 	if err != nil {
 		if sleep(p.ctx, takes) != nil {
 			return
@@ -134,7 +134,7 @@ func (p *Portal) run(j *job, o order, strike strike) {
 		}
 	} else {
 		result, err = o.work(p.ctx, takes)
-		if late := strike.failLate(); err == nil && late != nil {
+		if late := faults.failLate(); err == nil && late != nil {
 			err = late
 			if o.spoil != nil {
 				o.spoil()
@@ -144,7 +144,7 @@ func (p *Portal) run(j *job, o order, strike strike) {
 	if p.ctx.Err() != nil {
 		return
 	}
-	if strike.dropsID() {
+	if faults.dropsID() {
 		result = struct{}{}
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *Portal) run(j *job, o order, strike strike) {
 func (p *Portal) advance(j *job, to JobStatus, result any, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e := Entry{Object: "job", ID: j.ID, Account: j.Account, From: string(j.Status), To: string(to), Detail: j.detail()}
+	e := LogEntry{Object: "job", ID: j.ID, Account: j.Account, From: string(j.Status), To: string(to), Detail: j.detail()}
 	j.Status, j.result = to, result
 	if to != JobRunning {
 		j.Ended = time.Now()

@@ -36,14 +36,14 @@ func (p *Portal) deleteWorkloads() {
 	for _, cl := range p.Clusters() {
 		wg.Go(func() {
 			if err := p.deleteWorkload(ctx, cl.ID); err != nil {
-				p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "left running", Detail: err.Error()})
+				p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "left running", Detail: err.Error()})
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// kubeconfig of a cluster. One that exists in the books only has a well-formed file that leads nowhere.
+// kubeconfig returns the kubeconfig of a cluster. Without Kubernetes servers, it is well formed, but its host does not exist.
 func (p *Portal) kubeconfig(ctx context.Context, cl *cluster) (string, error) {
 	if p.opts.Workloads != nil {
 		content, err := p.opts.Workloads.Kubeconfig(ctx, cl.ID)
@@ -114,7 +114,7 @@ func (p *Portal) Rotate(ctx context.Context, clusterID string, what Rotation) er
 	if what.Endpoint {
 		cl.moves++
 	}
-	p.record(Entry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "rotated", Detail: what.String()})
+	p.record(LogEntry{Object: "cluster", ID: cl.ID, Account: cl.Account, To: "rotated", Detail: what.String()})
 	p.mu.Unlock()
 	if p.opts.Workloads == nil {
 		return nil

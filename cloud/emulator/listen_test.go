@@ -65,7 +65,7 @@ func TestTLS(t *testing.T) {
 	if err != nil || response.StatusCode != 400 {
 		t.Errorf("plain HTTP: %v %v", err, response)
 	}
-	if n := len(p.Journal()); n != 2 {
+	if n := len(p.RequestLog()); n != 2 {
 		t.Errorf("the request log has %d entries, want the start and one request", n)
 	}
 }
@@ -135,8 +135,8 @@ func TestAdmin(t *testing.T) {
 		{"PUT", "/victim-order", `{"order":"newest"}`, 400, "order"},
 		{"PUT", "/victim-order", `{}`, 400, "oldest"},
 		{"GET", "/victim-order", "", 200, `"oldest"`},
-		{"GET", "/journal", "", 200, `"path": "/login"`},
-		{"GET", "/journal?format=text", "", 200, "POST /login → 200\n"},
+		{"GET", "/request-log", "", 200, `"path": "/login"`},
+		{"GET", "/request-log?format=text", "", 200, "POST /login → 200\n"},
 		{"GET", "/clusters", "", 200, "[]"},
 		{"POST", "/clusters/none/rotate", `{"endpoint":true}`, 400, "no such cluster"},
 		{"POST", "/clusters/none/rotate", `{"endpoints":true}`, 400, "endpoints"},

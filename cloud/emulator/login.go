@@ -17,7 +17,7 @@ const (
 	DefaultAccount = "main"
 )
 
-// Role of a user. The specification names Administrator; RoleUser is any other.
+// Role of a user. The specification names only Administrator. RoleUser is any other.
 type Role string
 
 // The roles of the emulated portal.
@@ -32,9 +32,9 @@ type User struct {
 	Email    string
 	Password string // default: generated, see Portal.Credentials
 	Role     Role   // default: Administrator
-	Account  string // default: DefaultAccount; its users share resources and the rate limit
-	TOTPSeed string // base32; with one the user has MFA
-	IDP      string // identity provider of the MFA; default: DefaultIDP
+	Account  string // default: DefaultAccount. Its users share resources and the rate limit
+	TOTPSeed string // base32. A user with a seed has MFA
+	IDP      string // identity provider of the MFA. Default: DefaultIDP
 }
 
 // String keeps passwords and seeds out of logs and test output.
@@ -120,8 +120,8 @@ func (p *Portal) login(c *call) (answer, *refusal) {
 	return answer{status: http.StatusOK, body: out}, nil
 }
 
-// openAccount is the account that a call without a token counts against, known by an e-mail or a reset link.
-func (p *Portal) openAccount(c *call) string {
+// anonymousAccount is the account that a call without a token counts against, known by an e-mail or a reset link.
+func (p *Portal) anonymousAccount(c *call) string {
 	var body struct {
 		Email string `json:"email"`
 	}

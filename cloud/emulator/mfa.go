@@ -89,7 +89,7 @@ func (p *Portal) disableMFA(c *call) (answer, *refusal) {
 			found = true
 			if u.mfa {
 				u.mfa = false
-				c.note(Entry{Object: "user", ID: u.ID, Account: u.Account, From: "MFA", To: "no MFA"})
+				c.note(LogEntry{Object: "user", ID: u.ID, Account: u.Account, From: "MFA", To: "no MFA"})
 			}
 		}
 	}

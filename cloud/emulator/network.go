@@ -72,17 +72,17 @@ func (p *Portal) createNetwork(c *call) (answer, *refusal) {
 	}
 	if p.opts.Shapes.NetworkStatus != http.StatusAccepted {
 		out := create()
-		c.note(Entry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
+		c.note(LogEntry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
 		return answer{status: p.opts.Shapes.NetworkStatus, body: out}, nil
 	}
-	return p.startJob(c, order{kind: JobCreateNetwork, takes: p.opts.Durations.Network, work: func(ctx context.Context, takes time.Duration) (any, error) {
+	return p.startJob(c, jobSpec{kind: JobCreateNetwork, takes: p.opts.Durations.Network, work: func(ctx context.Context, takes time.Duration) (any, error) {
 		if err := sleep(ctx, takes); err != nil {
 			return nil, err
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		out := create()
-		p.record(Entry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
+		p.record(LogEntry{Object: "network", ID: p.networks[len(p.networks)-1].ID, Account: c.account, To: "created", Detail: body.CIDR})
 		return out, nil
 	}}), nil
 }
@@ -135,7 +135,7 @@ func (p *Portal) networkByID(account, id string) (*Network, *refusal) {
 }
 
 // checkRoom refuses more nodes than the network has addresses for, those of its other clusters counted. The
-// specification only advises sizes (Kubernetes endpoints 4); that a network can be full is our reading. Callers hold mu.
+// specification only advises sizes (Kubernetes endpoints 4). The emulator lets a network be full. Callers hold mu.
 func (p *Portal) checkRoom(n *Network, except *cluster, nodes int, field string) *refusal {
 	taken := nodes
 	for _, c := range p.clusters {

@@ -64,7 +64,7 @@ func (cl *cluster) present() []Node {
 	return out
 }
 
-// addNode orders a node. reach starts it. Callers hold mu.
+// addNode adds a node that applyNodes then starts. Callers hold mu.
 func (p *Portal) addNode(cl *cluster, controlPlane bool) {
 	p.addNodeNamed(cl, p.nodeName(cl, controlPlane), controlPlane)
 }
@@ -91,7 +91,7 @@ func (p *Portal) nodeName(cl *cluster, controlPlane bool) string {
 		} else if !controlPlane {
 			var suffix [5]byte
 			for j := range suffix {
-				suffix[j] = alphabet[cl.roll.IntN(len(alphabet))]
+				suffix[j] = alphabet[cl.rand.IntN(len(alphabet))]
 			}
 			name = fmt.Sprintf("%s-w-%s", prefix, suffix[:])
 		}
@@ -129,7 +129,7 @@ func (p *Portal) SetVictimOrder(order VictimOrder) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.record(Entry{Object: "portal", ID: "victim order", From: string(p.removals), To: string(order)})
+	p.record(LogEntry{Object: "portal", ID: "victim order", From: string(p.removals), To: string(order)})
 	p.removals = order
 	return nil
 }
@@ -144,22 +144,22 @@ func (p *Portal) victims(cl *cluster, workers []*node, n int) []*node {
 	case VictimsNewest:
 		slices.Reverse(workers)
 	case VictimsRandom:
-		cl.roll.Shuffle(len(workers), func(i, j int) { workers[i], workers[j] = workers[j], workers[i] })
+		cl.rand.Shuffle(len(workers), func(i, j int) { workers[i], workers[j] = workers[j], workers[i] })
 	}
 	return workers[:n]
 }
 
-// reach has the nodes that are ordered come up and those that leave go, which takes at least as long as given.
-func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) error {
+// applyNodes has the nodes that are ordered come up and those that leave go, which takes at least as long as given.
+func (p *Portal) applyNodes(ctx context.Context, cl *cluster, takes time.Duration) error {
 	p.mu.Lock()
 	want := Workload{
 		ID: cl.ID, Name: cl.Name, Version: cl.serverVersion, Nodes: cl.present(),
 		ControlMarks: p.opts.ControlMarks, KubeconfigLifetime: p.opts.KubeconfigLifetime,
 	}
 	p.mu.Unlock()
-	err := pace(ctx, takes, func() error {
+	err := atLeast(ctx, takes, func() error {
 		removals, err := p.applyWorkload(ctx, want)
-		p.witness(cl, removals)
+		p.recordRemovals(cl, removals)
 		return err
 	})
 	if err != nil {
@@ -170,20 +170,20 @@ func (p *Portal) reach(ctx context.Context, cl *cluster, takes time.Duration) er
 	for _, n := range cl.nodes {
 		switch {
 		case n.leaving:
-			p.record(cl.removed(n))
-			n.leaving = !n.Gone // a Node object that stays behind stays in the books
+			p.record(cl.removalEntry(n))
+			n.leaving = !n.Gone // a Node object that stays behind stays in the records
 		case !n.up && !n.Gone:
 			n.up = true
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})
+			p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "added", Detail: cl.ID})
 		}
 	}
 	cl.nodes = slices.DeleteFunc(cl.nodes, func(n *node) bool { return n.leaving })
 	return nil
 }
 
-// witness keeps what is known of machines that were removed until the journal says that they are. A job that fails in
+// recordRemovals keeps what is known of machines that were removed until the request log says that they are. A job that fails in
 // between leaves that to the next one.
-func (p *Portal) witness(cl *cluster, removals []Removal) {
+func (p *Portal) recordRemovals(cl *cluster, removals []Removal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range removals {
@@ -198,9 +198,9 @@ func (p *Portal) witness(cl *cluster, removals []Removal) {
 	}
 }
 
-// removed is the journal's entry of a machine that is gone.
-func (cl *cluster) removed(n *node) Entry {
-	e := Entry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID, Removal: n.removal}
+// removalEntry is the request log's entry of a machine that is gone.
+func (cl *cluster) removalEntry(n *node) LogEntry {
+	e := LogEntry{Object: "node", ID: n.Name, Account: cl.Account, To: "removed", Detail: cl.ID, Removal: n.removal}
 	if n.Gone {
 		e.Detail += ", its Node object stays"
 	}
@@ -210,8 +210,8 @@ func (cl *cluster) removed(n *node) Entry {
 	return e
 }
 
-// pace does something that takes at least as long as given.
-func pace(ctx context.Context, takes time.Duration, do func() error) error {
+// atLeast does something that takes at least as long as given.
+func atLeast(ctx context.Context, takes time.Duration, do func() error) error {
 	start := time.Now()
 	if err := do(); err != nil {
 		return err

@@ -64,18 +64,18 @@ func TestSetVictimOrder(t *testing.T) {
 		if err := p.SetVictimOrder(emulator.VictimsOldest); err != nil {
 			t.Fatal(err)
 		}
-		n := len(p.Journal())
+		n := len(p.RequestLog())
 		c.scale(id, 2)
 		if diff := cmp.Diff(before[1:3], workers(p)); diff != "" {
 			t.Errorf("of %v (-want +got):\n%s", before, diff)
 		}
-		if last := p.JournalFrom(n - 1)[0]; last.Object != "portal" || last.From != "newest" || last.To != "oldest" {
+		if last := p.RequestLogFrom(n - 1)[0]; last.Object != "portal" || last.From != "newest" || last.To != "oldest" {
 			t.Errorf("the request log has %+v", last)
 		}
 		if p.SetVictimOrder("largest") == nil || p.SetVictimOrder("") == nil || p.VictimOrder() != emulator.VictimsOldest {
 			t.Errorf("the order is %q", p.VictimOrder())
 		}
-		if rest := p.JournalFrom(1 << 20); len(rest) != 0 {
+		if rest := p.RequestLogFrom(1 << 20); len(rest) != 0 {
 			t.Errorf("after the end of the request log: %v", rest)
 		}
 	})
@@ -208,17 +208,17 @@ func TestNodesLeftBehind(t *testing.T) {
 	})
 }
 
-// TestRemovalsAreJournaled checks that the request log has what Kubernetes observed of each removal: by a scale-down, by an upgrade that
-// replaces nodes, and of a machine whose Node object stays. It has no entry for a removal that was not observed.
-func TestRemovalsAreJournaled(t *testing.T) {
+// TestRemovalsAreLogged checks that the request log has what Kubernetes observed of each removal: by a scale-down, by an
+// upgrade that replaces nodes, and of a machine whose Node object stays. It has no entry for a removal that was not observed.
+func TestRemovalsAreLogged(t *testing.T) {
 	seen := func(n emulator.Node) emulator.Removal {
 		return emulator.Removal{Machine: n.ID, Cordoned: true, Ready: true, Pods: []string{"default/on-" + n.Name}}
 	}
 	for name, test := range map[string]struct {
-		census func(emulator.Node) emulator.Removal
-		fault  emulator.Fault
-		do     func(c *caller, id string)
-		want   []string
+		removalOf func(emulator.Node) emulator.Removal
+		fault     emulator.Fault
+		do        func(c *caller, id string)
+		want      []string
 	}{
 		"scale": {seen, emulator.Fault{}, func(c *caller, id string) { c.scale(id, 1) },
 			[]string{"demo-w-2 cluster-1: cordoned, ran default/on-demo-w-2 by scale cluster"}},
@@ -232,7 +232,7 @@ func TestRemovalsAreJournaled(t *testing.T) {
 		"nobody saw it": {nil, emulator.Fault{}, func(c *caller, id string) { c.scale(id, 1) }, []string{"demo-w-2 cluster-1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			options := emulator.Options{Workloads: &ledger{census: test.census}, ReuseNodeNames: true, UpgradeStyle: emulator.UpgradeReplace}
+			options := emulator.Options{Workloads: &ledger{removalOf: test.removalOf}, ReuseNodeNames: true, UpgradeStyle: emulator.UpgradeReplace}
 			bubble(t, options, func(t *testing.T, p *emulator.Portal, c *caller) {
 				id := c.create(c.newCluster(2))
 				if test.fault.LeaveNodes {
@@ -240,7 +240,7 @@ func TestRemovalsAreJournaled(t *testing.T) {
 				}
 				test.do(c, id)
 				got := []string{}
-				for _, e := range p.Journal() {
+				for _, e := range p.RequestLog() {
 					if e.To != "removed" {
 						continue
 					}

@@ -68,33 +68,33 @@ type Options struct {
 	ListClusters bool
 	// Shapes of answers that the specification leaves open.
 	Shapes Shapes
-	// Faults that are armed from the start.
+	// Faults that are injected from the start.
 	Faults []Fault
 
 	// Seed of all randomness but secrets. Default: random. Portal.Seed returns it.
 	Seed int64
-	// JournalTo receives the journal as text, line by line as it is written.
-	JournalTo io.Writer
+	// RequestLogTo receives the request log as text, line by line as it is written.
+	RequestLogTo io.Writer
 }
 
 // Durations are the shortest times of operations. Real workload clusters may add to them. Zero means the default, a
 // negative duration none at all.
 type Durations struct {
-	Pending time.Duration // before any job runs; default 1 s
-	Create  time.Duration // of a cluster; default 8 s
-	Scale   time.Duration // default 5 s
-	Upgrade time.Duration // of a whole cluster, spread evenly over its nodes; default 10 s
-	Delete  time.Duration // of a cluster; default 5 s
-	VPC     time.Duration // default 3 s
-	Network time.Duration // where networks are created by a job (Shapes.NetworkStatus); default 2 s
+	Pending time.Duration // before any job runs. Default 1 s
+	Create  time.Duration // of a cluster. Default 8 s
+	Scale   time.Duration // Default 5 s
+	Upgrade time.Duration // of a whole cluster, spread evenly over its nodes. Default 10 s
+	Delete  time.Duration // of a cluster. Default 5 s
+	VPC     time.Duration // Default 3 s
+	Network time.Duration // if networks are created by a job (Shapes.NetworkStatus). Default 2 s
 	// Spread is the part of its time by which a job takes more or less, at random from Options.Seed. 0.2 is up to a fifth.
 	Spread float64
 }
 
 // RateLimit of one account across all its users and endpoints (specification, Limits).
 type RateLimit struct {
-	PerMinute int // requests that come back each minute; default 300
-	Burst     int // requests that may be made at once; default 50
+	PerMinute int // requests that come back each minute. Default 300
+	Burst     int // requests that may be made at once. Default 50
 }
 
 // DefaultZones are the zones of the commands' portals.

@@ -20,7 +20,7 @@ type reset struct {
 	expires time.Time
 }
 
-// Mail is a message that the portal would have sent. It holds a secret, so it is never in the journal.
+// Mail is a message that the portal would have sent. It holds a secret, so it is never in the request log.
 type Mail struct {
 	Time       time.Time `json:"time"`
 	To         string    `json:"to"`
@@ -60,7 +60,7 @@ func (p *Portal) requestReset(c *call) (answer, *refusal) {
 		p.resets[token] = &reset{user: u, expires: c.now().Add(resetLifetime)}
 		p.mailbox[key] = append(p.mailbox[key],
 			Mail{Time: c.now(), To: u.Email, Subject: "Reset your password", ResetToken: token})
-		c.note(Entry{Object: "user", ID: u.ID, Account: u.Account, To: "reset link sent"})
+		c.note(LogEntry{Object: "user", ID: u.ID, Account: u.Account, To: "reset link sent"})
 	}
 	return answer{status: http.StatusOK, body: struct{}{}}, nil
 }
@@ -86,6 +86,6 @@ func (p *Portal) completeReset(c *call) (answer, *refusal) {
 	for _, s := range p.sessions {
 		s.revoked = s.revoked || s.user == r.user
 	}
-	c.note(Entry{Object: "user", ID: r.user.ID, Account: r.user.Account, To: "password changed, tokens revoked"})
+	c.note(LogEntry{Object: "user", ID: r.user.ID, Account: r.user.Account, To: "password changed, tokens revoked"})
 	return answer{status: http.StatusOK, body: struct{}{}}, nil
 }

@@ -21,24 +21,24 @@ import (
 type Portal struct {
 	opts     Options
 	routes   []route
-	journal  journal
+	log      requestLog
 	tokenKey []byte
 	tls      authority
 
-	ctx    context.Context //nolint:containedctx // Ends with Close; jobs and delays end with it.
+	ctx    context.Context //nolint:containedctx // Ends with Close. Jobs and delays end with it.
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // jobs, requests and listeners under way
 
-	mu        sync.Mutex // guards all below; never held while waiting
+	mu        sync.Mutex // guards all fields below. It is never held while waiting
 	closed    bool
 	servers   []*http.Server
 	url       string
 	ids       *rand.Rand
-	dice      *rand.Rand // of faults
+	faultRand *rand.Rand // of faults
 	requests  uint64
 	removals  VictimOrder // of scale-downs
 	nextFault int
-	faults    []*armed
+	faults    []*activeFault
 	limits    map[string]*limiter
 	users     map[string]*user // by lower-case e-mail
 	sessions  map[string]*session
@@ -63,31 +63,31 @@ func New(opts Options) (*Portal, error) {
 		opts.Seed = int64(randomUint64() >> 1)
 	}
 	p := &Portal{
-		opts:     opts,
-		tokenKey: make([]byte, 32),
-		ids:      rand.New(rand.NewPCG(uint64(opts.Seed), 1)),
-		dice:     rand.New(rand.NewPCG(uint64(opts.Seed), 2)),
-		limits:   map[string]*limiter{},
-		users:    map[string]*user{},
-		sessions: map[string]*session{},
-		resets:   map[string]*reset{},
-		mailbox:  map[string][]Mail{},
-		jobsByID: map[string]*job{},
-		removals: opts.VictimOrder,
+		opts:      opts,
+		tokenKey:  make([]byte, 32),
+		ids:       rand.New(rand.NewPCG(uint64(opts.Seed), 1)),
+		faultRand: rand.New(rand.NewPCG(uint64(opts.Seed), 2)),
+		limits:    map[string]*limiter{},
+		users:     map[string]*user{},
+		sessions:  map[string]*session{},
+		resets:    map[string]*reset{},
+		mailbox:   map[string][]Mail{},
+		jobsByID:  map[string]*job{},
+		removals:  opts.VictimOrder,
 	}
-	p.journal.to = opts.JournalTo
+	p.log.to = opts.RequestLogTo
 	p.opts.BasePath = strings.TrimSuffix(opts.BasePath, "/")
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	if _, err := crand.Read(p.tokenKey); err != nil {
 		return nil, fmt.Errorf("token key: %w", err)
 	}
 	p.routes = p.endpoints()
-	return p, p.furnish()
+	return p, p.addInitialRecords()
 }
 
-// furnish puts what the options list into the portal's books.
-func (p *Portal) furnish() error {
-	p.record(Entry{Object: "portal", To: "ready", Detail: fmt.Sprintf("seed=%d", p.opts.Seed)})
+// addInitialRecords creates the users, versions, VPCs and volumes that the options list.
+func (p *Portal) addInitialRecords() error {
+	p.record(LogEntry{Object: "portal", To: "ready", Detail: fmt.Sprintf("seed=%d", p.opts.Seed)})
 	for _, u := range p.opts.Users {
 		if err := p.addUser(u); err != nil {
 			return err
@@ -108,7 +108,7 @@ func (p *Portal) furnish() error {
 	return nil
 }
 
-// Format implements fmt.Formatter for every verb, so that none walks the portal's books: they hold secrets.
+// Format implements fmt.Formatter for every verb, so that none walks the portal's records: they hold secrets.
 func (p *Portal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "portal "+p.URL()) }
 
 // Seed of all randomness but secrets: a portal with the same seed and the same requests in the same order makes the
@@ -116,7 +116,7 @@ func (p *Portal) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "portal 
 func (p *Portal) Seed() int64 { return p.opts.Seed }
 
 // Close ends listeners, jobs and requests under way, waits for them, and deletes the workload clusters. Requests made
-// later get 503. Deletions that failed are in the journal.
+// later get 503. Deletions that failed are in the request log.
 func (p *Portal) Close() {
 	p.mu.Lock()
 	if p.closed {
@@ -136,8 +136,8 @@ func (p *Portal) Close() {
 	p.deleteWorkloads()
 }
 
-// enter registers work that Close waits for. It returns false if the portal is closed.
-func (p *Portal) enter() bool {
+// startWork registers work that Close waits for. It returns false if the portal is closed.
+func (p *Portal) startWork() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -155,8 +155,8 @@ func (p *Portal) newID(kind string) string {
 	return fmt.Sprintf("%s-%012x", kind, p.ids.Uint64()>>16)
 }
 
-// rollFor returns randomness of one record's own, so that its course does not depend on other records.
-func (p *Portal) rollFor(id string) *rand.Rand {
+// randFor returns randomness of one record's own, so that its course does not depend on other records.
+func (p *Portal) randFor(id string) *rand.Rand {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails
 	return rand.New(rand.NewPCG(uint64(p.opts.Seed), h.Sum64()))

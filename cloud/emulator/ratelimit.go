@@ -24,7 +24,7 @@ type limits struct {
 	perMinute int
 	remaining int
 	resetIn   time.Duration // until the bucket is full
-	retryIn   time.Duration // until a request is admitted; 0 when this one was
+	retryIn   time.Duration // until a request is admitted. 0 if this one was
 }
 
 // spend takes a request from the budget of the call's account. Callers that belong to no account share a budget.

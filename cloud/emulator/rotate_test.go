@@ -36,8 +36,8 @@ func TestRotate(t *testing.T) {
 		if third := config(); strings.Contains(third, host) {
 			t.Error("the endpoint did not move")
 		}
-		journal := p.Journal()
-		if e := journal[len(journal)-2]; e.To != "rotated" || e.Detail != "endpoint" || e.ID != id {
+		entries := p.RequestLog()
+		if e := entries[len(entries)-2]; e.To != "rotated" || e.Detail != "endpoint" || e.ID != id {
 			t.Errorf("the request log has %+v", e)
 		}
 		for cluster, what := range map[string]emulator.Rotation{id: {}, "none": {Endpoint: true}} {

@@ -61,7 +61,7 @@ type IDPlace string
 
 // The places of a created record.
 const (
-	IDNested IDPlace = "nested" // {"network": {"id": …}}; the default
+	IDNested IDPlace = "nested" // {"network": {"id": …}}, the default
 	IDFlat   IDPlace = "flat"   // {"id": …}
 	IDBeside IDPlace = "beside" // {"network": {"id": …}, "owner": {"id": …}}
 	IDDeep   IDPlace = "deep"   // {"resource": {"network": {"id": …}, "owner": {"id": …}}}

@@ -102,7 +102,7 @@ const clusterLife = `
 // story returns the request log with short times, and with ids numbered in the order of their first appearance.
 func story(p *emulator.Portal) string {
 	var b strings.Builder
-	for _, e := range p.Journal() {
+	for _, e := range p.RequestLog() {
 		fmt.Fprintf(&b, "%s %s\n", e.Time.Format("04:05"), e)
 	}
 	seen, count := map[string]string{}, map[string]int{}
@@ -118,14 +118,14 @@ func story(p *emulator.Portal) string {
 
 // TestSameSeedSameStory checks that all ids, names and choices depend only on the seed.
 func TestSameSeedSameStory(t *testing.T) {
-	run := func(seed int64) (journal string) {
+	run := func(seed int64) (entries string) {
 		bubble(t, emulator.Options{Seed: seed, VictimOrder: emulator.VictimsRandom}, func(_ *testing.T, p *emulator.Portal, c *caller) {
 			c.scale(c.create(c.newCluster(6)), 3)
-			for _, e := range p.Journal() {
-				journal += e.String() + "\n"
+			for _, e := range p.RequestLog() {
+				entries += e.String() + "\n"
 			}
 		})
-		return journal
+		return entries
 	}
 	first := run(7)
 	if diff := cmp.Diff(first, run(7)); diff != "" {

@@ -102,10 +102,10 @@ func TestRequestIDs(t *testing.T) {
 	for _, path := range []string{"/nothing", "/vpcs", "/jobs/1"} {
 		seen[c.get(path).text("error", "requestId")] = true
 	}
-	for _, e := range p.Journal() {
+	for _, e := range p.RequestLog() {
 		delete(seen, e.RequestID)
 	}
-	if requests := p.Journal()[1:]; len(requests) != 3 || len(seen) != 0 {
+	if requests := p.RequestLog()[1:]; len(requests) != 3 || len(seen) != 0 {
 		t.Errorf("request log %v, ids that it lacks %v", requests, seen)
 	}
 }

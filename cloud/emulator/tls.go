@@ -147,7 +147,7 @@ func (p *Portal) URL() string {
 // serve runs a server that ends with the portal.
 func (p *Portal) serve(server *http.Server, listener net.Listener, run func() error) error {
 	server.ErrorLog = log.New(io.Discard, "", 0) // handshakes that fail are their client's concern
-	if !p.enter() {
+	if !p.startWork() {
 		return errors.Join(errors.New("the portal is closed"), listener.Close())
 	}
 	p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *Portal) serve(server *http.Server, listener net.Listener, run func() er
 	go func() {
 		defer p.wg.Done()
 		if err := run(); !errors.Is(err, http.ErrServerClosed) {
-			p.record(Entry{Object: "portal", To: "no longer listening", Detail: fmt.Sprint(err)})
+			p.record(LogEntry{Object: "portal", To: "no longer listening", Detail: fmt.Sprint(err)})
 		}
 	}()
 	return nil

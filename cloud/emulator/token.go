@@ -13,8 +13,8 @@ import (
 // preMFALifetime of a pre-MFA token. The specification does not show it (Authentication 12).
 const preMFALifetime = 10 * time.Minute
 
-// session is the session of a token: pending until the one-time code is verified, then a new session in its own
-// right; ended by its expiry, by a password reset, or by a fault.
+// session is the session of a token. The session of a pre-MFA token is replaced when the one-time code is verified. A session
+// ends when it expires, by a password reset, or by a fault.
 type session struct {
 	id        string
 	user      *user
@@ -70,7 +70,7 @@ func (p *Portal) sign(s *session) string {
 // identify finds the account whose budget the call uses. It does not check the token: authenticate does.
 func (c *call) identify() {
 	if c.route != nil && c.route.access == open {
-		c.account = c.portal.openAccount(c)
+		c.account = c.portal.anonymousAccount(c)
 		return
 	}
 	scheme, token, _ := strings.Cut(c.request.Header.Get("Authorization"), " ")

@@ -13,7 +13,7 @@ import (
 func (p *Portal) Handler() http.Handler { return p }
 
 // Transport serves requests in-process: no socket, no TLS handshake, no time but package time's, so that it works in
-// a testing/synctest bubble. Any https URL will do; the host is not looked at. As over a network, the work is done
+// a testing/synctest bubble. Any https URL will do, since the host is ignored. As over a network, the work is done
 // even if the caller does not wait for it.
 func (p *Portal) Transport() http.RoundTripper { return inProcess{p} }
 

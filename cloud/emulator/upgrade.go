@@ -47,8 +47,8 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 		return answer{}, invalid("kubernetesVersionId", "the cluster runs %s: it cannot go back to %s", cl.serverVersion, to.SemanticVersion).
 			as(http.StatusUnprocessableEntity)
 	}
-	faults := c.strike
-	return p.operate(c, cl, ClusterUpgrading, cl.Version+" → "+to.SemanticVersion, order{
+	faults := c.faults
+	return p.operate(c, cl, ClusterUpgrading, cl.Version+" → "+to.SemanticVersion, jobSpec{
 		kind: JobUpgradeCluster, takes: p.opts.Durations.Upgrade,
 		work: func(ctx context.Context, takes time.Duration) (any, error) {
 			complete, err := p.upgradeNodes(ctx, cl, upgrade{to.SemanticVersion, takes, faults})
@@ -58,7 +58,7 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 				p.mu.Unlock()
 			}
 			p.unlock(cl, ClusterRunning)
-			return p.shown(cl), err
+			return p.jobResult(cl), err
 		},
 	})
 }
@@ -67,7 +67,7 @@ func (p *Portal) upgradeCluster(c *call) (answer, *refusal) {
 type upgrade struct {
 	version string
 	takes   time.Duration // all of them together, or one
-	faults  strike
+	faults  matchedFaults
 }
 
 // upgradeNodes goes through the nodes one at a time: control nodes first, then workers (Kubernetes endpoints 2). The
@@ -78,11 +78,11 @@ func (p *Portal) upgradeNodes(ctx context.Context, cl *cluster, u upgrade) (comp
 	cl.serverVersion = u.version
 	p.mu.Unlock()
 	if len(todo) == 0 {
-		err := p.reach(ctx, cl, u.takes)
+		err := p.applyNodes(ctx, cl, u.takes)
 		return err == nil, err
 	}
 	u.takes /= time.Duration(len(todo))
-	share := u.faults.share(len(todo))
+	share := u.faults.nodesDone(len(todo))
 	for _, n := range todo[:share] {
 		if err := p.upgradeNode(ctx, cl, n, u); err != nil {
 			return false, err
@@ -98,9 +98,9 @@ func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, u upgrad
 		before := n.Version
 		n.Version = u.version
 		p.mu.Unlock()
-		err := p.reach(ctx, cl, takes)
+		err := p.applyNodes(ctx, cl, takes)
 		if err == nil {
-			p.record(Entry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: u.version, Detail: cl.ID})
+			p.record(LogEntry{Object: "node", ID: n.Name, Account: cl.Account, From: before, To: u.version, Detail: cl.ID})
 		}
 		return err
 	}
@@ -112,12 +112,12 @@ func (p *Portal) upgradeNode(ctx context.Context, cl *cluster, n *node, u upgrad
 	if style == UpgradeSurge {
 		p.mu.Unlock()
 		takes /= 2
-		if err := p.reach(ctx, cl, takes); err != nil {
+		if err := p.applyNodes(ctx, cl, takes); err != nil {
 			return err
 		}
 		p.mu.Lock()
 	}
 	n.leaving, n.up = true, false
 	p.mu.Unlock()
-	return p.reach(ctx, cl, takes)
+	return p.applyNodes(ctx, cl, takes)
 }

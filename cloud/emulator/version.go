@@ -14,7 +14,7 @@ import (
 type Version struct {
 	ID              string // default: made up
 	SemanticVersion string // such as v1.36.3
-	State           string // default: Enabled; the specification shows no values
+	State           string // default: Enabled. The specification shows no values
 	Refused         bool   // it is listed, and nothing can be created with it or upgraded to it
 }
 
@@ -89,7 +89,7 @@ func parseVersion(version string) ([3]int, error) {
 	return out, nil
 }
 
-// lower reports whether a is an older version than b; both are known to be well formed.
+// lower reports whether a is an older version than b. Both must be well formed.
 func lower(a, b string) bool {
 	x, _ := parseVersion(a)
 	y, _ := parseVersion(b)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// JobDeleteVolume deletes a volume, where the shapes make that a job (Shapes.VolumeStatus).
+// JobDeleteVolume deletes a volume, if the shapes make that a job (Shapes.VolumeStatus).
 const JobDeleteVolume JobKind = "delete volume"
 
 // Volume is a disk. It outlives the cluster that it is attached to.
 type Volume struct {
 	ID        string `json:"id"`        // default: made up
 	Account   string `json:"account"`   // default: DefaultAccount
-	ClusterID string `json:"clusterId"` // that uses it; empty: none does
+	ClusterID string `json:"clusterId"` // that uses it. Empty if none does
 }
 
 // AddVolume enters a volume, as if a claim in a cluster had asked for it, and returns its id.
@@ -32,7 +32,7 @@ func (p *Portal) addVolume(v Volume) string {
 	}
 	orElse(&v.Account, DefaultAccount)
 	p.volumes = append(p.volumes, &v)
-	p.record(Entry{Object: "volume", ID: v.ID, Account: v.Account, To: "created", Detail: v.ClusterID})
+	p.record(LogEntry{Object: "volume", ID: v.ID, Account: v.Account, To: "created", Detail: v.ClusterID})
 	return v.ID
 }
 
@@ -62,15 +62,15 @@ func (p *Portal) deleteVolume(c *call) (answer, *refusal) {
 	}
 	v := p.volumes[i]
 	if p.opts.Shapes.VolumeStatus == http.StatusAccepted {
-		return p.startJob(c, order{kind: JobDeleteVolume, work: func(context.Context, time.Duration) (any, error) {
+		return p.startJob(c, jobSpec{kind: JobDeleteVolume, work: func(context.Context, time.Duration) (any, error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.volumes = slices.DeleteFunc(p.volumes, func(other *Volume) bool { return other == v })
-			p.record(Entry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
+			p.record(LogEntry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
 			return struct{}{}, nil
 		}}), nil
 	}
 	p.volumes = slices.Delete(p.volumes, i, i+1)
-	c.note(Entry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
+	c.note(LogEntry{Object: "volume", ID: id, Account: c.account, To: "deleted"})
 	return answer{status: p.opts.Shapes.VolumeStatus, body: struct{}{}}, nil
 }

@@ -92,7 +92,7 @@ func (p *Portal) createVPC(c *call) (answer, *refusal) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.startJob(c, order{kind: JobCreateVPC, takes: p.opts.Durations.VPC, work: func(ctx context.Context, takes time.Duration) (any, error) {
+	return p.startJob(c, jobSpec{kind: JobCreateVPC, takes: p.opts.Durations.VPC, work: func(ctx context.Context, takes time.Duration) (any, error) {
 		if err := sleep(ctx, takes); err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (p *Portal) createVPC(c *call) (answer, *refusal) {
 		defer p.mu.Unlock()
 		v := &VPC{ID: p.newID("vpc"), Account: c.account, Name: body.Name, CIDR: body.CIDR}
 		p.vpcs = append(p.vpcs, v)
-		p.record(Entry{Object: "vpc", ID: v.ID, Account: v.Account, To: "created", Detail: v.Name})
+		p.record(LogEntry{Object: "vpc", ID: v.ID, Account: v.Account, To: "created", Detail: v.Name})
 		return map[string]any{"vpc": v.wire()}, nil
 	}}), nil
 }

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Workloads runs the Kubernetes clusters that the portal sells. The emulator decides what exists (versions, nodes,
-// victims); Workloads makes it so. Package workload backs it with real API servers; without one the clusters
-// exist in the portal's books only.
+// Workloads runs the Kubernetes clusters that the portal sells. The emulator decides which versions and nodes a cluster has,
+// and Workloads carries that out. Package workload implements it with real API servers. Without an implementation, clusters are
+// records of the portal only.
 type Workloads interface {
 	// Apply brings the cluster to the given state and returns when it is reached: API server answering at
 	// Version, the given nodes registered and Ready, no others. It creates the cluster on its first call. It returns the
@@ -46,7 +46,7 @@ type Node struct {
 	ControlPlane bool   `json:"controlPlane,omitempty"` // marked as Workload.ControlMarks says
 	Version      string `json:"version"`                // of the kubelet, for example "v1.36.3"
 	ProviderID   string `json:"providerID,omitempty"`   // empty: the Node has none
-	Gone         bool   `json:"gone,omitempty"`         // the machine is no more, its Node object stays behind (NotReady after a while)
+	Gone         bool   `json:"gone,omitempty"`         // the machine is removed, its Node object stays behind (NotReady after a while)
 }
 
 // Removal is how Kubernetes saw a machine at the moment when the portal removed it. The portal drains nothing by itself, so a
@@ -54,7 +54,7 @@ type Node struct {
 type Removal struct {
 	Machine     string    `json:"machine"` // Node.ID
 	At          time.Time `json:"at"`
-	By          JobKind   `json:"by,omitempty"`          // the job that removed it; set by the portal
+	By          JobKind   `json:"by,omitempty"`          // the job that removed it, set by the portal
 	Cordoned    bool      `json:"cordoned"`              // the Node was unschedulable
 	Ready       bool      `json:"ready"`                 // the Node was Ready
 	Pods        []string  `json:"pods,omitempty"`        // that ran on it, as namespace/name, without those of DaemonSets and static ones

@@ -16,9 +16,9 @@ import (
 
 // ledger is a Workloads that records its calls and takes some time for each.
 type ledger struct {
-	takes  time.Duration
-	fails  error                                // of Apply
-	census func(emulator.Node) emulator.Removal // removal of a machine, or of only its Node object; may be nil
+	takes     time.Duration
+	fails     error                                // of Apply
+	removalOf func(emulator.Node) emulator.Removal // removal of a machine, or of only its Node object; may be nil
 
 	mu      sync.Mutex
 	applied []emulator.Workload
@@ -33,11 +33,11 @@ func (l *ledger) Apply(ctx context.Context, w emulator.Workload) (removed []emul
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.census != nil && len(l.applied) > 0 {
+	if l.removalOf != nil && len(l.applied) > 0 {
 		for _, n := range l.applied[len(l.applied)-1].Nodes {
 			stays := slices.ContainsFunc(w.Nodes, func(now emulator.Node) bool { return now.ID == n.ID && now.Gone == n.Gone })
 			if !stays {
-				removed = append(removed, l.census(n))
+				removed = append(removed, l.removalOf(n))
 			}
 		}
 	}

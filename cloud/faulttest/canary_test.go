@@ -26,8 +26,8 @@ import (
 // cells of the matrix check their errors and request logs as well.
 func TestCanary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var journal bytes.Buffer
-		options := emulator.Options{JournalTo: &journal, Seed: 1}
+		var requests bytes.Buffer
+		options := emulator.Options{RequestLogTo: &requests, Seed: 1}
 		p := newPortal(t, options)
 		wire := newTap(p.Transport())
 		var log bytes.Buffer
@@ -46,8 +46,8 @@ func TestCanary(t *testing.T) {
 			t.Error(err)
 		}
 
-		wire.keepsJournal(t, "life", p)
-		for what, text := range map[string]string{"the copied journal": journal.String(), "the log": log.String()} {
+		wire.keepsRequestLog(t, "life", p)
+		for what, text := range map[string]string{"the copied request log": requests.String(), "the log": log.String()} {
 			if found := wire.leaked(text); len(found) > 0 || text == "" {
 				t.Errorf("%s of %d bytes has %v", what, len(text), found)
 			}

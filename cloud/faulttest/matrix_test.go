@@ -48,7 +48,7 @@ func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 			t.Fatalf("%s: %v", what, err)
 		}
 	}
-	before := len(s.portal.Journal())
+	before := len(s.portal.RequestLog())
 	if f.OthersPerMinute == 0 {
 		f.Method, f.Path = m.verb, m.path
 	}
@@ -61,12 +61,12 @@ func (m method) cell(t *testing.T, r row, f emulator.Fault) {
 		t.Errorf("%s: %v, want %s: %v", what, got, m.want(r, f), err)
 	}
 	m.checkError(t, what, err)
-	if found := s.tap.leaked(fmt.Sprintf("%v %+v %#v %v", err, err, err, s.portal.Journal())); len(found) > 0 {
-		t.Errorf("%s: error or journal has %v", what, found)
+	if found := s.tap.leaked(fmt.Sprintf("%v %+v %#v %v", err, err, err, s.portal.RequestLog())); len(found) > 0 {
+		t.Errorf("%s: error or request log has %v", what, found)
 	}
 	s.portal.ClearFaults()
 	time.Sleep(2 * time.Minute) // until the client has sent everything
-	m.checkJournal(t, what, s.portal.Journal()[before:])
+	m.checkRequestLog(t, what, s.portal.RequestLog()[before:])
 	if broken := s.portal.Violations(); len(broken) > 0 {
 		t.Errorf("%s: %v", what, broken)
 	}
@@ -104,9 +104,9 @@ func (m method) checkError(t *testing.T, what string, err error) {
 	}
 }
 
-// checkJournal checks that the portal received a request that changes something only once, apart from requests that it refused because of
-// the token and so did not carry out. Reads may be repeated.
-func (m method) checkJournal(t *testing.T, what string, entries []emulator.Entry) {
+// checkRequestLog checks that the portal received a request that changes something only once, apart from requests that it
+// refused because of the token and so did not carry out. Reads may be repeated.
+func (m method) checkRequestLog(t *testing.T, what string, entries []emulator.LogEntry) {
 	t.Helper()
 	sent, made := 0, 0
 	for _, e := range entries {
@@ -123,7 +123,7 @@ func (m method) checkJournal(t *testing.T, what string, entries []emulator.Entry
 }
 
 // forToken reports whether the client may log in and send the refused request once more.
-func forToken(e emulator.Entry) bool {
+func forToken(e emulator.LogEntry) bool {
 	return e.Status == http.StatusUnauthorized || e.Code == emulator.CodeInvalidToken || e.Code == emulator.CodeMFARequired
 }
 
@@ -151,7 +151,7 @@ func TestWaitingClientCreatesOnce(t *testing.T) {
 
 func createWaiting(t *testing.T, f emulator.Fault) {
 	s := newScene(t, "/kubernetes-clusters", emulator.Options{Durations: quick}, func(c *cloud.Config) { c.Wait = true })
-	before := len(s.portal.Journal())
+	before := len(s.portal.RequestLog())
 	f.Method, f.Path = "POST", "/kubernetes-clusters"
 	if err := s.portal.Inject(f); err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func createWaiting(t *testing.T, f emulator.Fault) {
 	_, err := s.client.CreateCluster(t.Context(), s.request())
 	time.Sleep(10 * time.Minute)
 	sent := 0
-	for _, e := range s.portal.Journal()[before:] {
+	for _, e := range s.portal.RequestLog()[before:] {
 		limited := e.Status == http.StatusTooManyRequests || e.Code == emulator.CodeRateLimited
 		if e.IsRequest() && e.Method == f.Method && e.Route == f.Path && !forToken(e) && !limited {
 			sent++

@@ -139,19 +139,19 @@ func (t *tap) keeps(test testing.TB, what string, value any) {
 	}
 }
 
-// keepsJournal checks the portal's request log, as data and as text.
-func (t *tap) keepsJournal(test testing.TB, what string, p *emulator.Portal) {
+// keepsRequestLog checks the portal's request log, as data and as text.
+func (t *tap) keepsRequestLog(test testing.TB, what string, p *emulator.Portal) {
 	test.Helper()
 	var text bytes.Buffer
-	if err := p.WriteJournal(&text); err != nil {
+	if err := p.WriteRequestLog(&text); err != nil {
 		test.Error(err)
 	}
-	data, err := json.Marshal(p.Journal())
+	data, err := json.Marshal(p.RequestLog())
 	if err != nil {
 		test.Error(err)
 	}
-	for form, journal := range map[string]string{"text": text.String(), "data": string(data)} {
-		if found := t.leaked(journal); len(found) > 0 {
+	for form, entries := range map[string]string{"text": text.String(), "data": string(data)} {
+		if found := t.leaked(entries); len(found) > 0 {
 			test.Errorf("%s: the request log as %s has %v", what, form, found)
 		}
 	}
@@ -160,7 +160,7 @@ func (t *tap) keepsJournal(test testing.TB, what string, p *emulator.Portal) {
 // keepsAdmin checks the answers of the admin listener. The mailbox may show secrets.
 func (t *tap) keepsAdmin(test testing.TB, p *emulator.Portal) {
 	test.Helper()
-	for _, path := range []string{"/journal", "/journal?format=text", "/faults", "/clusters", "/jobs", "/volumes"} {
+	for _, path := range []string{"/request-log", "/request-log?format=text", "/faults", "/clusters", "/jobs", "/volumes"} {
 		w := httptest.NewRecorder()
 		p.AdminHandler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		if found := t.leaked(w.Body.String()); w.Code != http.StatusOK || len(found) > 0 {

@@ -35,8 +35,8 @@ func (a *account) earliest(at time.Time) time.Time {
 }
 func (a *account) take(at time.Time) { a.full = later(a.full, at).Add(interval) }
 
-// Takes returns how long the account needs for so many requests, if its burst is full.
-func Takes(requests int) time.Duration { return max(0, time.Duration(requests-burst)*interval) }
+// TimeFor returns how long the account needs for so many requests, if its burst is full.
+func TimeFor(requests int) time.Duration { return max(0, time.Duration(requests-burst)*interval) }
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -184,8 +184,8 @@ func (f *fleet) result() result {
 }
 
 // requests returns the requests to paths with the given prefix.
-func (f *fleet) requests(prefix string) (entries []emulator.Entry) {
-	for _, e := range f.portal.Journal() {
+func (f *fleet) requests(prefix string) (entries []emulator.LogEntry) {
+	for _, e := range f.portal.RequestLog() {
 		if e.Method != "" && strings.HasPrefix(e.Path, prefix) { // entries without a method are changes of state
 			entries = append(entries, e)
 		}
@@ -195,7 +195,7 @@ func (f *fleet) requests(prefix string) (entries []emulator.Entry) {
 
 // count returns how many answers had the status.
 func (f *fleet) count(status int) (count int) {
-	for _, e := range f.portal.Journal() {
+	for _, e := range f.portal.RequestLog() {
 		if e.Status == status {
 			count++
 		}

@@ -86,9 +86,9 @@ func (b *bucket) setLimit(limit int) {
 	}
 }
 
-// yield empties the bucket until a time, and leaves a part of the rate to the other users of the account. A refusal that ends an
-// exploration says nothing about other users.
-func (b *bucket) yield(until time.Time, cut, explored bool) {
+// backOff empties the bucket until a time, and leaves a part of the rate to the other users of the account. A refusal that ends
+// an exploration says nothing about other users.
+func (b *bucket) backOff(until time.Time, cut, explored bool) {
 	b.known = true
 	b.share = min(b.share, 1)
 	if cut && !explored {

@@ -22,8 +22,9 @@
 // a fifth. Within a class the tenants take turns. A tenant is the part of a flow's name before the slash, usually a namespace. All
 // requests of a login are reserved together (login.go).
 //
-// A Look is a poll that can wait (look.go). It gets a token that no other call needs if it is likely useful, a token that the full
-// bucket cannot hold in any case, and a token of the polls' share if it is overdue. Its owner decides when a look is useful.
+// A PolledJob is a job whose poll can wait (poll.go). It gets a token that no other call needs if it is likely useful, a token
+// that the full bucket cannot hold in any case, and a token of the polls' share if it is overdue. Its owner decides when a poll
+// is useful.
 //
 // Mutations and creations are open from reservation to response. A crash leaves open calls in doubt, so their number is bounded: as
 // many as the rate needs at the portal's response time, at least 4 and at most

@@ -17,22 +17,22 @@ const (
 
 // gate is closed for all callers after a 429.
 type gate struct {
-	rand    *rand.Rand
-	until   time.Time
-	closed  time.Time // when it was last closed
-	strikes int       // 429s in a row, each after the gate had opened again
+	rand     *rand.Rand
+	until    time.Time
+	closed   time.Time // when it was last closed
+	refusals int       // 429s in a row, each after the gate had opened again
 }
 
 func (g *gate) open(now time.Time) bool { return !now.Before(g.until) }
 
-// shut closes the gate for at least the time that the portal asks for. It reports whether this 429 is a new strike. A 429 for a
+// close closes the gate for at least the time that the portal asks for. It reports whether this 429 is a new refusal. A 429 for a
 // request that was sent before the gate closed is none.
-func (g *gate) shut(sentAt, now time.Time, wait time.Duration) bool {
+func (g *gate) close(sentAt, now time.Time, wait time.Duration) bool {
 	strike := g.closed.IsZero() || sentAt.After(g.closed)
 	if strike {
-		g.strikes++
+		g.refusals++
 	}
-	if backoff := gateBackoff << min(g.strikes-1, 10); g.strikes > 1 || wait <= 0 {
+	if backoff := gateBackoff << min(g.refusals-1, 10); g.refusals > 1 || wait <= 0 {
 		wait = max(wait, min(backoff, maxGateBackoff))
 	}
 	wait = min(wait, maxGateClosed)
@@ -53,12 +53,12 @@ func (l *Limiter) learn(r *Reservation, response *Response) {
 	if response.Limited {
 		l.limited++
 		wait, _ := RetryAfter(response.Header, response.At, true)
-		strike := l.gate.shut(r.sentAt, response.At, wait)
-		l.bucket.yield(l.gate.until, strike, explored)
+		strike := l.gate.close(r.sentAt, response.At, wait)
+		l.bucket.backOff(l.gate.until, strike, explored)
 		return
 	}
 	if r.sentAt.After(l.gate.closed) {
-		l.gate.strikes = 0
+		l.gate.refusals = 0
 	}
 	if remaining, ok := headerNumber(response.Header, "X-RateLimit-Remaining"); ok {
 		l.bucket.follow(remaining, l.inFlight)

@@ -24,14 +24,14 @@ const DefaultMaxOpen = 20
 
 // Rules that the specification does not make.
 const (
-	fewestOpen      = 4                // mutations and creations may be open, even if the portal answers fast
+	minOpen         = 4                // mutations and creations may be open, even if the portal answers fast
 	marginShare     = 0.1              // of the burst is left to jitter on the way and to other users
 	placeGrace      = 15 * time.Second // how long a place is kept after the time at which its caller should come back
 	asideTime       = 2 * time.Second  // how long a token is set aside for a place whose turn has come
 	wakeSlack       = 5 * time.Second  // how much later than its expected turn a flow that gets woken should come back
 	reservationLife = time.Minute      // of a reservation that is neither spent nor canceled
 	minWait         = 100 * time.Millisecond
-	lookAhead       = 5 * time.Second // a look that becomes likely within this time waits for a free token only
+	pollAhead       = 5 * time.Second // a poll that becomes likely within this time waits for a free token only
 )
 
 // guaranteed is the share of the tokens that a class gets at least, even if calls of higher classes wait.
@@ -50,7 +50,7 @@ type Options struct {
 	// AccountShare is the largest part of the account's rate and burst that this limiter uses, if other processes use the
 	// account too: more than 0 and at most 1. Limit, Burst and the portal's headers are the whole account's. 0 means 1.
 	AccountShare float64
-	// Wake is called when it is the turn of a flow that Reserve or ReserveLook refused. If the flow reserves within two seconds,
+	// Wake is called when it is the turn of a flow that Reserve or ReservePoll refused. If the flow reserves within two seconds,
 	// it gets a reservation. Wake must not block. If it is nil, flows come back at WaitError.RetryAt.
 	Wake func(flow string)
 	// Rand makes the jitter. Nil means a random seed.
@@ -113,17 +113,17 @@ func (l *Limiter) Reserve(flow string, class Class) (*Reservation, error) {
 	return l.reserve(placeKey{flow: flow, class: class}, nil, l.options.Wake)
 }
 
-// ReserveUnwoken is Reserve for a flow that Options.Wake does not know. It comes back at WaitError.RetryAt.
-func (l *Limiter) ReserveUnwoken(flow string, class Class) (*Reservation, error) {
+// ReserveWithoutWake is Reserve for a flow that Options.Wake does not know. It comes back at WaitError.RetryAt.
+func (l *Limiter) ReserveWithoutWake(flow string, class Class) (*Reservation, error) {
 	return l.reserve(placeKey{flow: flow, class: class}, nil, nil)
 }
 
-// ReserveLook is Reserve for a Poll that waits until it is useful. See Schedule.
-func (l *Limiter) ReserveLook(flow string, look Look) (*Reservation, error) {
+// ReservePoll is Reserve for a Poll that waits until it is useful. See Schedule.
+func (l *Limiter) ReservePoll(flow string, look PolledJob) (*Reservation, error) {
 	return l.reserve(placeKey{flow: flow, class: Poll}, look, l.options.Wake)
 }
 
-func (l *Limiter) reserve(key placeKey, look Look, wake func(flow string)) (*Reservation, error) {
+func (l *Limiter) reserve(key placeKey, look PolledJob, wake func(flow string)) (*Reservation, error) {
 	l.mu.Lock()
 	defer l.unlock()
 	now := time.Now()
@@ -131,7 +131,7 @@ func (l *Limiter) reserve(key placeKey, look Look, wake func(flow string)) (*Res
 	if wake != nil {
 		p.wake = func() { wake(key.flow) }
 	}
-	r, at := l.claim(p, now)
+	r, at := l.tryReserve(p, now)
 	if r == nil {
 		return nil, &WaitError{RetryAt: at}
 	}
@@ -150,7 +150,7 @@ func (l *Limiter) Wait(ctx context.Context, flow string, class Class) (*Reservat
 	l.mu.Lock()
 	p := l.queue.ownPlace(flow, class, wake, time.Now())
 	for {
-		r, _ := l.claim(p, time.Now())
+		r, _ := l.tryReserve(p, time.Now())
 		l.unlock()
 		if r != nil {
 			return r, nil
@@ -183,8 +183,8 @@ func (l *Limiter) Charge(requests int) {
 	l.bucket.level -= float64(requests)
 }
 
-// claim grants a reservation if it is the place's turn, or returns when its turn is expected.
-func (l *Limiter) claim(p *place, now time.Time) (*Reservation, time.Time) {
+// tryReserve grants a reservation if it is the place's turn, or returns when its turn is expected.
+func (l *Limiter) tryReserve(p *place, now time.Time) (*Reservation, time.Time) {
 	l.advance(now)
 	l.queue.keepFor(p, now.Add(placeGrace))
 	p.awake = now
@@ -193,7 +193,7 @@ func (l *Limiter) claim(p *place, now time.Time) (*Reservation, time.Time) {
 		l.queue.leave(p)
 		return l.grant(p, now), time.Time{}
 	}
-	at := l.expect(p, now)
+	at := l.expectedTurn(p, now)
 	p.until = at.Add(asideTime)
 	if p.wake == nil {
 		p.awake = at
@@ -236,7 +236,7 @@ func (l *Limiter) advance(now time.Time) {
 	if l.free() < 1 && l.queue.waits() {
 		l.bucket.explore(now.Sub(l.bucket.at))
 	}
-	l.queue.refilled(l.bucket.refill(now))
+	l.queue.addCredit(l.bucket.refill(now))
 	if l.gate.open(now) {
 		l.queue.sweep(now)
 	}
@@ -273,26 +273,26 @@ func (l *Limiter) free() float64 {
 // mayOpen reports whether one more mutation may be open: as many as are on the way at the full rate, within the bounds.
 func (l *Limiter) mayOpen() bool {
 	needed := int(math.Ceil(l.latency.Seconds() * l.bucket.rate()))
-	return l.open+l.queue.opened() < min(max(needed, fewestOpen), l.options.MaxOpen)
+	return l.open+l.queue.opened() < min(max(needed, minOpen), l.options.MaxOpen)
 }
 
-// expect estimates when the place gets its token. Other places may come before it or leave, so the estimate is repeated each time
-// the place is claimed.
-func (l *Limiter) expect(p *place, now time.Time) time.Time {
+// expectedTurn estimates when the place gets its token. Other places may come before it or leave, so the estimate is repeated
+// each time the place is claimed.
+func (l *Limiter) expectedTurn(p *place, now time.Time) time.Time {
 	open := later(now, l.gate.until)
 	if p.allotted { // but the gate is closed
 		return open
 	}
-	if p.key.class.opens() && !l.mayOpen() {
+	if p.key.class.isMutating() && !l.mayOpen() {
 		open = later(open, now.Add(5*minWait))
 	}
 	needed := 1.0
-	if !p.likely(now.Add(lookAhead)) { // only a full bucket has a token for it
+	if !p.isLikely(now.Add(pollAhead)) { // only a full bucket has a token for it
 		needed = l.bucket.capacity()
 	}
 	wait := l.bucket.time(max(l.queue.ahead(p)+needed-l.free(), 0))
-	if p.look != nil {
-		wait = max(min(wait, maxLookWait), p.look.Schedule().Earliest.Sub(now))
+	if p.job != nil {
+		wait = max(min(wait, maxPollWait), p.job.Schedule().Earliest.Sub(now))
 	}
 	return later(open.Add(wait), now.Add(minWait))
 }

@@ -180,7 +180,7 @@ func TestOpenMutations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
 		var open []*Reservation
-		for i := range fewestOpen {
+		for i := range minOpen {
 			open = append(open, granted(t, l, strconv.Itoa(i), Mutation))
 		}
 		for i := range 100 {
@@ -252,7 +252,7 @@ func TestBackoffGrows(t *testing.T) {
 			if i == 0 {
 				share := l.Stats().Share
 				b.Settle(true, &Response{Limited: true, Header: http.Header{}, At: time.Now()})
-				if l.Stats().Share != share || l.gate.strikes != 1 {
+				if l.Stats().Share != share || l.gate.refusals != 1 {
 					t.Error("two answers to simultaneous requests counted twice")
 				}
 			}

@@ -12,7 +12,7 @@ import (
 // that are set aside for it add up, because nothing goes before a login. Each flow has places of its own. An account whose
 // bucket holds fewer tokens gets as many reservations as the bucket holds.
 func (l *Limiter) ReserveLogin(flow string, requests int) ([]*Reservation, error) {
-	reservations, at := l.claimLogin(flow, requests)
+	reservations, at := l.tryReserveLogin(flow, requests)
 	if reservations == nil {
 		return nil, &WaitError{RetryAt: at}
 	}
@@ -23,7 +23,7 @@ func (l *Limiter) ReserveLogin(flow string, requests int) ([]*Reservation, error
 // that ends.
 func (l *Limiter) WaitLogin(ctx context.Context, flow string, requests int) ([]*Reservation, error) {
 	for {
-		reservations, at := l.claimLogin(flow, requests)
+		reservations, at := l.tryReserveLogin(flow, requests)
 		if reservations != nil {
 			return reservations, nil
 		}
@@ -39,8 +39,8 @@ func (l *Limiter) WaitLogin(ctx context.Context, flow string, requests int) ([]*
 	}
 }
 
-// claimLogin returns the reservations if each request has a token, or the time at which that is expected.
-func (l *Limiter) claimLogin(flow string, requests int) ([]*Reservation, time.Time) {
+// tryReserveLogin returns the reservations if each request has a token, or the time at which that is expected.
+func (l *Limiter) tryReserveLogin(flow string, requests int) ([]*Reservation, time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	now := time.Now()
@@ -54,7 +54,7 @@ func (l *Limiter) claimLogin(flow string, requests int) ([]*Reservation, time.Ti
 	l.allot(now)
 	at, all := now, l.gate.open(now)
 	for _, p := range places {
-		at = later(at, l.expect(p, now))
+		at = later(at, l.expectedTurn(p, now))
 		all = all && p.allotted
 	}
 	if !all {

@@ -16,7 +16,7 @@ const (
 	Mutation Class = iota + 1 // changes or deletes something that exists
 	Creation                  // creates something. Goes behind mutations
 	Read                      // looks something up
-	Poll                      // looks at a job
+	Poll                      // polls a job
 	Login                     // a request of a login. All others wait for it. See ReserveLogin
 )
 
@@ -37,8 +37,8 @@ func (c Class) String() string {
 	return "unknown"
 }
 
-// opens reports whether a crash may leave a call of the class in doubt.
-func (c Class) opens() bool { return c == Mutation || c == Creation }
+// isMutating reports whether a crash may leave a call of the class in doubt.
+func (c Class) isMutating() bool { return c == Mutation || c == Creation }
 
 // placeKey identifies a place. Flows that come and go with Reserve have serial 0 and one place per class.
 type placeKey struct {
@@ -50,8 +50,8 @@ type placeKey struct {
 // place is one call's position in the queue.
 type place struct {
 	key      placeKey
-	number   int  // in the order of arrival
-	look     Look // nil for any other call
+	number   int       // in the order of arrival
+	job      PolledJob // nil for any other call
 	since    time.Time
 	keep     time.Time // after which it is given up. Zero means never
 	awake    time.Time // from which its owner can use a token
@@ -63,8 +63,8 @@ type place struct {
 
 // due returns the time by which places of a class are ordered.
 func (p *place) due() time.Time {
-	if p.look != nil {
-		return p.look.Schedule().Due
+	if p.job != nil {
+		return p.job.Schedule().Due
 	}
 	return p.since
 }
@@ -82,8 +82,8 @@ func (p *place) before(other *place) bool {
 	return cmp.Or(p.due().Compare(other.due()), cmp.Compare(p.number, other.number)) < 0
 }
 
-// maxCredit bounds the tokens that a class may take at once because it took fewer than its share before. An overdue look uses
-// all of it, so overdue looks get half of the polls' share.
+// maxCredit bounds the tokens that a class may take at once because it took fewer than its share before. An overdue poll uses
+// all of it, so overdue polls get half of the polls' share.
 const maxCredit = 2
 
 // queue orders places in a lane per class.
@@ -105,7 +105,7 @@ func newQueue() queue {
 }
 
 // place returns the flow's place, or makes one.
-func (q *queue) place(key placeKey, look Look, now time.Time) *place {
+func (q *queue) place(key placeKey, look PolledJob, now time.Time) *place {
 	if _, known := q.lanes[key.class]; !known {
 		key.class = Read
 	}
@@ -116,7 +116,7 @@ func (q *queue) place(key placeKey, look Look, now time.Time) *place {
 		q.places[key] = p
 		q.lanes[key.class].push(p)
 	}
-	p.look = look
+	p.job = look
 	return p
 }
 
@@ -191,13 +191,13 @@ func (q *queue) sweep(now time.Time) {
 	}
 }
 
-// next picks the place for one token: logins, then mutations, creations, reads, and looks that are likely useful. Reads and polls
-// get their guaranteed share before that. A token that the bucket cannot hold goes to any look.
+// next picks the place for one token: logins, then mutations, creations, reads, and polls that are likely useful. Reads and polls
+// get their guaranteed share before that. A token that the bucket cannot hold goes to any poll.
 func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
 	awake := func(p *place) bool { return p.awake.Before(now.Add(asideTime)) } // or soon
-	likely := func(p *place) bool { return awake(p) && p.likely(now) }
-	overdue := func(p *place) bool { return awake(p) && p.overdue(now) }
-	lookable := func(p *place) bool { return awake(p) && p.lookable(now) }
+	likely := func(p *place) bool { return awake(p) && p.isLikely(now) }
+	overdue := func(p *place) bool { return awake(p) && p.isOverdue(now) }
+	pollable := func(p *place) bool { return awake(p) && p.isPollable(now) }
 	for _, rule := range []struct {
 		applies bool
 		class   Class
@@ -212,7 +212,7 @@ func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
 		{mayOpen, Creation, awake, 0},
 		{true, Read, awake, 1},
 		{true, Poll, likely, 1},
-		{overflows, Poll, lookable, 1},
+		{overflows, Poll, pollable, 1},
 	} {
 		if !rule.applies {
 			continue
@@ -225,8 +225,8 @@ func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
 	return nil
 }
 
-// refilled adds the guaranteed shares of new tokens to the credit.
-func (q *queue) refilled(tokens float64) {
+// addCredit adds the guaranteed shares of new tokens to the credit.
+func (q *queue) addCredit(tokens float64) {
 	for class, share := range guaranteed {
 		q.credit[class] = min(q.credit[class]+tokens*share, maxCredit)
 	}
@@ -255,7 +255,7 @@ func (q *queue) wakeable() bool {
 // opened returns the number of tokens set aside for calls that a crash may leave in doubt.
 func (q *queue) opened() (count int) {
 	for _, p := range q.aside {
-		if p.key.class.opens() {
+		if p.key.class.isMutating() {
 			count++
 		}
 	}

@@ -236,13 +236,13 @@ func TestGateCountsStrikes(t *testing.T) {
 	now := time.Now()
 	g := gate{rand: seeded(1)}
 	for strike, least := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
-		if news := g.shut(now, now, 0); !news || g.strikes != strike+1 {
-			t.Errorf("strike %d: news %t, %d strikes", strike, news, g.strikes)
+		if news := g.close(now, now, 0); !news || g.refusals != strike+1 {
+			t.Errorf("strike %d: news %t, %d strikes", strike, news, g.refusals)
 		}
 		if closed := g.until.Sub(now); closed < least || closed > least+least/4 {
 			t.Errorf("strike %d closes for %v", strike, closed)
 		}
-		if news := g.shut(now.Add(-time.Second), now, 0); news || g.strikes != strike+1 {
+		if news := g.close(now.Add(-time.Second), now, 0); news || g.refusals != strike+1 {
 			t.Errorf("strike %d: an old request is news", strike)
 		}
 		now = g.until.Add(time.Second)

@@ -96,7 +96,7 @@ func (r *Reservation) Settle(sent bool, response *Response) {
 	l.advance(now)
 	l.inFlight--
 	l.closeMutation(r)
-	if sent && r.class.opens() { // a moving average
+	if sent && r.class.isMutating() { // a moving average
 		l.latency += (now.Sub(r.granted) - l.latency) / 4
 	}
 	if sent {
@@ -113,11 +113,11 @@ func (r *Reservation) Settle(sent bool, response *Response) {
 func (l *Limiter) grant(p *place, now time.Time) *Reservation {
 	r := &Reservation{limiter: l, class: p.key.class, granted: now, expires: now.Add(reservationLife), waited: now.Sub(p.since)}
 	l.reservations[r] = struct{}{}
-	if r.class.opens() {
+	if r.class.isMutating() {
 		l.open++
 	}
-	if p.look != nil {
-		p.look.Granted(now)
+	if p.job != nil {
+		p.job.Granted(now)
 	}
 	return r
 }
@@ -133,7 +133,7 @@ func (l *Limiter) end(r *Reservation, as state) {
 }
 
 func (l *Limiter) closeMutation(r *Reservation) {
-	if r.class.opens() {
+	if r.class.isMutating() {
 		l.open--
 	}
 }

@@ -38,7 +38,7 @@ type flags struct {
 	controlMarks                string
 	faultsFile, shapesFile      string
 	profile                     string
-	journal                     string
+	requestLog                  string
 	passwordGiven               bool
 
 	base emulator.Options // options that flags set directly
@@ -88,7 +88,7 @@ func (f *flags) bind(set *pflag.FlagSet) {
 	set.StringVar(&f.faultsFile, "faults", "", "YAML or JSON `file` with faults to arm at the start")
 	set.StringVar(&f.shapesFile, "shapes", "", "YAML or JSON `file` with the form of answers that the specification does not define")
 	set.Int64Var(&o.Seed, "seed", 0, "seed of all randomness but secrets (default a new one, printed)")
-	set.StringVar(&f.journal, "journal", "", "write requests and changes of state to this `file` as they happen. - is standard output")
+	set.StringVar(&f.requestLog, "request-log", "", "write requests and changes of state to this `file` as they happen. - is standard output")
 }
 
 func defaultVersions() (names []string) {

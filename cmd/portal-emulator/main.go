@@ -49,7 +49,7 @@ The page shows clusters, jobs and requests in a browser. Without the admin liste
   curl --cacert portal-ca.crt https://127.0.0.1:8443/login -H 'Content-Type: application/json' \
     -d '{"email":"admin@portal.example","password":"…"}'
   curl -X POST http://127.0.0.1:8444/faults -d '{"path":"/jobs/*","status":503,"count":3}'
-  curl 'http://127.0.0.1:8444/journal?format=text'`,
+  curl 'http://127.0.0.1:8444/request-log?format=text'`,
 		Version:       version.Get().String(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -68,13 +68,13 @@ func run(ctx context.Context, f *flags, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if f.journal != "" {
-		journal, openErr := openJournal(f.journal, out)
+	if f.requestLog != "" {
+		log, openErr := openRequestLog(f.requestLog, out)
 		if openErr != nil {
 			return openErr
 		}
-		defer func() { err = errors.Join(err, journal.Close()) }()
-		opts.JournalTo = journal
+		defer func() { err = errors.Join(err, log.Close()) }()
+		opts.RequestLogTo = log
 	}
 	if f.binaries != "" {
 		// From here on, the portal's clusters are real ones.
@@ -119,7 +119,7 @@ func listen(ctx context.Context, portal *emulator.Portal, f *flags, out io.Write
 		if err != nil {
 			return nil, notListening("admin-listen", err)
 		}
-		admin = url + "  (/ca /faults /victim-order /journal /clusters /jobs /volumes /mailbox/{email}; loopback only)"
+		admin = url + "  (/ca /faults /victim-order /request-log /clusters /jobs /volumes /mailbox/{email}; loopback only)"
 	}
 	if f.pageListen != "" {
 		picture, err = page.Listen(ctx, f.pageListen, page.Options{Portal: portal, ReadOnly: f.adminListen == ""})
@@ -152,7 +152,7 @@ func (f *flags) welcome(portal *emulator.Portal, admin, shown string) string {
 	if ca == "" {
 		ca = "(not written: --ca-file)"
 	}
-	clusters := "in the portal's books only (--kubernetes-binaries makes them real)"
+	clusters := "records without API servers (--kubernetes-binaries runs real ones)"
 	if f.binaries != "" {
 		clusters = "real API servers with simulated nodes"
 	}
@@ -174,8 +174,8 @@ Ctrl-C stops it; nothing is kept.
 `, portal.URL(), ca, email, password, admin, shown, clusters, strings.Join(versions, " "), portal.Seed())
 }
 
-// openJournal opens the journal's file; - is standard output.
-func openJournal(name string, out io.Writer) (io.WriteCloser, error) {
+// openRequestLog opens the file for the request log. The name - means standard output.
+func openRequestLog(name string, out io.Writer) (io.WriteCloser, error) {
 	if name == "-" {
 		return unclosed{out}, nil
 	}

@@ -118,8 +118,8 @@ func trusting(t *testing.T, caFile string) *http.Client {
 
 // TestFirstUse: the output is enough to log in, and to use the admin listener.
 func TestFirstUse(t *testing.T) {
-	ca, journal := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "journal.txt")
-	out, stop := start(t, "--ca-file", ca, "--journal", journal, "--seed", "42")
+	ca, requestLog := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "request-log.txt")
+	out, stop := start(t, "--ca-file", ca, "--request-log", requestLog, "--seed", "42")
 	client, url, password := trusting(t, ca), told(t, out, "URL"), told(t, out, "Password")
 	login := fmt.Sprintf(`{"email":%q,"password":%q}`, told(t, out, "E-mail"), password)
 	if status, body := post(t, client, url+"/login", login); status != 200 {
@@ -138,9 +138,9 @@ func TestFirstUse(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Errorf("stop: %v", err)
 	}
-	written, err := os.ReadFile(journal)
+	written, err := os.ReadFile(requestLog)
 	if err != nil || !strings.Contains(string(written), "POST /login → 503") || strings.Contains(string(written), password) {
-		t.Errorf("journal %v:\n%s", err, written)
+		t.Errorf("request log %v:\n%s", err, written)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestFiles(t *testing.T) {
 	users := write(t, "users.yaml", "- email: ops@portal.example\n  password: canary\n  role: User\n- email: b@portal.example\n  password: p\n  account: b\n")
 	faults := write(t, "faults.yaml", "- path: /mfa/send-otp\n  status: 503\n  delay: 1ms\n- path: /reset-password\n  code: RESOURCE_BUSY\n")
 	shapes := write(t, "shapes.yaml", "codeStatus:\n  RESOURCE_BUSY: 422\n")
-	out, stop := start(t, "--ca-file", ca, "--users-file", users, "--faults", faults, "--shapes", shapes, "--journal", "-")
+	out, stop := start(t, "--ca-file", ca, "--users-file", users, "--faults", faults, "--shapes", shapes, "--request-log", "-")
 	client, url := trusting(t, ca), told(t, out, "URL")
 	for path, want := range map[string]int{"/login": 200, "/mfa/send-otp": 503, "/reset-password": 422} {
 		body := ""

@@ -13,10 +13,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/version"
 )
 
-// surroundings are the streams, the terminal and the environment of a command.
-type surroundings struct {
+// environment holds the streams, the terminal and the environment variables of a command.
+type environment struct {
 	in        io.Reader
-	out, err  io.Writer // results; everything else
+	out, err  io.Writer // out gets results, err everything else
 	getenv    func(string) string
 	ask       func(ctx context.Context, prompt string, secret bool) (string, error) // nil without a terminal
 	live      bool                                                                  // progress may be redrawn in place
@@ -25,7 +25,7 @@ type surroundings struct {
 
 // app is one run of the program.
 type app struct {
-	surroundings
+	environment
 	connection connection
 	output     string
 	verbose    bool
@@ -49,8 +49,8 @@ Exit codes:
 `
 
 // execute runs one command line and returns its exit code.
-func execute(ctx context.Context, s surroundings, args []string) exitCode {
-	a := &app{surroundings: s}
+func execute(ctx context.Context, s environment, args []string) exitCode {
+	a := &app{environment: s}
 	root := a.root()
 	root.SetArgs(args)
 	cmd, err := root.ExecuteContextC(ctx)

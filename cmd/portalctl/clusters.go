@@ -38,7 +38,7 @@ overwrites an existing one.`,
 			if err != nil {
 				return err
 			}
-			return a.deliver(kubeconfig, file)
+			return a.writeKubeconfig(kubeconfig, file)
 		}),
 	}
 	cmd.Flags().StringVar(&file, "file", "", "write it to this `file` instead of standard output")
@@ -46,8 +46,8 @@ overwrites an existing one.`,
 	return cmd
 }
 
-// deliver hands out a kubeconfig: as it is, or as the field of the specification.
-func (a *app) deliver(kubeconfig []byte, file string) error {
+// writeKubeconfig hands out a kubeconfig: as it is, or as the field of the specification.
+func (a *app) writeKubeconfig(kubeconfig []byte, file string) error {
 	if file == "" && a.output != formatTable {
 		return a.printValue(map[string]string{"kubeconfig": string(kubeconfig)})
 	}

@@ -59,14 +59,14 @@ func (a *app) config() (cloud.Config, error) {
 	}
 	switch {
 	case config.BaseURL == "":
-		return config, wrong("give --url, or set "+urlVariable, "no portal was given")
+		return config, usageError("give --url, or set "+urlVariable, "no portal was given")
 	case config.Email == "":
-		return config, wrong("give --email, or set "+emailVariable, "no portal user was given")
+		return config, usageError("give --email, or set "+emailVariable, "no portal user was given")
 	}
 	if file := cmp.Or(a.connection.caFile, a.getenv(caFileVariable)); file != "" {
 		bundle, err := os.ReadFile(file)
 		if err != nil {
-			return config, wrong("correct --ca-file or "+caFileVariable, "read the CA file: %w", err)
+			return config, usageError("correct --ca-file or "+caFileVariable, "read the CA file: %w", err)
 		}
 		config.CABundle = bundle
 	}
@@ -132,7 +132,7 @@ func (a *app) open(ctx context.Context, config cloud.Config) (*cloud.Client, err
 	}
 	next := time.Now().Truncate(otpStep).Add(otpStep)
 	a.say("The portal refused the one-time code, which may have been used already. Waiting %s for the next one.", time.Until(next).Round(time.Second))
-	if err := rest(ctx, next); err != nil {
+	if err := waitUntil(ctx, next); err != nil {
 		return nil, err
 	}
 	return cloud.New(config) // no third code is tried, because that would be guessing
@@ -154,10 +154,10 @@ func (a *app) secretInput(ctx context.Context, prompt string) (secret string, er
 	case a.ask != nil:
 		secret, err = a.ask(ctx, prompt, true)
 	default:
-		return "", wrong("use --password-stdin. Most commands also take the password from "+passwordVariable, "there is no terminal to ask for a secret")
+		return "", usageError("use --password-stdin. Most commands also take the password from "+passwordVariable, "there is no terminal to ask for a secret")
 	}
 	if err == nil && secret == "" {
-		return "", wrong("", "nothing was given for: %s", strings.TrimSuffix(prompt, ": "))
+		return "", usageError("", "nothing was given for: %s", strings.TrimSuffix(prompt, ": "))
 	}
 	return secret, err
 }

@@ -83,7 +83,7 @@ func (d *desk) run(args ...string) *result {
 func (d *desk) runWithin(ctx context.Context, args ...string) *result {
 	d.t.Helper()
 	out, errOut := &screen{}, &screen{seen: d.onOutput}
-	s := surroundings{
+	s := environment{
 		in: strings.NewReader(d.stdin), out: out, err: errOut, live: d.live,
 		getenv:    func(name string) string { return d.env[name] },
 		transport: d.portal.Transport(),
@@ -201,7 +201,7 @@ type job struct {
 
 // calls counts the portal's requests on a route.
 func (d *desk) calls(method, route string) (count int) {
-	for _, e := range d.portal.Journal() {
+	for _, e := range d.portal.RequestLog() {
 		if e.Method == method && e.Route == route {
 			count++
 		}

@@ -20,9 +20,9 @@ import (
 // Differences of clocks that matter. A one-time code counts for half a minute, and a portal may accept the codes before and after
 // it.
 const (
-	codesFail   = 30 * time.Second
-	clockIsOff  = 5 * time.Minute
-	slowAnswers = 5 * time.Second
+	codesFail    = 30 * time.Second
+	maxClockSkew = 5 * time.Minute
+	slowMedian   = 5 * time.Second
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -48,15 +48,15 @@ type finding struct {
 type diagnosis struct {
 	Portal   string            `json:"portal"`
 	Findings []finding         `json:"findings"`
-	Silences map[string]string `json:"silences"` // of the specification → how this portal fills it
+	Gaps     map[string]string `json:"gaps"` // of the specification → how this portal fills it
 }
 
 func (d *diagnosis) add(about, advice, format string, args ...any) {
 	d.Findings = append(d.Findings, finding{About: about, Found: fmt.Sprintf(format, args...), Advice: advice})
 }
 
-// chart collects measurements of the client's requests.
-type chart struct {
+// measurements collects measurements of the client's requests.
+type measurements struct {
 	mu     sync.Mutex
 	calls  []cloud.Call
 	ahead  time.Duration // of the portal's clock, at the last answer with a date
@@ -64,7 +64,7 @@ type chart struct {
 	shapes map[string]string
 }
 
-func (c *chart) call(call cloud.Call) {
+func (c *measurements) call(call cloud.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, call)
@@ -74,14 +74,14 @@ func (c *chart) call(call cloud.Call) {
 	}
 }
 
-func (c *chart) shape(silence, shape string) {
+func (c *measurements) shape(gap, shape string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shapes[silence] = shape
+	c.shapes[gap] = shape
 }
 
 // median of the durations of answers.
-func (c *chart) median() time.Duration {
+func (c *measurements) median() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var took []time.Duration
@@ -97,7 +97,7 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	seen := &chart{shapes: map[string]string{}}
+	seen := &measurements{shapes: map[string]string{}}
 	tell := config.Observe
 	config.ObserveShape = seen.shape
 	config.Observe = func(call cloud.Call) {
@@ -115,7 +115,7 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &diagnosis{Portal: config.BaseURL, Silences: seen.shapes}
+	d := &diagnosis{Portal: config.BaseURL, Gaps: seen.shapes}
 	d.user(config, login)
 	d.versions(ctx, client)
 	d.places(ctx, client)
@@ -134,9 +134,9 @@ func (d *diagnosis) user(config cloud.Config, login cloud.Login) {
 	}
 	d.add("second factor", advice, "%s", mfaState(config, login))
 	d.add("token", "", "accepted, %s", tokenLife(login))
-	d.Silences[cloud.SilenceTokenLife] = cloud.LifeInToken
+	d.Gaps[cloud.GapTokenLife] = cloud.LifeInToken
 	if login.Expires.IsZero() {
-		d.Silences[cloud.SilenceTokenLife] = cloud.LifeUntold
+		d.Gaps[cloud.GapTokenLife] = cloud.LifeNotInToken
 	}
 }
 
@@ -144,15 +144,15 @@ func (d *diagnosis) user(config cloud.Config, login cloud.Login) {
 func (d *diagnosis) versions(ctx context.Context, client *cloud.Client) {
 	versions, err := client.KubernetesVersions(ctx)
 	if err != nil {
-		d.trouble("Kubernetes versions", err)
+		d.addFailure("Kubernetes versions", err)
 		return
 	}
 	var shown []string
-	d.Silences[cloud.SilenceVersion] = cloud.VersionWithV
+	d.Gaps[cloud.GapVersion] = cloud.VersionWithV
 	for _, v := range versions {
 		shown = append(shown, fmt.Sprintf("%s (%s)", cell(v.SemanticVersion), cell(v.State)))
 		if !strings.HasPrefix(v.SemanticVersion, "v") {
-			d.Silences[cloud.SilenceVersion] = cloud.VersionWithoutV
+			d.Gaps[cloud.GapVersion] = cloud.VersionWithoutV
 		}
 	}
 	advice := ""
@@ -168,7 +168,7 @@ func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 	zones := map[string]bool{}
 	vpcs, err := client.VPCs(ctx, "")
 	if err != nil {
-		d.trouble("VPCs", err)
+		d.addFailure("VPCs", err)
 	} else {
 		var names []string
 		for _, v := range vpcs {
@@ -183,7 +183,7 @@ func (d *diagnosis) places(ctx context.Context, client *cloud.Client) {
 	}
 	instances, err := client.Instances(ctx)
 	if err != nil {
-		d.trouble("instances", err)
+		d.addFailure("instances", err)
 		return
 	}
 	for _, i := range instances {
@@ -216,29 +216,29 @@ func (d *diagnosis) lookup(ctx context.Context, client *cloud.Client) {
 	case cloud.IsUnsupported(err):
 		d.add("lookup by name", "", "this portal does not list clusters, so after a lost answer to a creation a person has to look")
 	default:
-		d.trouble("lookup by name", err)
+		d.addFailure("lookup by name", err)
 	}
 }
 
 // account is about tier and speed.
-func (d *diagnosis) account(client *cloud.Client, seen *chart) {
+func (d *diagnosis) account(client *cloud.Client, seen *measurements) {
 	stats := client.Limiter().Stats()
 	if stats.LimitKnown {
 		d.add("tier", "", "%d requests per minute", stats.Limit)
-		d.Silences[cloud.SilenceLimitHeader] = cloud.HeaderAlways
+		d.Gaps[cloud.GapLimitHeader] = cloud.HeaderAlways
 	} else {
 		d.add("tier", "", "not reported: the provider assumes %d requests per minute, and finds out a higher tier when a request is refused", stats.Limit)
-		d.Silences[cloud.SilenceLimitHeader] = cloud.HeaderOn429
+		d.Gaps[cloud.GapLimitHeader] = cloud.HeaderOn429
 	}
 	took, advice := seen.median(), ""
-	if took > slowAnswers {
+	if took > slowMedian {
 		advice = "find out what is slow: the provider waits 60 seconds for an answer, and 30 for a poll"
 	}
 	d.add("answers", advice, "median of %d requests: %s", len(seen.calls), max(took, time.Millisecond).Round(time.Millisecond))
 }
 
 // clocks compares this machine's clock with the portal's.
-func (d *diagnosis) clocks(login cloud.Login, seen *chart) {
+func (d *diagnosis) clocks(login cloud.Login, seen *measurements) {
 	if !seen.dated {
 		d.add("clock", "", "the portal's answers have no date")
 		return
@@ -247,7 +247,7 @@ func (d *diagnosis) clocks(login cloud.Login, seen *chart) {
 	switch {
 	case login.MFARequired && off >= codesFail:
 		advice = "correct this machine's clock, or the portal's: one-time codes are made by the clock"
-	case off >= clockIsOff:
+	case off >= maxClockSkew:
 		advice = "correct this machine's clock, or the portal's"
 	}
 	where := "ahead of this machine's"
@@ -261,8 +261,8 @@ func (d *diagnosis) clocks(login cloud.Login, seen *chart) {
 	d.add("clock", advice, "the portal's is %s %s", off, where)
 }
 
-// trouble is a question that failed.
-func (d *diagnosis) trouble(about string, err error) {
+// addFailure is a question that failed.
+func (d *diagnosis) addFailure(about string, err error) {
 	_, advice := explain(err)
 	if advice == "" {
 		advice = "see the message"
@@ -279,8 +279,8 @@ func (a *app) printDiagnosis(d *diagnosis) error {
 			attention++
 		}
 	}
-	for _, s := range cloud.Silences() {
-		if shape := d.Silences[s.Name]; shape != "" {
+	for _, s := range cloud.Gaps() {
+		if shape := d.Gaps[s.Name]; shape != "" {
 			t.rows = append(t.rows, []string{"specification: " + s.Name, shape})
 		}
 	}

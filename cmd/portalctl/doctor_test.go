@@ -23,7 +23,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("the doctor changes things: %v", d.portal.Violations())
 		}
 		value := decode[diagnosis](d.run("doctor", "-o", "json").exits(exitOK))
-		if len(value.Findings) < 9 || value.Silences[cloud.SilenceFind] != cloud.FindListed || value.Portal != d.portal.URL() {
+		if len(value.Findings) < 9 || value.Gaps[cloud.GapFind] != cloud.FindListed || value.Portal != d.portal.URL() {
 			t.Errorf("%+v", value)
 		}
 	})

@@ -70,8 +70,8 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// wrong returns the failure for a mistake in the user's input.
-func wrong(advice, format string, args ...any) error {
+// usageError returns the failure for a mistake in the user's input.
+func usageError(advice, format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), advice: advice}
 }
 
@@ -109,7 +109,7 @@ var rules = []struct {
 	{cloud.IsProxyCredentials, exitUnreachable, "the proxy between this machine and the portal asks for credentials: give them in HTTPS_PROXY, " +
 		"or except the portal with NO_PROXY"},
 	{cloud.IsUntrusted, exitUnreachable, "give the PEM file of the portal's authority with --ca-file or " + caFileVariable},
-	{isSilent, exitUnreachable, "compare --url, and try again"},
+	{isUnanswered, exitUnreachable, "compare --url, and try again"},
 	{cloud.IsUnavailable, exitUnreachable, "try again. If it lasts, give the portal's support the time and the request id"},
 }
 
@@ -161,8 +161,8 @@ func isUnreadableToken(err error) bool {
 	return cloud.IsNotPortal(err) && errors.As(err, &e) && strings.Contains(e.Endpoint, "/mfa/") && e.Status < 300
 }
 
-// isSilent reports whether there was no answer at all.
-func isSilent(err error) bool {
+// isUnanswered reports whether there was no answer at all.
+func isUnanswered(err error) bool {
 	var e *cloud.Error
 	return cloud.IsUnavailable(err) && errors.As(err, &e) && e.Status == 0
 }

@@ -14,8 +14,8 @@ import (
 // stuckAfter is the time after which the specification calls a job stuck ("Jobs and other endpoints").
 const stuckAfter = 30 * time.Minute
 
-// patience is how long a portal may not answer while its job runs.
-const patience = 5 * time.Minute
+// outageTimeout is how long a portal may not answer while its job runs.
+const outageTimeout = 5 * time.Minute
 
 // errGone reports that the portal does not know a job any more that it started.
 var errGone = errors.New("the portal no longer knows the job")
@@ -24,14 +24,14 @@ var errGone = errors.New("the portal no longer knows the job")
 func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label string, job cloud.Job, timeout time.Duration) (cloud.Job, error) {
 	started := time.Now()
 	running := cloud.RunningJob{Kind: kind, ID: job.ID, Started: started}
-	p := &progress{out: a.err, live: a.live, label: label, started: started}
+	p := &progress{out: a.err, isTerminal: a.live, label: label, started: started}
 	p.show(string(job.Status))
 	defer p.end()
 	heard := started
 	for !job.Done() {
-		reservation, err := client.ReserveLook(job.ID, running)
+		reservation, err := client.ReservePoll(job.ID, running)
 		if at, later := cloud.RetryAt(err); later {
-			if p.rest(ctx, at) != nil {
+			if p.waitUntil(ctx, at) != nil {
 				return job, interrupted(job.ID)
 			}
 			continue
@@ -45,8 +45,8 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 			return job, interrupted(job.ID)
 		case cloud.IsNotFound(err):
 			return job, fmt.Errorf("%w: %w", errGone, err)
-		case !passing(err) || time.Since(heard) > patience:
-			return job, runsOn(err, job.ID)
+		case !isTransient(err) || time.Since(heard) > outageTimeout:
+			return job, notFollowed(err, job.ID)
 		default:
 			p.show(fmt.Sprintf("%s when last seen, but %v; trying again", job.Status, err))
 		}
@@ -57,8 +57,8 @@ func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label stri
 	return job, failed(job)
 }
 
-// passing reports whether the error is one after which the job is looked at again.
-func passing(err error) bool {
+// isTransient reports whether the error is one after which the job is looked at again.
+func isTransient(err error) bool {
 	return cloud.IsUnavailable(err) || cloud.IsRateLimited(err) || cloud.IsBusy(err)
 }
 
@@ -74,8 +74,8 @@ func interrupted(jobID string) error {
 	}
 }
 
-// runsOn is the failure for a job that could not be followed any longer.
-func runsOn(err error, jobID string) error {
+// notFollowed is the failure for a job that could not be followed any longer.
+func notFollowed(err error, jobID string) error {
 	code, advice := explain(err)
 	return &failure{
 		code:   code,

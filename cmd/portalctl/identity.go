@@ -56,7 +56,7 @@ func (a *app) identityCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := a.vouch(ctx, config, check); err != nil {
+			if err := a.checkIdentity(ctx, config, check); err != nil {
 				return err
 			}
 			return a.printIdentity(config, at)
@@ -68,8 +68,8 @@ func (a *app) identityCommand() *cobra.Command {
 	return cmd
 }
 
-// vouch makes sure that the provider can use the configuration.
-func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error {
+// checkIdentity makes sure that the provider can use the configuration.
+func (a *app) checkIdentity(ctx context.Context, config cloud.Config, check bool) error {
 	config.OTP = nil // the provider cannot ask a person for codes
 	if !check {
 		_, err := cloud.New(config)
@@ -83,7 +83,7 @@ func (a *app) vouch(ctx context.Context, config cloud.Config, check bool) error 
 	user, err := client.UserID(ctx)
 	if cloud.IsMFARequired(err) {
 		return &failure{code: exitCredentials, err: err, advice: "set " + seedVariable + ", from which the provider makes the " +
-			"codes that nobody can type for it, or use a portal user without MFA"}
+			"codes that no person can type for it, or use a portal user without MFA"}
 	}
 	if err != nil {
 		return err

@@ -103,7 +103,7 @@ func (a *app) printResult(job cloud.Job, id string) error {
 	})
 }
 
-// printJobID prints the bare id, for scripts; programs that read JSON get the whole record.
+// printJobID prints the bare id, for scripts. Programs that read JSON get the whole record.
 func (a *app) printJobID(job cloud.Job) error {
 	if a.output != formatTable {
 		return a.printValue(recordOf(job))

@@ -140,7 +140,7 @@ func TestTrust(t *testing.T) {
 	run := func(ca string, args ...string) *result {
 		out, errOut := &screen{}, &screen{}
 		env := d.with(urlVariable, d.portal.URL(), caFileVariable, ca).env
-		code := execute(t.Context(), surroundings{out: out, err: errOut, getenv: func(n string) string { return env[n] }}, args)
+		code := execute(t.Context(), environment{out: out, err: errOut, getenv: func(n string) string { return env[n] }}, args)
 		r := &result{t: t, args: args, out: out.String(), err: errOut.String(), code: code}
 		r.keepsSecrets()
 		return r

@@ -59,7 +59,7 @@ func TestInstances(t *testing.T) {
 // TestRecordKeepsWhatThePortalSends: unknown fields and large numbers stay, ids are text.
 func TestRecordKeepsWhatThePortalSends(t *testing.T) {
 	var out screen
-	a := &app{surroundings: surroundings{out: &out}, output: formatJSON}
+	a := &app{environment: environment{out: &out}, output: formatJSON}
 	if err := a.printValue(record([]byte(`{"id":7,"big":12345678901234567890,"tags":["<a>"]}`), "7")); err != nil {
 		t.Fatal(err)
 	}
@@ -101,8 +101,8 @@ func TestUsage(t *testing.T) {
 			d.run(strings.Fields(line)...).exits(exitUsage).says("What to do: ")
 		}
 		d.run("instances", "get", "..").exits(exitUsage).says("must be an id")
-		if n := len(d.portal.Journal()); n != 1 { // "ready"
-			t.Errorf("%d entries in the portal's journal: %v", n, d.portal.Journal())
+		if n := len(d.portal.RequestLog()); n != 1 { // "ready"
+			t.Errorf("%d entries in the portal's request log: %v", n, d.portal.RequestLog())
 		}
 	})
 }

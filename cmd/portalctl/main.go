@@ -14,7 +14,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the second Ctrl-C ends the program at once
-	s := surroundings{
+	s := environment{
 		in:     os.Stdin,
 		out:    os.Stdout,
 		err:    os.Stderr,

@@ -47,7 +47,7 @@ func (w *waiting) bindTimeout(cmd *cobra.Command) {
 
 // operate makes the call, follows its job to the end, and prints the job.
 func (a *app) operate(ctx context.Context, client *cloud.Client, o operation, w waiting) error {
-	job, err := commit(ctx, a, client, o.what, o.call)
+	job, err := sendChange(ctx, a, client, o.what, o.call)
 	if err != nil {
 		return o.explained(ctx, err)
 	}
@@ -95,9 +95,9 @@ func repeatable(context.Context) string {
 	return "run the same command again: it asks for the same result, so it does no harm if the first one succeeded"
 }
 
-// commit makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the answer
-// would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.)
-func commit[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
+// sendChange makes a call that changes something. It can be interrupted until the request is sent, but not after: losing the
+// answer would leave it unknown whether a cluster was created. (A second Ctrl-C still ends the program.)
+func sendChange[T any](ctx context.Context, a *app, client *cloud.Client, what string, call func(context.Context) (T, error)) (none T, err error) {
 	if _, err := client.UserID(ctx); err != nil { // the login, which can be interrupted
 		return none, err
 	}
@@ -117,7 +117,7 @@ func (a *app) confirm(ctx context.Context, yes bool, what string) error {
 		return nil
 	}
 	if a.ask == nil {
-		return wrong("add --yes", "there is no terminal to ask for confirmation")
+		return usageError("add --yes", "there is no terminal to ask for confirmation")
 	}
 	answer, err := a.ask(ctx, what+" Type yes to go on: ", false)
 	if err != nil {

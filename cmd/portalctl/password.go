@@ -35,7 +35,7 @@ func (a *app) passwordReset() *cobra.Command {
 			}
 			defer client.Close()
 			if err := client.RequestPasswordReset(ctx, config.Email); err != nil {
-				return withLost(err, "run the same command again: at worst there are two links, and the newer one counts")
+				return withUnknownOutcomeAdvice(err, "run the same command again: at worst there are two links, and the newer one counts")
 			}
 			a.say("If %s is a user of the portal, a reset link is on its way there. The last part of the link is the reset "+
 				"token:\nportalctl password complete asks for it.", config.Email)
@@ -71,7 +71,7 @@ Every identity Secret with the old password stops working. 'portalctl identity' 
 			}
 			defer client.Close()
 			if err := client.ResetPassword(ctx, token, config.Password); err != nil {
-				return withLost(err, "try to log in with the new password: portalctl login")
+				return withUnknownOutcomeAdvice(err, "try to log in with the new password: portalctl login")
 			}
 			a.say("The password is set. Try it: portalctl login")
 			return nil
@@ -87,13 +87,13 @@ func (a *app) newPassword(ctx context.Context) (string, error) {
 	}
 	again, err := a.secretInput(ctx, "New password, again: ")
 	if err == nil && again != password {
-		err = wrong("", "the passwords differ, nothing was changed")
+		err = usageError("", "the passwords differ, nothing was changed")
 	}
 	return password, err
 }
 
-// withLost replaces the advice for an unknown outcome.
-func withLost(err error, advice string) error {
+// withUnknownOutcomeAdvice replaces the advice for an unknown outcome.
+func withUnknownOutcomeAdvice(err error, advice string) error {
 	if !cloud.IsUnknownOutcome(err) {
 		return err
 	}
@@ -115,11 +115,11 @@ func (a *app) mfaDisable() *cobra.Command {
 				return err
 			}
 			what := "disabling of MFA for " + args[0]
-			_, err := commit(ctx, a, client, what, func(ctx context.Context) (struct{}, error) {
+			_, err := sendChange(ctx, a, client, what, func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, client.DisableMFA(ctx, args[0])
 			})
 			if err != nil {
-				return withLost(fmt.Errorf("%s: %w", what, err), repeatable(ctx))
+				return withUnknownOutcomeAdvice(fmt.Errorf("%s: %w", what, err), repeatable(ctx))
 			}
 			a.say("MFA is disabled for the users of identity provider %s.", args[0])
 			return nil

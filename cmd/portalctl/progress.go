@@ -15,27 +15,27 @@ const heartbeat = time.Minute
 // progress shows how a job goes on: a line that is redrawn every second on a terminal, otherwise a line for each
 // change and for each minute without one.
 type progress struct {
-	out     io.Writer
-	live    bool
-	label   string
-	started time.Time
+	out        io.Writer
+	isTerminal bool
+	label      string
+	started    time.Time
 
-	text   string
-	toldAt time.Time
+	text    string
+	shownAt time.Time
 }
 
 // show shows the present state.
 func (p *progress) show(text string) {
 	now := time.Now()
-	if p.live {
+	if p.isTerminal {
 		p.text = text
 		p.draw("\r\x1b[K", "")
 		return
 	}
-	if text == p.text && now.Sub(p.toldAt) < heartbeat {
+	if text == p.text && now.Sub(p.shownAt) < heartbeat {
 		return
 	}
-	p.text, p.toldAt = text, now
+	p.text, p.shownAt = text, now
 	p.draw("", "\n")
 }
 
@@ -44,20 +44,20 @@ func (p *progress) draw(before, after string) {
 	_, _ = fmt.Fprintf(p.out, "%s%s: %s, %s%s", before, p.label, p.text, elapsed, after) // only a display
 }
 
-// rest waits, redrawing, until a time or the context's end.
-func (p *progress) rest(ctx context.Context, until time.Time) error {
+// waitUntil waits, redrawing, until a time or the context's end.
+func (p *progress) waitUntil(ctx context.Context, until time.Time) error {
 	for {
 		left := time.Until(until)
 		if left <= 0 {
 			return ctx.Err()
 		}
-		if p.live {
+		if p.isTerminal {
 			left = min(left, time.Second)
 		}
-		if err := rest(ctx, time.Now().Add(left)); err != nil {
+		if err := waitUntil(ctx, time.Now().Add(left)); err != nil {
 			return err
 		}
-		if p.live {
+		if p.isTerminal {
 			p.show(p.text)
 		}
 	}
@@ -65,13 +65,13 @@ func (p *progress) rest(ctx context.Context, until time.Time) error {
 
 // end keeps the last line.
 func (p *progress) end() {
-	if p.live {
+	if p.isTerminal {
 		_, _ = fmt.Fprintln(p.out)
 	}
 }
 
-// rest waits until a time or the context's end.
-func rest(ctx context.Context, until time.Time) error {
+// waitUntil waits until a time or the context's end.
+func waitUntil(ctx context.Context, until time.Time) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {

@@ -85,7 +85,7 @@ func pickVersion(versions []cloud.KubernetesVersion, wanted string) (string, err
 			advice: "take one of " + strings.Join(offered, ", "),
 		}
 	}
-	return "", wrong("name one with --kubernetes-version-id", "the portal offers Kubernetes %s under several ids: %s", wanted, strings.Join(ids, ", "))
+	return "", usageError("name one with --kubernetes-version-id", "the portal offers Kubernetes %s under several ids: %s", wanted, strings.Join(ids, ", "))
 }
 
 func bare(version string) string {

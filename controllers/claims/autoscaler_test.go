@@ -10,63 +10,63 @@ import (
 )
 
 func pinned(n *Node)    { n.Pinned = true }
-func frozen(n *Node)    { n.Frozen = true }
+func protected(n *Node) { n.ScaleDownDisabled = true }
 func usersTrue(n *Node) { n.ScaleDownSetByUser, n.Pinned = true, true }
 func usersOwn(n *Node)  { n.ScaleDownSetByUser = true }
 
-// TestFreeze checks which Nodes the cluster autoscaler is kept from choosing. In every case the replicas ask for three workers, unless the
-// view says something else.
-func TestFreeze(t *testing.T) {
-	all := []Node{node("n1", frozen), node("n2", frozen), node("n3", frozen)}
+// TestProtectFromAutoscaler checks which Nodes the cluster autoscaler is kept from choosing. In every case the replicas ask for
+// three workers, unless the view says something else.
+func TestProtectFromAutoscaler(t *testing.T) {
+	all := []Node{node("n1", protected), node("n2", protected), node("n3", protected)}
 	tests := map[string]struct {
 		view View
 		want string
 	}{
 		"none has a Pod that must stay":             {View{Nodes: three}, ""},
-		"it had one":                                {View{Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
-		"the next to go has one":                    {View{Nodes: []Node{node("n1"), node("n2"), node("n3", pinned)}}, "freeze n3, freeze n2, freeze n1"},
-		"the second has one, so it and those after": {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "freeze n2, freeze n1"},
-		"the last has one":                          {View{Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "freeze n1"},
-		"the oldest go first":                       {View{Order: Oldest, Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "freeze n2, freeze n3"},
-		"the Pod has moved away from the first":     {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3", frozen)}}, "unfreeze n3"},
-		"done already":                              {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3")}}, ""},
-		"two have one":                              {View{Nodes: []Node{node("n1", pinned), node("n2", pinned), node("n3")}}, "freeze n2, freeze n1"},
+		"it had one":                                {View{Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
+		"the next to go has one":                    {View{Nodes: []Node{node("n1"), node("n2"), node("n3", pinned)}}, "protect n3, protect n2, protect n1"},
+		"the second has one, so it and those after": {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n2, protect n1"},
+		"the last has one":                          {View{Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n1"},
+		"the oldest go first":                       {View{Order: Oldest, Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, "protect n2, protect n3"},
+		"the Pod has moved away from the first":     {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3", protected)}}, "unprotect n3"},
+		"done already":                              {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, ""},
+		"two have one":                              {View{Nodes: []Node{node("n1", pinned), node("n2", pinned), node("n3")}}, "protect n2, protect n1"},
 
-		"no order":         {View{Order: Random, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
+		"no order":         {View{Order: Random, Nodes: three}, "protect n3, protect n2, protect n1"},
 		"no order, done":   {View{Order: Random, Nodes: all}, ""},
-		"no order, pinned": {View{Order: Random, Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "freeze n3, freeze n2, freeze n1"},
+		"no order, pinned": {View{Order: Random, Nodes: []Node{node("n1", pinned), node("n2"), node("n3")}}, "protect n3, protect n2, protect n1"},
 
-		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
-		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "freeze n3, freeze n2, freeze n1"},
-		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
+		"more workers than replicas":             {View{Desired: 2, Nodes: three}, "protect n3, protect n2, protect n1"},
+		"more, and their drain has ended":        {View{Desired: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", just)}}, "protect n3, protect n2, protect n1"},
+		"more, and the portal is asked for less": {View{Desired: 2, Size: 2, Operation: RemovingNodes, Target: 2, Nodes: three}, "protect n3, protect n2, protect n1"},
 		"as many, but the job still runs":        {View{Operation: RemovingNodes, Target: 3, Nodes: all}, ""},
-		"as many, and the job has ended":         {View{Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
-		"the portal replaces nodes":              {View{Operation: ReplacingNodes, Nodes: three}, "freeze n3, freeze n2, freeze n1"},
-		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
-		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unfreeze n3, unfreeze n2, unfreeze n1"},
+		"as many, and the job has ended":         {View{Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
+		"the portal replaces nodes":              {View{Operation: ReplacingNodes, Nodes: three}, "protect n3, protect n2, protect n1"},
+		"the portal adds nodes":                  {View{Desired: 4, Size: 4, Operation: AddingNodes, Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
+		"fewer workers than replicas":            {View{Desired: 4, Nodes: all}, "unprotect n3, unprotect n2, unprotect n1"},
 
-		"those of the pool always are":             {View{Nodes: three, Pool: pool(0, "n2")}, "freeze n2"},
-		"also those that a Machine took, and back": {View{Nodes: []Node{node("n1", frozen), node("n2", frozen), node("n3")}, Pool: pool(0, "n1")}, "unfreeze n2"},
+		"those of the pool always are":             {View{Nodes: three, Pool: pool(0, "n2")}, "protect n2"},
+		"also those that a Machine took, and back": {View{Nodes: []Node{node("n1", protected), node("n2", protected), node("n3")}, Pool: pool(0, "n1")}, "unprotect n2"},
 
-		"the user's true counts like a Pod, and stays as it is": {View{Nodes: []Node{node("n1"), node("n2", usersTrue), node("n3")}}, "freeze n1"},
-		"the user's own value stays while all are frozen":       {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "freeze n3, freeze n1"},
-		"and afterwards": {View{Nodes: []Node{node("n1", frozen), node("n2", usersOwn), node("n3", frozen)}}, "unfreeze n3, unfreeze n1"},
+		"the user's true counts like a Pod, and stays as it is": {View{Nodes: []Node{node("n1"), node("n2", usersTrue), node("n3")}}, "protect n1"},
+		"the user's own value stays while all are protected":    {View{Desired: 2, Nodes: []Node{node("n1"), node("n2", usersOwn), node("n3")}}, "protect n3, protect n1"},
+		"and afterwards": {View{Nodes: []Node{node("n1", protected), node("n2", usersOwn), node("n3", protected)}}, "unprotect n3, unprotect n1"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			plan := Decide(autoscaledView(test.view))
-			if diff := cmp.Diff(test.want, freezes(plan)); diff != "" {
+			if diff := cmp.Diff(test.want, protections(plan)); diff != "" {
 				t.Error(diff)
 			}
-			if looksAgain := plan.After > 0 && plan.After <= podsAgain; !looksAgain && test.view.Order != Random {
-				t.Errorf("the Pods are looked at again after %s", plan.After)
+			if looksAgain := plan.RequeueAfter > 0 && plan.RequeueAfter <= podsInterval; !looksAgain && test.view.Order != Random {
+				t.Errorf("the Pods are looked at again after %s", plan.RequeueAfter)
 			}
 		})
 	}
 }
 
-// TestFreezeNotAutoscaled checks that nothing is frozen if no autoscaler may scale, and that frozen nodes are unfrozen.
-func TestFreezeNotAutoscaled(t *testing.T) {
+// TestScaleDownNotAutoscaled checks that no node is protected if no autoscaler may scale, and that the protection is removed.
+func TestScaleDownNotAutoscaled(t *testing.T) {
 	for title, test := range map[string]struct {
 		view View
 		want string
@@ -74,17 +74,17 @@ func TestFreezeNotAutoscaled(t *testing.T) {
 		"never was":                  {View{Nodes: []Node{node("n1"), node("n2", pinned), node("n3")}}, ""},
 		"never was, too many":        {View{Desired: 2, Nodes: three}, ""},
 		"never was, no order":        {View{Order: Random, Nodes: three}, ""},
-		"not any more":               {View{Nodes: []Node{node("n1", frozen), node("n2", frozen, pinned), node("n3")}}, "unfreeze n2, unfreeze n1"},
-		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", frozen), node("n2"), node("n3", frozen)}}, "unfreeze n3, unfreeze n1"},
-		"not any more, no order":     {View{Order: Random, Nodes: []Node{node("n1", frozen), node("n2"), node("n3")}}, "unfreeze n1"},
-		"not any more, of the pool":  {View{Nodes: []Node{node("n1", frozen), node("n2"), node("n3")}, Pool: pool(0, "n1")}, "unfreeze n1"},
+		"not any more":               {View{Nodes: []Node{node("n1", protected), node("n2", protected, pinned), node("n3")}}, "unprotect n2, unprotect n1"},
+		"not any more, too many":     {View{Desired: 2, Nodes: []Node{node("n1", protected), node("n2"), node("n3", protected)}}, "unprotect n3, unprotect n1"},
+		"not any more, no order":     {View{Order: Random, Nodes: []Node{node("n1", protected), node("n2"), node("n3")}}, "unprotect n1"},
+		"not any more, of the pool":  {View{Nodes: []Node{node("n1", protected), node("n2"), node("n3")}, Pool: pool(0, "n1")}, "unprotect n1"},
 		"not any more, user's value": {View{Nodes: []Node{node("n1", usersTrue), node("n2", usersOwn), node("n3")}}, ""},
 	} {
 		t.Run(title, func(t *testing.T) {
 			view := autoscaledView(test.view)
 			view.Autoscaled = false
 			plan := Decide(view)
-			if diff := cmp.Diff(test.want, freezes(plan)); diff != "" {
+			if diff := cmp.Diff(test.want, protections(plan)); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -104,11 +104,11 @@ func autoscaledView(v View) View {
 	return v
 }
 
-// freezes writes only the moves that concern the autoscaler.
-func freezes(p Plan) string {
+// protections writes only the moves that concern the autoscaler.
+func protections(p Plan) string {
 	var all []Move
 	for _, m := range p.Moves {
-		if m.Kind == Freeze || m.Kind == Unfreeze {
+		if m.Kind == DisableScaleDown || m.Kind == EnableScaleDown {
 			all = append(all, m)
 		}
 	}

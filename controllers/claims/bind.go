@@ -24,7 +24,7 @@ func (p *planner) bind() {
 			waiting = append(waiting, c)
 		}
 	}
-	slices.SortStableFunc(waiting, func(a, b *claim) int { return rank(a.Outdated) - rank(b.Outdated) })
+	slices.SortStableFunc(waiting, func(a, b *claim) int { return oneIf(a.Outdated) - oneIf(b.Outdated) })
 	var without []*claim
 	for _, c := range waiting {
 		if n := p.choose(c); n != nil {
@@ -33,16 +33,16 @@ func (p *planner) bind() {
 		}
 		without = append(without, c)
 		if c.state == stateLost {
-			p.plan.Lost = append(p.plan.Lost, c.ClaimNode)
+			p.plan.LostNodes = append(p.plan.LostNodes, c.ClaimNode)
 		}
 	}
-	p.separate()
+	p.rebind()
 	p.awaitReady()
 	p.plan.Unbound = len(without)
 	p.takeOver(without)
 }
 
-func rank(yes bool) int {
+func oneIf(yes bool) int {
 	if yes {
 		return 1
 	}
@@ -51,7 +51,7 @@ func rank(yes bool) int {
 
 // available reports whether the node stays and is neither claimed nor needed otherwise.
 func (p *planner) available(n *place) bool {
-	return n.free() && !n.leaving && !n.inCustody() && !n.awaited && !n.withheld && !p.reserved(n)
+	return n.free() && !n.leaving && !n.drainingOrDrained() && !n.awaited && !n.withheld && !p.reserved(n)
 }
 
 // choose returns a free node that stays, or nil. It prefers Ready nodes, then nodes that the Machine's own MachineDeployment held
@@ -68,14 +68,14 @@ func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 		if !p.available(n) {
 			continue
 		}
-		if !n.Ready && (p.Operation != Idle || p.Uncertain || p.Now.Sub(n.Created) < settleTime) {
+		if !n.Ready && (p.Operation != Idle || p.SizeUncertain || p.Now.Sub(n.Created) < settleTime) {
 			continue // still joining, or the Node object of a machine that is gone
 		}
-		score := 1 + 4*rank(n.Ready)
+		score := 1 + 4*oneIf(n.Ready)
 		switch {
-		case n.LastSet == "":
+		case n.LastMachineSet == "":
 			score++
-		case p.owners[n.LastSet] == c.Owner:
+		case p.owners[n.LastMachineSet] == c.Owner:
 			score += 2
 		}
 		if score > most {
@@ -85,16 +85,16 @@ func (p *planner) chooseOf(nodes []*place, c *claim) (best *place) {
 	return best
 }
 
-// separate gives a Machine whose node has not been Ready for long another node, if a Ready one is free. It also gives a node of
+// rebind gives a Machine whose node has not been Ready for long another node, if a Ready one is free. It also gives a node of
 // its own to the younger of two Machines that share a node, unless one takes it over from the other. This ends a swap if the held
 // Machine is kept after all.
-func (p *planner) separate() {
+func (p *planner) rebind() {
 	if p.takesNodes() {
 		return
 	}
 	for _, n := range p.places {
 		for i, c := range n.live {
-			lost := !n.Ready && p.long(n.Node)
+			lost := !n.Ready && p.isLost(n.Node)
 			if c.state != stateBound || !lost && (i == 0 || n.live[0].Outdated != c.Outdated) || p.has(Bind, c) {
 				continue
 			}
@@ -108,8 +108,8 @@ func (p *planner) separate() {
 // awaitReady makes the plan again when free nodes have had their time to become Ready.
 func (p *planner) awaitReady() {
 	for _, n := range p.places {
-		if n.free() && !n.leaving && !n.Ready && p.Operation == Idle && !p.Uncertain {
-			p.lookAgain(settleTime - p.Now.Sub(n.Created))
+		if n.free() && !n.leaving && !n.Ready && p.Operation == Idle && !p.SizeUncertain {
+			p.requeueAfter(settleTime - p.Now.Sub(n.Created))
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (p *planner) takeOver(without []*claim) {
 			continue
 		}
 		if !p.Takeovers {
-			p.plan.Withheld = true
+			p.plan.TakeoverBlocked = true
 			return
 		}
 		if !old.DeleteFirst {
@@ -175,15 +175,15 @@ func (p *planner) addHooks(c *claim) {
 // bindTo binds a Machine to a node. If it would be remediated there, it is shielded first.
 func (p *planner) bindTo(c *claim, n *place) {
 	p.addHooks(c)
-	if (n.faulty() || !n.Remediated.IsZero()) && !c.Shielded && !c.Unhealthy && !p.has(Shield, c) {
+	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Shielded && !c.Unhealthy && !p.has(Shield, c) {
 		p.add(Shield, c, nil)
 	}
-	p.name(n)
+	p.addNameNode(n)
 	p.add(Bind, c, n)
 	n.taken = true
 }
 
-func (p *planner) name(n *place) {
+func (p *planner) addNameNode(n *place) {
 	if n.ProviderID == "" {
 		n.ProviderID = providerID(p.ClusterID, n.Name)
 		p.add(NameNode, nil, n)

@@ -117,7 +117,7 @@ func (w *world) replicate(d *deployment) {
 			name := w.name("m")
 			set := fmt.Sprintf("%s-%d", d.name, revision)
 			w.machines = append(w.machines, &model{deployment: d, revision: revision,
-				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, Set: set}})
+				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, MachineSet: set}})
 		}
 		slices.SortStableFunc(own, func(a, b *model) int { return w.rank(a) - w.rank(b) })
 		for i := range max(0, len(own)-d.sets[revision]) {
@@ -129,7 +129,7 @@ func (w *world) replicate(d *deployment) {
 	}
 }
 
-// rank is the order in which a MachineSet deletes Machines: those being deleted, annotated, unhealthy, the rest.
+// oneIf is the order in which a MachineSet deletes Machines: those being deleted, annotated, unhealthy, the rest.
 func (w *world) rank(m *model) int {
 	switch {
 	case m.Deleting:

@@ -19,30 +19,32 @@
 //
 // The states of a node that is removed, which are annotations on the Node:
 //
-//		in use ── no Machine claims it ──▶ being drained by the provider ──▶ drained ──▶ removed by the portal ──▶ Node deleted
-//		   ▲ └────── core drained it ────────────────────────────────────────▶ │
-//		   └──────────────────────── the node stays after all ──────────────────┘
+//	in use ── no Machine claims it ──▶ being drained by the provider ──▶ drained ──▶ removed by the portal ──▶ Node deleted
+//	   ▲ └────── core drained it ────────────────────────────────────────▶ │
+//	   └──────────────────────── the node stays after all ──────────────────┘
 //
-//	  - Leaving (leaving.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
-//	    (order.go), as many as are surplus and as no live Machine needs.
-//	  - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. The hooks keep core from
-//	    draining or deleting the Node on its own.
-//	  - Takeover: a new Machine beyond the number of workers is bound to the node of an outdated one of its own MachineDeployment, which
-//	    is annotated to be deleted first. For a moment both hold the node. Then the outdated one is deleted, held and released.
-//	  - Held: core waits at the pre-drain hook. If the Machine's node is removed next, core may drain it. If another node is removed next,
-//	    the Machine takes that one (Swap), after the Machine that holds it has moved to the held Machine's node. Otherwise the Machine is
-//	    released at once, and its node stays.
-//	  - Drained: core waits at the pre-terminate hook. The node keeps a mark and its cordon, and the Machine is released. So a request
-//	    that is refused, fails or gets lost changes nothing: the node is still drained when the provider asks again. Core, which
-//	    counts Machines that are being deleted, never waits for the portal.
-//	  - A node to remove that no Machine claims is drained by the provider, a few Pods at a time.
-//	  - A drained node that stays, because the portal took another one or the replicas rose, is made schedulable again. The Machine
-//	    whose node was taken is Lost, and is bound to it.
-//	  - Released: the PortalMachine gets a providerID that no Node has. When the Machine shows it, its nodeRef is removed, and the hooks
-//	    in a later write. Core then skips both the drain and the deletion of the Node. The Node object of a removed machine that stays
-//	    behind is deleted by the provider.
-//	  - Objects that are moved to another management cluster, or restored, forget that they were being deleted: a released claim is
-//	    Unbound again, and a node that core was draining is made schedulable.
+// How nodes and claims change state:
+//
+//   - Leaving (leaving.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
+//     (order.go), as many as are surplus and as no live Machine needs.
+//   - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. The hooks keep core from
+//     draining or deleting the Node on its own.
+//   - Takeover: a new Machine beyond the number of workers is bound to the node of an outdated one of its own MachineDeployment, which
+//     is annotated to be deleted first. For a moment both hold the node. Then the outdated one is deleted, held and released.
+//   - Held: core waits at the pre-drain hook. If the Machine's node is removed next, core may drain it. If another node is removed next,
+//     the Machine takes that one (Swap), after the Machine that holds it has moved to the held Machine's node. Otherwise the Machine is
+//     released at once, and its node stays.
+//   - Drained: core waits at the pre-terminate hook. The node keeps a mark and its cordon, and the Machine is released. So a request
+//     that is refused, fails or gets lost changes nothing: the node is still drained when the provider asks again. Core, which
+//     counts Machines that are being deleted, never waits for the portal.
+//   - A node to remove that no Machine claims is drained by the provider, a few Pods at a time.
+//   - A drained node that stays, because the portal took another one or the replicas rose, is made schedulable again. The Machine
+//     whose node was taken is Lost, and is bound to it.
+//   - Released: the PortalMachine gets a providerID that no Node has. When the Machine shows it, its nodeRef is removed, and the hooks
+//     in a later write. Core then skips both the drain and the deletion of the Node. The Node object of a removed machine that stays
+//     behind is deleted by the provider.
+//   - Objects that are moved to another management cluster, or restored, forget that they were being deleted: a released claim is
+//     Unbound again, and a node that core was draining is made schedulable.
 //
 // After a request that failed half way, the number of workers (View.Size) may be uncertain. Then no request is made that could remove a
 // node which is not drained, whether the portal runs all of the Nodes or only the Ready ones. There is one assumption, without which the

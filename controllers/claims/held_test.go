@@ -74,19 +74,19 @@ func TestAsk(t *testing.T) {
 	five := func(n *Node) { n.Ready, n.Cordoned, n.NotReadySince = false, true, epoch.Add(55*time.Minute) }
 	outcomes{
 		"a removal whose answer was lost is asked for again, whatever is seen": {
-			View{Operation: RemovingNodes, Target: 2, AskAgain: true}, "scale 2",
+			View{Operation: RemovingNodes, Target: 2, MayResend: true}, "scale 2",
 		},
 		"as many nodes as are desired, of which one may be gone and one is drained": {
-			View{Desired: 1, Size: 2, Uncertain: true, Nodes: []Node{node("n1", away), node("n2", gone)}}, "uncordon n2; drained n2",
+			View{Desired: 1, Size: 2, SizeUncertain: true, Nodes: []Node{node("n1", away), node("n2", gone)}}, "uncordon n2; drained n2",
 		},
 		"a drained node that a live Machine holds is not removed": {
 			View{Desired: 1, Size: 2, Nodes: []Node{node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n3")}}, "1 free; drained n3",
 		},
 		"core may have cordoned a node that stays": {
-			View{Desired: 1, Size: 1, Uncertain: true, Lost: true, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
+			View{Desired: 1, Size: 1, SizeUncertain: true, AnswerLost: true, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", drained)}}, "detach m1/n1",
 		},
 		"core has not touched it": {
-			View{Desired: 1, Size: 1, Uncertain: true, Nodes: []Node{node("n1", recent)}, Machines: []Machine{machine("m2", "n1", detached)}}, "scale 1; 1 free; after 1m0s",
+			View{Desired: 1, Size: 1, SizeUncertain: true, Nodes: []Node{node("n1", recent)}, Machines: []Machine{machine("m2", "n1", detached)}}, "scale 1; 1 free; after 1m0s",
 		},
 		"the node of a drained Machine is gone": {
 			View{Size: 5, Machines: []Machine{machine("m2", "n9", drained)}}, "detach m2",

@@ -16,7 +16,7 @@ func (p *planner) chooseLeaving() {
 			count++
 		}
 	}
-	p.settled = p.Operation == Idle && !p.tooMany()
+	p.settled = p.Operation == Idle && !p.moreNodesThanSize()
 	if p.Adopted {
 		return
 	}
@@ -25,21 +25,21 @@ func (p *planner) chooseLeaving() {
 	if p.Operation == ReplacingNodes {
 		return
 	}
-	p.walk(p.removalOrder())
+	p.chooseFrom(p.removalOrder())
 }
 
-// walk chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come before it.
-// It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as coming
-// before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
-func (p *planner) walk(line []*place) {
+// chooseFrom chooses the nodes to remove next from the front of the line. A node is chosen if fewer than surplus nodes come
+// before it. It may be unknown which of the nodes without a Machine that are not Ready still exist. Such nodes do not count as
+// coming before, and each one reduces the surplus, so a node is chosen only if it may have to be removed.
+func (p *planner) chooseFrom(line []*place) {
 	spare := -p.needed()
 	for _, n := range p.places {
-		spare += rank(p.usable(n))
+		spare += oneIf(p.usable(n))
 	}
 	before, doubtful := 0, 0
 	for _, n := range line {
 		count := min(len(p.places)-doubtful, p.maxWorkers())
-		spare -= rank(p.usable(n))
+		spare -= oneIf(p.usable(n))
 		if before >= count-p.Desired {
 			return
 		}
@@ -49,8 +49,8 @@ func (p *planner) walk(line []*place) {
 		}
 		n.leaving = true
 		p.leaving = append(p.leaving, n)
-		before += rank(p.usable(n))
-		doubtful += rank(!p.usable(n))
+		before += oneIf(p.usable(n))
+		doubtful += oneIf(!p.usable(n))
 	}
 }
 
@@ -59,11 +59,11 @@ func (p *planner) maxWorkers() int {
 	if p.Size < 0 {
 		return len(p.places)
 	}
-	return max(p.Size, p.ready())
+	return max(p.Size, p.readyCount())
 }
 
 // usable reports whether a Machine can use the node, because its machine exists.
-func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.Uncertain }
+func (p *planner) usable(n *place) bool { return n.Ready || n.inUse() || !p.SizeUncertain }
 
 // needed is how many nodes the live Machines and the pool need. Two Machines that share a node, because one takes it over from
 // the other, need one.
@@ -80,38 +80,40 @@ func (p *planner) needed() (n int) {
 	return n
 }
 
-// tooMany reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows soon, or
-// somebody has added nodes, which are counted later (Plan.Counted).
-func (p *planner) tooMany() bool { return p.Size >= 0 && !p.Uncertain && len(p.places) > p.Size }
+// moreNodesThanSize reports whether more Nodes exist than the portal is known to run. Either some of them are gone, which shows
+// soon, or nodes were added outside of the provider, which are counted later (Plan.Counted).
+func (p *planner) moreNodesThanSize() bool {
+	return p.Size >= 0 && !p.SizeUncertain && len(p.places) > p.Size
+}
 
 // removalSeen reports whether the portal has already removed as many nodes as it was asked to, although its job still runs.
 func (p *planner) removalSeen() bool {
 	return p.Operation == RemovingNodes && len(p.Nodes) <= p.Target
 }
 
-// restore makes nodes schedulable that were being drained for Machines which are not being deleted any more, because they were
-// moved or restored. It waits while the portal removes nodes, because these may be among them.
-func (p *planner) restore() {
+// undoAbortedDrains makes nodes schedulable that were being drained for Machines which are not being deleted any more, because
+// they were moved or restored. It waits while the portal removes nodes, because these may be among them.
+func (p *planner) undoAbortedDrains() {
 	for _, c := range p.claims {
 		if !c.wasDraining() || p.Operation == RemovingNodes {
 			continue
 		}
-		if node := p.named(c.ClaimNode); node != nil && node.Cordoned {
+		if node := p.nodeNamed(c.ClaimNode); node != nil && node.Cordoned {
 			p.add(Uncordon, c, node)
 		}
 		p.addHooks(c)
 	}
 }
 
-// sendHeld gives each held Machine one of the nodes that are removed next. If its own node is one of them, core may drain it. If
+// moveHeld gives each held Machine one of the nodes that are removed next. If its own node is one of them, core may drain it. If
 // not, the Machine takes another one that is. A free node is taken at once. A node of a live Machine is taken after that Machine
 // has moved to the held Machine's node. Both share that node for a moment.
-func (p *planner) sendHeld() {
+func (p *planner) moveHeld() {
 	if !p.settled {
 		return
 	}
 	for _, n := range p.leaving {
-		if n.inCustody() || len(n.departing) > 0 {
+		if n.drainingOrDrained() || len(n.departing) > 0 {
 			p.drainHeld(n)
 			continue
 		}
@@ -122,7 +124,7 @@ func (p *planner) sendHeld() {
 			if c.at.TaintedByAutoscaler && c.at.inUse() {
 				p.add(Uncordon, c, c.at) // it stays, with the other Machine
 			}
-			p.name(n)
+			p.addNameNode(n)
 			p.add(Swap, c, n)
 			n.taken, c.at.awaited = true, true
 		case holder == nil || n.taken:
@@ -169,12 +171,12 @@ func (p *planner) heldElsewhere(atOnce bool) *claim {
 // vacate moves the live Machine of a node that is removed next to a node that stays, if one is free. A drained node is made
 // schedulable first.
 func (p *planner) vacate(n *place, holder *claim) {
-	for _, custody := range []bool{false, true} {
+	for _, drained := range []bool{false, true} {
 		for _, other := range p.places {
-			if other.leaving || other.withheld || !other.free() || other.inCustody() != custody || !p.usable(other) {
+			if other.leaving || other.withheld || !other.free() || other.drainingOrDrained() != drained || !p.usable(other) {
 				continue
 			}
-			if custody {
+			if drained {
 				p.add(Uncordon, nil, other)
 			}
 			p.bindTo(holder, other)
@@ -184,22 +186,22 @@ func (p *planner) vacate(n *place, holder *claim) {
 	}
 }
 
-// keepSurvivors makes nodes schedulable that were drained, or are being drained by the provider, and stay after all. While the
+// uncordonStaying makes nodes schedulable that were drained, or are being drained by the provider, and stay after all. While the
 // portal removes nodes, it waits until they are seen to be gone. A node that is not Ready may be gone itself.
-func (p *planner) keepSurvivors() {
-	if p.unsettling() {
+func (p *planner) uncordonStaying() {
+	if p.nodesChanging() {
 		return
 	}
 	for _, n := range p.places {
-		if n.inCustody() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.shown(n) {
+		if n.drainingOrDrained() && n.Ready && !n.leaving && len(n.departing) == 0 && !n.taken && !p.namedByDeleting(n) {
 			p.add(Uncordon, nil, n)
-			n.taken = true // in this pass; the next one may bind a Machine to it
+			n.taken = true // in this pass. The next one may bind a Machine to it
 		}
 	}
 }
 
 // drainFree takes a step of the provider's own drain of the nodes that are removed next and that no Machine claims. A drained
-// node that somebody made schedulable is drained again.
+// node that was made schedulable in the meantime is drained again.
 func (p *planner) drainFree() {
 	for _, n := range p.leaving {
 		started := !n.DrainStarted.IsZero()
@@ -207,7 +209,7 @@ func (p *planner) drainFree() {
 			continue
 		}
 		p.add(DrainNode, nil, n)
-		p.lookAgain(evictAgain)
+		p.requeueAfter(evictInterval)
 	}
 }
 
@@ -217,11 +219,11 @@ func (p *planner) removable(n *place) bool {
 	if n.drained() {
 		return true
 	}
-	return !n.Ready && n.Cordoned && n.free() && p.long(n.Node)
+	return !n.Ready && n.Cordoned && n.free() && p.isLost(n.Node)
 }
 
-// evictAgain is the time between two steps of the provider's own drain: Pods are not watched.
-const evictAgain = 5 * time.Second
+// evictInterval is the time between two steps of the provider's own drain: Pods are not watched.
+const evictInterval = 5 * time.Second
 
 // leftOverTime is how long a Node must not be Ready to count as lost. By then a cloud controller has deleted it, a Node that was
 // only briefly away is back, and Kubernetes has evicted its Pods.
@@ -231,18 +233,18 @@ const leftOverTime = 5 * time.Minute
 // its Machine, and the Machine of a drained node is gone already. A Node whose machine may be running is never deleted: it must
 // be drained and not Ready for a while, and as many other Nodes must be Ready as the portal runs.
 func (p *planner) deleteLeftOver() {
-	if p.Operation != Idle || p.Size < 0 || p.Uncertain || p.ready() < p.Size {
+	if p.Operation != Idle || p.Size < 0 || p.SizeUncertain || p.readyCount() < p.Size {
 		return
 	}
 	for _, n := range p.Nodes {
-		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.long(n) {
+		if !n.Ready && !n.Drained.IsZero() && !p.claimed(n) && p.isLost(n) {
 			p.add(DeleteNode, nil, &place{Node: n})
 		}
 	}
 }
 
-// shown reports whether a Machine that is being deleted still names the node. Core may then drain it again.
-func (p *planner) shown(n *place) bool {
+// namedByDeleting reports whether a Machine that is being deleted still names the node. Core may then drain it again.
+func (p *planner) namedByDeleting(n *place) bool {
 	return slices.ContainsFunc(p.claims, func(c *claim) bool { return c.Deleting && c.NodeRef == n.Name })
 }
 

@@ -36,8 +36,8 @@ type world struct {
 	// What the provider has recorded.
 	recorded  int
 	uncertain bool
-	learned   Learned
-	before    []Sighting
+	learned   ObservedOrder
+	before    []NodeSnapshot
 	compare   bool      // the nodes before a scale-down that succeeded with those that it left
 	stated    bool      // the user has set spec.removalOrder
 	lost      bool      // the answer to the request that started the operation
@@ -133,8 +133,8 @@ func (w *world) machinesWanted() (sum int) {
 
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
-	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, Uncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
-		Order: w.expected(), Learned: w.learned, Before: w.before, Finished: w.compare, Lost: w.lost, AskAgain: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
+	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
+		Order: w.expected(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -183,8 +183,8 @@ func (w *world) foretold(view View, plan Plan) {
 	if !same || plan.Scale == last.Scale && reflect.DeepEqual(plan.Moves, last.Moves) {
 		return
 	}
-	if last.After == 0 || last.After > passed {
-		w.fail("only time has passed, and the plan is another one; it was to be looked at again after %s", last.After)
+	if last.RequeueAfter == 0 || last.RequeueAfter > passed {
+		w.fail("only time has passed, and the plan is another one; it was to be looked at again after %s", last.RequeueAfter)
 	}
 }
 
@@ -207,14 +207,14 @@ func (w *world) pass(writes int) {
 		p.moves = p.moves[1:]
 	}
 	w.unfinished = nil
-	if p.Observed && writes != 0 {
+	if p.OrderObserved && writes != 0 {
 		writes--
-		w.learned, w.compare = p.Learned, false
+		w.learned, w.compare = p.ObservedOrder, false
 	}
 	if w.drifts(p) && writes != 0 {
 		w.recorded, w.uncertain = p.Counted, true
 	}
-	if p.Certain && writes != 0 {
+	if p.SizeCertain && writes != 0 {
 		w.recorded, w.uncertain = p.view.Desired, false
 	}
 	if p.Reached && w.lost && writes != 0 {
@@ -252,9 +252,9 @@ func (w *world) begin() *pass {
 	plan := Decide(view)
 	w.foretold(view, plan)
 	// While the size is uncertain, it is unknown which of the nodes that are not Ready are gone.
-	unclear := view.Uncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
+	unclear := view.SizeUncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
 	for _, move := range plan.Moves {
-		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.inCustody()
+		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.drainingOrDrained()
 		if starts && len(w.running()) <= view.Desired && !unclear {
 			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}
@@ -299,7 +299,7 @@ func (w *world) carryOut(move Move) bool {
 		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	case ForgetNode:
 		m.NodeRef = ""
-	case LetGo:
+	case RemoveHooks:
 		m.PreDrain, m.PreTerminate = false, false
 	case DeleteFirst:
 		m.DeleteFirst = true
@@ -337,10 +337,10 @@ func (w *world) carryOutNode(move Move) bool {
 		n.Remediated = w.clock
 	case ForgetRemediated:
 		n.Remediated = time.Time{}
-	case Freeze:
-		n.Frozen = true
-	case Unfreeze:
-		n.Frozen = false
+	case DisableScaleDown:
+		n.ScaleDownDisabled = true
+	case EnableScaleDown:
+		n.ScaleDownDisabled = false
 	}
 	return true
 }

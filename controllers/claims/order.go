@@ -20,9 +20,9 @@ const (
 	Random Order = "Random"
 )
 
-// Learned is what the scale-downs of one cluster have shown about the portal's order of removal. The zero value means nothing
-// yet.
-type Learned struct {
+// ObservedOrder is what the scale-downs of one cluster have shown about the portal's order of removal. The zero value means
+// nothing yet.
+type ObservedOrder struct {
 	Order Order `json:"order,omitempty"`
 	// Odds is how many choices a portal that removes workers at random would have had, for each choice that it made according to
 	// Order.
@@ -33,25 +33,25 @@ type Learned struct {
 const enoughOdds = 20
 
 // Known reports whether the order is more than a guess.
-func (l Learned) Known() bool { return l.Order == Random || l.Odds >= enoughOdds }
+func (l ObservedOrder) Known() bool { return l.Order == Random || l.Odds >= enoughOdds }
 
-// Sighting is a worker node as it was before a scale.
-type Sighting struct {
+// NodeSnapshot is a worker node as it was before a scale.
+type NodeSnapshot struct {
 	UID     string `json:"uid"`
 	Created int64  `json:"created"` // in seconds since 1970, which is as exact as Kubernetes is
 }
 
-// Sight records the nodes before a scale, to compare them with those after it.
-func Sight(nodes []Node) (seen []Sighting) {
+// Snapshot records the nodes before a scale, to compare them with those after it.
+func Snapshot(nodes []Node) (seen []NodeSnapshot) {
 	for _, n := range nodes {
-		seen = append(seen, Sighting{UID: n.UID, Created: n.Created.Unix()})
+		seen = append(seen, NodeSnapshot{UID: n.UID, Created: n.Created.Unix()})
 	}
 	return seen
 }
 
 // learn returns what is known of the order after a scale-down. A scale-down that fits both orders, or that removed none or all of
 // the nodes, shows nothing.
-func (l Learned) learn(before []Sighting, now []Node) Learned {
+func (l ObservedOrder) learn(before []NodeSnapshot, now []Node) ObservedOrder {
 	var gone, kept []int64
 	for _, b := range before {
 		if slices.ContainsFunc(now, func(n Node) bool { return n.UID == b.UID }) {
@@ -72,9 +72,9 @@ func (l Learned) learn(before []Sighting, now []Node) Learned {
 	case newest && oldest, l.Order == Random:
 		return l
 	case !newest && !oldest, l.Order != "" && l.Order != order:
-		return Learned{Order: Random}
+		return ObservedOrder{Order: Random}
 	}
-	return Learned{Order: order, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
+	return ObservedOrder{Order: order, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
 }
 
 // choices returns in how many ways k of n nodes can be removed, up to enoughOdds.
@@ -113,7 +113,7 @@ func (n *place) cost() int {
 		return 5
 	case n.drained(), !n.Ready && n.free():
 		return 0
-	case n.inCustody():
+	case n.drainingOrDrained():
 		return 1
 	case n.drainedByCore():
 		return 2

@@ -47,15 +47,15 @@ func said(p Plan) string {
 		word  string
 		names []string
 	}{
-		{"lost", p.Lost}, {"draining", p.Draining}, {"draining nodes", p.DrainingNodes}, {"drained", p.Drained},
+		{"lost", p.LostNodes}, {"draining", p.Draining}, {"draining nodes", p.DrainingNodes}, {"drained", p.Drained},
 		{"mismatched", p.Mismatched}, {"not ready", p.NotReady},
 	} {
 		add(len(list.names) > 0, "%s %s", list.word, strings.Join(list.names, " "))
 	}
 	add(p.Reached, "reached")
-	add(p.Certain, "certain")
-	add(p.Observed, "observed %s %d", p.Learned.Order, p.Learned.Odds)
-	add(p.After != 0, "after %v", p.After)
+	add(p.SizeCertain, "certain")
+	add(p.OrderObserved, "observed %s %d", p.ObservedOrder.Order, p.ObservedOrder.Odds)
+	add(p.RequeueAfter != 0, "after %v", p.RequeueAfter)
 	return strings.Join(words, "; ")
 }
 
@@ -99,7 +99,7 @@ func TestWaits(t *testing.T) {
 			View{Desired: 2, Size: 2, Operation: AddingNodes, Nodes: []Node{node("n1", notReady, young)}}, "1 free",
 		},
 		"nor one while the number of workers is uncertain": {
-			View{Desired: 2, Size: 1, Uncertain: true, Nodes: []Node{node("n1", notReady, young)}}, "scale 2; 1 free",
+			View{Desired: 2, Size: 1, SizeUncertain: true, Nodes: []Node{node("n1", notReady, young)}}, "scale 2; 1 free",
 		},
 		"a node that goes is drained, and looked at again": {
 			View{Size: 1, Nodes: []Node{node("n1", notReady, young)}}, "evict n1; 1 free; after 5s",
@@ -234,7 +234,7 @@ func TestTakeoverBeyond(t *testing.T) {
 		v := view
 		v.Machines = slices.Clone(view.Machines)
 		test.change(&v)
-		if got := Decide(v).Withheld; got != test.want {
+		if got := Decide(v).TakeoverBlocked; got != test.want {
 			t.Errorf("%s: withheld %v", title, got)
 		}
 	}
@@ -250,12 +250,12 @@ func TestNeeded(t *testing.T) {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n1")}}, "evict n2; 1 free; after 5s",
 		},
 		"more nodes than the portal runs: some may be gone":   {View{Nodes: three[:1]}, "1 free"},
-		"it runs none for certain, and a Node is left behind": {View{Uncertain: true, Nodes: []Node{node("n1", lost)}}, "scale 0; 1 free; after 20m0s"},
+		"it runs none for certain, and a Node is left behind": {View{SizeUncertain: true, Nodes: []Node{node("n1", lost)}}, "scale 0; 1 free; after 20m0s"},
 		"a node that is not Ready counts": {
-			View{Size: 1, Autoscaled: true, Nodes: []Node{node("n1", away)}}, "evict n1, freeze n1; 1 free; after 5s",
+			View{Size: 1, Autoscaled: true, Nodes: []Node{node("n1", away)}}, "evict n1, protect n1; 1 free; after 5s",
 		},
 		"also beside one that is": {
-			View{Desired: 1, Size: 2, Autoscaled: true, Nodes: []Node{node("n1"), node("n2", away)}}, "evict n2, freeze n2, freeze n1; 2 free; after 5s",
+			View{Desired: 1, Size: 2, Autoscaled: true, Nodes: []Node{node("n1"), node("n2", away)}}, "evict n2, protect n2, protect n1; 2 free; after 5s",
 		},
 		"but not while nodes are on order": {
 			View{Desired: 1, Size: 2, Autoscaled: true, Operation: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}, Machines: threeBound[:1]},
@@ -267,7 +267,7 @@ func TestNeeded(t *testing.T) {
 // TestHeldOnes checks what happens to Machines that are being deleted, by the state of their nodes.
 func TestHeldOnes(t *testing.T) {
 	outcomes{
-		"core was let go already: it is not told to drain": {
+		"core may finish already: it gets no drain": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n2", deleting, unhooked)}}, "1 free",
 		},
 		"two on one node, and core has drained it for one": {
@@ -296,18 +296,18 @@ func TestLeftOver(t *testing.T) {
 		"of a drained machine that is gone":            {View{Nodes: []Node{node("n1", gone, away)}}, "delete n1"},
 		"not of one that was not drained":              {View{Nodes: []Node{node("n1", away)}}, ""},
 		"not if the number of workers is not known":    {View{Desired: 1, Size: -1, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
-		"nor if it is uncertain":                       {View{Size: 1, Desired: 1, Uncertain: true, Nodes: []Node{node("n1"), node("n2", gone, away)}, Machines: threeBound[:1]}, "scale 1"},
+		"nor if it is uncertain":                       {View{Size: 1, Desired: 1, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2", gone, away)}, Machines: threeBound[:1]}, "scale 1"},
 		"nor while the portal works":                   {View{Operation: AddingNodes, Nodes: []Node{node("n1", gone, away)}}, "drained n1"},
 		"not one that a Machine shows, whatever it is": {View{Nodes: []Node{node("n1", reborn, gone, recent)}, Machines: []Machine{machine("m2", "n1")}}, "1 unbound; lost n1"},
 		"not one that a Machine holds":                 {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", blank)}}, "1 unbound; lost n1"},
 		"but one that a Machine has been released from": {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
-			"let-go m1, delete n1"},
+			"remove-hooks m1, delete n1"},
 	}.check(t)
 }
 
 // TestKnown checks when the order of removal is more than a guess.
 func TestKnown(t *testing.T) {
-	for learned, want := range map[Learned]bool{
+	for learned, want := range map[ObservedOrder]bool{
 		{}: false, {Newest, 1}: false, {Newest, 19}: false, {Newest, 20}: true, {Oldest, 20}: true, {Random, 0}: true,
 	} {
 		if got := learned.Known(); got != want {

@@ -20,36 +20,36 @@ type Plan struct {
 	// Present are the worker nodes whose machines exist, as far as the Nodes show.
 	Present []Node
 
-	// Certain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and no other
-	// Node exists.
-	Certain bool
+	// SizeCertain reports that the portal runs Desired workers although the size was uncertain: all of them are Ready, and no
+	// other Node exists.
+	SizeCertain bool
 
 	// Counted is how many workers the portal appears to run: the size, unless more Nodes are Ready or fewer exist. If it differs
-	// from the size for long, somebody else has scaled.
+	// from the size for long, the portal cluster was scaled outside of the provider.
 	Counted int
 
 	// Before are the nodes that are known to exist, to compare a scale with.
-	Before []Sighting
+	Before []NodeSnapshot
 
-	// Observed reports that the last scale-down was compared with the nodes that it left. Learned is the result. The plan
-	// contains nothing else then.
-	Observed bool
-	Learned  Learned
+	// OrderObserved reports that the last scale-down was compared with the nodes that it left. ObservedOrder is the result. The
+	// plan contains nothing else then.
+	OrderObserved bool
+	ObservedOrder ObservedOrder
 
-	// After is when to decide again if nothing happens before. 0 means that an event wakes the control plane.
-	After time.Duration
+	// RequeueAfter is when to decide again if nothing happens before. 0 means that an event wakes the control plane.
+	RequeueAfter time.Duration
 
 	// The rest reports what the plan waits for, for conditions.
-	Unbound       int      // live Machines without a node
-	Missing       int      // nodes that the pool has too few of
-	Withheld      bool     // one of them would take over a node if takeovers were allowed
-	Lost          []string // the nodes that live Machines were bound to and that are gone
-	Free          int      // nodes without a Machine that stay and are not the pool's
-	Draining      []string // Machines whose Node core drains
-	DrainingNodes []string // Nodes without a Machine that the provider drains
-	Drained       []string // Nodes that are drained and wait to be removed
-	Mismatched    []string // Machines whose template asks for other workers than the portal cluster has
-	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
+	Unbound         int      // live Machines without a node
+	Missing         int      // nodes that the pool has too few of
+	TakeoverBlocked bool     // one of them would take over a node if takeovers were allowed
+	LostNodes       []string // the nodes that live Machines were bound to and that are gone
+	Free            int      // nodes without a Machine that stay and are not the pool's
+	Draining        []string // Machines whose Node core drains
+	DrainingNodes   []string // Nodes without a Machine that the provider drains
+	Drained         []string // Nodes that are drained and wait to be removed
+	Mismatched      []string // Machines whose template asks for other workers than the portal cluster has
+	NotReady        []string // nodes that hold a Machine, or are the pool's, and are not Ready
 }
 
 // Move is one step for one Machine or Node. A plan may be interrupted before and after each.
@@ -71,7 +71,7 @@ const (
 	StartDrain                  // remove the pre-drain hook: core drains the Node
 	Detach                      // give the PortalMachine a providerID that no Node has
 	ForgetNode                  // remove the Machine's nodeRef
-	LetGo                       // remove both hooks: core finishes the deletion
+	RemoveHooks                 // remove both hooks: core finishes the deletion
 	DeleteFirst                 // make the MachineDeployment delete this Machine first
 	Shield                      // keep MachineHealthChecks from remediating the Machine
 	Unshield                    // undo Shield
@@ -79,8 +79,8 @@ const (
 
 // The moves of the pool.
 const (
-	Enlist MoveKind = iota + 50 // add the Node's providerID to the pool's list
-	Strike                      // remove a providerID from the pool's list
+	AddToPool      MoveKind = iota + 50 // add the Node's providerID to the pool's list
+	RemoveFromPool                      // remove a providerID from the pool's list
 )
 
 // The moves of Nodes.
@@ -92,47 +92,47 @@ const (
 	DeleteNode                             // delete the Node object of a drained machine that the portal has removed
 	MarkRemediated                         // record that a MachineHealthCheck replaced the Node's Machine
 	ForgetRemediated                       // remove that record
-	Freeze                                 // keep the cluster autoscaler from choosing the Node for removal
-	Unfreeze                               // undo Freeze
+	DisableScaleDown                       // keep the cluster autoscaler from choosing the Node for removal
+	EnableScaleDown                        // undo DisableScaleDown
 )
 
 // OfNode reports whether the move changes a Node, not a Machine or PortalMachine.
 func (k MoveKind) OfNode() bool { return k >= NameNode }
 
 // OfPool reports whether the move changes the pool's list.
-func (k MoveKind) OfPool() bool { return k == Enlist || k == Strike }
+func (k MoveKind) OfPool() bool { return k == AddToPool || k == RemoveFromPool }
 
 // Decide returns what to do.
 func Decide(v View) Plan {
 	p := read(v)
-	p.plan.Counted = min(max(p.Size, p.ready()), max(len(p.places), p.ready()))
-	p.plan.Before = Sight(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.Uncertain || p.existedBefore(n) }))
-	if p.observe() {
+	p.plan.Counted = min(max(p.Size, p.readyCount()), max(len(p.places), p.readyCount()))
+	p.plan.Before = Snapshot(keep(p.plan.Present, func(n Node) bool { return n.Ready || !p.SizeUncertain || p.existedBefore(n) }))
+	if p.observeOrder() {
 		return p.plan // the next pass decides with the new order
 	}
 	p.chooseLeaving()
-	p.restore()
-	p.sendHeld()
+	p.undoAbortedDrains()
+	p.moveHeld()
 	p.release()
-	p.keepSurvivors()
+	p.uncordonStaying()
 	p.bind()
-	p.enlist()
-	p.strike()
+	p.addToPool()
+	p.removeFromPool()
 	p.drainFree()
 	p.shield()
-	p.freeze()
+	p.protectFromAutoscaler()
 	p.deleteLeftOver()
 	p.report()
 	p.decideSize()
 	return p.plan
 }
 
-// observe compares the nodes that a finished scale-down left with those before it, as soon as the expected number exists.
-func (p *planner) observe() bool {
-	if p.Operation != Idle || !p.Finished || len(p.Before) == 0 || len(p.places) != p.Size {
+// observeOrder compares the nodes that a finished scale-down left with those before it, as soon as the expected number exists.
+func (p *planner) observeOrder() bool {
+	if p.Operation != Idle || !p.ScaledDown || len(p.Before) == 0 || len(p.places) != p.Size {
 		return false
 	}
-	p.plan.Observed, p.plan.Learned = true, p.Learned.learn(p.Before, p.plan.Present)
+	p.plan.OrderObserved, p.plan.ObservedOrder = true, p.ObservedOrder.learn(p.Before, p.plan.Present)
 	return true
 }
 
@@ -147,16 +147,16 @@ func (p *planner) add(kind MoveKind, c *claim, n *place) {
 	p.plan.Moves = append(p.plan.Moves, m)
 }
 
-func (p *planner) lookAgain(after time.Duration) {
-	if after > 0 && (p.plan.After == 0 || after < p.plan.After) {
-		p.plan.After = after
+func (p *planner) requeueAfter(after time.Duration) {
+	if after > 0 && (p.plan.RequeueAfter == 0 || after < p.plan.RequeueAfter) {
+		p.plan.RequeueAfter = after
 	}
 }
 
-// past reports whether the time is at least d ago. If not, the plan is made again when it is.
-func (p *planner) past(t time.Time, d time.Duration) bool {
+// hasElapsed reports whether the time is at least d ago. If not, the plan is made again when it is.
+func (p *planner) hasElapsed(t time.Time, d time.Duration) bool {
 	since := p.Now.Sub(t)
-	p.lookAgain(d - since)
+	p.requeueAfter(d - since)
 	return since >= d
 }
 
@@ -186,7 +186,7 @@ func (p *planner) reportNodes() {
 		switch {
 		case n.drained():
 			p.plan.Drained = append(p.plan.Drained, n.Name)
-		case n.leaving && n.inCustody():
+		case n.leaving && n.drainingOrDrained():
 			p.plan.DrainingNodes = append(p.plan.DrainingNodes, n.Name)
 		case n.free():
 			p.plan.Free++

@@ -230,7 +230,7 @@ func TestLeaving(t *testing.T) {
 		"a Machine with hooks that never had a node is deleted: let it go": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1"),
 				machine("m2", "", deleting, func(m *Machine) { m.PreDrain, m.PreTerminate = true, true })}},
-			"let-go m2",
+			"remove-hooks m2",
 		},
 		"surprise: the portal took n1, so the drained n3 stays": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
@@ -294,7 +294,7 @@ func TestLeaving(t *testing.T) {
 			"uncordon n2",
 		},
 		"not while the portal removes nodes": {
-			View{Desired: 2, Size: 3, Uncertain: true, Lost: true, Operation: RemovingNodes, Target: 1, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)},
+			View{Desired: 2, Size: 3, SizeUncertain: true, AnswerLost: true, Operation: RemovingNodes, Target: 1, Nodes: []Node{node("n1"), node("n2", gone), node("n3", gone)},
 				Machines: []Machine{machine("m1", "n1", shielded), machine("m4", "")}},
 			"",
 		},

@@ -59,20 +59,20 @@ func (p *planner) binds(n *place) bool {
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.
 func (p *planner) reserved(n *place) bool { return n.pooled && p.members() <= p.poolReplicas() }
 
-// enlist gives the pool the nodes that it is missing. It runs after bind, so Machines that wait come first. The pool gets the
+// addToPool gives the pool the nodes that it is missing. It runs after bind, so Machines that wait come first. The pool gets the
 // nodes that the portal removes first, so that shrinking the pool rarely removes the node of a Machine. The list names a node
 // before the node gets its providerID, because core may still know an earlier Node of that name, and deletes a Node whose ID is
 // not in the list.
 //
 // It also lists the Nodes under names that core knows. They get no providerID before core has copied the list. The list of a pool
 // that is being deleted is not copied any more, so they wait until the pool is gone.
-func (p *planner) enlist() {
+func (p *planner) addToPool() {
 	for _, n := range p.places {
 		switch {
 		case n.pooled && !n.withheld:
-			p.name(n)
+			p.addNameNode(n)
 		case !n.pooled && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
-			p.list(n)
+			p.addMember(n)
 		}
 	}
 	for p.plan.Missing = max(0, p.poolReplicas()-p.members()); p.plan.Missing > 0; p.plan.Missing-- {
@@ -80,23 +80,23 @@ func (p *planner) enlist() {
 		if n == nil {
 			return
 		}
-		p.list(n)
-		p.name(n)
+		p.addMember(n)
+		p.addNameNode(n)
 	}
 }
 
-func (p *planner) list(n *place) {
+func (p *planner) addMember(n *place) {
 	named := *n
 	named.ProviderID = n.idIn(p.ClusterID)
-	p.add(Enlist, nil, &named)
+	p.add(AddToPool, nil, &named)
 	n.pooled = true
 }
 
-// strike removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being replaced may come
-// back under its ID. Core does not read the list of a MachinePool that is being deleted. So the IDs of nodes that stay after its
-// surplus is gone, for a Machine or because the portal refuses a cluster without workers, are removed too. Then the list is empty
-// and the pool can go. If a Node waits for that, all IDs are removed at once.
-func (p *planner) strike() {
+// removeFromPool removes the IDs of Nodes that are gone from the list, once the portal is at rest: a Node that is being
+// replaced may come back under its ID. Core does not read the list of a MachinePool that is being deleted. So the IDs of nodes
+// that stay after its surplus is gone, for a Machine or because the portal refuses a cluster without workers, are removed too.
+// Then the list is empty and the pool can go. If a Node waits for that, all IDs are removed at once.
+func (p *planner) removeFromPool() {
 	if p.Pool == nil || p.Operation != Idle {
 		return
 	}
@@ -105,7 +105,7 @@ func (p *planner) strike() {
 	for _, id := range p.Pool.List {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })
 		if !exists || ended {
-			p.add(Strike, nil, &place{Node: Node{ProviderID: id}})
+			p.add(RemoveFromPool, nil, &place{Node: Node{ProviderID: id}})
 		}
 	}
 }

@@ -141,7 +141,7 @@ func (w *world) carryOutPool(move Move) bool {
 	id := move.Node.ProviderID
 	w.pool.list = slices.DeleteFunc(w.pool.list, func(other string) bool { return other == id })
 	switch {
-	case move.Kind == Enlist:
+	case move.Kind == AddToPool:
 		w.pool.list = append(w.pool.list, id)
 	case !w.pool.deleting && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id }):
 		w.fail("%s leaves the list, and its Node exists", id)

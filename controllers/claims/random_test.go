@@ -111,7 +111,7 @@ func (w *world) act() {
 			if rapid.Bool().Draw(w.t, "not Ready") {
 				n.Ready, n.NotReadySince = false, w.clock
 			} else {
-				n.Sick = true
+				n.HasUnhealthyCondition = true
 			}
 			w.say("%s is sick", n.Name)
 		}
@@ -291,7 +291,7 @@ func (w *world) waiting() string {
 	}
 	marked := 0
 	for _, n := range w.running() {
-		if n.inCustody() {
+		if n.drainingOrDrained() {
 			marked++
 		}
 	}
@@ -307,7 +307,7 @@ func (w *world) heal() {
 		d.revision = d.good
 	}
 	for _, n := range append(w.running(), w.away...) {
-		n.Ready, n.Sick, n.sick, n.replaced = true, false, false, 0
+		n.Ready, n.HasUnhealthyCondition, n.sick, n.replaced = true, false, false, 0
 	}
 }
 
@@ -315,7 +315,7 @@ func (w *world) dump() {
 	w.say("size recorded %d, uncertain %t; operation %d to %d, lost %t; last plan: %s", w.recorded, w.uncertain, w.operation, w.target, w.lost, summary(w.plan))
 	p := read(w.seen)
 	p.chooseLeaving()
-	w.say("surplus %d, needed %d, most %d, ready %d, leaving %d, partial %t, settled %t, %d places", p.surplus, p.needed(), p.maxWorkers(), p.ready(), len(p.leaving), p.partial, p.settled, len(p.places))
+	w.say("surplus %d, needed %d, most %d, ready %d, leaving %d, partial %t, settled %t, %d places", p.surplus, p.needed(), p.maxWorkers(), p.readyCount(), len(p.leaving), p.partial, p.settled, len(p.places))
 	for _, n := range p.leaving {
 		w.say("leaving %s removable %t", n.Name, p.removable(n))
 	}
@@ -350,7 +350,7 @@ func (w *world) quiet() bool {
 		}
 		held[m.NodeRef] = true
 	}
-	return w.poolQuiet(held) && !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.inCustody() })
+	return w.poolQuiet(held) && !slices.ContainsFunc(running, func(n *kubeNode) bool { return n.Cordoned || n.drainingOrDrained() })
 }
 
 // TestNothingIsAskedWithoutAChangeOfReplicas rolls out, deletes Machines and replaces them: the portal is not asked.

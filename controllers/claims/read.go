@@ -73,7 +73,7 @@ type planner struct {
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
 	p := &planner{View: v, owners: map[string]string{}}
-	if v.AskAgain && v.Operation == AddingNodes && v.Desired < v.Target {
+	if v.MayResend && v.Operation == AddingNodes && v.Desired < v.Target {
 		p.Operation = Idle // nodes that the portal adds and that are not desired any more make no difference
 	}
 	at := map[string]*place{}
@@ -83,7 +83,7 @@ func read(v View) *planner {
 		p.places = append(p.places, at[n.UID])
 	}
 	for _, m := range v.Machines {
-		p.owners[m.Set] = m.Owner
+		p.owners[m.MachineSet] = m.Owner
 		c := &claim{Machine: m, at: at[m.ClaimNodeUID]}
 		if IsReleased(m.ClaimProviderID) {
 			c.at = nil
@@ -125,11 +125,11 @@ func (p *planner) present() []Node {
 	plausible := keep(p.Nodes, func(n Node) bool { return n.Ready || held[n.UID] })
 	excess := len(p.Nodes) - p.Size
 	switch {
-	case p.Uncertain:
+	case p.SizeUncertain:
 		return keep(p.Nodes, func(n Node) bool { return held[n.UID] || p.mayExist(n) })
 	case p.Size < 0 || p.Operation == AddingNodes || p.Operation == RemovingNodes:
 		return p.Nodes
-	case len(p.Nodes)-p.ready() <= excess:
+	case len(p.Nodes)-p.readyCount() <= excess:
 		return keep(p.Nodes, func(n Node) bool { return n.Ready })
 	case len(p.Nodes)-len(plausible) <= excess:
 		return plausible
@@ -139,10 +139,10 @@ func (p *planner) present() []Node {
 
 // mayExist reports whether the machine of a Node that no Machine holds may exist, while the size is uncertain.
 func (p *planner) mayExist(n Node) bool {
-	if n.Ready || !p.long(n) {
+	if n.Ready || !p.isLost(n) {
 		return true
 	}
-	return p.Desired <= p.ready() && p.existedBefore(n) && !p.past(n.NotReadySince, goneTime)
+	return p.Desired <= p.readyCount() && p.existedBefore(n) && !p.hasElapsed(n.NotReadySince, goneTime)
 }
 
 // goneTime is how long a Node may not be Ready before its machine counts as gone although the portal has not confirmed it.
@@ -151,12 +151,12 @@ const goneTime = 30 * time.Minute
 
 // existedBefore reports whether the Node's machine existed before the last scale, as far as is known.
 func (p *planner) existedBefore(n Node) bool {
-	return len(p.Before) == 0 || slices.ContainsFunc(p.Before, func(b Sighting) bool { return b.UID == n.UID })
+	return len(p.Before) == 0 || slices.ContainsFunc(p.Before, func(b NodeSnapshot) bool { return b.UID == n.UID })
 }
 
-// long reports whether the Node has not been Ready for so long that it counts as lost.
-func (p *planner) long(n Node) bool {
-	return !n.NotReadySince.IsZero() && p.past(n.NotReadySince, leftOverTime)
+// isLost reports whether the Node has not been Ready for so long that it counts as lost.
+func (p *planner) isLost(n Node) bool {
+	return !n.NotReadySince.IsZero() && p.hasElapsed(n.NotReadySince, leftOverTime)
 }
 
 func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
@@ -168,8 +168,8 @@ func keep(nodes []Node, wanted func(Node) bool) (kept []Node) {
 	return kept
 }
 
-// named returns the Node of that name, whether its machine appears to be gone or not.
-func (p *planner) named(name string) *place {
+// nodeNamed returns the Node of that name, whether its machine appears to be gone or not.
+func (p *planner) nodeNamed(name string) *place {
 	for _, n := range p.Nodes {
 		if n.Name == name {
 			return &place{Node: n}

@@ -8,10 +8,10 @@ func (p *planner) release() {
 	for _, c := range p.claims {
 		switch {
 		case c.state == stateReleased:
-			p.finish(c)
-		case !c.waits():
-		case c.at == nil && c.unseen() && !c.PortalMachineDeleted:
-			p.add(LetGo, c, nil)
+			p.forgetNode(c)
+		case !c.blockedByHooks():
+		case c.at == nil && c.namesNoNode() && !c.PortalMachineDeleted:
+			p.add(RemoveHooks, c, nil)
 		case c.at == nil || c.passedPreDrain():
 			p.detach(c)
 		case c.state == stateHeld:
@@ -27,9 +27,9 @@ func (p *planner) release() {
 func (p *planner) releaseDrained(c *claim) {
 	goes := !c.at.inUse() && c.at.leaving
 	switch {
-	case c.state == stateDraining && (goes || p.unsettling()):
+	case c.state == stateDraining && (goes || p.nodesChanging()):
 		return
-	case c.state == stateDrained && !c.at.inUse() && (goes || p.unsettling()) && !c.at.drained():
+	case c.state == stateDrained && !c.at.inUse() && (goes || p.nodesChanging()) && !c.at.drained():
 		p.add(MarkDrained, c, c.at)
 	}
 	p.detach(c)
@@ -40,20 +40,20 @@ func (p *planner) releaseHeld(c *claim) {
 	switch {
 	case p.has(Swap, c), c.at.awaited && !c.at.inUse():
 		// it is being moved to a node that is removed next
-	case c.at.leaving && !c.at.inUse() && p.first(c):
+	case c.at.leaving && !c.at.inUse() && p.isFirstDeparting(c):
 	case p.surplus > 0 && !p.settled && !c.at.inUse():
 	default:
 		p.detach(c)
 	}
 }
 
-// first reports whether the claim is the first of those that are being deleted on its node. Only one can be drained.
-func (p *planner) first(c *claim) bool {
+// isFirstDeparting reports whether the claim is the first of those that are being deleted on its node. Only one can be drained.
+func (p *planner) isFirstDeparting(c *claim) bool {
 	return c.at.departing[0] == c || !c.at.drainedByCore() && c.at.departing[0].state == stateHeld
 }
 
-// unsettling reports whether the portal is changing which nodes exist, or its last change is not visible yet.
-func (p *planner) unsettling() bool {
+// nodesChanging reports whether the portal is changing which nodes exist, or its last change is not visible yet.
+func (p *planner) nodesChanging() bool {
 	return p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled
 }
 
@@ -65,18 +65,18 @@ func (p *planner) detach(c *claim) {
 	p.add(Detach, c, c.at)
 }
 
-// finish removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot drain the
-// node any more then, so a node that stays is made schedulable. The hooks go last.
-func (p *planner) finish(c *claim) {
-	left := p.named(c.ClaimNode) // core drains by name
+// forgetNode removes the nodeRef of a released Machine once the Machine shows the providerID that no Node has. Core cannot
+// drain the node any more then, so a node that stays is made schedulable. The hooks go last.
+func (p *planner) forgetNode(c *claim) {
+	left := p.nodeNamed(c.ClaimNode) // core drains by name
 	switch {
 	case c.ProviderID != c.ClaimProviderID && (c.ProviderID != "" || c.ClaimNodeUID != "" && !c.PortalMachineDeleted):
 		// core has not copied the providerID yet. Even if the Machine shows none, core may be about to write the previous one
 	case c.NodeRef != "":
 		p.add(ForgetNode, c, nil)
-	case left != nil && !left.inCustody() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
+	case left != nil && !left.drainingOrDrained() && (left.TaintedByAutoscaler || left.Cordoned && !c.PreDrain && c.PreTerminate):
 		p.add(Uncordon, c, left)
 	case c.PreDrain || c.PreTerminate:
-		p.add(LetGo, c, nil)
+		p.add(RemoveHooks, c, nil)
 	}
 }

@@ -57,7 +57,7 @@ func direction(to, from int) Operation {
 // judgeRequest checks that the request asks for the sum of the replicas, or for a number on the way down to it.
 func (w *world) judgeRequest(p *pass) {
 	most := w.size - 1
-	if p.view.Uncertain {
+	if p.view.SizeUncertain {
 		most = w.size // to ask for what the portal runs changes nothing
 	}
 	if sum := p.view.Desired; p.Size != sum && (p.Size < sum || p.Size > most) {

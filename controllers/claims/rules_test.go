@@ -32,7 +32,7 @@ func TestRelease(t *testing.T) {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained)}},
 			"detach m3",
 		},
-		"let go, and core has not finished yet": {
+		"the hooks are removed, and core has not finished yet": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1"), node("n2")},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2"), machine("m3", "n3", drained, func(m *Machine) { m.PreTerminate = false })}},
 			"",
@@ -47,7 +47,7 @@ func TestRelease(t *testing.T) {
 		},
 		"released so, and somebody has deleted the PortalMachine: core takes nothing over any more": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, blank, orphaned)}},
-			"let-go m1",
+			"remove-hooks m1",
 		},
 		"moved or restored, a Machine that was being deleted is not any more: it is bound anew, and its node is not drained any longer": {
 			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", cordoned), node("n2")}, Machines: []Machine{
@@ -73,11 +73,11 @@ func TestRelease(t *testing.T) {
 		},
 		"released without a drain: a node that somebody has cordoned stays so": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", cordoned)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten), machine("m2", "n1")}},
-			"let-go m1",
+			"remove-hooks m1",
 		},
 		"released and forgotten: the hooks go in a later write": {
 			View{Desired: 0, Size: 0, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
-			"let-go m1",
+			"remove-hooks m1",
 		},
 	}.check(t)
 }
@@ -86,7 +86,7 @@ func TestRelease(t *testing.T) {
 func TestSize(t *testing.T) {
 	rules{
 		"scale up although it is not seen yet which nodes are gone": {
-			View{Desired: 4, Size: 2, Before: Sight(three), Nodes: []Node{node("n1"), node("n2"), node("n3", just)},
+			View{Desired: 4, Size: 2, Before: Snapshot(three), Nodes: []Node{node("n1"), node("n2"), node("n3", just)},
 				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
 			"scale 4",
 		},
@@ -170,7 +170,7 @@ func TestShield(t *testing.T) {
 			"",
 		},
 		"and while the Machine shows one": {
-			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded, func(m *Machine) { m.Suspect = true })}},
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", remediated)}, Machines: []Machine{machine("m2", "n1", shielded, func(m *Machine) { m.HasUnhealthyCondition = true })}},
 			"",
 		},
 		"then it ends, and the note is forgotten": {

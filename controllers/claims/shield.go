@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// remediatedTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the Machine,
-// not on the Node, needs that time to show again.
-const remediatedTime = 10 * time.Minute
+// remediatedShieldTime is how long the next Machine of a remediated node stays shielded at least. A fault that shows on the
+// Machine, not on the Node, needs that time to show again.
+const remediatedShieldTime = 10 * time.Minute
 
 // shield keeps MachineHealthChecks from remediating Machines while the portal removes or replaces nodes. These Machines, and
 // those that were bound to a faulty node, stay shielded until the node is healthy and the portal is at rest.
@@ -32,43 +32,44 @@ func (p *planner) shield() {
 
 // healthy reports whether no MachineHealthCheck has a reason to remediate the Machine. It looks at the Node that nodeRef names.
 func (p *planner) healthy(c *claim) bool {
-	if c.at == nil || c.at.faulty() || c.Suspect || c.NodeRef != c.at.Name {
+	if c.at == nil || c.at.wouldBeRemediated() || c.HasUnhealthyCondition || c.NodeRef != c.at.Name {
 		return false
 	}
-	return c.at.Remediated.IsZero() || p.past(c.at.Remediated, remediatedTime)
+	return c.at.Remediated.IsZero() || p.hasElapsed(c.at.Remediated, remediatedShieldTime)
 }
 
-// faulty reports whether a Machine on the Node would be remediated.
-func (n Node) faulty() bool { return !n.Ready || n.Sick }
+// wouldBeRemediated reports whether a Machine on the Node would be remediated.
+func (n Node) wouldBeRemediated() bool { return !n.Ready || n.HasUnhealthyCondition }
 
-// podsAgain is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not bounded.
-const podsAgain = 10 * time.Second
+// podsInterval is how often the Pods of an autoscaled cluster are read. They are not watched, because their number is not
+// bounded.
+const podsInterval = 10 * time.Second
 
-// freeze keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers exist than the
-// replicas ask for, all nodes are frozen: a node that stays is idle for a moment, and would be chosen too. Otherwise the nodes
-// are frozen that come, in the portal's order of removal, after a node that must not go. Without an order, all are frozen. The
-// nodes of the pool are always frozen: the autoscaler can remove a node only by its Machine, and would evict their Pods again and
-// again.
-func (p *planner) freeze() {
+// protectFromAutoscaler keeps the cluster autoscaler from choosing nodes that the portal would not remove. While more workers
+// exist than the replicas ask for, all nodes are protected: a node that stays is idle for a moment, and would be chosen too.
+// Otherwise the nodes behind a node that must not be removed, in the portal's order of removal, are protected. If the order is
+// unknown, all nodes are. The nodes of the pool are always protected: the autoscaler can remove a node only by its Machine, and
+// would evict their Pods again and again.
+func (p *planner) protectFromAutoscaler() {
 	line := p.removalOrder()
-	from := p.frozenFrom(line)
+	from := p.firstProtected(line)
 	for i, n := range line {
-		freezes := i >= from || p.Autoscaled && n.pooled
+		protected := i >= from || p.Autoscaled && n.pooled
 		switch {
 		case n.ScaleDownSetByUser:
-		case freezes && !n.Frozen:
-			p.add(Freeze, nil, n)
-		case !freezes && n.Frozen:
-			p.add(Unfreeze, nil, n)
+		case protected && !n.ScaleDownDisabled:
+			p.add(DisableScaleDown, nil, n)
+		case !protected && n.ScaleDownDisabled:
+			p.add(EnableScaleDown, nil, n)
 		}
 	}
 	if p.Autoscaled && p.Order != Random {
-		p.lookAgain(podsAgain)
+		p.requeueAfter(podsInterval)
 	}
 }
 
-// frozenFrom returns the index of the first node in the line that the autoscaler must not choose.
-func (p *planner) frozenFrom(line []*place) int {
+// firstProtected returns the index of the first node in the line that the autoscaler must not choose.
+func (p *planner) firstProtected(line []*place) int {
 	if !p.Autoscaled {
 		return len(line)
 	}

@@ -13,20 +13,20 @@ import (
 
 // seen writes which nodes' machines appear to exist, which are known to, and how many workers the portal appears to run.
 func seen(p Plan) string {
-	names := func(list []Sighting) string {
+	names := func(list []NodeSnapshot) string {
 		var all []string
 		for _, s := range list {
 			all = append(all, strings.TrimPrefix(s.UID, "uid-"))
 		}
 		return strings.Join(all, " ")
 	}
-	return fmt.Sprintf("present %s; known %s; counted %d", names(Sight(p.Present)), names(p.Before), p.Counted)
+	return fmt.Sprintf("present %s; known %s; counted %d", names(Snapshot(p.Present)), names(p.Before), p.Counted)
 }
 
 // TestPresent checks which nodes' machines appear to exist.
 func TestPresent(t *testing.T) {
 	held := []Machine{machine("m2", "n2")}
-	four := Sight([]Node{node("n1"), node("n2"), node("n3"), node("n4")})
+	four := Snapshot([]Node{node("n1"), node("n2"), node("n3"), node("n4")})
 	for name, test := range map[string]struct {
 		view View
 		want string
@@ -52,37 +52,37 @@ func TestPresent(t *testing.T) {
 			View{Size: 1, Operation: AddingNodes, Nodes: []Node{node("n1"), node("n2", notReady)}}, "present n1 n2; known n1 n2; counted 1",
 		},
 		"uncertain: a Machine holds the node, however long it is not Ready": {
-			View{Desired: 2, Size: 2, Uncertain: true, Nodes: []Node{node("n2", away)}, Machines: held}, "present n2; known n2; counted 1",
+			View{Desired: 2, Size: 2, SizeUncertain: true, Nodes: []Node{node("n2", away)}, Machines: held}, "present n2; known n2; counted 1",
 		},
 		"uncertain: none holds it, and it is not Ready for long": {
-			View{Desired: 1, Size: 1, Uncertain: true, Nodes: []Node{node("n2", away)}}, "present ; known ; counted 0",
+			View{Desired: 1, Size: 1, SizeUncertain: true, Nodes: []Node{node("n2", away)}}, "present ; known ; counted 0",
 		},
 		"nor does one that was released": {
-			View{Desired: 1, Size: 1, Uncertain: true, Nodes: []Node{node("n2", away)}, Machines: []Machine{machine("m2", "n2", detached)}}, "present ; known ; counted 0",
+			View{Desired: 1, Size: 1, SizeUncertain: true, Nodes: []Node{node("n2", away)}, Machines: []Machine{machine("m2", "n2", detached)}}, "present ; known ; counted 0",
 		},
 		"uncertain: not Ready for five minutes, and more are desired than are Ready": {
-			View{Desired: 1, Size: 1, Uncertain: true, Nodes: []Node{node("n3", lost)}}, "present ; known ; counted 0",
+			View{Desired: 1, Size: 1, SizeUncertain: true, Nodes: []Node{node("n3", lost)}}, "present ; known ; counted 0",
 		},
 		"uncertain: it may still have to go": {
-			View{Size: 1, Uncertain: true, Nodes: []Node{node("n3", lost)}}, "present n3; known n3; counted 1",
+			View{Size: 1, SizeUncertain: true, Nodes: []Node{node("n3", lost)}}, "present n3; known n3; counted 1",
 		},
 		"uncertain: it did not exist before the last scale": {
-			View{Size: 1, Uncertain: true, Before: four, Nodes: []Node{node("n5", lost)}}, "present ; known ; counted 0",
+			View{Size: 1, SizeUncertain: true, Before: four, Nodes: []Node{node("n5", lost)}}, "present ; known ; counted 0",
 		},
 		"uncertain: it did": {
-			View{Size: 1, Uncertain: true, Before: four, Nodes: []Node{node("n3", lost)}}, "present n3; known n3; counted 1",
+			View{Size: 1, SizeUncertain: true, Before: four, Nodes: []Node{node("n3", lost)}}, "present n3; known n3; counted 1",
 		},
 		"uncertain: not Ready for a moment": {
-			View{Desired: 1, Size: 1, Uncertain: true, Nodes: []Node{node("n2", recent)}}, "present n2; known n2; counted 1",
+			View{Desired: 1, Size: 1, SizeUncertain: true, Nodes: []Node{node("n2", recent)}}, "present n2; known n2; counted 1",
 		},
 		"and new since the last scale, which may have added it or not": {
-			View{Desired: 2, Size: 2, Uncertain: true, Before: four, Nodes: []Node{node("n1"), node("n5", recent)}}, "present n1 n5; known n1; counted 2",
+			View{Desired: 2, Size: 2, SizeUncertain: true, Before: four, Nodes: []Node{node("n1"), node("n5", recent)}}, "present n1 n5; known n1; counted 2",
 		},
 		"and new since the last scale, which is certain": {
 			View{Desired: 2, Size: 2, Before: four, Nodes: []Node{node("n1"), node("n5", recent)}}, "present n1 n5; known n1 n5; counted 2",
 		},
 		"uncertain: new since the last scale, and Ready": {
-			View{Desired: 2, Size: 2, Uncertain: true, Before: four, Nodes: []Node{node("n1"), node("n5")}}, "present n1 n5; known n1 n5; counted 2",
+			View{Desired: 2, Size: 2, SizeUncertain: true, Before: four, Nodes: []Node{node("n1"), node("n5")}}, "present n1 n5; known n1 n5; counted 2",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -103,23 +103,23 @@ func TestObserve(t *testing.T) {
 	one := threeBound[:1]
 	outcomes{
 		"seven of eight went, the newest, as one in eight choices is": {
-			View{Desired: 1, Size: 1, Finished: true, Before: Sight(eight), Nodes: three[:1], Machines: one}, "observed Newest 8",
+			View{Desired: 1, Size: 1, ScaledDown: true, Before: Snapshot(eight), Nodes: three[:1], Machines: one}, "observed Newest 8",
 		},
 		"three of six went, the newest, as one in twenty choices is": {
-			View{Desired: 3, Size: 3, Finished: true, Before: Sight(eight[:6]), Nodes: three, Machines: threeBound}, "observed Newest 20",
+			View{Desired: 3, Size: 3, ScaledDown: true, Before: Snapshot(eight[:6]), Nodes: three, Machines: threeBound}, "observed Newest 20",
 		},
-		"all went": {View{Finished: true, Before: Sight(three)}, "observed  0"},
+		"all went": {View{ScaledDown: true, Before: Snapshot(three)}, "observed  0"},
 		"none existed before": {
-			View{Desired: 1, Size: 1, Finished: true, Nodes: three[:1], Machines: one}, "",
+			View{Desired: 1, Size: 1, ScaledDown: true, Nodes: three[:1], Machines: one}, "",
 		},
 		"it has not finished": {
-			View{Desired: 1, Size: 1, Before: Sight(eight), Nodes: three[:1], Machines: one}, "",
+			View{Desired: 1, Size: 1, Before: Snapshot(eight), Nodes: three[:1], Machines: one}, "",
 		},
 		"one more exists": {
-			View{Desired: 1, Size: 1, Finished: true, Before: Sight(eight), Nodes: three[:2], Machines: one}, "1 free",
+			View{Desired: 1, Size: 1, ScaledDown: true, Before: Snapshot(eight), Nodes: three[:2], Machines: one}, "1 free",
 		},
 		"the portal works again": {
-			View{Desired: 1, Size: 1, Operation: AddingNodes, Finished: true, Before: Sight(eight), Nodes: three[:1], Machines: one}, "",
+			View{Desired: 1, Size: 1, Operation: AddingNodes, ScaledDown: true, Before: Snapshot(eight), Nodes: three[:1], Machines: one}, "",
 		},
 	}.check(t)
 }

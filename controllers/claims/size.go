@@ -13,9 +13,9 @@ const joinTime = time.Minute
 // decideSize decides whether to ask the portal for another number of workers. Nodes are added at once. Only drained nodes are
 // removed, and never more than leave the desired number.
 func (p *planner) decideSize() {
-	p.plan.Reached = p.Lost && p.reached()
-	p.plan.Certain = p.Uncertain && p.Operation == Idle && !p.Lost && p.asDesired()
-	if p.plan.Reached || p.plan.Certain || p.Operation != Idle && !p.AskAgain {
+	p.plan.Reached = p.AnswerLost && p.scaleReached()
+	p.plan.SizeCertain = p.SizeUncertain && p.Operation == Idle && !p.AnswerLost && p.exactlyDesiredReady()
+	if p.plan.Reached || p.plan.SizeCertain || p.Operation != Idle && !p.MayResend {
 		return
 	}
 	size := p.Size
@@ -24,25 +24,27 @@ func (p *planner) decideSize() {
 	}
 	switch {
 	case p.Operation != Idle:
-		p.ask(max(p.Desired, p.resendSize()))
-	case p.Desired > size, p.Uncertain && p.Desired > len(p.places):
-		p.ask(p.Desired)
-	case p.Desired < size && !p.tooMany(), p.Uncertain:
+		p.requestSize(max(p.Desired, p.resendSize()))
+	case p.Desired > size, p.SizeUncertain && p.Desired > len(p.places):
+		p.requestSize(p.Desired)
+	case p.Desired < size && !p.moreNodesThanSize(), p.SizeUncertain:
 		p.decideDown(size)
 	}
 }
 
-// asDesired reports whether exactly the desired number of workers is Ready, and no other Node exists.
-func (p *planner) asDesired() bool { return len(p.Nodes) == p.Desired && p.ready() == p.Desired }
+// exactlyDesiredReady reports whether exactly the desired number of workers is Ready, and no other Node exists.
+func (p *planner) exactlyDesiredReady() bool {
+	return len(p.Nodes) == p.Desired && p.readyCount() == p.Desired
+}
 
-func (p *planner) ask(size int) { p.plan.Scale, p.plan.Size = true, size }
+func (p *planner) requestSize(size int) { p.plan.Scale, p.plan.Size = true, size }
 
-// reached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its machine may
-// be gone.
-func (p *planner) reached() bool {
+// scaleReached reports whether the Nodes show that a scale is done. A Node that is not Ready may still be joining, or its
+// machine may be gone.
+func (p *planner) scaleReached() bool {
 	switch p.Operation {
 	case AddingNodes:
-		return p.ready() == p.Target
+		return p.readyCount() == p.Target
 	case RemovingNodes:
 		return len(p.Nodes) == p.Target
 	}
@@ -55,7 +57,7 @@ func (p *planner) resendSize() int {
 	if p.Operation == RemovingNodes {
 		return p.Target
 	}
-	return min(p.Target, p.ready())
+	return min(p.Target, p.readyCount())
 }
 
 // decideDown asks for the removal of all surplus nodes in one request. While others are still being drained, or core has not
@@ -67,39 +69,39 @@ func (p *planner) resendSize() int {
 func (p *planner) decideDown(size int) {
 	count, waited := p.removableInOrder()
 	to := max(p.Desired, size-count)
-	if p.Uncertain {
+	if p.SizeUncertain {
 		doubtful := 0 // nodes that may be gone. The portal then runs fewer nodes, and fewer of these are drained
 		for _, n := range p.leaving[:count] {
-			doubtful += rank(!p.usable(n))
+			doubtful += oneIf(!p.usable(n))
 		}
 		to = max(p.Desired, min(p.maxWorkers(), len(p.places)-doubtful)-(count-doubtful))
 	}
 	complete := count == len(p.leaving) && !p.partial
 	switch {
-	case p.returning():
-	case p.Uncertain && (to == p.Desired || p.settles()):
-		p.ask(p.Desired)
-	case count == 0, p.Uncertain && to > p.ready():
+	case p.uncordonPending():
+	case p.SizeUncertain && (to == p.Desired || p.desiredSettlesSize()):
+		p.requestSize(p.Desired)
+	case count == 0, p.SizeUncertain && to > p.readyCount():
 	case complete, waited && (p.Order != Random || count == len(p.leaving)):
-		p.ask(to)
+		p.requestSize(to)
 	}
 }
 
-// settles reports whether a request for the desired number settles an uncertain size without harm, although live Machines need
-// more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is drained, or has
-// a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
-func (p *planner) settles() bool {
+// desiredSettlesSize reports whether a request for the desired number settles an uncertain size without harm, although live
+// Machines need more nodes, because a roll-out waits for Machines whose nodes may be gone. Every node that would be removed is
+// drained, or has a Machine and has not been Ready for so long that Kubernetes has evicted its Pods.
+func (p *planner) desiredSettlesSize() bool {
 	first := p.removalOrder()[:max(0, len(p.places)-p.Desired)]
 	return !slices.ContainsFunc(first, func(n *place) bool {
-		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.long(n.Node))
+		return !p.removableNow(n) && (n.Ready || !n.inUse() || !p.isLost(n.Node))
 	})
 }
 
-func (p *planner) ready() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
+func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
 
 // removableNow reports whether the node can be removed without harm and no Machine has it.
 func (p *planner) removableNow(n *place) bool {
-	return p.removable(n) && n.free() && !p.shown(n)
+	return p.removable(n) && n.free() && !p.namedByDeleting(n)
 }
 
 // removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
@@ -110,20 +112,20 @@ func (p *planner) removableInOrder() (count int, waited bool) {
 			break
 		}
 		count++
-		if p.past(n.Drained, joinTime) {
+		if p.hasElapsed(n.Drained, joinTime) {
 			waited = true
 		}
 	}
 	return count, waited
 }
 
-// returning reports whether a node that stays after all still has to be made schedulable, which must not happen while the portal
-// removes nodes. Core may cordon a node until its Machine has forgotten it.
-func (p *planner) returning() bool {
+// uncordonPending reports whether a node that stays after all still has to be made schedulable, which must not happen while the
+// portal removes nodes. Core may cordon a node until its Machine has forgotten it.
+func (p *planner) uncordonPending() bool {
 	for _, c := range p.claims {
-		left := p.named(c.ClaimNode)
-		released := c.state == stateReleased && c.waits() || p.has(Detach, c) && !p.has(MarkDrained, c)
-		if released && !c.PreDrain && left != nil && !left.inCustody() {
+		left := p.nodeNamed(c.ClaimNode)
+		released := c.state == stateReleased && c.blockedByHooks() || p.has(Detach, c) && !p.has(MarkDrained, c)
+		if released && !c.PreDrain && left != nil && !left.drainingOrDrained() {
 			return true
 		}
 	}

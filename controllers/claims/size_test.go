@@ -60,10 +60,10 @@ func TestUncertainSize(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			test.view.ClusterID, test.view.Uncertain, test.view.Now = "c1", true, epoch.Add(time.Hour)
+			test.view.ClusterID, test.view.SizeUncertain, test.view.Now = "c1", true, epoch.Add(time.Hour)
 			plan := Decide(test.view)
 			got := request(plan)
-			if plan.Certain {
+			if plan.SizeCertain {
 				got += "certain"
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -93,19 +93,19 @@ func TestUncertainLeaving(t *testing.T) {
 	doubtful := node("n3", notReady, fresh)
 	rules{
 		"the last one goes if there are three, and the second if there are two": {
-			View{Desired: 1, Size: 3, Uncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}, Machines: threeBound[:1]},
+			View{Desired: 1, Size: 3, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}, Machines: threeBound[:1]},
 			"evict n3, evict n2",
 		},
 		"the first stays in any case, even before core has made its Machine": {
-			View{Desired: 1, Size: 3, Uncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}},
+			View{Desired: 1, Size: 3, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}},
 			"evict n3, evict n2",
 		},
 		"the same if it runs two at most: either of the last two may be gone": {
-			View{Desired: 1, Size: 2, Uncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}, Machines: threeBound[:1]},
+			View{Desired: 1, Size: 2, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful}, Machines: threeBound[:1]},
 			"evict n3, evict n2",
 		},
 		"all that are doubtful may have to go": {
-			View{Desired: 2, Size: 4, Uncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful, node("n4", notReady, fresh)}, Machines: threeBound[:2]},
+			View{Desired: 2, Size: 4, SizeUncertain: true, Nodes: []Node{node("n1"), node("n2"), doubtful, node("n4", notReady, fresh)}, Machines: threeBound[:2]},
 			"evict n4, evict n3",
 		},
 	}.check(t)
@@ -132,13 +132,13 @@ func TestAskAgain(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			test.view.ClusterID, test.view.Uncertain, test.view.Lost, test.view.Now = "c1", true, true, epoch.Add(time.Hour)
+			test.view.ClusterID, test.view.SizeUncertain, test.view.AnswerLost, test.view.Now = "c1", true, true, epoch.Add(time.Hour)
 			test.view.Size = max(3, test.view.Target)
 			early := Decide(test.view)
 			if early.Scale || early.Reached != (test.want == "reached") {
 				t.Errorf("before it may ask: %s, reached %t", request(early), early.Reached)
 			}
-			test.view.AskAgain = true
+			test.view.MayResend = true
 			plan := Decide(test.view)
 			got := request(plan)
 			if plan.Reached {
@@ -192,7 +192,7 @@ func TestUncertainSizeIsSafe(t *testing.T) {
 
 // judgeUncertain decides with every number of replicas and every size, judges the requests, and counts them.
 func judgeUncertain(t *testing.T, v View) (requests int) {
-	v.ClusterID, v.Uncertain, v.Takeovers, v.Now = "c1", true, true, epoch.Add(time.Hour)
+	v.ClusterID, v.SizeUncertain, v.Takeovers, v.Now = "c1", true, true, epoch.Add(time.Hour)
 	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
 	for v.Desired = range len(v.Nodes) + 2 {
 		for v.Size = len(ready); v.Size <= len(v.Nodes)+1; v.Size++ {

@@ -13,23 +13,25 @@ type View struct {
 	ClusterID string
 	// Desired is the number of workers that the replicas of all MachineDeployments and of the pool ask for.
 	Desired int
-	// Size is the number of workers that the portal last accepted, or negative if it never accepted one. Uncertain reports that a
-	// request failed half way, its answer was lost, or somebody else scaled. The portal then runs at most Size workers.
-	Size      int
-	Uncertain bool
+	// Size is the number of workers that the portal last accepted, or negative if it never accepted one. SizeUncertain reports
+	// that a request failed half way, its answer was lost, or the cluster was scaled outside of the provider. The portal then
+	// runs at most Size workers.
+	Size          int
+	SizeUncertain bool
 	// Operation is the operation in flight at the portal, and Target the number of workers that a scale leaves.
 	Operation Operation
 	Target    int
-	// Lost reports that the portal's answer to the request was lost, so the operation may or may not be running. AskAgain reports
-	// that the portal may be asked again.
-	Lost, AskAgain bool
-	// Order is the order in which the portal is expected to remove workers. Learned is what this cluster has shown about it.
-	Order   Order
-	Learned Learned
+	// AnswerLost reports that the portal's answer to the request was lost, so the operation may or may not be running.
+	// MayResend reports that the portal may be asked again.
+	AnswerLost, MayResend bool
+	// Order is the order in which the portal is expected to remove workers. ObservedOrder is what this cluster has shown about
+	// it.
+	Order         Order
+	ObservedOrder ObservedOrder
 	// Before are the nodes that existed before the last scale. Finished reports that this was a scale-down that succeeded and
 	// that was not yet compared with the nodes that it left.
-	Before   []Sighting
-	Finished bool
+	Before     []NodeSnapshot
+	ScaledDown bool
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
 	// Takeovers are allowed, because core is known to support them (test/capibehavior).
@@ -55,21 +57,21 @@ const (
 
 // Machine is a Machine of Cluster API with its PortalMachine.
 type Machine struct {
-	Name    string
-	Created time.Time
-	Owner   string // Machines with the same owner may follow each other on a node: the MachineDeployment, else the MachineSet
-	Set     string // the MachineSet, whose name core writes on the Machine's Node
+	Name       string
+	Created    time.Time
+	Owner      string // Machines with the same owner may follow each other on a node: the MachineDeployment, else the MachineSet
+	MachineSet string // the MachineSet, whose name core writes on the Machine's Node
 
-	Outdated         bool // of an older revision of its MachineDeployment. Another kubelet version alone does not count
-	DeleteFirst      bool // annotated to be deleted first
-	Unhealthy        bool // a MachineHealthCheck has already found it unhealthy, so shielding comes too late
-	Suspect          bool // shows a condition that a MachineHealthCheck names
-	Shielded         bool // our annotation keeps MachineHealthChecks from remediating it
-	TemplateMismatch bool // its template asks for other workers than the portal cluster has
-	Deleting         bool // it or its PortalMachine is being deleted
-	PreDrain         bool // our pre-drain hook is on it
-	PreTerminate     bool // our pre-terminate hook is on it
-	Drained          bool // core waits at the pre-terminate hook
+	Outdated              bool // of an older revision of its MachineDeployment. Another kubelet version alone does not count
+	DeleteFirst           bool // annotated to be deleted first
+	Unhealthy             bool // a MachineHealthCheck has already found it unhealthy, so shielding comes too late
+	HasUnhealthyCondition bool // shows a condition that a MachineHealthCheck names
+	Shielded              bool // our annotation keeps MachineHealthChecks from remediating it
+	TemplateMismatch      bool // its template asks for other workers than the portal cluster has
+	Deleting              bool // it or its PortalMachine is being deleted
+	PreDrain              bool // our pre-drain hook is on it
+	PreTerminate          bool // our pre-terminate hook is on it
+	Drained               bool // core waits at the pre-terminate hook
 
 	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
@@ -85,20 +87,20 @@ type Node struct {
 	Created               time.Time
 	Ready, Cordoned       bool
 
-	NotReadySince       time.Time // when it was last Ready, or zero if unknown
-	Sick                bool      // shows a condition that a MachineHealthCheck names
-	TaintedByAutoscaler bool      // the cluster autoscaler is about to remove it
-	LastSet             string    // the MachineSet of the Machine that last held it
-	DrainStarted        time.Time // when the provider started to drain it, or zero
-	Drained             time.Time // when its drain ended, by core or by the provider, or zero
-	Remediated          time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero
-	Pinned              bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
-	Frozen              bool      // the provider has disabled scaling it down
-	ScaleDownSetByUser  bool      // the user has set the autoscaler's annotation, which is left alone
+	NotReadySince         time.Time // when it was last Ready, or zero if unknown
+	HasUnhealthyCondition bool      // shows a condition that a MachineHealthCheck names
+	TaintedByAutoscaler   bool      // the cluster autoscaler is about to remove it
+	LastMachineSet        string    // the MachineSet of the Machine that last held it
+	DrainStarted          time.Time // when the provider started to drain it, or zero
+	Drained               time.Time // when its drain ended, by core or by the provider, or zero
+	Remediated            time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero
+	Pinned                bool      // a Pod on it must not be evicted, or the user has disabled scaling it down
+	ScaleDownDisabled     bool      // the provider has disabled scaling it down
+	ScaleDownSetByUser    bool      // the user has set the autoscaler's annotation, which is left alone
 }
 
-// inCustody reports whether the Node is being drained by the provider, or was drained and waits for its removal.
-func (n Node) inCustody() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
+// drainingOrDrained reports whether the Node is being drained by the provider, or was drained and waits for its removal.
+func (n Node) drainingOrDrained() bool { return !n.DrainStarted.IsZero() || !n.Drained.IsZero() }
 
 // drained reports whether the Node was drained and still is.
 func (n Node) drained() bool { return !n.Drained.IsZero() && n.Cordoned }
@@ -159,16 +161,16 @@ func (m Machine) state(nodeExists bool) state {
 	return stateBound
 }
 
-// waits reports whether core waits for the provider before it deletes the Machine. Without hooks, core is about to finish the
-// deletion, although its last condition may not show that yet.
-func (m Machine) waits() bool { return m.Deleting && (m.PreDrain || m.PreTerminate) }
+// blockedByHooks reports whether core waits for the provider before it deletes the Machine. Without hooks, core is about to
+// finish the deletion, although its last condition may not show that yet.
+func (m Machine) blockedByHooks() bool { return m.Deleting && (m.PreDrain || m.PreTerminate) }
 
 // passedPreDrain reports whether core went past the pre-drain hook without a drain, because it knew no Node at that time. It does
 // not drain the Machine any more.
 func (m Machine) passedPreDrain() bool { return m.Drained && m.PreDrain }
 
-// unseen reports whether the Machine shows nothing by which core could find a Node for it, now or later.
-func (m Machine) unseen() bool {
+// namesNoNode reports whether the Machine shows nothing by which core could find a Node for it, now or later.
+func (m Machine) namesNoNode() bool {
 	return m.ClaimProviderID == "" && m.ProviderID == "" && m.NodeRef == ""
 }
 

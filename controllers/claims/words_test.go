@@ -29,7 +29,7 @@ func cordoned(n *Node)   { n.Cordoned = true }
 func gone(n *Node)       { n.Cordoned, n.Drained = true, epoch }
 func just(n *Node)       { n.Cordoned, n.Drained = true, epoch.Add(time.Hour) }
 func evicting(n *Node)   { n.Cordoned, n.DrainStarted = true, epoch }
-func sick(n *Node)       { n.Sick = true }
+func sick(n *Node)       { n.HasUnhealthyCondition = true }
 func remediated(n *Node) { n.Remediated = epoch }
 func nameless(n *Node)   { n.ProviderID = "" }
 func reborn(n *Node)     { n.UID += "-again" }
@@ -67,9 +67,9 @@ func shielded(m *Machine)  { m.Shielded = true }
 func unhealthy(m *Machine) { m.Unhealthy = true }
 func mismatch(m *Machine)  { m.TemplateMismatch = true }
 func of(owner string) func(*Machine) {
-	return func(m *Machine) { m.Owner, m.Set = owner, owner+"-1" }
+	return func(m *Machine) { m.Owner, m.MachineSet = owner, owner+"-1" }
 }
-func last(set string) func(*Node) { return func(n *Node) { n.LastSet = set } }
+func last(set string) func(*Node) { return func(n *Node) { n.LastMachineSet = set } }
 
 // was sets the Machine's nodeRef and providerID back to its previous node, as core shows them for a moment.
 func was(node string) func(*Machine) {
@@ -79,9 +79,9 @@ func forgotten(m *Machine) { m.NodeRef = "" }
 
 var moveNames = map[MoveKind]string{
 	AddHooks: "hooks", Bind: "bind", Swap: "swap", PointAtNode: "point", StartDrain: "drain", Detach: "detach", ForgetNode: "forget",
-	LetGo: "let-go", DeleteFirst: "delete-first", Shield: "shield", Unshield: "unshield", NameNode: "name", DrainNode: "evict",
+	RemoveHooks: "remove-hooks", DeleteFirst: "delete-first", Shield: "shield", Unshield: "unshield", NameNode: "name", DrainNode: "evict",
 	MarkDrained: "mark", Uncordon: "uncordon", DeleteNode: "delete", MarkRemediated: "remediated", ForgetRemediated: "forget-remediated",
-	Freeze: "freeze", Unfreeze: "unfreeze", Enlist: "enlist", Strike: "strike",
+	DisableScaleDown: "protect", EnableScaleDown: "unprotect", AddToPool: "add-to-pool", RemoveFromPool: "remove-from-pool",
 }
 
 // String formats a move for a reader.

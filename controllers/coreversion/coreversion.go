@@ -72,7 +72,7 @@ func (c *Check) Problem(ctx context.Context) string {
 	if time.Now().Before(c.next) {
 		return c.last()
 	}
-	problem, err := c.look(ctx)
+	problem, err := c.readVersion(ctx)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the version of core", "problem", c.last())
 		c.next = time.Now().Add(retryAfter)
@@ -92,13 +92,13 @@ func (c *Check) last() string {
 	return c.problem
 }
 
-func (c *Check) look(ctx context.Context) (problem string, err error) {
-	version, silent, err := c.deployed(ctx)
+func (c *Check) readVersion(ctx context.Context) (problem string, err error) {
+	version, silent, err := c.deploymentVersion(ctx)
 	if err != nil {
 		return "", err
 	}
 	if version == "" {
-		if version, err = c.listed(ctx); err != nil {
+		if version, err = c.inventoryVersion(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -117,8 +117,8 @@ func isVersion(text string) bool {
 	return err == nil
 }
 
-// deployed returns the version that core's Deployment shows, or why it shows none.
-func (c *Check) deployed(ctx context.Context) (version, silent string, err error) {
+// deploymentVersion returns the version that core's Deployment shows, or why it shows none.
+func (c *Check) deploymentVersion(ctx context.Context) (version, silent string, err error) {
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := c.Reader.Get(ctx, client.ObjectKey{Name: "clusters.cluster.x-k8s.io"}, definition); err != nil {
@@ -144,8 +144,8 @@ func (c *Check) deployed(ctx context.Context) (version, silent string, err error
 	return "", fmt.Sprintf("the image of Deployment %s, %q, has no version as its tag", key, image), nil
 }
 
-// listed returns the version in clusterctl's inventory, or "". If clusterctl was never used, the kind does not exist.
-func (c *Check) listed(ctx context.Context) (string, error) {
+// inventoryVersion returns the version in clusterctl's inventory, or "". If clusterctl was never used, the kind does not exist.
+func (c *Check) inventoryVersion(ctx context.Context) (string, error) {
 	providers := &clusterctlv1.ProviderList{}
 	if err := c.Reader.List(ctx, providers); err != nil && !meta.IsNoMatchError(err) && client.IgnoreNotFound(err) != nil {
 		return "", fmt.Errorf("read clusterctl's inventory: %w", err)

@@ -31,13 +31,13 @@ type grants struct {
 }
 
 type grant struct {
-	counted
+	usage
 	at time.Time
 }
 
 // Grant is done if the limits of the identity allow the control plane to ask the portal for a cluster of so many workers. The
 // grant counts at once, so if two ask for the last place at the same moment, one is refused. If the portal is not asked after
-// all, call Return.
+// all, call ReturnGrant.
 //
 // Two gaps remain. Managers that watch different namespaces count only what they see, so two managers may both give away the last
 // place. A portal cluster without an owning object, because its deletionPolicy was Retain or finalizers were removed, does not
@@ -53,8 +53,8 @@ func (r *Resolver) Grant(ctx context.Context, id Identity, cp *infrav1.PortalCon
 	if err != nil {
 		return outcome.Fail(fmt.Errorf("count the clusters of PortalClusterIdentity %q: %w", id.Shared, err))
 	}
-	wanted := counted{1, workers}
-	if o := id.admits(wanted, count(cp), others); !o.IsDone() {
+	wanted := usage{1, workers}
+	if o := id.checkUsage(wanted, usageOf(cp), others); !o.IsDone() {
 		return o
 	}
 	if r.grants.of == nil {
@@ -64,8 +64,8 @@ func (r *Resolver) Grant(ctx context.Context, id Identity, cp *infrav1.PortalCon
 	return outcome.Outcome{}
 }
 
-// Return gives a grant back because the portal was not asked, or refused.
-func (r *Resolver) Return(cp *infrav1.PortalControlPlane) {
+// ReturnGrant gives a grant back because the portal was not asked, or refused.
+func (r *Resolver) ReturnGrant(cp *infrav1.PortalControlPlane) {
 	r.grants.mu.Lock()
 	defer r.grants.mu.Unlock()
 	delete(r.grants.of, cp.UID)
@@ -73,7 +73,7 @@ func (r *Resolver) Return(cp *infrav1.PortalControlPlane) {
 
 // othersOf counts the clusters and workers of the identity's other control planes. It reads the cache, so no call is made while
 // the grants are locked.
-func (r *Resolver) othersOf(ctx context.Context, name string, except *infrav1.PortalControlPlane) (sum counted, err error) {
+func (r *Resolver) othersOf(ctx context.Context, name string, except *infrav1.PortalControlPlane) (sum usage, err error) {
 	users, err := r.sharedUsers(ctx, name)
 	if err != nil {
 		return sum, err
@@ -85,7 +85,7 @@ func (r *Resolver) othersOf(ctx context.Context, name string, except *infrav1.Po
 		}
 		clusters[users[i].Namespace][clusterName(&users[i])] = true
 	}
-	byPortalCluster := map[string]counted{} // several objects may name one portal cluster
+	byPortalCluster := map[string]usage{} // several objects may name one portal cluster
 	for namespace, names := range clusters {
 		all := &infrav1.PortalControlPlaneList{}
 		if err := r.Client.List(ctx, all, client.InNamespace(namespace)); err != nil {
@@ -95,7 +95,7 @@ func (r *Resolver) othersOf(ctx context.Context, name string, except *infrav1.Po
 			cp := &all.Items[i]
 			same := cp.UID == except.UID || cp.Spec.ClusterID != "" && cp.Spec.ClusterID == except.Spec.ClusterID
 			if key := portalClusterKey(cp); !same && names[clusterName(cp)] {
-				byPortalCluster[key] = byPortalCluster[key].max(count(cp)).max(r.grants.of[cp.UID].counted)
+				byPortalCluster[key] = byPortalCluster[key].max(usageOf(cp)).max(r.grants.of[cp.UID].usage)
 			}
 		}
 	}
@@ -122,12 +122,12 @@ func clusterName(obj client.Object) string {
 	return obj.GetLabels()[clusterv1.ClusterNameLabel]
 }
 
-// count returns how much the portal cluster of the object counts: the stored size, or the size that a request under way may lead
-// to. An object whose annotations cannot be read may have a portal cluster.
-func count(cp *infrav1.PortalControlPlane) counted {
+// usageOf returns how much the portal cluster of the object counts: the stored size, or the size that a request under way may
+// lead to. An object whose annotations cannot be read may have a portal cluster.
+func usageOf(cp *infrav1.PortalControlPlane) usage {
 	op, unreadable := operation.Load(cp)
 	record, err := operation.LoadRecord(cp)
-	var c counted
+	var c usage
 	if cp.Spec.ClusterID != "" || unreadable != nil || err != nil || op.Is(operation.Create) && op.InFlight() {
 		c.clusters = 1
 	}

@@ -90,7 +90,7 @@ func TestGrant(t *testing.T) {
 			if test.says == "" && !o.IsDone() {
 				t.Errorf("refused: %+v", o)
 			}
-			if test.says != "" && (o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityLimitReachedReason || o.After == 0 || !strings.Contains(o.Message, test.says)) {
+			if test.says != "" && (o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityLimitReachedReason || o.RequeueAfter == 0 || !strings.Contains(o.Message, test.says)) {
 				t.Errorf("%+v, want … %s …", o, test.says)
 			}
 		})
@@ -132,7 +132,7 @@ func TestReturn(t *testing.T) {
 		if !grant(a) || grant(c) {
 			t.Fatal("one place, and not the first has it")
 		}
-		b.resolver.Return(a)
+		b.resolver.ReturnGrant(a)
 		if !grant(c) || grant(a) {
 			t.Error("a place that was given back is not free")
 		}
@@ -159,7 +159,7 @@ func TestPlace(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			o := Identity{Shared: "team", Limits: test.limits}.Place(test.zone, test.vpc)
+			o := Identity{Shared: "team", Limits: test.limits}.CheckPlacement(test.zone, test.vpc)
 			if o.IsDone() != (test.says == "") || !strings.Contains(o.Message, test.says) {
 				t.Errorf("%+v, want … %s …", o, test.says)
 			}

@@ -3,7 +3,7 @@
 // Package identity turns an identity Secret into a client of the portal, and keeps the Secret while it is needed to delete what
 // was created with it. The Secret is in the namespace of the PortalCluster or, for a PortalClusterIdentity, in the manager's
 // namespace (source.go). A PortalClusterIdentity may limit what is created with it (limits.go, grants.go), and records which
-// cluster belongs to which namespace (ledger.go).
+// cluster belongs to which namespace (clusters.go).
 package identity
 
 import (
@@ -55,7 +55,7 @@ type Resolver struct {
 	Accounts metrics.Accounts
 
 	grants  grants
-	secrets secretcache.Memory
+	secrets secretcache.Cache
 }
 
 // Identity is a portal client and the version of the Secret that it was made from.
@@ -133,9 +133,9 @@ func accountName(namespace string, ref infrav1.PortalIdentityReference) string {
 	return namespace + "/" + ref.Name
 }
 
-// Hold adds our finalizer to the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A Secret that is
-// already being deleted without our finalizer cannot be held any more.
-func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
+// EnsureFinalizer adds our finalizer to the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A
+// Secret that is already being deleted without our finalizer cannot be held any more.
+func (r *Resolver) EnsureFinalizer(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
 	from, problem := r.read(ctx, user.Namespace, user.Spec.IdentityRef)
 	switch {
 	case from.withdrawn():
@@ -143,7 +143,7 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	case !problem.IsDone():
 		return from.conceal(problem)
 	case from.shared != nil:
-		return r.holdShared(ctx, from)
+		return r.ensureSharedFinalizers(ctx, from)
 	}
 	if _, moves := from.secret.Labels[clusterctlv1.ClusterctlMoveLabel]; moves && controllerutil.ContainsFinalizer(from.secret, infrav1.IdentityFinalizer) {
 		return outcome.Outcome{}
@@ -165,10 +165,10 @@ func (r *Resolver) Hold(ctx context.Context, user *infrav1.PortalCluster) outcom
 	return outcome.Outcome{}
 }
 
-// Release removes our finalizer from the Secret unless another PortalCluster of the namespace still needs it. A PortalCluster
-// that is being deleted needs it until its control plane is gone. If two go together, the second one releases the Secret. A
-// PortalClusterIdentity is released by its own controller (ReleaseUnused).
-func (r *Resolver) Release(ctx context.Context, leaving *infrav1.PortalCluster) error {
+// RemoveFinalizer removes our finalizer from the Secret unless another PortalCluster of the namespace still needs it. A
+// PortalCluster that is being deleted needs it until its control plane is gone. If two go together, the second one releases the
+// Secret. A PortalClusterIdentity is released by its own controller (RemoveUnusedFinalizers).
+func (r *Resolver) RemoveFinalizer(ctx context.Context, leaving *infrav1.PortalCluster) error {
 	if leaving.Spec.IdentityRef.Kind == infrav1.PortalIdentityShared {
 		return nil
 	}

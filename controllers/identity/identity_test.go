@@ -94,7 +94,7 @@ func (b *bench) held(name string) bool {
 func (b *bench) hold(users ...*infrav1.PortalCluster) {
 	b.Helper()
 	for _, u := range users {
-		if o := b.resolver.Hold(b.Context(), u); !o.IsDone() {
+		if o := b.resolver.EnsureFinalizer(b.Context(), u); !o.IsDone() {
 			b.Fatalf("hold: %+v", o)
 		}
 	}
@@ -104,7 +104,7 @@ func (b *bench) hold(users ...*infrav1.PortalCluster) {
 func (b *bench) leave(users ...*infrav1.PortalCluster) {
 	b.Helper()
 	for _, u := range users {
-		if err := b.resolver.Release(b.Context(), u); err != nil {
+		if err := b.resolver.RemoveFinalizer(b.Context(), u); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -164,7 +164,7 @@ func TestHoldWhileTheSecretIsDeleted(t *testing.T) {
 	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
 		t.Errorf("a Secret that is held cannot be used: %+v", o)
 	}
-	if o := b.resolver.Hold(t.Context(), user("b", "leaving")); o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityNotFoundReason {
+	if o := b.resolver.EnsureFinalizer(t.Context(), user("b", "leaving")); o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityNotFoundReason {
 		t.Errorf("a Secret that is on its way out: %+v", o)
 	}
 }

@@ -14,8 +14,8 @@ import (
 // limitPoll is how often a limit is checked again. No event reports that another namespace has given something back.
 const limitPoll = time.Minute
 
-// Place is done if the limits allow clusters in the zone and in the VPC with that identifier.
-func (id Identity) Place(zone, vpc string) outcome.Outcome {
+// CheckPlacement is done if the limits allow clusters in the zone and in the VPC with that identifier.
+func (id Identity) CheckPlacement(zone, vpc string) outcome.Outcome {
 	if id.Limits == nil {
 		return outcome.Outcome{}
 	}
@@ -28,28 +28,28 @@ func (id Identity) Place(zone, vpc string) outcome.Outcome {
 	} {
 		if len(place.allowed) > 0 && !slices.Contains(place.allowed, place.wanted) {
 			return outcome.StallFor(0, infrav1.IdentityLimitReachedReason, "PortalClusterIdentity %q allows the %s %s, but not %q. Name one of these in a new "+
-				"PortalCluster, or ask the administrator of the identity", id.Shared, place.noun, list(place.allowed), place.wanted)
+				"PortalCluster, or ask the administrator of the identity", id.Shared, place.noun, joinNames(place.allowed), place.wanted)
 		}
 	}
 	return outcome.Outcome{}
 }
 
-// counted is the number of clusters and workers that count against the limits.
-type counted struct {
+// usage is the number of clusters and workers that count against the limits.
+type usage struct {
 	clusters, workers int
 }
 
-func (c counted) plus(other counted) counted {
-	return counted{c.clusters + other.clusters, c.workers + other.workers}
+func (c usage) plus(other usage) usage {
+	return usage{c.clusters + other.clusters, c.workers + other.workers}
 }
 
-func (c counted) max(other counted) counted {
-	return counted{max(c.clusters, other.clusters), max(c.workers, other.workers)}
+func (c usage) max(other usage) usage {
+	return usage{max(c.clusters, other.clusters), max(c.workers, other.workers)}
 }
 
-// admits is done if the limits leave room for a portal cluster that wants `wanted` and has `own`, beside `others`. A cluster that
-// does not grow is never refused.
-func (id Identity) admits(wanted, own, others counted) outcome.Outcome {
+// checkUsage is done if the limits leave room for a portal cluster that wants `wanted` and has `own`, beside `others`. A
+// cluster that does not grow is never refused.
+func (id Identity) checkUsage(wanted, own, others usage) outcome.Outcome {
 	limit := func(n *int32) int { return int(*n) }
 	switch {
 	case id.Limits.Clusters != nil && wanted.clusters > own.clusters && others.clusters+wanted.clusters > limit(id.Limits.Clusters):
@@ -63,4 +63,4 @@ func (id Identity) admits(wanted, own, others counted) outcome.Outcome {
 	return outcome.Outcome{}
 }
 
-func list(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
+func joinNames(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }

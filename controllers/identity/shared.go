@@ -65,7 +65,7 @@ func (r *Resolver) Users(ctx context.Context, obj client.Object) ([]infrav1.Port
 		return nil, err
 	}
 	users := own.Items
-	identities, err := r.Shares(ctx, obj)
+	identities, err := r.IdentitiesOf(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (r *Resolver) Users(ctx context.Context, obj client.Object) ([]infrav1.Port
 	return users, nil
 }
 
-// Shares returns the PortalClusterIdentities that the Secret belongs to.
-func (r *Resolver) Shares(ctx context.Context, secret client.Object) (of []infrav1.PortalClusterIdentity, err error) {
+// IdentitiesOf returns the PortalClusterIdentities that the Secret belongs to.
+func (r *Resolver) IdentitiesOf(ctx context.Context, secret client.Object) (of []infrav1.PortalClusterIdentity, err error) {
 	if r.Namespace == "" || secret.GetNamespace() != r.Namespace {
 		return nil, nil
 	}
@@ -120,9 +120,9 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
-// holdShared adds a finalizer to the PortalClusterIdentity, then one to its Secret. The Secret gets no move label: `clusterctl
-// move` would take it away from the namespaces that stay.
-func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome {
+// ensureSharedFinalizers adds a finalizer to the PortalClusterIdentity, then one to its Secret. The Secret gets no move label:
+// `clusterctl move` would take it away from the namespaces that stay.
+func (r *Resolver) ensureSharedFinalizers(ctx context.Context, from source) outcome.Outcome {
 	shared, secret := from.shared, from.secret
 	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) {
 		return outcome.Outcome{}
@@ -145,9 +145,9 @@ func (r *Resolver) holdShared(ctx context.Context, from source) outcome.Outcome 
 	return outcome.Outcome{}
 }
 
-// ReleaseUnused removes our finalizers from the Secret and the PortalClusterIdentity if no PortalCluster uses it. It returns the
-// number of those that do.
-func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
+// RemoveUnusedFinalizers removes our finalizers from the Secret and the PortalClusterIdentity if no PortalCluster uses it. It
+// returns the number of those that do.
+func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
 	cached, err := r.sharedUsers(ctx, shared.Name)
 	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
 		return len(cached), err
@@ -165,22 +165,22 @@ func (r *Resolver) ReleaseUnused(ctx context.Context, shared *infrav1.PortalClus
 		return users, nil
 	}
 	r.Accounts.Drop(accountName("", infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}))
-	if err := r.releaseSecret(ctx, shared); err != nil {
+	if err := r.removeSecretFinalizer(ctx, shared); err != nil {
 		return 0, err
 	}
 	return 0, client.IgnoreNotFound(r.writer().Change(ctx, shared, func() { controllerutil.RemoveFinalizer(shared, infrav1.IdentityFinalizer) }))
 }
 
-// releaseSecret removes our finalizer from the Secret of a PortalClusterIdentity, unless another identity in use has the same
-// Secret.
-func (r *Resolver) releaseSecret(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
+// removeSecretFinalizer removes our finalizer from the Secret of a PortalClusterIdentity, unless another identity in use has
+// the same Secret.
+func (r *Resolver) removeSecretFinalizer(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
 	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}
 	r.secrets.Forget(key)
 	err := r.Client.Get(ctx, key, secret)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	others, err := r.Shares(ctx, secret)
+	others, err := r.IdentitiesOf(ctx, secret)
 	if err != nil {
 		return err
 	}

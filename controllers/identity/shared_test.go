@@ -88,7 +88,7 @@ func TestAllowedNamespaces(t *testing.T) {
 			if !test.want && (o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityNotAllowedReason || !strings.Contains(o.Message, `"team"`)) {
 				t.Errorf("%+v", o)
 			}
-			if o := b.resolver.Hold(t.Context(), sharing("default", "a", "team")); o.IsDone() != test.want {
+			if o := b.resolver.EnsureFinalizer(t.Context(), sharing("default", "a", "team")); o.IsDone() != test.want {
 				t.Errorf("hold: %+v", o)
 			}
 			if held := controllerutil.ContainsFinalizer(get(b, identity), infrav1.IdentityFinalizer); held != test.want {
@@ -135,7 +135,7 @@ func TestTenantsLearnNothing(t *testing.T) {
 			b.resolver.Namespace = namespaceOf.Namespace
 			c := sharing("default", "a", "team")
 			_, resolved := b.resolver.Resolve(t.Context(), "default", c.Spec.IdentityRef)
-			for what, o := range map[string]outcome.Outcome{"resolve": resolved, "hold": b.resolver.Hold(t.Context(), c)} {
+			for what, o := range map[string]outcome.Outcome{"resolve": resolved, "hold": b.resolver.EnsureFinalizer(t.Context(), c)} {
 				if title == "plain http" && what == "hold" {
 					continue // only the client finds that
 				}
@@ -222,7 +222,7 @@ func TestHoldShared(t *testing.T) {
 	}
 	release := func(want int) {
 		t.Helper()
-		if n, err := b.resolver.ReleaseUnused(t.Context(), get(b, identity)); err != nil || n != want {
+		if n, err := b.resolver.RemoveUnusedFinalizers(t.Context(), get(b, identity)); err != nil || n != want {
 			t.Errorf("%d users, %v, want %d", n, err, want)
 		}
 	}
@@ -253,7 +253,7 @@ func TestHoldSharedWhileItIsDeleted(t *testing.T) {
 	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
 		t.Errorf("an identity that is held cannot be used: %+v", o)
 	}
-	if o := b.resolver.Hold(t.Context(), sharing("default", "b", "leaving")); o.Reason != infrav1.IdentityNotReadyReason {
+	if o := b.resolver.EnsureFinalizer(t.Context(), sharing("default", "b", "leaving")); o.Reason != infrav1.IdentityNotReadyReason {
 		t.Errorf("an identity that is on its way out: %+v", o)
 	}
 }
@@ -270,7 +270,7 @@ func TestOneSecretForTwo(t *testing.T) {
 		held bool
 	}{{a, first, true}, {c, second, false}} {
 		b.remove(step.gone)
-		if _, err := b.resolver.ReleaseUnused(t.Context(), get(b, step.of)); err != nil {
+		if _, err := b.resolver.RemoveUnusedFinalizers(t.Context(), get(b, step.of)); err != nil {
 			t.Fatal(err)
 		}
 		if held := controllerutil.ContainsFinalizer(get(b, account()), infrav1.SharedIdentityFinalizer); held != step.held {

@@ -77,7 +77,7 @@ func (r *Resolver) BaseURL(ctx context.Context, namespace string, ref infrav1.Po
 // The content of an incomplete Secret is not kept.
 func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
 	secret, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
-	problem := complete(key, secret, err)
+	problem := checkComplete(key, secret, err)
 	if !problem.IsDone() {
 		r.secrets.Forget(key)
 		return nil, problem
@@ -89,11 +89,11 @@ func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Se
 func (r *Resolver) liveSecret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, key, secret)
-	return secret, complete(key, secret, err)
+	return secret, checkComplete(key, secret, err)
 }
 
-// complete is done if the Secret was read and has all keys that an identity needs.
-func complete(key client.ObjectKey, secret *corev1.Secret, err error) outcome.Outcome {
+// checkComplete is done if the Secret was read and has all keys that an identity needs.
+func checkComplete(key client.ObjectKey, secret *corev1.Secret, err error) outcome.Outcome {
 	if apierrors.IsNotFound(err) {
 		return outcome.StallFor(0, infrav1.IdentityNotFoundReason,
 			"Secret %q does not exist in namespace %q. Create it with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", key.Name, key.Namespace)

@@ -20,7 +20,7 @@ var creations = map[Type]struct{ noun, wayOut string }{
 }
 
 // held holds a lost creation until it is found, or until a person decides. It never sends the request again.
-func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if op.NamedBy(m.Object, infrav1.RetryOperationAnnotation) {
 		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 			return outcome.Fail(err)
@@ -29,12 +29,12 @@ func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Out
 		return outcome.RetryAfter(0) // with the request as it would be now
 	}
 	var again time.Duration
-	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil && m.sentHere(op) {
+	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil && m.sentToThisPortal(op) {
 		o := m.search(ctx, op, finder, r)
 		if o.IsDone() || o.Kind == outcome.Retry || o.Kind == outcome.Failed {
 			return o
 		}
-		again = o.After
+		again = o.RequeueAfter
 	}
 	c := creations[op.Type]
 	return outcome.StallFor(again, infrav1.OutcomeUnknownReason,
@@ -43,7 +43,7 @@ func (m Machine) held(ctx context.Context, op *Operation, r Request) outcome.Out
 }
 
 // search asks the portal once for the resource that may have been created.
-func (m Machine) search(ctx context.Context, op *Operation, finder Finder, r Request) outcome.Outcome {
+func (m Runner) search(ctx context.Context, op *Operation, finder Finder, r Request) outcome.Outcome {
 	key := m.Flow + "/find"
 	if refused, found := m.Memory.Backoff.Recall(key, op.ID); found {
 		return refused
@@ -53,7 +53,7 @@ func (m Machine) search(ctx context.Context, op *Operation, finder Finder, r Req
 	case err == nil && id != "":
 		return m.Finish(ctx, op, Succeeded, id, r)
 	case err != nil && !cloud.IsUnsupported(err):
-		return m.Memory.Backoff.Refuse(key, op.ID, outcome.From(err))
+		return m.Memory.Backoff.Refuse(key, op.ID, outcome.FromPortalError(err))
 	}
 	op.Searched = true
 	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
@@ -63,7 +63,7 @@ func (m Machine) search(ctx context.Context, op *Operation, finder Finder, r Req
 }
 
 // annotate returns the command by which a person sets the annotation to the id of the operation.
-func (m Machine) annotate(annotation string, op *Operation) string {
+func (m Runner) annotate(annotation string, op *Operation) string {
 	kind := "portalcontrolplane"
 	if op.Type == CreateNetwork {
 		kind = "portalcluster"

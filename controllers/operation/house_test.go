@@ -144,7 +144,7 @@ func (h *house) manager(passes int) (last outcome.Outcome, crashed bool) {
 	portal, memory := h.client(), &Memory{}
 	for range passes {
 		cp := h.object()
-		m := Machine{
+		m := Runner{
 			Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: memory, Portal: portal, Flow: "default/story", Cluster: h.id,
 		}
 		if h.work.reached(cp) {
@@ -154,13 +154,13 @@ func (h *house) manager(passes int) (last outcome.Outcome, crashed bool) {
 		if last.Reason == infrav1.OutcomeUnknownReason {
 			return last, false
 		}
-		time.Sleep(max(last.After, time.Second)) // virtual
+		time.Sleep(max(last.RequeueAfter, time.Second)) // virtual
 	}
 	return last, false
 }
 
 // pass is what a controller does: it polls what is in flight, ends a lost operation when its effect is seen, and starts what is missing.
-func (h *house) pass(m Machine, r *request) outcome.Outcome {
+func (h *house) pass(m Runner, r *request) outcome.Outcome {
 	if op := h.operation(); op.InFlight() {
 		o := m.Poll(h.Context(), r)
 		op = h.operation()
@@ -203,7 +203,7 @@ func (h *house) operation() *Operation {
 
 // jobs counts the jobs that the portal started for the work, and the requests that it got for it.
 func (h *house) jobs() (jobs, requests int) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		switch {
 		case e.Method == h.work.method && e.Route == h.work.route:
 			requests++

@@ -63,9 +63,9 @@ type Operation struct {
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.
 	Nodes int `json:"nodes,omitempty"`
 	// From is the size before a scale, or the largest that it may have been. Before are the worker nodes at that time.
-	From       int               `json:"from,omitempty"`
-	FromAtMost bool              `json:"fromAtMost,omitempty"`
-	Before     []claims.Sighting `json:"before,omitempty"`
+	From       int                   `json:"from,omitempty"`
+	FromAtMost bool                  `json:"fromAtMost,omitempty"`
+	Before     []claims.NodeSnapshot `json:"before,omitempty"`
 	// Unknown is the reason for which it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
 	// Searched is true after the portal was asked for a resource of that name and did not find one.
@@ -82,7 +82,7 @@ func New(t Type, target string) *Operation {
 // InFlight reports whether the operation has not ended. A nil operation is not in flight.
 func (o *Operation) InFlight() bool { return o != nil && o.Result == "" }
 
-// Lost reports whether the operation is in flight and has no job to look at.
+// Lost reports whether the operation is in flight and has no job to poll.
 func (o *Operation) Lost() bool { return o.InFlight() && o.Unknown != "" }
 
 // Is reports whether the operation, which may be nil, has the type.
@@ -115,8 +115,8 @@ func (o *Operation) StuckAfter() time.Duration {
 	return stuckAfter + time.Duration(max(0, o.Nodes-usualNodes))*timePerNode
 }
 
-// Pause returns how long a lost operation still waits before it may be sent again.
-func (o *Operation) Pause() time.Duration {
+// ResendIn returns how long a lost operation still waits before it may be sent again.
+func (o *Operation) ResendIn() time.Duration {
 	if !o.Lost() {
 		return 0
 	}

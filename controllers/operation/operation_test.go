@@ -24,7 +24,7 @@ func TestOperationSurvives(t *testing.T) {
 	}
 	op := New(Scale, "5")
 	op.From, op.JobID, op.Attempt, op.Unknown, op.Searched, op.Result = 3, "job-1", "x", "cut off", true, Failed
-	op.Nodes, op.FromAtMost, op.Before = 2, true, []claims.Sighting{{UID: "u1", Created: 7}}
+	op.Nodes, op.FromAtMost, op.Before = 2, true, []claims.NodeSnapshot{{UID: "u1", Created: 7}}
 	Put(obj, op)
 	got, err := Load(obj)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestRecord(t *testing.T) {
 		t.Fatalf("without a record the size is %d, %v", record.Size, err)
 	}
 	record = &Record{
-		UserID: "user-1", Size: 0, Version: "v1.36.3", RemovalOrder: claims.Learned{Order: claims.Oldest, Odds: 6},
+		UserID: "user-1", Size: 0, Version: "v1.36.3", RemovalOrder: claims.ObservedOrder{Order: claims.Oldest, Odds: 6},
 		Workers:   &infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"},
 		NetworkID: "net-1", VPCID: "vpc-1", AbandonedNames: []string{"a-1"},
 	}

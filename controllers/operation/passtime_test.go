@@ -38,7 +38,7 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				portal, cp := h.client(), h.object()
-				m := Machine{
+				m := Runner{
 					Object: cp, Writer: Writer{Client: slow, Live: h.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story", Cluster: h.id,
 				}
 				op := New(w.Type, w.target)
@@ -66,7 +66,7 @@ func TestPassThatIsOver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		portal, cp := h.client(), h.object()
-		m := Machine{Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story"}
+		m := Runner{Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story"}
 		if o := m.Start(ctx, New(Create, cp.Spec.ClusterName), &request{h: h, cp: cp, portal: portal}); o.IsDone() || h.operation() != nil {
 			t.Errorf("%+v: %+v", h.operation(), o)
 		}

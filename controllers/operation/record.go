@@ -32,11 +32,11 @@ type Record struct {
 	UserID string `json:"userID,omitempty"`
 	// Size is the number of workers that the portal last accepted, or SizeUnknown if the cluster is adopted and was never scaled.
 	Size int `json:"size"`
-	// SizeUncertain is true if a scale failed half way, its answer was lost, or somebody else scaled. The portal then runs at
-	// most Size workers, as far as is known.
+	// SizeUncertain is true if a scale failed half way, its answer was lost, or the cluster was scaled outside of the provider.
+	// The portal then runs at most Size workers, as far as is known.
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
 	// RemovalOrder is what the scale-downs of the cluster have shown about the order in which the portal removes workers.
-	RemovalOrder claims.Learned `json:"removalOrder,omitzero"`
+	RemovalOrder claims.ObservedOrder `json:"removalOrder,omitzero"`
 	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
 	Version string `json:"version,omitempty"`
 	// Workers are the parameters that the cluster was created with.

@@ -100,7 +100,7 @@ func (r *request) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-func (r *request) Note(op *Operation, id string, _ error) {
+func (r *request) UpdateObject(op *Operation, id string, _ error) {
 	known := record(r.cp)
 	switch {
 	case op.Type == Create && op.Result == Succeeded:

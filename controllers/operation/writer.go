@@ -99,9 +99,9 @@ func (w Writer) refresh(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// LetMove removes clusterctl's block-move annotation from a paused object. Only its reconciler sends requests for it, so no
+// UnblockMove removes clusterctl's block-move annotation from a paused object. Only its reconciler sends requests for it, so no
 // request is under way, and its operation may move along.
-func (w Writer) LetMove(ctx context.Context, obj client.Object) error {
+func (w Writer) UnblockMove(ctx context.Context, obj client.Object) error {
 	if _, blocked := obj.GetAnnotations()[clusterctlv1.BlockMoveAnnotation]; !blocked {
 		return nil
 	}

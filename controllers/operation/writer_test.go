@@ -200,14 +200,14 @@ func TestLetMove(t *testing.T) {
 	if !blocksMove(b.stored()) {
 		t.Fatal("an intent does not block a move")
 	}
-	if err := b.writer.LetMove(t.Context(), b.cached); err != nil {
+	if err := b.writer.UnblockMove(t.Context(), b.cached); err != nil {
 		t.Fatal(err)
 	}
 	if got := b.operation(); blocksMove(b.stored()) || got == nil || got.ID != op.ID {
 		t.Errorf("stored %v", b.stored().Annotations)
 	}
 	writes := b.writes
-	if err := b.writer.LetMove(t.Context(), b.cached); err != nil || b.writes != writes {
+	if err := b.writer.UnblockMove(t.Context(), b.cached); err != nil || b.writes != writes {
 		t.Errorf("%v; an object that may move already was written", err)
 	}
 }

@@ -36,8 +36,8 @@ func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r := b.refused[key]
-	r.outcome.After = time.Until(r.at)
-	if r.attempt != attempt || r.outcome.After <= 0 {
+	r.outcome.RequeueAfter = time.Until(r.at)
+	if r.attempt != attempt || r.outcome.RequeueAfter <= 0 {
 		return Outcome{}, false
 	}
 	return r.outcome, true
@@ -53,13 +53,13 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delay, most := firstRetry, lastRetry
-	if o.Kind == Wait && o.After > 0 && o.After < lastWait {
-		delay, most, o.After = o.After, lastWait, 0
+	if o.Kind == Wait && o.RequeueAfter > 0 && o.RequeueAfter < lastWait {
+		delay, most, o.RequeueAfter = o.RequeueAfter, lastWait, 0
 	}
 	if r, found := b.refused[key]; found && r.attempt == attempt {
 		delay = min(2*r.delay, most)
 	}
-	o.After = max(o.After, delay+rand.N(delay/5))
+	o.RequeueAfter = max(o.RequeueAfter, delay+rand.N(delay/5))
 	b.store(key, refusal{attempt: attempt, outcome: o, delay: delay})
 	return o
 }
@@ -86,6 +86,6 @@ func (b *Backoff) store(key string, r refusal) {
 	}
 	maps.DeleteFunc(b.refused, func(_ string, old refusal) bool { return time.Since(old.at) > forgetAt })
 	r.outcome.Cause = nil // it is logged once
-	r.at = time.Now().Add(r.outcome.After)
+	r.at = time.Now().Add(r.outcome.RequeueAfter)
 	b.refused[key] = r
 }

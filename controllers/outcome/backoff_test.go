@@ -22,12 +22,12 @@ func TestBackoffGrows(t *testing.T) {
 			if o.Kind != Stalled || o.Reason != "Wrong" || o.Message != "correct it" {
 				t.Fatalf("other words: %+v", o)
 			}
-			if o.After < delay || o.After > delay+delay/5 {
-				t.Errorf("%s, want %s and up to a fifth more", o.After, delay)
+			if o.RequeueAfter < delay || o.RequeueAfter > delay+delay/5 {
+				t.Errorf("%s, want %s and up to a fifth more", o.RequeueAfter, delay)
 			}
-			time.Sleep(o.After - time.Millisecond)
+			time.Sleep(o.RequeueAfter - time.Millisecond)
 			again, found := b.Recall("k", "a")
-			if !found || again.After != time.Millisecond || again.Reason != "Wrong" {
+			if !found || again.RequeueAfter != time.Millisecond || again.Reason != "Wrong" {
 				t.Errorf("a moment before its time: %v, %+v", found, again)
 			}
 			time.Sleep(time.Millisecond)
@@ -50,15 +50,15 @@ func TestBackoffKnowsAttemptsApart(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		b.Refuse("k", "a", StallFor(0, "Wrong", ""))
-		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
-			t.Errorf("another attempt starts at %s", o.After)
+		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
+			t.Errorf("another attempt starts at %s", o.RequeueAfter)
 		}
 		b.Forget("k")
 		if _, found := b.Recall("k", "another"); found {
 			t.Error("forgotten, and still refused")
 		}
-		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.After > firstRetry+firstRetry/5 {
-			t.Errorf("after Forget it starts at %s", o.After)
+		if o := b.Refuse("k", "another", StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
+			t.Errorf("after Forget it starts at %s", o.RequeueAfter)
 		}
 	})
 }
@@ -67,11 +67,11 @@ func TestBackoffKnowsAttemptsApart(t *testing.T) {
 func TestBackoffKeepsLongerTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
-		if o := b.Refuse("k", "a", WaitFor(time.Hour, "Down", "")); o.After != time.Hour {
-			t.Errorf("after %s, want the hour that the portal asked for", o.After)
+		if o := b.Refuse("k", "a", WaitFor(time.Hour, "Down", "")); o.RequeueAfter != time.Hour {
+			t.Errorf("after %s, want the hour that the portal asked for", o.RequeueAfter)
 		}
 		time.Sleep(59 * time.Minute)
-		if o, found := b.Recall("k", "a"); !found || o.After != time.Minute {
+		if o, found := b.Recall("k", "a"); !found || o.RequeueAfter != time.Minute {
 			t.Errorf("a minute before: %v, %+v", found, o)
 		}
 	})
@@ -81,7 +81,7 @@ func TestBackoffKeepsLongerTimes(t *testing.T) {
 func TestBackoffLetsOthersThrough(t *testing.T) {
 	var b Backoff
 	for _, o := range []Outcome{{}, RetryAfter(time.Minute)} {
-		if got := b.Refuse("k", "a", o); got.After != o.After {
+		if got := b.Refuse("k", "a", o); got.RequeueAfter != o.RequeueAfter {
 			t.Errorf("%+v became %+v", o, got)
 		}
 		if _, found := b.Recall("k", "a"); found {
@@ -110,7 +110,7 @@ func TestBackoffSpreads(t *testing.T) {
 		var b Backoff
 		var soonest, latest time.Duration
 		for i := range 200 {
-			after := b.Refuse(string(rune('a'+i)), "a", StallFor(0, "Wrong", "")).After
+			after := b.Refuse(string(rune('a'+i)), "a", StallFor(0, "Wrong", "")).RequeueAfter
 			if i == 0 {
 				soonest, latest = after, after
 			}

@@ -32,7 +32,7 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	case Blocked:
 		Set(obj, conditionType, metav1.ConditionUnknown, o)
 	case Failed:
-		if passes(o.Err) {
+		if isTransient(o.Err) {
 			return // it says nothing about the object
 		}
 		Set(obj, conditionType, metav1.ConditionUnknown, Outcome{Reason: infrav1.InternalErrorReason, Message: "an unexpected error occurred. Look at the manager's log"})
@@ -40,9 +40,9 @@ func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	}
 }
 
-// passes reports whether the error is expected to pass: the management API server is busy or away for a moment, or the manager
-// stops.
-func passes(err error) bool {
+// isTransient reports whether the error is expected to pass: the management API server is busy or away for a moment, or the
+// manager stops.
+func isTransient(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err)
@@ -91,8 +91,8 @@ func Summarize(obj conditions.Setter, conditionType, reason string, others ...st
 	obj.SetConditions(all)
 }
 
-// Remark changes the message of a condition, and nothing else.
-func Remark(obj conditions.Setter, conditionType, message string) {
+// SetMessage changes the message of a condition, and nothing else.
+func SetMessage(obj conditions.Setter, conditionType, message string) {
 	all := obj.GetConditions()
 	if c := meta.FindStatusCondition(all, conditionType); c != nil {
 		c.Message = sentence(message)
@@ -100,8 +100,8 @@ func Remark(obj conditions.Setter, conditionType, message string) {
 	}
 }
 
-// Observed returns the generation of the object that a condition is about, or 0 if the condition does not exist.
-func Observed(obj conditions.Getter, conditionType string) int64 {
+// ObservedGeneration returns the generation of the object that a condition is about, or 0 if the condition does not exist.
+func ObservedGeneration(obj conditions.Getter, conditionType string) int64 {
 	if c := conditions.Get(obj, conditionType); c != nil {
 		return c.ObservedGeneration
 	}

@@ -181,14 +181,14 @@ func TestSummaryIsAboutTheOldestSpec(t *testing.T) {
 			Report(obj, condition, Outcome{})
 		}
 		Summarize(obj, "Healthy", "Fine", "A", "B")
-		return Observed(obj, "Healthy")
+		return ObservedGeneration(obj, "Healthy")
 	}
 	for i, got := range []int64{pass(1, "A"), pass(1, "A", "B"), pass(2, "A"), pass(3, "B"), pass(3, "A", "B")} {
 		if want := []int64{0, 1, 1, 2, 3}[i]; got != want {
 			t.Errorf("pass %d: generation %d, want %d", i+1, got, want)
 		}
 	}
-	if got := Observed(obj, "Other"); got != 0 {
+	if got := ObservedGeneration(obj, "Other"); got != 0 {
 		t.Errorf("of no condition: %d", got)
 	}
 }

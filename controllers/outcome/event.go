@@ -18,32 +18,32 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// noteLimit is the longest text of an event that the API server accepts.
-const noteLimit = 1024
+// eventTextLimit is the longest text of an event that the API server accepts.
+const eventTextLimit = 1024
 
 // WarnStalled emits a Warning for each condition that started to wait for a person in this pass, or that now waits for another
 // reason. Several conditions with the same reason make one event. The conditions before the pass are the memory, so a restart of
 // the manager repeats nothing.
 func WarnStalled(recorder events.EventRecorder, obj Object, before []metav1.Condition, outcomes map[string]Outcome) {
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, c := range before {
-		told[held(c.Type)+c.Reason] = true
+		reported[eventReason(c.Type)+c.Reason] = true
 	}
 	for _, condition := range slices.Sorted(maps.Keys(outcomes)) {
 		o := outcomes[condition]
-		key := held(condition) + o.Reason
+		key := eventReason(condition) + o.Reason
 		shown := conditions.GetReason(obj, condition) == o.Reason
-		if o.Kind != Stalled || !shown || told[key] {
+		if o.Kind != Stalled || !shown || reported[key] {
 			continue
 		}
-		told[key] = true
-		recorder.Eventf(obj, nil, corev1.EventTypeWarning, cmp.Or(held(condition), o.Reason), "Hold", "%s", note(o.Message))
+		reported[key] = true
+		recorder.Eventf(obj, nil, corev1.EventTypeWarning, cmp.Or(eventReason(condition), o.Reason), "Hold", "%s", eventText(o.Message))
 	}
 }
 
-// held returns the reason of the condition's events, or "" to use the condition's own reason. A held deletion is worth an event
-// even if another condition already waited for the same reason.
-func held(condition string) string {
+// eventReason returns the reason of the condition's events, or "" to use the condition's own reason. A held deletion is worth
+// an event even if another condition already waited for the same reason.
+func eventReason(condition string) string {
 	if condition == clusterv1.DeletingCondition {
 		return infrav1.EventDeletionHeld
 	}
@@ -56,11 +56,11 @@ type Object interface {
 	runtime.Object
 }
 
-// note returns the message of a condition as the text of an event, at most noteLimit bytes long.
-func note(message string) string {
+// eventText returns the message of a condition as the text of an event, at most eventTextLimit bytes long.
+func eventText(message string) string {
 	message = sentence(message)
-	if len(message) <= noteLimit {
+	if len(message) <= eventTextLimit {
 		return message
 	}
-	return strings.ToValidUTF8(message[:noteLimit-len("…")], "") + "…"
+	return strings.ToValidUTF8(message[:eventTextLimit-len("…")], "") + "…"
 }

@@ -73,9 +73,9 @@ func TestWarnStalledIsShown(t *testing.T) {
 
 // TestNoteIsBounded: the API server refuses an event with a longer text.
 func TestNoteIsBounded(t *testing.T) {
-	for _, message := range []string{"Short", strings.Repeat("X", noteLimit), strings.Repeat("ä", noteLimit)} {
-		got := note(message)
-		if len(got) > noteLimit || !utf8.ValidString(got) || len(message) <= noteLimit && got != message {
+	for _, message := range []string{"Short", strings.Repeat("X", eventTextLimit), strings.Repeat("ä", eventTextLimit)} {
+		got := eventText(message)
+		if len(got) > eventTextLimit || !utf8.ValidString(got) || len(message) <= eventTextLimit && got != message {
 			t.Errorf("%d bytes of %d", len(got), len(message))
 		}
 	}

@@ -3,9 +3,9 @@
 // Package outcome describes how a step of a reconcile ended, and turns that into conditions and a ctrl.Result in one place.
 //
 // A step never sleeps and never returns a bare error of the portal. Its outcome is one of six kinds: done, wait (for a time or
-// for an event), stalled (until a person changes something), retry (later, with nothing to report), blocked (by another step), or
-// failed (unexpectedly). From maps the portal's errors to outcomes. Backoff keeps a refused request from being sent again too
-// soon.
+// for an event), stalled (until a person changes something), retry (later, with nothing to report), blocked (by another step),
+// or failed (unexpectedly). FromPortalError maps the portal's errors to outcomes. Backoff keeps a refused request from being
+// sent again too soon.
 //
 // A message is `state: detail. What to do`. It begins in lower case, like an error, so that Prefix can put words in front of it.
 // Conditions and events show it as a sentence.
@@ -41,12 +41,12 @@ const pollPriority = -100
 
 // Outcome of a step. Reason and Message become a condition.
 type Outcome struct {
-	Kind    Kind
-	Reason  string
-	Message string
-	After   time.Duration // when to reconcile again. 0: an event wakes the object
-	Err     error
-	Cause   error // for the log: the part of the cause that the message leaves out
+	Kind         Kind
+	Reason       string
+	Message      string
+	RequeueAfter time.Duration // when to reconcile again. 0: an event wakes the object
+	Err          error
+	Cause        error // for the log: the part of the cause that the message leaves out
 }
 
 // IsDone reports whether the step has nothing left to do.
@@ -54,14 +54,14 @@ func (o Outcome) IsDone() bool { return o.Kind == Done }
 
 // In returns the outcome with the time after which to reconcile again.
 func (o Outcome) In(after time.Duration) Outcome {
-	o.After = after
+	o.RequeueAfter = after
 	return o
 }
 
 // NoLaterThan returns the outcome with the time after which to reconcile again, if that is sooner. 0 means no time.
 func (o Outcome) NoLaterThan(after time.Duration) Outcome {
-	if after > 0 && (o.After == 0 || after < o.After) {
-		o.After = after
+	if after > 0 && (o.RequeueAfter == 0 || after < o.RequeueAfter) {
+		o.RequeueAfter = after
 	}
 	return o
 }
@@ -81,12 +81,12 @@ func DoneBecause(reason, format string, args ...any) Outcome {
 
 // WaitFor is the outcome of a step in progress. If after is 0, an event wakes the object.
 func WaitFor(after time.Duration, reason, format string, args ...any) Outcome {
-	return Outcome{Kind: Wait, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+	return Outcome{Kind: Wait, Reason: reason, Message: fmt.Sprintf(format, args...), RequeueAfter: after}
 }
 
 // StallFor is the outcome of a step that waits for a person. If after is 0, it is not tried again until something changes.
 func StallFor(after time.Duration, reason, format string, args ...any) Outcome {
-	return Outcome{Kind: Stalled, Reason: reason, Message: fmt.Sprintf(format, args...), After: after}
+	return Outcome{Kind: Stalled, Reason: reason, Message: fmt.Sprintf(format, args...), RequeueAfter: after}
 }
 
 // BlockedBy is the outcome of a step that waits for another step.
@@ -96,7 +96,7 @@ func BlockedBy(reason, format string, args ...any) Outcome {
 
 // RetryAfter is the outcome of a step that has nothing to report and runs again after a time.
 func RetryAfter(after time.Duration) Outcome {
-	return Outcome{Kind: Retry, After: max(after, time.Second)}
+	return Outcome{Kind: Retry, RequeueAfter: max(after, time.Second)}
 }
 
 // Fail is the outcome of an unexpected error. A conflict is expected: another writer changed the object, so it is read again.
@@ -111,12 +111,12 @@ func Fail(err error) Outcome {
 func Result(outcomes ...Outcome) ctrl.Result {
 	var soonest Outcome
 	for _, o := range outcomes {
-		soonest = soonest.NoLaterThan(o.After)
+		soonest = soonest.NoLaterThan(o.RequeueAfter)
 	}
-	if soonest.After == 0 {
+	if soonest.RequeueAfter == 0 {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: soonest.After, Priority: ptr.To(pollPriority)}
+	return ctrl.Result{RequeueAfter: soonest.RequeueAfter, Priority: ptr.To(pollPriority)}
 }
 
 // Log logs the causes that no condition shows. The logger of the pass names the object. A cause that Backoff remembers is not

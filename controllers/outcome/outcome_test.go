@@ -27,7 +27,7 @@ func TestResult(t *testing.T) {
 		"the soonest":                   {[]Outcome{WaitFor(time.Minute, "R", "m"), StallFor(9*time.Second, "R", "m"), RetryAfter(30 * time.Second)}, at(9 * time.Second)},
 		"no event between two times":    {[]Outcome{WaitFor(time.Minute, "R", "m"), WaitFor(0, "R", "m")}, at(time.Minute)},
 		"at once is a second":           {[]Outcome{RetryAfter(0)}, at(time.Second)},
-		"done may want to be looked at": {[]Outcome{{Kind: Done, After: time.Minute}}, at(time.Minute)},
+		"done may want to be looked at": {[]Outcome{{Kind: Done, RequeueAfter: time.Minute}}, at(time.Minute)},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -65,13 +65,13 @@ func TestFirstError(t *testing.T) {
 // TestWords: only outcomes with a message get a prefix.
 func TestWords(t *testing.T) {
 	hold := StallFor(time.Minute, "R", "no %s", "room").Prefix("create %q", "a")
-	if diff := cmp.Diff(Outcome{Kind: Stalled, Reason: "R", Message: `create "a": no room`, After: time.Minute}, hold); diff != "" {
+	if diff := cmp.Diff(Outcome{Kind: Stalled, Reason: "R", Message: `create "a": no room`, RequeueAfter: time.Minute}, hold); diff != "" {
 		t.Error(diff)
 	}
 	if got := RetryAfter(time.Minute).Prefix("words"); got.Reason != "" || got.Message != "" {
 		t.Errorf("an outcome without anything to tell says %+v", got)
 	}
-	if got := WaitFor(0, "R", "m").In(time.Minute).After; got != time.Minute {
+	if got := WaitFor(0, "R", "m").In(time.Minute).RequeueAfter; got != time.Minute {
 		t.Errorf("in a minute is %s", got)
 	}
 }

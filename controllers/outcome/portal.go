@@ -11,15 +11,15 @@ import (
 
 const busyRetry = 10 * time.Second
 
-// From maps an error of the portal to an outcome. An error that needs a person is Stalled, and one that is expected to pass is a
-// Wait. If the account's limiter has no token, the outcome is a Retry, which never shows as a failure.
-func From(err error) Outcome {
-	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) && !cloud.IsAnyServers(err) {
+// FromPortalError maps an error of the portal to an outcome. An error that needs a person is Stalled, and one that is expected
+// to pass is a Wait. If the account's limiter has no token, the outcome is a Retry, which never shows as a failure.
+func FromPortalError(err error) Outcome {
+	if at, ok := cloud.RetryAt(err); ok && cloud.IsRateLimited(err) && !cloud.IsGenericRefusal(err) {
 		return RetryAfter(time.Until(at))
 	}
 	o := classify(err)
 	if at, ok := cloud.RetryAt(err); ok {
-		o.After = max(o.After, time.Until(at))
+		o.RequeueAfter = max(o.RequeueAfter, time.Until(at))
 	}
 	return o
 }
@@ -53,7 +53,7 @@ func classify(err error) Outcome {
 	case cloud.IsBusy(err):
 		return WaitFor(busyRetry, infrav1.PortalBusyReason, "the portal is busy with another operation on this cluster. The provider tries again")
 	}
-	if unreachable(err) {
+	if isUnreachable(err) {
 		return unreachableOutcome(err)
 	}
 	for _, s := range stalled {
@@ -64,8 +64,8 @@ func classify(err error) Outcome {
 	return WaitFor(firstRetry, infrav1.InternalErrorReason, "the portal's answer is not understood: %v. The provider tries again", err)
 }
 
-// unreachable reports whether the portal did not answer, or another server may have answered in its place.
-func unreachable(err error) bool { return cloud.IsUnavailable(err) || cloud.IsAnyServers(err) }
+// isUnreachable reports whether the portal did not answer, or another server may have answered in its place.
+func isUnreachable(err error) bool { return cloud.IsUnavailable(err) || cloud.IsGenericRefusal(err) }
 
 // unreachableOutcome has the same message for every cause. The user of the Secret chooses the host. If the message distinguished
 // a closed port from a server without TLS, an unknown name or an HTTP status, it would show them the network of the manager.

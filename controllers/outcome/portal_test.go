@@ -46,8 +46,8 @@ func TestFrom(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			o := From(test.err)
-			if o.Kind != test.kind || o.Reason != test.reason || o.After != test.after {
+			o := FromPortalError(test.err)
+			if o.Kind != test.kind || o.Reason != test.reason || o.RequeueAfter != test.after {
 				t.Errorf("got %+v, want kind %d, reason %s, after %s", o, test.kind, test.reason, test.after)
 			}
 			if !strings.Contains(o.Message, test.says) {
@@ -61,14 +61,14 @@ func TestFrom(t *testing.T) {
 func TestFromKeepsThePortalsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := time.Now().Add(3 * time.Minute)
-		if o := From(&cloud.Error{Status: 503, RetryAt: at}); o.Kind != Wait || o.After != 3*time.Minute {
+		if o := FromPortalError(&cloud.Error{Status: 503, RetryAt: at}); o.Kind != Wait || o.RequeueAfter != 3*time.Minute {
 			t.Errorf("maintenance for three minutes: %+v", o)
 		}
-		if o := From(&cloud.Error{Status: 503, RetryAt: time.Now().Add(time.Second)}); o.After != firstRetry {
+		if o := FromPortalError(&cloud.Error{Status: 503, RetryAt: time.Now().Add(time.Second)}); o.RequeueAfter != firstRetry {
 			t.Errorf("maintenance for a second: %+v", o)
 		}
-		limited := From(&cloud.Error{Code: cloud.CodeRateLimited, Status: 429, RetryAt: at})
-		if limited.Kind != Retry || limited.Reason != "" || limited.After != 3*time.Minute {
+		limited := FromPortalError(&cloud.Error{Code: cloud.CodeRateLimited, Status: 429, RetryAt: at})
+		if limited.Kind != Retry || limited.Reason != "" || limited.RequeueAfter != 3*time.Minute {
 			t.Errorf("rate limited: %+v, want nothing to tell and three minutes", limited)
 		}
 	})
@@ -107,7 +107,7 @@ func TestFromARealPortal(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				o := From(deleteCluster(t, portal, test.with))
+				o := FromPortalError(deleteCluster(t, portal, test.with))
 				if o.Kind != test.kind || o.Reason != test.reason {
 					t.Errorf("got %+v, want kind %d, reason %q", o, test.kind, test.reason)
 				}

@@ -57,7 +57,7 @@ func TestOneMessageForEveryCause(t *testing.T) {
 	for base, says := range causes {
 		for _, trust := range []bool{true, false} {
 			err := ask(t, base, trust)
-			o := From(err)
+			o := FromPortalError(err)
 			cause := o.Cause
 			o.Cause = nil
 			if want.Kind == Done {
@@ -155,7 +155,7 @@ func TestHostRefusedIsSaid(t *testing.T) {
 	}
 	resolve(t, [4]byte{169, 254, 169, 254})
 	_, err = c.UserID(t.Context())
-	o := From(err)
+	o := FromPortalError(err)
 	if o.Kind != Stalled || o.Reason != infrav1.IdentityInvalidReason || !strings.Contains(o.Message, "--portal-host") || o.Cause == nil {
 		t.Errorf("%+v", o)
 	}
@@ -164,7 +164,7 @@ func TestHostRefusedIsSaid(t *testing.T) {
 // TestCausesAreLoggedOnce checks that a cause is logged once, in a pass that has it more than once, and in the passes that recall
 // it.
 func TestCausesAreLoggedOnce(t *testing.T) {
-	down := From(&cloud.Error{Status: 503, Endpoint: "GET /vpcs"})
+	down := FromPortalError(&cloud.Error{Status: 503, Endpoint: "GET /vpcs"})
 	if got := logged(down, down, Outcome{}, WaitFor(0, "Other", "")); strings.Count(got, "GET /vpcs") != 1 || strings.Contains(got, "\n") {
 		t.Errorf("logged %s", got)
 	}
@@ -179,7 +179,7 @@ func TestCausesAreLoggedOnce(t *testing.T) {
 	if o := b.Remember("k", "a", down); o.Cause == nil {
 		t.Errorf("%+v has nothing to log", o)
 	}
-	if o := From(errors.New("odd")); o.Cause != nil {
+	if o := FromPortalError(errors.New("odd")); o.Cause != nil {
 		t.Errorf("%+v logs what its message says", o)
 	}
 }

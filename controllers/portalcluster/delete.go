@@ -34,7 +34,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 	}
 	s.deleting = outcome.WaitFor(0, infrav1.DeletingReason, "releasing the identity Secret")
 	r.reportNetwork(s)
-	if err := r.Identities.Release(ctx, s.portalCluster); err != nil {
+	if err := r.Identities.RemoveFinalizer(ctx, s.portalCluster); err != nil {
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(r.writer().Change(ctx, s.portalCluster, func() {

@@ -16,7 +16,7 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 	if !problem.IsDone() {
 		return problem
 	}
-	if held := r.Identities.Hold(ctx, s.portalCluster); !held.IsDone() {
+	if held := r.Identities.EnsureFinalizer(ctx, s.portalCluster); !held.IsDone() {
 		return held
 	}
 	key := s.attemptKey("identity")
@@ -24,7 +24,7 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 		return refused
 	}
 	if _, err := id.Portal.UserID(ctx); err != nil {
-		o := outcome.From(err)
+		o := outcome.FromPortalError(err)
 		if id.Shared != "" { // its Secret is not the user's to correct
 			o = o.Prefix("PortalClusterIdentity %q", id.Shared)
 		}

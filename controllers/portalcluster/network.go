@@ -55,7 +55,7 @@ func (r *Reconciler) restoreNetwork(ctx context.Context, s *scope, op *operation
 // adoptNetwork ends an unfinished creation: spec.network.id names the network that it created.
 func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, op *operation.Operation) outcome.Outcome {
 	if op.InFlight() {
-		if o := r.machine(s).Finish(ctx, op, operation.Abandoned, "", networkCreation{s}); !o.IsDone() {
+		if o := r.runner(s).Finish(ctx, op, operation.Abandoned, "", networkCreation{s}); !o.IsDone() {
 			return o
 		}
 	}
@@ -65,11 +65,11 @@ func (r *Reconciler) adoptNetwork(ctx context.Context, s *scope, op *operation.O
 // createNetwork starts the creation, or takes the one in flight a step further.
 func (r *Reconciler) createNetwork(ctx context.Context, s *scope, op *operation.Operation) (o outcome.Outcome) {
 	if op.InFlight() {
-		o = r.machine(s).Poll(ctx, networkCreation{s})
+		o = r.runner(s).Poll(ctx, networkCreation{s})
 	} else {
 		op = operation.New(operation.CreateNetwork, s.portalCluster.Spec.Network.CIDR)
 		op.Attempt = op.Target + " " + s.identity.Version
-		o = r.machine(s).Start(ctx, op, networkCreation{s})
+		o = r.runner(s).Start(ctx, op, networkCreation{s})
 	}
 	op, err := operation.Load(s.portalCluster)
 	if err != nil {
@@ -87,15 +87,15 @@ func (q networkCreation) Send(ctx context.Context) (cloud.Created, error) {
 	return q.s.identity.Portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: q.s.portalCluster.Spec.Network.CIDR})
 }
 
-// Note implements operation.Request.
-func (q networkCreation) Note(op *operation.Operation, id string, _ error) {
+// UpdateObject implements operation.Request.
+func (q networkCreation) UpdateObject(op *operation.Operation, id string, _ error) {
 	if op.Result == operation.Succeeded {
 		metav1.SetMetaDataAnnotation(&q.s.portalCluster.ObjectMeta, infrav1.NetworkAnnotation, id)
 	}
 }
 
-func (r *Reconciler) machine(s *scope) operation.Machine {
-	return operation.Machine{
+func (r *Reconciler) runner(s *scope) operation.Runner {
+	return operation.Runner{
 		Object: s.portalCluster, Writer: r.writer(), Memory: &r.memory, Recorder: r.Recorder, Observe: metrics.JobEnded,
 		Portal: s.identity.Portal, Flow: s.attemptKey("network"),
 	}

@@ -52,7 +52,7 @@ type Reconciler struct {
 	controller capicontroller.Controller
 	memory     operation.Memory
 	vpcs       vpcs
-	outages    outcome.Bridge // of portals
+	outages    outcome.Outages // of portals
 }
 
 // SetupWithManager adds the reconciler to the manager.
@@ -126,7 +126,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, portalCluster); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
-			err = r.writer().LetMove(ctx, portalCluster)
+			err = r.writer().UnblockMove(ctx, portalCluster)
 		}
 		return ctrl.Result{}, err
 	}
@@ -157,7 +157,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	accepted := conditions.IsTrue(s.portalCluster, infrav1.IdentityReadyCondition)
-	s.identityReady = r.outages.Over(s.attemptKey("identity"), accepted, infrav1.PortalUnavailableReason, r.reconcileIdentity(ctx, s))
+	s.identityReady = r.outages.Tolerate(s.attemptKey("identity"), accepted, infrav1.PortalUnavailableReason, r.reconcileIdentity(ctx, s))
 	s.networkReady = r.reconcilePlace(ctx, s)
 	outcome.Log(ctx, s.identityReady, s.networkReady)
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
@@ -190,7 +190,7 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 	if o := r.reconcileVPC(ctx, s); !o.IsDone() {
 		return o
 	}
-	if o := s.identity.Place(s.portalCluster.Spec.ZoneID, s.vpcID); !o.IsDone() {
+	if o := s.identity.CheckPlacement(s.portalCluster.Spec.ZoneID, s.vpcID); !o.IsDone() {
 		return o
 	}
 	return r.reconcileNetwork(ctx, s)

@@ -123,7 +123,7 @@ func (b *bench) secret() *corev1.Secret {
 
 // calls counts the requests to an endpoint.
 func (b *bench) calls(method, route string) (n int) {
-	for _, e := range b.portal.Journal() {
+	for _, e := range b.portal.RequestLog() {
 		if e.Method == method && e.Route == route {
 			n++
 		}
@@ -282,7 +282,7 @@ func TestExternallyManaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if asked := slices.DeleteFunc(b.portal.Journal(), func(e emulator.Entry) bool { return !e.IsRequest() }); len(asked) > 0 {
+	if asked := slices.DeleteFunc(b.portal.RequestLog(), func(e emulator.LogEntry) bool { return !e.IsRequest() }); len(asked) > 0 {
 		t.Errorf("the portal was asked: %v", asked)
 	}
 }

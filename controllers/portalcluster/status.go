@@ -41,7 +41,7 @@ func (s *scope) waitsForTurn() bool {
 // updateStatus turns what the pass found into status. It is the only place that does.
 func (s *scope) updateStatus() {
 	s.updateConditions()
-	s.portalCluster.Status.ObservedGeneration = outcome.Observed(s.portalCluster, infrav1.ReadyCondition)
+	s.portalCluster.Status.ObservedGeneration = outcome.ObservedGeneration(s.portalCluster, infrav1.ReadyCondition)
 }
 
 func (s *scope) updateConditions() {

@@ -26,7 +26,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 	}
 	vpcs, err := r.vpcs.find(ctx, s.identity.Portal, vpc.Name)
 	if err != nil {
-		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("find VPC %q", vpc.Name))
+		return r.memory.Backoff.Refuse(key, attempt, outcome.FromPortalError(err).Prefix("find VPC %q", vpc.Name))
 	}
 	if len(vpcs) != 1 {
 		return r.memory.Backoff.Refuse(key, attempt, outcome.StallFor(0, infrav1.VPCNotFoundReason,

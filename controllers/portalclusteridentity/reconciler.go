@@ -56,7 +56,7 @@ func fromPortalCluster(_ context.Context, obj client.Object) (requests []reconci
 
 // fromSecret wakes the identities that the Secret belongs to.
 func (r *Reconciler) fromSecret(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
-	shared, err := r.Identities.Shares(ctx, obj)
+	shared, err := r.Identities.IdentitiesOf(ctx, obj)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Failed to list PortalClusterIdentities for a watch event")
 		return nil
@@ -85,7 +85,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 			reterr = err
 		}
 	}()
-	users, err := r.Identities.ReleaseUnused(ctx, s.identity)
+	users, err := r.Identities.RemoveUnusedFinalizers(ctx, s.identity)
 	if o := outcome.Fail(err); err != nil {
 		s.ready, s.deleting = outcome.RetryAfter(0), outcome.RetryAfter(0)
 		return outcome.Result(o), outcome.FirstError(o)

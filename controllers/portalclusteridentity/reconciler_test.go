@@ -127,7 +127,7 @@ func TestReady(t *testing.T) {
 // TestDeletionWaitsForUsers: an identity that is deleted stays, and reports for whom, until the last PortalCluster is gone.
 func TestDeletionWaitsForUsers(t *testing.T) {
 	b := newBench(t, secret(), user())
-	if o := b.r.Identities.Hold(t.Context(), user()); !o.IsDone() {
+	if o := b.r.Identities.EnsureFinalizer(t.Context(), user()); !o.IsDone() {
 		t.Fatalf("%+v", o)
 	}
 	b.reconcile()
@@ -153,7 +153,7 @@ func TestDeletionWaitsForUsers(t *testing.T) {
 // TestUnseenUsers: a PortalCluster that the cache does not show, because another manager watches its namespace, counts too.
 func TestUnseenUsers(t *testing.T) {
 	b := newBench(t, secret(), user())
-	if o := b.r.Identities.Hold(t.Context(), user()); !o.IsDone() {
+	if o := b.r.Identities.EnsureFinalizer(t.Context(), user()); !o.IsDone() {
 		t.Fatalf("%+v", o)
 	}
 	b.r.Identities.Client = &blind{b.store}

@@ -25,27 +25,29 @@ type access string
 
 const (
 	// working: the ClusterCache is connected, and its probes succeed. The API server is not asked.
-	working access = ""
+	accessWorking access = ""
 	// renewed: the kubeconfig was replaced in this pass. The ClusterCache connects again.
-	renewed access = "renewed"
+	accessRenewed access = "renewed"
 	// answering: the API server accepts the kubeconfig, and the ClusterCache is not connected, or not any more.
-	answering access = "answering"
+	accessAnswering access = "answering"
 	// unreachable: no usable answer arrives in time.
-	unreachable access = "unreachable"
+	accessUnreachable access = "unreachable"
 	// unauthorized: the API server refuses the credentials.
-	unauthorized access = "unauthorized"
+	accessUnauthorized access = "unauthorized"
 	// expired: like unauthorized or unreachable, and the credentials have expired.
-	expired access = "expired"
+	accessExpired access = "expired"
 	// untrusted: the API server's certificate does not verify.
-	untrusted access = "untrusted"
+	accessUntrusted access = "untrusted"
 	// unusable: the content of the Secret is not an allowed kubeconfig.
-	unusable access = "unusable"
+	accessUnusable access = "unusable"
 	// changed: the Secret does not hold the kubeconfig that the provider stored last. The API server is not asked.
-	changed access = "changed"
+	accessChanged access = "changed"
 )
 
 // failing reports whether another kubeconfig may help.
-func (a access) failing() bool { return a != working && a != renewed && a != answering }
+func (a access) failing() bool {
+	return a != accessWorking && a != accessRenewed && a != accessAnswering
+}
 
 const (
 	// probeTimeout bounds the one request of a pass to an API server that may not answer. A pass occupies a worker that other
@@ -81,11 +83,11 @@ func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content [
 	}
 	config, err := kubeconfig.RESTConfig(content)
 	if err != nil {
-		return unusable, time.Now()
+		return accessUnusable, time.Now()
 	}
 	seen := probe(ctx, config, hosts)
 	if expires := expiry(config); seen.failing() && !expires.IsZero() && time.Now().After(expires) {
-		seen = expired
+		seen = accessExpired
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,15 +130,15 @@ func probe(ctx context.Context, config *rest.Config, hosts *cloud.Hosts) access 
 	defer cancel()
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
-		return unusable
+		return accessUnusable
 	}
 	transport, err := probeTransport(config, hosts.DialServer(server))
 	if err != nil {
-		return unusable
+		return accessUnusable
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, server.String(), nil)
 	if err != nil {
-		return unusable
+		return accessUnusable
 	}
 	response, err := transport.RoundTrip(request) // RoundTrip follows no redirects
 	if err != nil {
@@ -145,11 +147,11 @@ func probe(ctx context.Context, config *rest.Config, hosts *cloud.Hosts) access 
 	_ = response.Body.Close() // the body is not read
 	switch response.StatusCode {
 	case http.StatusOK:
-		return answering
+		return accessAnswering
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return unauthorized
+		return accessUnauthorized
 	}
-	return unreachable // the API server is starting, or another server listens there
+	return accessUnreachable // the API server is starting, or another server listens there
 }
 
 // probeTransport has its own connection, so a probe never uses one that was opened before the server or its certificate changed.
@@ -169,9 +171,9 @@ func classify(err error) access {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &verification):
-		return untrusted
+		return accessUntrusted
 	case errors.As(err, &op) && op.Op == "remote error":
-		return unauthorized // a TLS alert: the server refuses the client certificate in the handshake
+		return accessUnauthorized // a TLS alert: the server refuses the client certificate in the handshake
 	}
-	return unreachable
+	return accessUnreachable
 }

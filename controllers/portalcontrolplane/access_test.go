@@ -56,20 +56,20 @@ func TestAccess(t *testing.T) {
 		kubeconfig string
 		want       access
 	}{
-		"it answers":                      {with(200, token), answering},
-		"it answers, to an expired token": {with(200, old), answering},
-		"401":                             {with(401, token), unauthorized},
-		"401, to an expired token":        {with(401, old), expired},
-		"403":                             {with(403, token), unauthorized},
-		"it starts":                       {with(503, token), unreachable},
-		"it is something else":            {with(404, token), unreachable},
-		"it leads elsewhere":              {with(302, token), unreachable},
-		"closed":                          {closed.kubeconfig(token), unreachable},
-		"closed, and the token expired":   {closed.kubeconfig(old), expired},
-		"silent":                          {kubeconfigFor("server: '"+silent.URL+"', insecure-skip-tls-verify: false, certificate-authority-data: "+authority(silent), token), unreachable},
-		"another certificate":             {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+stranger, token), untrusted},
-		"a command":                       {kubeconfigFor("server: 'https://a.example'", "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, interactiveMode: Never}"), unusable},
-		"nothing":                         {"", unusable},
+		"it answers":                      {with(200, token), accessAnswering},
+		"it answers, to an expired token": {with(200, old), accessAnswering},
+		"401":                             {with(401, token), accessUnauthorized},
+		"401, to an expired token":        {with(401, old), accessExpired},
+		"403":                             {with(403, token), accessUnauthorized},
+		"it starts":                       {with(503, token), accessUnreachable},
+		"it is something else":            {with(404, token), accessUnreachable},
+		"it leads elsewhere":              {with(302, token), accessUnreachable},
+		"closed":                          {closed.kubeconfig(token), accessUnreachable},
+		"closed, and the token expired":   {closed.kubeconfig(old), accessExpired},
+		"silent":                          {kubeconfigFor("server: '"+silent.URL+"', insecure-skip-tls-verify: false, certificate-authority-data: "+authority(silent), token), accessUnreachable},
+		"another certificate":             {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+stranger, token), accessUntrusted},
+		"a command":                       {kubeconfigFor("server: 'https://a.example'", "exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, interactiveMode: Never}"), accessUnusable},
+		"nothing":                         {"", accessUnusable},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -27,15 +27,15 @@ func setByUser(n *corev1.Node) bool {
 	return metav1.HasAnnotation(n.ObjectMeta, scaleDownDisabled) && !metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation)
 }
 
-func freeze(n *corev1.Node) {
+func disableScaleDown(n *corev1.Node) {
 	if !setByUser(n) {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, scaleDownDisabled, "true")
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation, "")
 	}
 }
 
-// unfreeze removes the annotation that freeze has set. If the user has changed its value since, it stays.
-func unfreeze(n *corev1.Node) {
+// enableScaleDown removes the annotation that disableScaleDown has set. If the user has changed its value since, it stays.
+func enableScaleDown(n *corev1.Node) {
 	if metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation) {
 		if n.Annotations[scaleDownDisabled] == "true" {
 			delete(n.Annotations, scaleDownDisabled)
@@ -52,12 +52,12 @@ func autoscaled(obj metav1.Object) bool {
 	return least && most
 }
 
-// pinsAge is how long a look at the Pods of an autoscaled cluster is used.
+// pinsAge is how long the list of the Pods of an autoscaled cluster is used.
 const pinsAge = 5 * time.Second
 
 // pinnedNodes returns the names of the Nodes of an autoscaled cluster that run Pods which must not be evicted.
 func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool, error) {
-	seen := r.sights.of(s.flow())
+	seen := r.observations.of(s.flow())
 	if !s.desired.autoscaled {
 		seen.pinned = nil
 		return nil, nil
@@ -105,9 +105,9 @@ func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[strin
 
 // +kubebuilder:rbac:groups=infrastructure.cluster.x-k8s.io,resources=portalmachinetemplates/status,verbs=patch
 
-// noteCapacity copies the capacity of a Node into the templates of the MachineDeployments. All workers of a portal cluster are
+// recordCapacity copies the capacity of a Node into the templates of the MachineDeployments. All workers of a portal cluster are
 // alike, so any Ready Node will do. The cluster autoscaler reads it when no Node is left to look at.
-func (r *Reconciler) noteCapacity(ctx context.Context, s *scope) error {
+func (r *Reconciler) recordCapacity(ctx context.Context, s *scope) error {
 	i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return util.IsNodeReady(&n) && len(n.Status.Capacity) > 0 })
 	if i < 0 || len(s.plan.Mismatched) > 0 {
 		return nil

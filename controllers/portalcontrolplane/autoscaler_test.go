@@ -24,24 +24,25 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// TestFreezeNode checks that freeze never touches a value of the user, and that unfreeze removes only what freeze has set.
-func TestFreezeNode(t *testing.T) {
+// TestScaleDownAnnotation checks that disableScaleDown never touches a value of the user, and that enableScaleDown removes only
+// what it has set.
+func TestScaleDownAnnotation(t *testing.T) {
 	const users, ours = scaleDownDisabled, infrav1.ScaleDownDisabledAnnotation
 	type notes map[string]string
 	tests := map[string]struct {
-		before           notes
-		byUser           bool
-		frozen, unfrozen notes // after freeze, and after unfreeze of the original. nil means that a plan never does that
+		before            notes
+		byUser            bool
+		disabled, enabled notes // after disableScaleDown, and after enableScaleDown of the original. nil means that a plan never does that
 	}{
 		"nothing":                       {notes{}, false, notes{users: "true", ours: ""}, notes{}},
-		"frozen":                        {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
+		"disabled":                      {notes{users: "true", ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
 		"the user's true":               {notes{users: "true"}, true, notes{users: "true"}, notes{users: "true"}},
 		"the user's false":              {notes{users: "false"}, true, notes{users: "false"}, notes{users: "false"}},
 		"the user's empty value":        {notes{users: ""}, true, notes{users: ""}, notes{users: ""}},
 		"the user has changed it since": {notes{users: "false", ours: ""}, false, nil, notes{users: "false"}},
 		"the user has removed it since": {notes{ours: ""}, false, notes{users: "true", ours: ""}, notes{}},
 		"other annotations stay":        {notes{"a": "b"}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
-		"others stay, frozen":           {notes{"a": "b", users: "true", ours: ""}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
+		"others stay, disabled":         {notes{"a": "b", users: "true", ours: ""}, false, notes{"a": "b", users: "true", ours: ""}, notes{"a": "b"}},
 		"the user has removed our mark": {notes{users: "true", "a": "b"}, true, notes{users: "true", "a": "b"}, notes{users: "true", "a": "b"}},
 	}
 	for title, test := range tests {
@@ -51,13 +52,13 @@ func TestFreezeNode(t *testing.T) {
 			if got := setByUser(one); got != test.byUser {
 				t.Errorf("set by the user: %t", got)
 			}
-			freeze(one)
-			if diff := cmp.Diff(test.frozen, notes(one.Annotations)); diff != "" && test.frozen != nil {
-				t.Errorf("freeze: %s", diff)
+			disableScaleDown(one)
+			if diff := cmp.Diff(test.disabled, notes(one.Annotations)); diff != "" && test.disabled != nil {
+				t.Errorf("disabled: %s", diff)
 			}
-			unfreeze(other)
-			if diff := cmp.Diff(test.unfrozen, notes(other.Annotations)); diff != "" {
-				t.Errorf("unfreeze: %s", diff)
+			enableScaleDown(other)
+			if diff := cmp.Diff(test.enabled, notes(other.Annotations)); diff != "" {
+				t.Errorf("enabled: %s", diff)
 			}
 		})
 	}

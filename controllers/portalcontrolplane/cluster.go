@@ -26,7 +26,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 		if o := r.claim(ctx, s); !o.IsDone() {
 			return o
 		}
-		if o := r.noteShared(ctx, s); !o.IsDone() {
+		if o := r.recordInIdentity(ctx, s); !o.IsDone() {
 			return o
 		}
 		return r.reconcileExistence(ctx, s)
@@ -37,7 +37,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if s.op != nil { // an unfinished creation needs none of the inputs
 		return r.pollCreation(ctx, s)
 	}
-	if s.retiring() {
+	if s.beingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so no portal cluster is created")
 	}
 	request, o := r.createRequest(ctx, s)
@@ -47,7 +47,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if o := r.lookBeforeCreating(ctx, s); !o.IsDone() {
 		return o
 	}
-	if o := s.identity.Place(request.ZoneID, request.VPCID); !o.IsDone() {
+	if o := s.identity.CheckPlacement(request.ZoneID, request.VPCID); !o.IsDone() {
 		return o // the PortalCluster reports this too, but users can change its status
 	}
 	if err := r.ensureName(ctx, s); err != nil {
@@ -57,9 +57,9 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
 	q := newCreation(s, request)
-	o = r.withinLimits(ctx, s, request.Size, func() outcome.Outcome { return s.after(r.machine(s).Start(ctx, op, q)) })
+	o = r.withinLimits(ctx, s, request.Size, func() outcome.Outcome { return s.reloadAfter(r.runner(s).Start(ctx, op, q)) })
 	if q.versionRefused {
-		r.versions.refuse(request.KubernetesVersionID)
+		r.offers.refuse(request.KubernetesVersionID)
 	}
 	if s.refusedEmpty() && request.Size == 0 {
 		return outcome.RetryAfter(0) // the next request has one worker
@@ -69,7 +69,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 
 // pollCreation takes the creation in flight one step further.
 func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
-	o := s.after(r.machine(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target})))
+	o := s.reloadAfter(r.runner(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target})))
 	if o.IsDone() && s.controlPlane.Spec.ClusterID != "" {
 		return r.claim(ctx, s)
 	}
@@ -90,7 +90,7 @@ type creation struct {
 	request cloud.CreateClusterRequest
 	userID  string
 	// generated reports whether the provider generated the name, which was then never used before. A cluster with a name that a
-	// person chose may be somebody else's.
+	// person chose may belong to another user.
 	generated      bool
 	nextName       string
 	versionRefused bool // the portal refused the id of the version
@@ -106,7 +106,7 @@ func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
 func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 	var err error
 	if q.userID, err = q.s.identity.Portal.UserID(ctx); err != nil {
-		return outcome.From(err)
+		return outcome.FromPortalError(err)
 	}
 	if q.generated {
 		return outcome.Outcome{}
@@ -114,7 +114,7 @@ func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 	found, err := q.s.identity.Portal.FindClusters(ctx, q.request.Name)
 	switch {
 	case err != nil && !cloud.IsUnsupported(err):
-		return outcome.From(err)
+		return outcome.FromPortalError(err)
 	case len(found) > 0:
 		return outcome.StallFor(0, infrav1.RefusedReason, "the portal already has a cluster named %q (id %s). Set spec.clusterID to its id, "+
 			"or choose another spec.clusterName", q.request.Name, found[0].ID)
@@ -142,10 +142,10 @@ func (q *creation) Find(ctx context.Context) (string, error) {
 	return found[0].ID, nil
 }
 
-// Note implements operation.Request. After a failed job, a record may remain under the name, so a generated name is replaced. A
-// name that the user chose, before the request or since, is sent again. If the portal reports that it is taken, the user has to
-// choose another one.
-func (q *creation) Note(op *operation.Operation, id string, cause error) {
+// UpdateObject implements operation.Request. After a failed job, a record may remain under the name, so a generated name is
+// replaced. A name that the user chose, before the request or since, is sent again. If the portal reports that it is taken, the
+// user has to choose another one.
+func (q *creation) UpdateObject(op *operation.Operation, id string, cause error) {
 	cp, record := q.s.controlPlane, q.s.record
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(q.request.Size, cause):

@@ -26,8 +26,8 @@ import (
 // not connected, or if its last probe failed. If the Secret holds neither the provider's kubeconfig nor a user's, no server is
 // asked.
 func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKubeconfig) {
-	if !stored.own(s.record) && !kubeconfig.UserManaged(stored.Secret) {
-		s.access = changed
+	if !stored.writtenByProvider(s.record) && !kubeconfig.UserManaged(stored.Secret) {
+		s.access = accessChanged
 		return
 	}
 	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
@@ -38,7 +38,7 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 	}
 	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content(), r.Identities.Hosts)
 	// On its own, the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
-	if s.access == answering && time.Since(s.accessSince) >= connectTime && r.probes.mayReconnect(s.clusterKey()) {
+	if s.access == accessAnswering && time.Since(s.accessSince) >= connectTime && r.probes.mayReconnect(s.clusterKey()) {
 		r.Reconnect(s.clusterKey())
 	}
 }
@@ -47,7 +47,7 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 // a manager that starts has no connection yet.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
 	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
-	return r.outages.Over(s.flow(), connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
+	return r.outages.Tolerate(s.flow(), connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
 }
 
 // connect reads Nodes and version of the workload cluster, and watches its Nodes.
@@ -60,7 +60,7 @@ func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	workload, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
 	switch {
-	case s.access != working || errors.Is(err, clustercache.ErrClusterNotConnected):
+	case s.access != accessWorking || errors.Is(err, clustercache.ErrClusterNotConnected):
 		return s.connecting()
 	case err != nil:
 		return outcome.Fail(err)
@@ -105,10 +105,10 @@ func (s *scope) refusedAccess() outcome.Outcome {
 	switch {
 	case s.userManaged != "":
 		return s.refusedUserManaged()
-	case s.access == unauthorized:
+	case s.access == accessUnauthorized:
 		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
 			"kubeconfig, and the portal returns no others. If this lasts, ask the portal's support for new credentials", s.endpoint())
-	case s.access == untrusted:
+	case s.access == accessUntrusted:
 		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match the stored "+
 			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", s.endpoint())
 	}

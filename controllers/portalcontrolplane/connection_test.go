@@ -66,7 +66,7 @@ func TestNodeChanged(t *testing.T) {
 		"the same mark, later":       {note(infrav1.DrainedAnnotation, "x"), note(infrav1.DrainedAnnotation, "y"), true},
 		"an empty mark":              {nil, note(infrav1.DrainedAnnotation, ""), true},
 		"remediated":                 {nil, note(infrav1.RemediatedAnnotation, "x"), true},
-		"frozen":                     {nil, note(infrav1.ScaleDownDisabledAnnotation, ""), true},
+		"protected":                  {nil, note(infrav1.ScaleDownDisabledAnnotation, ""), true},
 		"the user's annotation":      {nil, note(scaleDownDisabled, "true"), true},
 		"the user's, changed":        {note(scaleDownDisabled, "true"), note(scaleDownDisabled, "false"), true},
 		"held by another MachineSet": {note(clusterv1.OwnerNameAnnotation, "a-1"), note(clusterv1.OwnerNameAnnotation, "a-2"), true},

@@ -36,7 +36,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		outcome.Log(ctx, o)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
-	if err := r.forgetShared(ctx, s); err != nil {
+	if err := r.removeFromIdentity(ctx, s); err != nil {
 		o := outcome.Fail(err)
 		return outcome.Result(o), outcome.FirstError(o)
 	}
@@ -104,7 +104,7 @@ func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome 
 		case running.Type == operation.Delete && s.last.Result == operation.Succeeded:
 			r.warnAbandonedNames(s)
 			return outcome.Outcome{}
-		case s.op == nil, s.op.Lost() && s.op.Pause() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
+		case s.op == nil, s.op.Lost() && s.op.ResendIn() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
 		default:
 			return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)
@@ -126,8 +126,8 @@ func (q *deletion) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-// Note implements operation.Request.
-func (q *deletion) Note(*operation.Operation, string, error) {}
+// UpdateObject implements operation.Request.
+func (q *deletion) UpdateObject(*operation.Operation, string, error) {}
 
 func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 	op, request := operation.New(operation.Delete, s.controlPlane.Spec.ClusterID), &deletion{s: s}
@@ -141,10 +141,10 @@ func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 
 // goneOrHidden interprets a 404: only under the user that created the cluster does it prove that the cluster is gone.
 func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outcome) outcome.Outcome {
-	if !r.machine(s).Stranger(ctx) {
+	if !r.runner(s).MayBeOtherUser(ctx) {
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(o.After, infrav1.AccountChangedReason,
+	return outcome.StallFor(o.RequeueAfter, infrav1.AccountChangedReason,
 		"the portal does not know cluster %s, which portal user %s created. Put that user's credentials into the identity Secret, "+
 			"or set spec.deletionPolicy to Retain if the cluster is gone", s.controlPlane.Spec.ClusterID, s.record.UserID)
 }

@@ -49,10 +49,10 @@ type desired struct {
 	autoscaled bool
 	// pool is the Cluster's pool, or nil.
 	pool *pool
-	// made are the MachineDeployments of the Cluster's topology. awaited are those that the topology controller has not created
-	// yet. They are in the sum as far as their workers exist already.
-	made    []clusterv1.MachineDeployment
-	awaited awaited
+	// topologyDeployments are the MachineDeployments of the Cluster's topology. awaited are those that the topology controller
+	// has not created yet. They are in the sum as far as their workers exist already.
+	topologyDeployments []clusterv1.MachineDeployment
+	awaited             awaited
 }
 
 func (d *desired) count(cluster *clusterv1.Cluster, meta metav1.ObjectMeta, replicas *int32, template string) {
@@ -107,7 +107,7 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	if err := r.readPool(ctx, reader, s, &d, pools.Items); err != nil {
 		return d, err
 	}
-	d.made, d.awaited = topologyOf(s.cluster, deployments.Items, pools.Items)
+	d.topologyDeployments, d.awaited = topologyOf(s.cluster, deployments.Items, pools.Items)
 	d.sum += d.kept(s.record.Size)
 	if d.sum == 0 && s.refusedEmpty() {
 		d.stays = 1

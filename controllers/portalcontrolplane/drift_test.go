@@ -103,7 +103,7 @@ func (d *drifting) wait(total time.Duration) {
 // restore asks the portal for the size, which succeeds, and shows these nodes.
 func (d *drifting) restore(uids ...string) {
 	d.last = operation.New(operation.Scale, "3")
-	d.last.From, d.last.Before, d.last.Result = d.record.Size, claims.Sight(d.plan.Present), operation.Succeeded
+	d.last.From, d.last.Before, d.last.Result = d.record.Size, claims.Snapshot(d.plan.Present), operation.Succeeded
 	operation.Put(d.controlPlane, d.last)
 	d.record.Size, d.record.SizeUncertain = 3, false
 	operation.PutRecord(d.controlPlane, d.record)
@@ -120,8 +120,8 @@ func TestReconcileDrift(t *testing.T) {
 			if !differs || o.Kind != outcome.Wait || o.Reason != infrav1.NodesDifferReason {
 				t.Errorf("it differs: %+v", o)
 			}
-			if again := time.Now().Add(o.After); o.After <= 0 || again.Sub(time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC)) > 2*time.Second {
-				t.Errorf("looks again after %s", o.After)
+			if again := time.Now().Add(o.RequeueAfter); o.RequeueAfter <= 0 || again.Sub(time.Date(2000, 1, 1, 0, 2, 0, 0, time.UTC)) > 2*time.Second {
+				t.Errorf("looks again after %s", o.RequeueAfter)
 			}
 		}
 		if d.counts > 0 {
@@ -183,7 +183,7 @@ func TestDriftOnce(t *testing.T) {
 		d.restore("1", "2")
 		d.wait(time.Hour)
 		o, differs := d.pass()
-		if d.counts != 1 || !differs || o.Kind != outcome.Wait || o.Reason != infrav1.NodesDifferReason || o.After != 0 {
+		if d.counts != 1 || !differs || o.Kind != outcome.Wait || o.Reason != infrav1.NodesDifferReason || o.RequeueAfter != 0 {
 			t.Errorf("counted %d times; %+v", d.counts, o)
 		}
 		present("1", "9")(d.scope)
@@ -224,14 +224,14 @@ func TestForgetDeletedCluster(t *testing.T) {
 	if _, err := d.manager.pinnedNodes(t.Context(), d.scope); err != nil {
 		t.Fatal(err)
 	}
-	seen := d.manager.sights.of(d.flow())
+	seen := d.manager.observations.of(d.flow())
 	if seen.drift == "" || seen.pinned == nil {
 		t.Fatalf("nothing is remembered of a cluster that is not being deleted: %+v", seen)
 	}
 	if err := d.manager.dropHooks(t.Context(), d.scope); err != nil {
 		t.Fatal(err)
 	}
-	d.manager.sights.Range(func(key, what any) bool {
+	d.manager.observations.Range(func(key, what any) bool {
 		t.Errorf("%s is remembered as %+v", key, what)
 		return true
 	})

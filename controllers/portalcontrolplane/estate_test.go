@@ -132,7 +132,7 @@ func (e *estate) passes(keys ...client.ObjectKey) map[client.ObjectKey]outcome.O
 		for _, key := range keys {
 			s := e.scope(key)
 			if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
-				if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+				if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
 					e.Fatal(err)
 				}
 			}
@@ -165,7 +165,7 @@ func (e *estate) delete(key client.ObjectKey) (o outcome.Outcome) {
 
 // asked counts the requests of the method, logins aside.
 func (e *estate) asked(method string) (n int) {
-	for _, entry := range e.portal.Journal() {
+	for _, entry := range e.portal.RequestLog() {
 		if entry.IsRequest() && entry.Method == method && entry.Route != "/login" {
 			n++
 		}

@@ -47,8 +47,8 @@ func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome
 	case cloud.IsNotFound(err):
 		return r.reportGone(ctx, s)
 	case err != nil && !cloud.IsNotAllowed(err) && !cloud.IsBusy(err):
-		o := outcome.From(err)
-		return outcome.RetryAfter(max(o.After, connectionRetry))
+		o := outcome.FromPortalError(err)
+		return outcome.RetryAfter(max(o.RequeueAfter, connectionRetry))
 	}
 	r.memory.Backoff.Forget(s.goneKey())
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
@@ -60,7 +60,7 @@ func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 	id := s.controlPlane.Spec.ClusterID
 	user, err := s.identity.Portal.UserID(ctx)
 	if err != nil {
-		return outcome.RetryAfter(max(outcome.From(err).After, connectionRetry)) // the user is unknown now, so the conditions stay as they are
+		return outcome.RetryAfter(max(outcome.FromPortalError(err).RequeueAfter, connectionRetry)) // the user is unknown now, so the conditions stay as they are
 	}
 	var o outcome.Outcome
 	if owner := s.record.UserID; owner != "" && owner != user {
@@ -80,14 +80,14 @@ func (s *scope) goneKey() string { return s.flow() + "/gone" }
 // goneAttempt changes with the id and the credentials, so after such a change the portal is asked at once.
 func (s *scope) goneAttempt() string { return s.controlPlane.Spec.ClusterID + " " + s.identity.Version }
 
-// noticing is a request that notices a 404 on the cluster.
-type noticing struct {
+// notFoundDetector is a request that notices a 404 on the cluster.
+type notFoundDetector struct {
 	operation.Request
 	unknown bool
 }
 
 // Send implements operation.Request.
-func (n *noticing) Send(ctx context.Context) (cloud.Created, error) {
+func (n *notFoundDetector) Send(ctx context.Context) (cloud.Created, error) {
 	created, err := n.Request.Send(ctx)
 	n.unknown = cloud.IsNotFound(err)
 	return created, err

@@ -56,10 +56,10 @@ func TestHealthChecks(t *testing.T) {
 			if kind, status, found := strings.Cut(test.machine, " "); found {
 				m.Status.Conditions = []metav1.Condition{{Type: kind, Status: metav1.ConditionStatus(status)}}
 			}
-			if got := checks.sick(n); got != test.sick {
+			if got := checks.nodeUnhealthy(n); got != test.sick {
 				t.Errorf("sick: %t", got)
 			}
-			if got := checks.suspect(m); got != test.suspect {
+			if got := checks.machineUnhealthy(m); got != test.suspect {
 				t.Errorf("suspect: %t", got)
 			}
 		})

@@ -241,7 +241,7 @@ func (h *house) pass() (s *scope) {
 	}()
 	s = h.scope()
 	h.nodes.mu.Lock()
-	s.running = h.nodes.version
+	s.serverVersion = h.nodes.version
 	h.nodes.mu.Unlock()
 	if err := s.readWorkers(h.Context(), h.nodes.Client); err != nil {
 		h.Fatal(err)
@@ -295,7 +295,7 @@ func (h *house) scale(replicas int32) {
 
 // answers are the portal's answers to requests whose path ends in the word. 0 means none.
 func (h *house) answers(word string) (codes []string) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		if e.Route == "/kubernetes-clusters/{cluster_id}/"+word {
 			codes = append(codes, strconv.Itoa(e.Status))
 		}

@@ -35,21 +35,21 @@ func (r *Reconciler) ensureOwned(ctx context.Context, s *scope) error {
 		}
 	}
 	wanted := s.controlPlane.DeepCopy()
-	if own(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.controlPlane.ObjectMeta) {
+	if setOwner(wanted, cluster); equality.Semantic.DeepEqual(wanted.ObjectMeta, s.controlPlane.ObjectMeta) {
 		return nil
 	}
 	begin := func() {}
 	if !controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) {
-		begin = s.begin()
+		begin = s.firstWrite()
 	}
 	return r.change(ctx, s, func() {
 		begin()
-		own(s.controlPlane, cluster)
+		setOwner(s.controlPlane, cluster)
 	})
 }
 
-// own is the change that ensureOwned makes. Only the Cluster that refers to the object is its owner.
-func own(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
+// setOwner is the change that ensureOwned makes. Only the Cluster that refers to the object is its owner.
+func setOwner(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) {
 	controllerutil.AddFinalizer(cp, infrav1.ControlPlaneFinalizer)
 	if refersTo(cluster, cp) {
 		ownerref.Correct(ownerref.Cluster, cp, cluster)
@@ -81,7 +81,7 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 	if s.deletionConfirmed() {
 		return outcome.Outcome{}
 	}
-	doubt, err := r.doubt(ctx, s.controlPlane, cluster)
+	doubt, err := r.whyUnintended(ctx, s.controlPlane, cluster)
 	switch {
 	case err != nil:
 		return outcome.Fail(err)
@@ -100,9 +100,9 @@ func (s *scope) deletionConfirmed() bool {
 	return s.controlPlane.Annotations[infrav1.ConfirmDeletionAnnotation] == s.controlPlane.Spec.ClusterID
 }
 
-// doubt returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners are gone.
-// Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
-func (r *Reconciler) doubt(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
+// whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners
+// are gone. Everyone else deletes on purpose, except for the removal of a CustomResourceDefinition.
+func (r *Reconciler) whyUnintended(ctx context.Context, cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (string, error) {
 	if cluster != nil && !cluster.DeletionTimestamp.IsZero() && refersTo(cluster, cp) {
 		return r.removedKind(ctx, cluster, "clusters."+clusterv1.GroupVersion.Group)
 	}

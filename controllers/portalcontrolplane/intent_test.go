@@ -124,7 +124,7 @@ func (h *house) leaving() *scope {
 
 // deletions counts the requests to delete a portal cluster.
 func (h *house) deletions() (n int) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		if e.Method == http.MethodDelete {
 			n++
 		}

@@ -57,9 +57,9 @@ func (k storedKubeconfig) fetched() time.Time {
 	return k.CreationTimestamp.Time
 }
 
-// own reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record, because users
-// of the namespace can write the Secret.
-func (k storedKubeconfig) own(record *operation.Record) bool {
+// setOwner reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record,
+// because users of the namespace can write the Secret.
+func (k storedKubeconfig) writtenByProvider(record *operation.Record) bool {
 	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest
 }
 
@@ -68,7 +68,7 @@ func (k storedKubeconfig) own(record *operation.Record) bool {
 // a user who forges the mark only loses the Secret.
 func (k storedKubeconfig) taken(record *operation.Record) bool {
 	_, marked := k.Annotations[fetchedAnnotation]
-	return !k.missing && !marked && !k.own(record)
+	return !k.missing && !marked && !k.writtenByProvider(record)
 }
 
 // The reasons for a fetch besides an access that fails. Each has its own backoff, so that a portal that returns the same
@@ -113,10 +113,10 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
-	case s.access == expired || s.access == unusable || s.access == changed:
+	case s.access == accessExpired || s.access == accessUnusable || s.access == accessChanged:
 		return s.unusableKubeconfig(o)
 	}
-	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.After) // the old one may still do
+	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.RequeueAfter) // the old one may still do
 }
 
 // readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
@@ -147,7 +147,7 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 	}
 	config, err := kubeconfig.RESTConfig(stored.content())
 	if err != nil {
-		return string(unusable), 0
+		return string(accessUnusable), 0
 	}
 	again, due := renewIn(expiry(config), stored.fetched(), time.Now())
 	if due {
@@ -161,16 +161,16 @@ func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	reason, state := infrav1.KubeconfigExpiredReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
 	switch s.access {
-	case unusable:
+	case accessUnusable:
 		reason, state = infrav1.KubeconfigInvalidReason, "the content of the kubeconfig Secret is not an allowed kubeconfig"
-	case changed:
+	case accessChanged:
 		reason, state = infrav1.KubeconfigInvalidReason, "the kubeconfig Secret was changed by someone else, so it is not used"
 		advice = ". The provider fetches the kubeconfig again"
 	}
 	if fetch.Kind != outcome.Retry && fetch.Message != "" {
 		advice = ", and a new one cannot be fetched: " + fetch.Message
 	}
-	o := outcome.StallFor(fetch.After, reason, "%s%s", state, advice)
+	o := outcome.StallFor(fetch.RequeueAfter, reason, "%s%s", state, advice)
 	o.Cause = fetch.Cause
 	return o
 }
@@ -192,8 +192,8 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 	if err != nil {
 		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
 	}
-	same := !stored.missing && bytes.Equal(stored.content(), config) && s.access != changed
-	if o := r.noteCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
+	same := !stored.missing && bytes.Equal(stored.content(), config) && s.access != accessChanged
+	if o := r.recordCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
 		return refuse(o)
 	}
 	switch err := r.storeKubeconfig(ctx, s, stored, config); {
@@ -207,7 +207,7 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 	}
 	r.memory.Backoff.Forget(s.kubeconfigKey(why))
 	if !stored.missing {
-		s.access, s.accessSince = renewed, time.Now()
+		s.access, s.accessSince = accessRenewed, time.Now()
 		r.Reconnect(s.clusterKey())
 	}
 	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
@@ -234,7 +234,7 @@ func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_
 		return nil, nil, refuse(outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
 			"the cluster is not Running yet. The portal returns the kubeconfig when it is"))
 	case err != nil:
-		return nil, nil, refuse(outcome.From(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
+		return nil, nil, refuse(outcome.FromPortalError(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
 	}
 	return config, refuse, outcome.Outcome{}
 }
@@ -263,14 +263,14 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	return err
 }
 
-// noteCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An endpoint
-// that the user chose stays.
-func (r *Reconciler) noteCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
+// recordCluster stores the endpoint, the digest of the kubeconfig and, for an adopted cluster, the user that knows it. An
+// endpoint that the user chose stays.
+func (r *Reconciler) recordCluster(ctx context.Context, s *scope, endpoint clusterv1.APIEndpoint, digest string) outcome.Outcome {
 	userID := s.record.UserID
 	if userID == "" {
 		var err error
 		if userID, err = s.identity.Portal.UserID(ctx); err != nil {
-			return outcome.From(err)
+			return outcome.FromPortalError(err)
 		}
 	}
 	inSpec := endpoint

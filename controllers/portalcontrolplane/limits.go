@@ -18,31 +18,31 @@ func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, st
 	}
 	o := start()
 	if s.op == nil { // the request was not sent, or it was refused
-		r.Identities.Return(s.controlPlane)
+		r.Identities.ReturnGrant(s.controlPlane)
 	}
 	return o
 }
 
-// noteShared records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the namespace may
-// use the identity.
-func (r *Reconciler) noteShared(ctx context.Context, s *scope) outcome.Outcome {
+// recordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
+// namespace may use the identity.
+func (r *Reconciler) recordInIdentity(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.infrastructure.IsDone() || s.identity.Shared == "" || !s.owns() {
 		return outcome.Outcome{}
 	}
-	if err := r.Identities.Note(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
+	if err := r.Identities.RecordCluster(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID); err != nil {
 		return outcome.Fail(err)
 	}
 	return outcome.Outcome{}
 }
 
-// forgetShared removes the record when the object goes, unless another object owns the portal cluster and needs the record to
-// delete it.
-func (r *Reconciler) forgetShared(ctx context.Context, s *scope) error {
+// removeFromIdentity removes the record when the object goes, unless another object owns the portal cluster and needs the
+// record to delete it.
+func (r *Reconciler) removeFromIdentity(ctx context.Context, s *scope) error {
 	if s.identity.Shared == "" {
 		return nil
 	}
 	if mine, err := r.mayDelete(ctx, s); err != nil || !mine {
 		return err
 	}
-	return r.Identities.Forget(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
+	return r.Identities.ForgetCluster(ctx, s.identity, s.controlPlane.Namespace, s.controlPlane.Spec.ClusterID)
 }

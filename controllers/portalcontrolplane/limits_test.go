@@ -76,7 +76,7 @@ func TestRefusedCreationGivesItsPlaceBack(t *testing.T) {
 		}
 		for _, key := range []client.ObjectKey{first, second} {
 			s := e.scope(key)
-			if err := e.manager.change(t.Context(), s, s.begin()); err != nil {
+			if err := e.manager.change(t.Context(), s, s.firstWrite()); err != nil {
 				t.Fatal(err)
 			}
 			o := e.manager.reconcileCluster(t.Context(), s)
@@ -189,12 +189,12 @@ func TestWithdrawn(t *testing.T) {
 				key := e.addSharing("team-b", "attacker", nil)
 				e.passes(key)
 				e.identity.Withdrawn = true
-				before := len(e.portal.Journal())
+				before := len(e.portal.RequestLog())
 				test.change(e, key, id)
 				if o := e.delete(key); o.IsDone() != test.gone || !test.gone && o.Reason != infrav1.IdentityNotAllowedReason {
 					t.Errorf("%+v", o)
 				}
-				if asked := len(e.portal.Journal()) > before; asked != test.gone {
+				if asked := len(e.portal.RequestLog()) > before; asked != test.gone {
 					t.Errorf("the portal was asked: %v", asked)
 				}
 			})

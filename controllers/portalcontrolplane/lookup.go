@@ -32,15 +32,15 @@ const (
 	lookupAge = versionPoll / 2
 )
 
-// lookups asks API servers for their versions outside of passes, so a pass never waits for an API server that does not answer. It
-// sends at most one request at a time for each cluster. The zero value is ready to use.
-type lookups struct {
+// versionLookups asks API servers for their versions outside of passes, so a pass never waits for an API server that does not
+// answer. It sends at most one request at a time for each cluster. The zero value is ready to use.
+type versionLookups struct {
 	mu    sync.Mutex
-	last  map[client.ObjectKey]*lookup
+	last  map[client.ObjectKey]*versionLookup
 	woken chan event.GenericEvent
 }
 
-type lookup struct {
+type versionLookup struct {
 	question string
 	config   *rest.Config // used to reach the API server. A new connection may lead to another one
 	version  string       // empty if the API server did not answer
@@ -49,13 +49,13 @@ type lookup struct {
 }
 
 // answered reports whether the answer may be used.
-func (l lookup) answered() bool { return l.version != "" && time.Since(l.at) <= lookupAge }
+func (l versionLookup) answered() bool { return l.version != "" && time.Since(l.at) <= lookupAge }
 
 // failed reports whether the API server did not answer the last time.
-func (l lookup) failed() bool { return l.version == "" && !l.at.IsZero() }
+func (l versionLookup) failed() bool { return l.version == "" && !l.at.IsZero() }
 
 // source wakes control planes whose API server has answered.
-func (l *lookups) source() source.Source {
+func (l *versionLookups) source() source.Source {
 	l.woken = make(chan event.GenericEvent)
 	return source.Channel(l.woken, &handler.EnqueueRequestForObject{})
 }
@@ -70,10 +70,10 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	case err != nil:
 		return outcome.Fail(err)
 	}
-	found := r.running.of(ctx, s.controlPlane.DeepCopy(), config, s.versionKey())
+	found := r.serverVersions.answer(ctx, s.controlPlane.DeepCopy(), config, s.versionKey())
 	switch {
 	case found.answered():
-		s.running = found.version
+		s.serverVersion = found.version
 		return outcome.Outcome{}
 	case found.failed():
 		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not report its version. The provider tries again", s.endpoint())
@@ -90,16 +90,16 @@ func (s *scope) versionKey() string {
 	return question
 }
 
-// of returns the last answer to the question. If it is not new, the API server is asked again.
-func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config, question string) lookup {
+// answer returns the last answer to the question. If it is not new, the API server is asked again.
+func (l *versionLookups) answer(ctx context.Context, who client.Object, config *rest.Config, question string) versionLookup {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	key := client.ObjectKeyFromObject(who)
 	last := l.last[key]
 	if last == nil || last.question != question || last.config.Host != config.Host || last.config.BearerToken != config.BearerToken {
-		last = &lookup{question: question, config: rest.CopyConfig(config)}
+		last = &versionLookup{question: question, config: rest.CopyConfig(config)}
 		if l.last == nil {
-			l.last = map[client.ObjectKey]*lookup{}
+			l.last = map[client.ObjectKey]*versionLookup{}
 		}
 		l.last[key] = last
 	}
@@ -111,7 +111,7 @@ func (l *lookups) of(ctx context.Context, who client.Object, config *rest.Config
 }
 
 // ask asks one API server, and wakes the control plane if a pass waits for the answer or the answer has changed.
-func (l *lookups) ask(ctx context.Context, who client.Object, config *rest.Config, into *lookup) {
+func (l *versionLookups) ask(ctx context.Context, who client.Object, config *rest.Config, into *versionLookup) {
 	config.Timeout = lookupTimeout
 	answer := ""
 	if d, err := discovery.NewDiscoveryClientForConfig(config); err == nil {
@@ -131,7 +131,7 @@ func (l *lookups) ask(ctx context.Context, who client.Object, config *rest.Confi
 }
 
 // forget drops the answers for a control plane that is gone.
-func (l *lookups) forget(who client.ObjectKey) {
+func (l *versionLookups) forget(who client.ObjectKey) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.last, who)

@@ -31,9 +31,11 @@ func TestLookupOfAnotherCluster(t *testing.T) {
 			cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "prod", UID: "first"}}
 			cp.Spec.ClusterID = "first"
 			config := &rest.Config{Host: server.URL, BearerToken: "first"}
-			l := &lookups{}
+			l := &versionLookups{}
 			l.source()
-			look := func() lookup { return l.of(t.Context(), cp, config, (&scope{controlPlane: cp}).versionKey()) }
+			look := func() versionLookup {
+				return l.answer(t.Context(), cp, config, (&scope{controlPlane: cp}).versionKey())
+			}
 			look()
 			<-l.woken
 			if found := look(); !found.answered() {

@@ -33,17 +33,17 @@ func TestLookup(t *testing.T) {
 	}))
 	defer server.Close()
 	who := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "prod"}}
-	l := &lookups{}
+	l := &versionLookups{}
 	l.source()
 	config := &rest.Config{Host: server.URL}
-	look := func(after string) lookup {
+	look := func(after string) versionLookup {
 		start := time.Now()
 		defer func() {
 			if took := time.Since(start); took > lookupTimeout/2 {
 				t.Errorf("a pass waited %s", took)
 			}
 		}()
-		return l.of(t.Context(), who, config, after)
+		return l.answer(t.Context(), who, config, after)
 	}
 	if first := look("create"); first.answered() || first.failed() {
 		t.Errorf("before any answer: %+v", first)

@@ -40,7 +40,7 @@ func TestLostUpgrade(t *testing.T) {
 	}{
 		"answered":              {},
 		"cut after the work":    {fault: emulator.Fault{Cut: true, After: true}},
-		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: quietTime, again: true},
+		"cut before the work":   {fault: emulator.Fault{Cut: true}, quiet: lostUpgradeTimeout, again: true},
 		"job forgotten":         {fault: emulator.Fault{Job: emulator.JobForgotten}},
 		"manager killed":        {killed: unanswered},
 		"killed, job forgotten": {fault: emulator.Fault{Job: emulator.JobForgotten}, killed: unanswered},
@@ -80,7 +80,7 @@ func TestLostUpgrade(t *testing.T) {
 
 // jobs counts the jobs that the portal has started.
 func (h *house) jobs(word string) (n int) {
-	for _, e := range h.portal.Journal() {
+	for _, e := range h.portal.RequestLog() {
 		if e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, word) {
 			n++
 		}
@@ -128,7 +128,7 @@ func TestUpgradeNotWantedAnyMore(t *testing.T) {
 		if s := h.pass(); !s.op.Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("an upgrade that may be running was dropped: %+v", s.last)
 		}
-		time.Sleep(quietTime + time.Second)
+		time.Sleep(lostUpgradeTimeout + time.Second)
 		s := h.pass()
 		if s.op != nil || s.last.Result != operation.Failed || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("%+v, %+v", s.last, s.outcomes[infrav1.VersionUpToDateCondition])

@@ -68,7 +68,7 @@ func applyToMachine(m *clusterv1.Machine, kind claims.MoveKind) {
 		}
 	case claims.StartDrain:
 		delete(m.Annotations, infrav1.PreDrainHook)
-	case claims.LetGo:
+	case claims.RemoveHooks:
 		delete(m.Annotations, infrav1.PreDrainHook)
 		delete(m.Annotations, infrav1.PreTerminateHook)
 	case claims.DeleteFirst:
@@ -105,7 +105,7 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clust
 	})
 }
 
-// machine returns the Machine as the plan has read it and the moves so far have changed it, or nil.
+// runner returns the Machine as the plan has read it and the moves so far have changed it, or nil.
 func (s *scope) machine(name string) *clusterv1.Machine {
 	for i := range s.desired.machines {
 		if m := &s.desired.machines[i]; m.Name == name {

@@ -41,7 +41,7 @@ var (
 // TestMovesOnMachines checks that the moves of one plan write one object after the other, and read none again.
 func TestMovesOnMachines(t *testing.T) {
 	r, s := bindings(t)
-	for _, move := range []claims.Move{hook, bind, {Kind: claims.LetGo, Machine: "m"}, {Kind: claims.Detach, Machine: "m"}} {
+	for _, move := range []claims.Move{hook, bind, {Kind: claims.RemoveHooks, Machine: "m"}, {Kind: claims.Detach, Machine: "m"}} {
 		if err := r.carryOut(t.Context(), s, move); err != nil {
 			t.Fatalf("%v: %v", move.Kind, err)
 		}

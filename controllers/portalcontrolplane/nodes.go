@@ -83,10 +83,10 @@ func applyToNode(n *corev1.Node, move claims.Move, now time.Time) {
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.RemediatedAnnotation, stamp)
 	case claims.ForgetRemediated:
 		delete(n.Annotations, infrav1.RemediatedAnnotation)
-	case claims.Freeze:
-		freeze(n)
-	case claims.Unfreeze:
-		unfreeze(n)
+	case claims.DisableScaleDown:
+		disableScaleDown(n)
+	case claims.EnableScaleDown:
+		enableScaleDown(n)
 	}
 }
 

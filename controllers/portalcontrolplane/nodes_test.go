@@ -70,8 +70,8 @@ func TestApplyToNode(t *testing.T) {
 		"remediated once more":            {claims.MarkRemediated, changes{note(infrav1.RemediatedAnnotation, earlier)}, changes{note(infrav1.RemediatedAnnotation, now)}},
 		"remediated: the cordon stays":    {claims.MarkRemediated, changes{cordon}, changes{cordon, note(infrav1.RemediatedAnnotation, now)}},
 		"forget the remediation":          {claims.ForgetRemediated, changes{cordon, theirs, note(infrav1.RemediatedAnnotation, earlier)}, changes{cordon, theirs}},
-		"freeze":                          {claims.Freeze, changes{theirs}, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
-		"unfreeze":                        {claims.Unfreeze, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}, changes{theirs}},
+		"disable scale-down":              {claims.DisableScaleDown, changes{theirs}, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}},
+		"enable scale-down":               {claims.EnableScaleDown, changes{theirs, note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")}, changes{theirs}},
 		"a move of Machines changes none": {claims.Shield, changes{cordon, theirs}, changes{cordon, theirs}},
 	}
 	for title, test := range tests {
@@ -101,7 +101,7 @@ func some(all map[string]string) map[string]string {
 // TestMovesOnAnotherNode checks that a Node which has only the name of the one that was seen is left alone.
 func TestMovesOnAnotherNode(t *testing.T) {
 	for _, kind := range []claims.MoveKind{
-		claims.NameNode, claims.DrainNode, claims.MarkDrained, claims.Uncordon, claims.DeleteNode, claims.MarkRemediated, claims.ForgetRemediated, claims.Freeze, claims.Unfreeze,
+		claims.NameNode, claims.DrainNode, claims.MarkDrained, claims.Uncordon, claims.DeleteNode, claims.MarkRemediated, claims.ForgetRemediated, claims.DisableScaleDown, claims.EnableScaleDown,
 	} {
 		marks := []func(*corev1.Node){cordon, note(infrav1.RemediatedAnnotation, "x"), note(infrav1.ScaleDownDisabledAnnotation, "")}
 		d := newDraining(t, 0, nodeWith(marks...))

@@ -19,17 +19,17 @@ import (
 // offered finds the version in the list that the portal offers. The specification does not define the state of an entry, so any
 // state may be usable. If the portal refuses an entry, the next request names another entry of the same version.
 func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
-	versions, o := r.versions.list(ctx, s, &r.memory.Backoff)
+	versions, o := r.offers.list(ctx, s, &r.memory.Backoff)
 	if !o.IsDone() {
 		return cloud.KubernetesVersion{}, o
 	}
 	if best := candidates(versions, wanted); len(best) > 0 {
-		return r.versions.choose(best), outcome.Outcome{}
+		return r.offers.choose(best), outcome.Outcome{}
 	}
-	names := namesFrom(versions, s.reached())
+	names := namesFrom(versions, s.reachedVersion())
 	if len(names) == 0 {
 		return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
-			"the portal does not offer %s, nor any version from %s on. Set spec.version to a version that it offers", wanted, cmp.Or(s.reached(), wanted))
+			"the portal does not offer %s, nor any version from %s on. Set spec.version to a version that it offers", wanted, cmp.Or(s.reachedVersion(), wanted))
 	}
 	return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
 		"the portal does not offer %s. Set spec.version to one of: %s", wanted, strings.Join(names, ", "))
@@ -119,7 +119,7 @@ func (o *offers) list(ctx context.Context, s *scope, backoff *outcome.Backoff) (
 	}
 	versions, err := s.identity.Portal.KubernetesVersions(ctx)
 	if err != nil {
-		return nil, backoff.Refuse(key, s.identity.Version, outcome.From(err).Prefix("list Kubernetes versions"))
+		return nil, backoff.Refuse(key, s.identity.Version, outcome.FromPortalError(err).Prefix("list Kubernetes versions"))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()

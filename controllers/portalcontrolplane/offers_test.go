@@ -78,7 +78,7 @@ func TestNotOffered(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r, s := offering(t, "v1.35.6", "v1.33.1", "1.34.9", "v1.34.9")
-				s.running = test.running
+				s.serverVersion = test.running
 				_, o := r.offered(t.Context(), s, "v1.99.0")
 				if o.Reason != infrav1.VersionNotOfferedReason || !strings.Contains(o.Message, test.want) {
 					t.Errorf("%s: %q, want %q", o.Reason, o.Message, test.want)

@@ -15,9 +15,9 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// machine runs the operations of this portal cluster.
-func (r *Reconciler) machine(s *scope) operation.Machine {
-	m := operation.Machine{
+// runner runs the operations of this portal cluster.
+func (r *Reconciler) runner(s *scope) operation.Runner {
+	m := operation.Runner{
 		Object: s.controlPlane, Writer: r.writer(), Memory: &r.memory, Recorder: r.Recorder, Observe: metrics.JobEnded,
 		Flow: s.flow(), UserID: s.record.UserID, Cluster: cmp.Or(s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.ClusterName),
 	}
@@ -31,8 +31,8 @@ func (r *Reconciler) machine(s *scope) operation.Machine {
 // value that op.Attempt already has is part of it.
 func (r *Reconciler) start(ctx context.Context, s *scope, op *operation.Operation, request operation.Request) outcome.Outcome {
 	op.Attempt = s.attempt(op)
-	sent := &noticing{Request: request}
-	o := s.after(r.machine(s).Start(ctx, op, sent))
+	sent := &notFoundDetector{Request: request}
+	o := s.reloadAfter(r.runner(s).Start(ctx, op, sent))
 	if sent.unknown && op.Type != operation.Delete {
 		return r.refusedUnknown(ctx, s, o)
 	}
@@ -47,11 +47,11 @@ func (s *scope) attempt(op *operation.Operation) string {
 func (r *Reconciler) refused(s *scope, op *operation.Operation) (outcome.Outcome, bool) {
 	again := *op
 	again.Attempt = s.attempt(op)
-	return r.machine(s).Refused(&again)
+	return r.runner(s).Refused(&again)
 }
 
-// after reads again the values that an operation may have changed.
-func (s *scope) after(o outcome.Outcome) outcome.Outcome {
+// reloadAfter reads again the values that an operation may have changed.
+func (s *scope) reloadAfter(o outcome.Outcome) outcome.Outcome {
 	if err := s.loadOperation(); err != nil {
 		return outcome.Fail(err)
 	}
@@ -67,7 +67,7 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 	if s.controlPlane.DeletionTimestamp.IsZero() && !s.owns() { // a deletion has already checked mayDelete
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
 	}
-	o := s.after(r.machine(s).Poll(ctx, s.request()))
+	o := s.reloadAfter(r.runner(s).Poll(ctx, s.request()))
 	switch {
 	case o.Kind == outcome.Failed:
 		return o
@@ -98,7 +98,7 @@ func insistsOnWorkers(size int, cause error) bool {
 }
 
 // nodesBefore returns the worker nodes that existed before the last scale, and whether that was a scale-down that succeeded.
-func (s *scope) nodesBefore() (before []claims.Sighting, finished bool) {
+func (s *scope) nodesBefore() (before []claims.NodeSnapshot, finished bool) {
 	if !s.last.Is(operation.Scale) {
 		return nil, false
 	}

@@ -84,7 +84,7 @@ func TestNote(t *testing.T) {
 			s := &scope{controlPlane: &infrav1.PortalControlPlane{}, record: &record, op: &test.op}
 			operation.PutRecord(s.controlPlane, s.record)
 			for range 2 { // it is repeated until it is stored
-				s.request().Note(&test.op, "", test.cause)
+				s.request().UpdateObject(&test.op, "", test.cause)
 			}
 			got, err := operation.LoadRecord(s.controlPlane)
 			if err != nil {
@@ -134,7 +134,7 @@ func TestNoteCreation(t *testing.T) {
 			test.op.Type, test.op.Target, test.op.Portal = operation.Create, "a-1", "portal.example:443"
 			q := &creation{s: s, request: request, userID: "user-1", generated: !test.chosen, nextName: "a-2"}
 			for range 2 {
-				q.Note(&test.op, test.id, nil)
+				q.UpdateObject(&test.op, test.id, nil)
 			}
 			got, err := operation.LoadRecord(s.controlPlane)
 			if err != nil {
@@ -152,7 +152,7 @@ func TestNoteCreation(t *testing.T) {
 
 // TestLastRequest checks what is derived from the last operation.
 func TestLastRequest(t *testing.T) {
-	seen := []claims.Sighting{{UID: "u1"}, {UID: "u2"}, {UID: "u3"}}
+	seen := []claims.NodeSnapshot{{UID: "u1"}, {UID: "u2"}, {UID: "u3"}}
 	scale := func(from int, to string, result operation.Result) *operation.Operation {
 		return &operation.Operation{Type: operation.Scale, From: from, Target: to, Before: seen, Result: result}
 	}

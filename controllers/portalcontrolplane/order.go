@@ -30,9 +30,9 @@ func (r *Reconciler) shareOrder(s *scope) {
 	s.sharedOrder, _ = shared.(claims.Order)
 }
 
-// expected is the order in which the portal is expected to remove workers: the user's choice, else the order that the cluster has
-// shown, else the order that others in the namespace have shown at the same portal, else a guess.
-func (s *scope) expected() claims.Order {
+// expectedOrder is the order in which the portal is expected to remove workers: the user's choice, else the order that the
+// cluster has shown, else the order that others in the namespace have shown at the same portal, else a guess.
+func (s *scope) expectedOrder() claims.Order {
 	learned := s.record.RemovalOrder
 	if stated := claims.Order(s.controlPlane.Spec.RemovalOrder); stated != "" {
 		return stated
@@ -43,21 +43,21 @@ func (s *scope) expected() claims.Order {
 	return cmp.Or(s.sharedOrder, learned.Order, claims.Newest)
 }
 
-// noteOrder records what the last scale-down has shown about the order in which the portal removes workers.
-func (r *Reconciler) noteOrder(ctx context.Context, s *scope) error {
-	if !s.plan.Observed {
+// recordOrder records what the last scale-down has shown about the order in which the portal removes workers.
+func (r *Reconciler) recordOrder(ctx context.Context, s *scope) error {
+	if !s.plan.OrderObserved {
 		return nil
 	}
-	before := s.expected()
+	before := s.expectedOrder()
 	err := r.change(ctx, s, func() {
-		s.record.RemovalOrder, s.last.Before = s.plan.Learned, nil
+		s.record.RemovalOrder, s.last.Before = s.plan.ObservedOrder, nil
 		operation.PutRecord(s.controlPlane, s.record)
 		operation.Put(s.controlPlane, s.last)
 	})
 	if err != nil {
 		return err
 	}
-	if now := s.expected(); now != before {
+	if now := s.expectedOrder(); now != before {
 		then := fmt.Sprintf("the provider expects the order %s", now)
 		if now == claims.Random {
 			then = "the provider expects no order, and asks the portal for fewer workers only when all drains have ended. " +

@@ -17,22 +17,22 @@ import (
 
 // TestExpected checks where the expected order of removal comes from.
 func TestExpected(t *testing.T) {
-	known := func(order claims.Order) claims.Learned { return claims.Learned{Order: order, Odds: 20} }
-	guess := func(order claims.Order) claims.Learned { return claims.Learned{Order: order, Odds: 6} }
+	known := func(order claims.Order) claims.ObservedOrder { return claims.ObservedOrder{Order: order, Odds: 20} }
+	guess := func(order claims.Order) claims.ObservedOrder { return claims.ObservedOrder{Order: order, Odds: 6} }
 	tests := map[string]struct {
 		stated infrav1.RemovalOrder
-		own    claims.Learned
+		own    claims.ObservedOrder
 		shared claims.Order
 		want   claims.Order
 	}{
-		"nothing is known":             {"", claims.Learned{}, "", claims.Newest},
-		"stated":                       {"Oldest", claims.Learned{}, "", claims.Oldest},
+		"nothing is known":             {"", claims.ObservedOrder{}, "", claims.Newest},
+		"stated":                       {"Oldest", claims.ObservedOrder{}, "", claims.Oldest},
 		"stated, and shown otherwise":  {"Oldest", known(claims.Newest), claims.Random, claims.Oldest},
 		"stated as random":             {"Random", known(claims.Newest), claims.Newest, claims.Random},
 		"shown by the cluster":         {"", known(claims.Oldest), "", claims.Oldest},
 		"shown, and by others too":     {"", known(claims.Oldest), claims.Newest, claims.Oldest},
-		"shown to be random":           {"", claims.Learned{Order: claims.Random}, claims.Newest, claims.Random},
-		"shown by others":              {"", claims.Learned{}, claims.Oldest, claims.Oldest},
+		"shown to be random":           {"", claims.ObservedOrder{Order: claims.Random}, claims.Newest, claims.Random},
+		"shown by others":              {"", claims.ObservedOrder{}, claims.Oldest, claims.Oldest},
 		"others, and a guess":          {"", guess(claims.Newest), claims.Oldest, claims.Oldest},
 		"others say random, a guess":   {"", guess(claims.Newest), claims.Random, claims.Random},
 		"a guess":                      {"", guess(claims.Oldest), "", claims.Oldest},
@@ -43,7 +43,7 @@ func TestExpected(t *testing.T) {
 			s := passed(func(s *scope) {
 				s.controlPlane.Spec.RemovalOrder, s.record.RemovalOrder, s.sharedOrder = test.stated, test.own, test.shared
 			})
-			if got := s.expected(); got != test.want {
+			if got := s.expectedOrder(); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
@@ -56,7 +56,7 @@ const oneSite, otherSite = "https://one.example", "https://other.example"
 func at(namespace, name, portal string) *scope {
 	return passed(func(s *scope) {
 		s.controlPlane.Namespace, s.controlPlane.Name, s.identity.BaseURL = namespace, name, portal
-		s.last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.Sighting{{UID: "u1"}}}
+		s.last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.NodeSnapshot{{UID: "u1"}}}
 		operation.PutRecord(s.controlPlane, s.record)
 		operation.Put(s.controlPlane, s.last)
 	})
@@ -66,7 +66,7 @@ func at(namespace, name, portal string) *scope {
 func (r *Reconciler) orderOf(namespace, portal string) claims.Order {
 	s := at(namespace, "new", portal)
 	r.shareOrder(s)
-	return s.expected()
+	return s.expectedOrder()
 }
 
 // TestShareOrder checks which clusters use an order from the record of another one: those of its namespace, at the same portal. A
@@ -74,7 +74,7 @@ func (r *Reconciler) orderOf(namespace, portal string) claims.Order {
 func TestShareOrder(t *testing.T) {
 	r := &Reconciler{}
 	s := at("a", "one", oneSite)
-	s.record.RemovalOrder = claims.Learned{Order: claims.Oldest, Odds: 6}
+	s.record.RemovalOrder = claims.ObservedOrder{Order: claims.Oldest, Odds: 6}
 	r.shareOrder(s)
 	if got := r.orderOf("a", oneSite); got != claims.Newest {
 		t.Errorf("a guess is shared: %s", got)
@@ -89,7 +89,7 @@ func TestShareOrder(t *testing.T) {
 	if got := r.orderOf("a", otherSite); got != claims.Newest {
 		t.Errorf("another portal: %s", got)
 	}
-	s.record.RemovalOrder = claims.Learned{Order: claims.Random}
+	s.record.RemovalOrder = claims.ObservedOrder{Order: claims.Random}
 	r.shareOrder(s)
 	if got := r.orderOf("a", oneSite); got != claims.Random {
 		t.Errorf("after the order was found to be none: %s", got)
@@ -100,17 +100,17 @@ func TestShareOrder(t *testing.T) {
 // namespaces do not use it, because a tenant can write the record.
 func TestNoteOrder(t *testing.T) {
 	tests := map[string]struct {
-		before, learned claims.Learned
+		before, learned claims.ObservedOrder
 		portal          string
 		event           string // a word of it
 	}{
-		"as expected, known now":  {claims.Learned{Order: claims.Newest, Odds: 6}, claims.Learned{Order: claims.Newest, Odds: 20}, oneSite, ""},
-		"as expected, a guess":    {claims.Learned{}, claims.Learned{Order: claims.Newest, Odds: 6}, oneSite, ""},
-		"another one, known now":  {claims.Learned{}, claims.Learned{Order: claims.Oldest, Odds: 20}, oneSite, "Oldest"},
-		"another one, a guess":    {claims.Learned{}, claims.Learned{Order: claims.Oldest, Odds: 6}, oneSite, "Oldest"},
-		"none":                    {claims.Learned{Order: claims.Newest, Odds: 20}, claims.Learned{Order: claims.Random}, oneSite, "spec.removalOrder"},
-		"a portal without a name": {claims.Learned{}, claims.Learned{Order: claims.Oldest, Odds: 20}, "", "Oldest"},
-		"nothing was learned":     {claims.Learned{Order: claims.Oldest, Odds: 6}, claims.Learned{Order: claims.Oldest, Odds: 6}, oneSite, ""},
+		"as expected, known now":  {claims.ObservedOrder{Order: claims.Newest, Odds: 6}, claims.ObservedOrder{Order: claims.Newest, Odds: 20}, oneSite, ""},
+		"as expected, a guess":    {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Newest, Odds: 6}, oneSite, ""},
+		"another one, known now":  {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Oldest, Odds: 20}, oneSite, "Oldest"},
+		"another one, a guess":    {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Oldest, Odds: 6}, oneSite, "Oldest"},
+		"none":                    {claims.ObservedOrder{Order: claims.Newest, Odds: 20}, claims.ObservedOrder{Order: claims.Random}, oneSite, "spec.removalOrder"},
+		"a portal without a name": {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Oldest, Odds: 20}, "", "Oldest"},
+		"nothing was learned":     {claims.ObservedOrder{Order: claims.Oldest, Odds: 6}, claims.ObservedOrder{Order: claims.Oldest, Odds: 6}, oneSite, ""},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestNoteOrder(t *testing.T) {
 			recorder := events.NewFakeRecorder(10)
 			r := &Reconciler{Client: store, Live: store, Recorder: recorder}
 			s.record.RemovalOrder = test.before
-			s.plan.Observed, s.plan.Learned = true, test.learned
-			if err := r.noteOrder(t.Context(), s); err != nil {
+			s.plan.OrderObserved, s.plan.ObservedOrder = true, test.learned
+			if err := r.recordOrder(t.Context(), s); err != nil {
 				t.Fatal(err)
 			}
 			stored, err := operation.LoadRecord(s.controlPlane)
@@ -148,8 +148,8 @@ func TestNoteOrder(t *testing.T) {
 // TestNoteOrderNotObserved checks that nothing is written or shared while no scale-down was compared.
 func TestNoteOrderNotObserved(t *testing.T) {
 	r, s := &Reconciler{}, at("a", "one", oneSite) // a write would panic: there is no client
-	s.plan.Learned = claims.Learned{Order: claims.Oldest, Odds: 20}
-	err := r.noteOrder(t.Context(), s)
+	s.plan.ObservedOrder = claims.ObservedOrder{Order: claims.Oldest, Odds: 20}
+	err := r.recordOrder(t.Context(), s)
 	if before, _ := s.nodesBefore(); err != nil || before == nil {
 		t.Errorf("%v, %v", err, before)
 	}

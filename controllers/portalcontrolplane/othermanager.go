@@ -22,9 +22,9 @@ type otherManagers struct {
 }
 
 type otherManager struct {
-	what  string
-	since time.Time
-	said  bool
+	what     string
+	since    time.Time
+	reported bool
 }
 
 // confirmed reports whether the sign was first seen driftTimeout ago and not reported yet. Core writes its annotations within
@@ -40,8 +40,8 @@ func (o *otherManagers) confirmed(key, what string) bool {
 	if sign.what != what {
 		sign = otherManager{what: what, since: time.Now()}
 	}
-	now := !sign.said && time.Since(sign.since) >= driftTimeout
-	sign.said = sign.said || now
+	now := !sign.reported && time.Since(sign.since) >= driftTimeout
+	sign.reported = sign.reported || now
 	o.seen[key] = sign
 	return now
 }

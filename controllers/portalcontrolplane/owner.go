@@ -79,10 +79,10 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	case err != nil:
 		return outcome.Fail(err)
 	case owner != nil:
-		return r.yield(ctx, s, owner)
+		return r.leaveToOwner(ctx, s, owner)
 	case s.owns():
 		return r.recordPortal(ctx, s)
-	case s.retiring():
+	case s.beingDeleted():
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so portal cluster %s is not taken over", s.controlPlane.Spec.ClusterID)
 	}
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
@@ -148,11 +148,11 @@ func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome 
 	if !s.op.Is(operation.Create) {
 		return outcome.Outcome{}
 	}
-	return s.after(r.machine(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
+	return s.reloadAfter(r.runner(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
 }
 
-// yield leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
-func (r *Reconciler) yield(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
+// leaveToOwner leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.
+func (r *Reconciler) leaveToOwner(ctx context.Context, s *scope, owner *infrav1.PortalControlPlane) outcome.Outcome {
 	id, other := s.controlPlane.Spec.ClusterID, client.ObjectKeyFromObject(owner)
 	if s.owns() {
 		err := r.change(ctx, s, func() {
@@ -191,7 +191,7 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 			if client.IgnoreNotFound(err) != nil {
 				return nil, fmt.Errorf("read PortalControlPlane %s: %w", client.ObjectKeyFromObject(cached), err)
 			}
-			if err == nil && rivals(s.controlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
+			if err == nil && nameSamePortalCluster(s.controlPlane, other, key) && precedes(other, first) && r.samePortal(ctx, s.controlPlane, other) {
 				first = other
 			}
 		}
@@ -202,9 +202,9 @@ func (r *Reconciler) otherOwner(ctx context.Context, s *scope) (*infrav1.PortalC
 	return first, nil
 }
 
-// rivals reports whether two objects with a common key name the same portal cluster. If both name one by its id, a common
-// creation does not matter.
-func rivals(cp, other *infrav1.PortalControlPlane, key string) bool {
+// nameSamePortalCluster reports whether two objects with a common key name the same portal cluster. If both name one by its id,
+// a common creation does not matter.
+func nameSamePortalCluster(cp, other *infrav1.PortalControlPlane, key string) bool {
 	id, of := cp.Spec.ClusterID, other.Spec.ClusterID
 	return slices.Contains(indexPortalCluster(other), key) && (id == "" || of == "" || id == of)
 }

@@ -26,7 +26,7 @@ func TestClone(t *testing.T) {
 	creating := func(e *estate, key client.ObjectKey) {
 		for range 3 { // until the portal has accepted the creation
 			s := e.scope(key)
-			if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+			if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
 				e.Fatal(err)
 			}
 			e.manager.reconcileCluster(e.Context(), s)
@@ -84,7 +84,7 @@ func TestHandOver(t *testing.T) {
 		if o := e.passes(owner, heir)[heir]; o.Reason != infrav1.OwnedByAnotherReason {
 			t.Fatalf("%+v", o)
 		}
-		if requests := e.manager.fromRival(t.Context(), e.get(owner)); len(requests) != 1 || requests[0].NamespacedName != heir {
+		if requests := e.manager.fromControlPlane(t.Context(), e.get(owner)); len(requests) != 1 || requests[0].NamespacedName != heir {
 			t.Errorf("a change of the owner wakes %v", requests)
 		}
 		e.change(owner, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
@@ -208,7 +208,7 @@ func TestDeletionOfARival(t *testing.T) {
 		}
 		e.add("a", "older", own)
 		if o := e.delete(e.add("b", "younger", own)); !o.IsDone() || e.asked("DELETE") != 0 {
-			t.Errorf("%+v, %v", o, e.portal.Journal())
+			t.Errorf("%+v, %v", o, e.portal.RequestLog())
 		}
 	})
 }
@@ -281,7 +281,7 @@ func TestLoserIsQuiet(t *testing.T) {
 			operation.Put(cp, &operation.Operation{ID: "1", Type: operation.Scale, Target: "3", JobID: "job-1"})
 		})
 		if o := e.manager.reconcileOperation(t.Context(), e.scope(key)); o.IsDone() || o.Kind == outcome.Retry || e.asked("GET") != 0 {
-			t.Errorf("%+v, %v", o, e.portal.Journal())
+			t.Errorf("%+v, %v", o, e.portal.RequestLog())
 		}
 	})
 }

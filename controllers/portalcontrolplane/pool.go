@@ -102,7 +102,7 @@ func (r *Reconciler) carryOutPool(ctx context.Context, s *scope, move claims.Mov
 	return r.writer().Change(ctx, list, func() {
 		ids := slices.DeleteFunc(slices.Clone(list.Spec.ProviderIDList), func(other string) bool { return other == id })
 		for _, m := range s.plan.Moves {
-			if move.Kind == claims.Enlist && m.Kind == claims.Enlist && !slices.Contains(ids, m.Node.ProviderID) {
+			if move.Kind == claims.AddToPool && m.Kind == claims.AddToPool && !slices.Contains(ids, m.Node.ProviderID) {
 				ids = append(ids, m.Node.ProviderID)
 			}
 		}

@@ -127,10 +127,10 @@ func TestListsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := aPool()
-	enlist := func(id string) claims.Move {
-		return claims.Move{Kind: claims.Enlist, Node: claims.Node{ProviderID: id}}
+	addToPool := func(id string) claims.Move {
+		return claims.Move{Kind: claims.AddToPool, Node: claims.Node{ProviderID: id}}
 	}
-	s := &scope{plan: claims.Plan{Moves: []claims.Move{enlist("b"), enlist("c"), {Kind: claims.Strike, Node: claims.Node{ProviderID: "portal://c/n1"}}}}}
+	s := &scope{plan: claims.Plan{Moves: []claims.Move{addToPool("b"), addToPool("c"), {Kind: claims.RemoveFromPool, Node: claims.Node{ProviderID: "portal://c/n1"}}}}}
 	s.desired.pool = p
 	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(p.infra).Build()}
 	var seen [][]string

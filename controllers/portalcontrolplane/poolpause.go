@@ -76,7 +76,7 @@ func (r *Reconciler) resumePool(ctx context.Context, s *scope) error {
 	case paused:
 		return r.endPause(ctx, mp)
 	case s.portalSetsIDs(p):
-		return r.removeNodeRefs(ctx, mp, s.gone)
+		return r.removeNodeRefs(ctx, mp, s.nodeGone)
 	}
 	return nil
 }
@@ -127,8 +127,10 @@ func pausedByProvider(mp *clusterv1.MachinePool) bool {
 	return mp.Annotations[clusterv1.PausedAnnotation] == pausedForUpgrade
 }
 
-// gone reports whether the Node of a nodeRef does not exist any more. Another Node may have its name.
-func (s *scope) gone(ref corev1.ObjectReference) bool { return !slices.Contains(s.nodeUIDs, ref.UID) }
+// nodeGone reports whether the Node of a nodeRef does not exist any more. Another Node may have its name.
+func (s *scope) nodeGone(ref corev1.ObjectReference) bool {
+	return !slices.Contains(s.nodeUIDs, ref.UID)
+}
 
 // portalSetsIDs reports whether a node of the cluster has, or one of the pool had, a providerID that the provider did not set.
 func (s *scope) portalSetsIDs(p *pool) bool {

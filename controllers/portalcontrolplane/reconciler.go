@@ -60,16 +60,16 @@ type Reconciler struct {
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
-	controller capicontroller.Controller
-	memory     operation.Memory
-	secrets    secretcache.Memory
-	probes     probes
-	outages    outcome.Bridge // of connections to workload clusters
-	running    lookups
-	versions   offers
-	orders     orders
-	sights     sights
-	others     otherManagers
+	controller     capicontroller.Controller
+	memory         operation.Memory
+	secrets        secretcache.Cache
+	probes         probes
+	outages        outcome.Outages // answer connections to workload clusters
+	serverVersions versionLookups
+	offers         offers
+	orders         orders
+	observations   observations
+	others         otherManagers
 }
 
 // step is one part of a pass. Its outcome becomes the condition.
@@ -94,7 +94,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	ctx = cloud.WithFlow(ctx, req.String()) // as in scope.flow
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
-		r.running.forget(req.NamespacedName)
+		r.serverVersions.forget(req.NamespacedName)
 		r.outages.Forget(req.String())
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	if isPaused, requeue, err := outcome.EnsurePaused(ctx, r.Client, cluster, controlPlane); err != nil || isPaused || requeue {
 		if err == nil && isPaused {
-			err = r.writer().LetMove(ctx, controlPlane)
+			err = r.writer().UnblockMove(ctx, controlPlane)
 		}
 		return ctrl.Result{}, err
 	}

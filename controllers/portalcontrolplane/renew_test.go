@@ -26,7 +26,7 @@ func (h *house) connect() *scope {
 	h.Helper()
 	s := h.scope()
 	for _, step := range h.manager.steps()[:3] {
-		if step.condition == infrav1.ConnectedCondition && s.access == working {
+		if step.condition == infrav1.ConnectedCondition && s.access == accessWorking {
 			break // a ClusterCache that is connected needs an API server
 		}
 		s.outcomes[step.condition] = step.run(h.Context(), s)
@@ -163,7 +163,7 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 		issue()
 		h.connect()
 		s := h.connect()
-		if after := s.outcomes[infrav1.KubeconfigReadyCondition].After; after < 119*time.Minute || after > 2*time.Hour {
+		if after := s.outcomes[infrav1.KubeconfigReadyCondition].RequeueAfter; after < 119*time.Minute || after > 2*time.Hour {
 			t.Errorf("looked at again after %s", after)
 		}
 		time.Sleep(119 * time.Minute)

@@ -21,23 +21,23 @@ import (
 // creations.
 const laterNames = 4
 
-// begin returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a name for
-// its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
+// firstWrite returns the first write to an object. It adds the finalizer. A new object also gets its UID in the record, and a
+// name for its portal cluster. An object with a trace of an earlier life gets neither: it was cloned, moved or restored, or its
 // annotations were replaced, which left its status as it was.
-func (s *scope) begin() func() {
+func (s *scope) firstWrite() func() {
 	_, recorded := s.controlPlane.Annotations[infrav1.RecordAnnotation]
 	elsewhere := recorded || s.last != nil || conditions.Has(s.controlPlane, infrav1.ProvisionedCondition) ||
 		isGenerated(s.controlPlane.Name, s.controlPlane.Spec.ClusterName)
 	return func() {
 		controllerutil.AddFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer)
 		if !elsewhere && s.controlPlane.Spec.ClusterID == "" {
-			s.beginLife()
+			s.initializeNew()
 		}
 	}
 }
 
-// beginLife records that the object never had a portal cluster, and generates a name for one if the user chose none.
-func (s *scope) beginLife() {
+// initializeNew records that the object never had a portal cluster, and generates a name for one if the user chose none.
+func (s *scope) initializeNew() {
 	s.record.UID = s.controlPlane.UID
 	operation.PutRecord(s.controlPlane, s.record)
 	if s.controlPlane.Spec.ClusterName == "" {
@@ -52,8 +52,8 @@ func (s *scope) nameCluster() {
 	operation.PutRecord(s.controlPlane, s.record)
 }
 
-// named reports whether the provider generated the name in spec. A user can choose a name that looks generated.
-func (s *scope) named() bool {
+// nameGenerated reports whether the provider generated the name in spec. A user can choose a name that looks generated.
+func (s *scope) nameGenerated() bool {
 	return s.record.Name != "" && s.record.Name == s.controlPlane.Spec.ClusterName
 }
 
@@ -67,7 +67,7 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	if cp.Annotations[infrav1.RetryOperationAnnotation] == string(cp.UID) {
 		if err := r.change(ctx, s, func() {
 			delete(cp.Annotations, infrav1.RetryOperationAnnotation)
-			s.beginLife()
+			s.initializeNew()
 		}); err != nil {
 			return outcome.Fail(err)
 		}
@@ -79,9 +79,9 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	}
 	found, byName, err := s.findByName(ctx)
 	if err != nil {
-		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("look for the portal cluster of this object"))
+		return r.memory.Backoff.Refuse(key, attempt, outcome.FromPortalError(err).Prefix("look for the portal cluster of this object"))
 	}
-	if len(found) == 1 && s.named() {
+	if len(found) == 1 && s.nameGenerated() {
 		if err := r.change(ctx, s, func() { cp.Spec.ClusterID = found[0].ID }); err != nil {
 			return outcome.Fail(err)
 		}
@@ -89,7 +89,7 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	}
 	all, err := s.identity.Portal.Instances(ctx)
 	if err != nil {
-		return r.memory.Backoff.Refuse(key, attempt, outcome.From(err).Prefix("look for the instances of the portal cluster of this object"))
+		return r.memory.Backoff.Refuse(key, attempt, outcome.FromPortalError(err).Prefix("look for the instances of the portal cluster of this object"))
 	}
 	instances := s.namedLike(all)
 	if byName && len(found)+len(instances) == 0 {

@@ -33,7 +33,7 @@ func (e *estate) forget(key client.ObjectKey) {
 func (e *estate) sawFirst(key client.ObjectKey) *infrav1.PortalControlPlane {
 	e.Helper()
 	s := e.scope(key)
-	if err := e.manager.change(e.Context(), s, s.begin()); err != nil {
+	if err := e.manager.change(e.Context(), s, s.firstWrite()); err != nil {
 		e.Fatal(err)
 	}
 	return e.get(key)

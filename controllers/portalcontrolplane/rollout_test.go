@@ -40,13 +40,13 @@ func TestRollOutBesideUntriedCore(t *testing.T) {
 			}
 		}
 		problem = ""
-		if s = h.pass(); len(s.plan.Moves) == 0 || s.plan.Withheld {
+		if s = h.pass(); len(s.plan.Moves) == 0 || s.plan.TakeoverBlocked {
 			t.Errorf("the roll-out does not go on: %+v", s.plan)
 		}
 	})
 }
 
-// machine adds a Machine and its PortalMachine.
+// runner adds a Machine and its PortalMachine.
 func (h *house) machine(name string, change func(*clusterv1.Machine)) {
 	h.Helper()
 	meta := metav1.ObjectMeta{Namespace: prod.Namespace, Name: name, Labels: map[string]string{

@@ -28,9 +28,9 @@ func (q scaling) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-// Note implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at most the
-// larger of both numbers.
-func (q scaling) Note(op *operation.Operation, _ string, cause error) {
+// UpdateObject implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at
+// most the larger of both numbers.
+func (q scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
 		op.Result = operation.RefusedEmpty
@@ -63,7 +63,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	case s.refusedEmpty() && to == 0:
 		return outcome.RetryAfter(0) // decided again: one worker stays
 	case o.IsDone():
-		return s.workersOutcome().In(o.After)
+		return s.workersOutcome().In(o.RequeueAfter)
 	}
 	return o
 }
@@ -74,7 +74,7 @@ func (s *scope) refusedEmpty() bool { return s.last != nil && s.last.Result == o
 // scaleReached ends a lost scale when the Nodes show its result.
 func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
-	if o := s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
+	if o := s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
 		return o
 	}
 	return outcome.RetryAfter(0)
@@ -84,28 +84,28 @@ func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome
 // usually nodes that are still joining, or Node objects of removed machines that will soon be NotReady.
 const driftTimeout = 2 * time.Minute
 
-// sights remembers observations of each portal cluster. The zero value is ready to use.
-type sights struct{ sync.Map }
+// observations remembers observations of each portal cluster. The zero value is ready to use.
+type observations struct{ sync.Map }
 
-// sight holds the observations of one portal cluster in earlier passes. Only one pass at a time uses it.
-type sight struct {
+// observation holds the observations of one portal cluster in earlier passes. Only one pass at a time uses it.
+type observation struct {
 	drift      string    // the set of nodes that differs from the size, or ""
 	driftSince time.Time // since when the set has been the same
 	pinned     map[string]bool
 	pinnedAt   time.Time
 }
 
-func (s *sights) of(key string) *sight {
-	known, _ := s.LoadOrStore(key, &sight{})
-	seen, _ := known.(*sight) // nothing else is stored
+func (s *observations) of(key string) *observation {
+	known, _ := s.LoadOrStore(key, &observation{})
+	seen, _ := known.(*observation) // nothing else is stored
 	return seen
 }
 
-// reconcileDrift notices that the number of workers differs from the size because somebody else has changed it, on the portal's
-// own pages or by deleting Node objects. After driftTimeout the workers are counted, and the portal is asked for the desired
-// number, like after any other change. It is asked once for each set of nodes, never in a loop.
+// reconcileDrift notices that the number of workers differs from the size because it was changed outside of the provider, on
+// the portal's own pages or by deleting Node objects. After driftTimeout the workers are counted, and the portal is asked for
+// the desired number, like after any other change. It is asked once for each set of nodes, never in a loop.
 func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
-	seen, drift := r.sights.of(s.flow()), s.drift()
+	seen, drift := r.observations.of(s.flow()), s.drift()
 	if seen.drift != drift {
 		seen.drift, seen.driftSince = drift, time.Now()
 	}
@@ -147,14 +147,14 @@ func (s *scope) restored() bool {
 		return false
 	}
 	return !slices.ContainsFunc(s.plan.Present, func(n claims.Node) bool {
-		return !slices.ContainsFunc(s.last.Before, func(b claims.Sighting) bool { return b.UID == n.UID })
+		return !slices.ContainsFunc(s.last.Before, func(b claims.NodeSnapshot) bool { return b.UID == n.UID })
 	})
 }
 
 func (s *scope) driftOutcome(what string) outcome.Outcome {
 	missing := ""
-	if len(s.plan.Lost) > 0 {
-		missing = " (gone: " + list(s.plan.Lost) + ")"
+	if len(s.plan.LostNodes) > 0 {
+		missing = " (gone: " + joinNames(s.plan.LostNodes) + ")"
 	}
 	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes exist, but the portal was asked for %d%s. %s",
 		s.plan.Counted, s.record.Size, missing, what)

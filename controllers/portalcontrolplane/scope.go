@@ -45,14 +45,14 @@ type scope struct {
 	userManaged string
 
 	// Of the workload cluster, once connected.
-	workload     client.Client
-	running      string // version of the API server
-	nodes        []corev1.Node
-	otherIDs     []string    // providerIDs of Nodes that are not workers
-	nodeUIDs     []types.UID // of all Nodes
-	controlNodes int         // Nodes with a mark of control nodes
-	unmarked     int         // Nodes without one
-	bound        bool        // some PortalMachine holds a Node, or has held one
+	workload      client.Client
+	serverVersion string // version of the API server
+	nodes         []corev1.Node
+	otherIDs      []string    // providerIDs of Nodes that are not workers
+	nodeUIDs      []types.UID // of all Nodes
+	controlNodes  int         // Nodes with a mark of control nodes
+	unmarked      int         // Nodes without one
+	bound         bool        // some PortalMachine holds a Node, or has held one
 
 	keepsPause bool // a MachinePool stays paused, because an upgrade is about to start
 
@@ -154,7 +154,7 @@ func (s *scope) provisioned() bool {
 }
 
 // checkPortal is done unless the identity names another portal than the portal cluster's. At that portal, the cluster's id may belong
-// to somebody else's cluster.
+// to a cluster of another account.
 func (s *scope) checkPortal() outcome.Outcome {
 	home := s.record.Portal
 	if home == "" || home == s.identity.Portal.Address() {
@@ -169,8 +169,8 @@ func (s *scope) flow() string {
 	return client.ObjectKeyFromObject(s.controlPlane).String()
 }
 
-// retiring reports whether the Cluster or the control plane is being deleted. Nothing is scaled then.
-func (s *scope) retiring() bool {
+// beingDeleted reports whether the Cluster or the control plane is being deleted. Nothing is scaled then.
+func (s *scope) beingDeleted() bool {
 	return !s.controlPlane.DeletionTimestamp.IsZero() || s.cluster == nil || !s.cluster.DeletionTimestamp.IsZero()
 }
 

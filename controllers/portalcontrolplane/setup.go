@@ -42,7 +42,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		For(&infrav1.PortalControlPlane{}).
 		WithOptions(options).
 		WithEventFilter(identity.EventFilter(mgr.GetScheme(), log, r.WatchFilterValue)).
-		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromRival)).
+		Watches(&infrav1.PortalControlPlane{}, handler.EnqueueRequestsFromMapFunc(r.fromControlPlane)).
 		Watches(&clusterv1.Cluster{}, handler.EnqueueRequestsFromMapFunc(r.fromCluster)).
 		Watches(&infrav1.PortalCluster{}, member).
 		Watches(&clusterv1.MachineDeployment{}, member).
@@ -54,7 +54,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 		Watches(&infrav1.PortalMachineTemplate{}, handler.EnqueueRequestsFromMapFunc(r.fromTemplate), templateChanged).
 		WatchesMetadata(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(r.fromSecret)).
 		WatchesRawSource(r.ClusterCache.GetClusterSource("portalcontrolplane", r.fromCluster, probeFailed)).
-		WatchesRawSource(r.running.source()).
+		WatchesRawSource(r.serverVersions.source()).
 		WatchesRawSource(r.Woken)
 	if r.Identities.Namespace != "" {
 		builder = builder.Watches(&infrav1.PortalClusterIdentity{}, handler.EnqueueRequestsFromMapFunc(r.fromIdentity), predicate.GenerationChangedPredicate{})
@@ -63,8 +63,8 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager, opt
 	return err
 }
 
-// fromRival wakes the other control planes that name the same portal cluster: one of them may own it now.
-func (r *Reconciler) fromRival(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
+// fromControlPlane wakes the other control planes that name the same portal cluster: one of them may own it now.
+func (r *Reconciler) fromControlPlane(ctx context.Context, obj client.Object) (requests []reconcile.Request) {
 	for _, key := range indexPortalCluster(obj) {
 		all := &infrav1.PortalControlPlaneList{}
 		if err := r.Client.List(ctx, all, client.MatchingFields{portalClusterIndex: key}, client.UnsafeDisableDeepCopy); err != nil {

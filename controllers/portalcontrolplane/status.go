@@ -33,7 +33,7 @@ func (s *scope) updateStatus() {
 	outcome.ReportNotPaused(s.controlPlane)
 	status.ExternalManagedControlPlane = ptr.To(true) // from the first patch on, otherwise core would skip drain and hooks
 	s.updateConditions()
-	status.ObservedGeneration = outcome.Observed(s.controlPlane, infrav1.ReadyCondition)
+	status.ObservedGeneration = outcome.ObservedGeneration(s.controlPlane, infrav1.ReadyCondition)
 }
 
 func (s *scope) updateConditions() {
@@ -146,7 +146,7 @@ func (s *scope) reportAvailable() {
 	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
 	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
 	if conditions.IsTrue(s.controlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
-		outcome.Remark(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+". "+version.Message)
+		outcome.SetMessage(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+". "+version.Message)
 	}
 	// Core looks at Machines when the control plane is initialized, but reports on them only if the infrastructure is provisioned
 	// by then.

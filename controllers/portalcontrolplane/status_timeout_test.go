@@ -41,7 +41,7 @@ func TestStatusAfterTheTimeOfAPass(t *testing.T) {
 		s := h.scope()
 		before := s.controlPlane.Status.DeepCopy()
 		_, err := s.identity.Portal.KubernetesVersions(ctx)
-		s.outcomes[infrav1.ProvisionedCondition] = outcome.From(err)
+		s.outcomes[infrav1.ProvisionedCondition] = outcome.FromPortalError(err)
 		if err := h.manager.patchStatus(ctx, s, before); err != nil {
 			t.Error(err)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// topologyPatience is how long a control plane waits for the MachineDeployments of its Cluster's topology. The topology
+// topologyTimeout is how long a control plane waits for the MachineDeployments of its Cluster's topology. The topology
 // controller creates them in its first pass. If that fails half way, it waits for the control plane before it goes on, so the
 // control plane must not wait for them forever.
-const topologyPatience = time.Minute
+const topologyTimeout = time.Minute
 
 // awaited are the MachineDeployments and MachinePools of a topology that do not exist yet.
 type awaited struct {
@@ -64,21 +64,21 @@ func (a awaited) keptFor(sum, size int) int {
 // firstSize is the number of workers that the portal cluster is created with.
 func (d *desired) firstSize() int { return max(d.sum, d.sum-d.stays+d.awaited.replicas) }
 
-// awaitTopology waits for the MachineDeployments of the topology before the creation. After topologyPatience, spec.topology and
+// awaitTopology waits for the MachineDeployments of the topology before the creation. After topologyTimeout, spec.topology and
 // spec.workers are used.
 func (s *scope) awaitTopology(now time.Time) outcome.Outcome {
 	missing := s.desired.awaited.names
 	if len(missing) == 0 {
 		return outcome.Outcome{}
 	}
-	if wait := topologyPatience - now.Sub(s.controlPlane.CreationTimestamp.Time); wait > 0 {
-		return outcome.WaitFor(min(wait, topologyPatience), infrav1.WaitingForWorkersReason,
-			"waiting for the topology controller to create these MachineDeployments: %s", list(missing))
+	if wait := topologyTimeout - now.Sub(s.controlPlane.CreationTimestamp.Time); wait > 0 {
+		return outcome.WaitFor(min(wait, topologyTimeout), infrav1.WaitingForWorkersReason,
+			"waiting for the topology controller to create these MachineDeployments: %s", joinNames(missing))
 	}
 	if len(s.desired.templates) == 0 && s.controlPlane.Spec.Workers == nil {
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
 			"the topology controller creates these MachineDeployments only after the control plane: %s. Set spec.workers, here or in the "+
-				"PortalControlPlaneTemplate, so that the portal cluster can be created without them", list(missing))
+				"PortalControlPlaneTemplate, so that the portal cluster can be created without them", joinNames(missing))
 	}
 	return outcome.Outcome{}
 }
@@ -112,7 +112,7 @@ func (s *scope) upgradable() outcome.Outcome {
 	}
 	version, wanted := s.controlPlane.Spec.Version, s.cluster.Spec.Topology.Version
 	var behind []string
-	for _, md := range s.desired.made {
+	for _, md := range s.desired.topologyDeployments {
 		if md.Spec.Template.Spec.Version != version {
 			behind = append(behind, md.Name)
 		}
@@ -121,7 +121,7 @@ func (s *scope) upgradable() outcome.Outcome {
 		return outcome.StallFor(0, infrav1.MachineDeploymentsBehindReason,
 			"the upgrade to %s goes through %s, which the nodes run but these MachineDeployments do not have: %s. The topology "+
 				"controller waits for them forever: set their spec.template.spec.version to %s, and from now on upgrade one minor version at a time",
-			wanted, version, list(behind), version)
+			wanted, version, joinNames(behind), version)
 	}
 	for _, n := range s.nodes {
 		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) {

@@ -120,10 +120,10 @@ func TestAwaitTopology(t *testing.T) {
 		t.Errorf("nothing is awaited: %+v", o)
 	}
 	o := after(20*time.Second, "b,a", nil, own)
-	if o.Kind != outcome.Wait || o.After != 40*time.Second || !strings.Contains(o.Message, "a, b") {
+	if o.Kind != outcome.Wait || o.RequeueAfter != 40*time.Second || !strings.Contains(o.Message, "a, b") {
 		t.Errorf("within a minute: %+v", o)
 	}
-	if o := after(-time.Hour, "a", nil, own); o.After != time.Minute {
+	if o := after(-time.Hour, "a", nil, own); o.RequeueAfter != time.Minute {
 		t.Errorf("a clock that is an hour behind: %+v", o)
 	}
 	if o := after(time.Minute, "a", nil, own); !o.IsDone() {
@@ -183,8 +183,8 @@ func TestReportTopology(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			s := scopeWithTopology()
 			s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = test.wanted, test.version
-			for i := range s.desired.made {
-				s.desired.made[i].Spec.Template.Spec.Version = test.deployments
+			for i := range s.desired.topologyDeployments {
+				s.desired.topologyDeployments[i].Spec.Template.Spec.Version = test.deployments
 			}
 			s.nodes[0].Status.NodeInfo.KubeletVersion = test.kubelet
 			s.reportTopology()
@@ -227,7 +227,7 @@ func TestTopologyIsOptional(t *testing.T) {
 func scopeWithTopology() *scope {
 	s := &scope{controlPlane: &infrav1.PortalControlPlane{}, cluster: withTopology(1, 1), nodes: make([]corev1.Node, 1), outcomes: map[string]outcome.Outcome{}}
 	s.cluster.Annotations = map[string]string{clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation: "100"}
-	s.desired.made = []clusterv1.MachineDeployment{deploymentOf("a"), deploymentOf("b")}
+	s.desired.topologyDeployments = []clusterv1.MachineDeployment{deploymentOf("a"), deploymentOf("b")}
 	s.outcomes[infrav1.WorkersReadyCondition] = outcome.Outcome{}
 	return s
 }
@@ -236,11 +236,11 @@ func scopeWithTopology() *scope {
 func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
 	s := scopeWithTopology()
 	s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = "v1.36.3", "v1.35.6"
-	s.desired.made[0].Spec.Template.Spec.Version, s.desired.made[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
+	s.desired.topologyDeployments[0].Spec.Template.Spec.Version, s.desired.topologyDeployments[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
 	s.reportTopology()
 	told := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition)
 	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}} {
-		s.desired.made, s.outcomes = nil, map[string]outcome.Outcome{}
+		s.desired.topologyDeployments, s.outcomes = nil, map[string]outcome.Outcome{}
 		if o != nil {
 			s.outcomes[infrav1.WorkersReadyCondition] = *o
 		}

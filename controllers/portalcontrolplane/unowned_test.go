@@ -99,8 +99,8 @@ func TestDeletionOfACopy(t *testing.T) {
 	})
 }
 
-// TestCopyAdoptsAnother: a copy to which a user gives the id of another portal cluster is no rival of the original, although both
-// have the same creation in their annotation.
+// TestCopyAdoptsAnother: a copy to which a user gives the id of another portal cluster does not compete with the original,
+// although both have the same creation in their annotation.
 func TestCopyAdoptsAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEstate(t, false)

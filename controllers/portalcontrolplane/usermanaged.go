@@ -37,7 +37,7 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 			return o
 		}
 	}
-	if o := r.noteCluster(ctx, s, endpoint, s.record.KubeconfigDigest); !o.IsDone() {
+	if o := r.recordCluster(ctx, s, endpoint, s.record.KubeconfigDigest); !o.IsDone() {
 		return o
 	}
 	r.findAccess(ctx, s, stored)
@@ -49,7 +49,7 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
-	case s.access == expired:
+	case s.access == accessExpired:
 		return outcome.StallFor(0, infrav1.KubeconfigExpiredReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
 	}

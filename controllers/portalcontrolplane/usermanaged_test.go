@@ -88,7 +88,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigSecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
 			t.Errorf("%+v", o)
 		}
-		if s.access != working || h.stored() != theirs || server.hits.Load() > 0 || len(h.secret().OwnerReferences) > 0 {
+		if s.access != accessWorking || h.stored() != theirs || server.hits.Load() > 0 || len(h.secret().OwnerReferences) > 0 {
 			t.Errorf("the Secret is used or changed: %+v, %d requests", s.outcomes, server.hits.Load())
 		}
 	}
@@ -107,7 +107,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 		inHouse(t, &portals, func(h *house) {
 			held(h)
 			h.edit(mark)
-			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != answering || h.stored() != theirs {
+			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessAnswering || h.stored() != theirs {
 				t.Errorf("%+v", s.outcomes)
 			}
 			if h.fetches() != 1 || h.controlPlane().Spec.ControlPlaneEndpoint.Host != "192.0.2.66" {
@@ -205,7 +205,7 @@ func TestChangedSecret(t *testing.T) {
 				h.disconnect()
 				change(h)
 				before := h.reconnects
-				if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != renewed || !h.storedIs(portals) {
+				if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessRenewed || !h.storedIs(portals) {
 					t.Errorf("%+v", s.outcomes)
 				}
 				if h.reconnects != before+1 || h.fetches() != 2 || theirs.hits.Load() > 0 {
@@ -261,7 +261,7 @@ func TestCrashBeforeTheSecret(t *testing.T) {
 			}
 			s := h.scope()
 			portals = kubeconfigFor("server: 'https://192.0.2.2'", "token: new")
-			if o := h.manager.noteCluster(t.Context(), s, clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"); !o.IsDone() {
+			if o := h.manager.recordCluster(t.Context(), s, clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"); !o.IsDone() {
 				t.Fatalf("%+v", o)
 			}
 			h.restart()

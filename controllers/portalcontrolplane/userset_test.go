@@ -23,7 +23,7 @@ func TestNameChosenDuringCreation(t *testing.T) {
 		s.controlPlane.Spec.ClusterName = inSpec
 		q := &creation{s: s, request: cloud.CreateClusterRequest{Name: "a-1"}, generated: true, nextName: "a-2"}
 		for range 2 { // it is made again after a conflict
-			q.Note(&operation.Operation{Type: operation.Create, Target: "a-1", Result: operation.Failed}, "", nil)
+			q.UpdateObject(&operation.Operation{Type: operation.Create, Target: "a-1", Result: operation.Failed}, "", nil)
 		}
 		record, err := operation.LoadRecord(s.controlPlane)
 		if err != nil {

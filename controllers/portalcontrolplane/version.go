@@ -30,13 +30,13 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 			return o
 		}
 	}
-	if err := r.noteVersion(ctx, s); err != nil {
+	if err := r.recordVersion(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}
 	wanted := s.controlPlane.Spec.Version
-	switch s.behind(wanted) {
+	switch s.compareWith(wanted) {
 	case 1:
-		running := equivalent(wanted, s.reached())
+		running := equivalent(wanted, s.reachedVersion())
 		return outcome.StallFor(0, infrav1.DowngradeNotSupportedReason,
 			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", running, running)
 	case 0:
@@ -45,7 +45,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if s.op != nil && !s.op.Is(operation.Upgrade) {
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.op)
 	}
-	if s.retiring() {
+	if s.beingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded")
 	}
 	if draining, err := r.draining(ctx, s); err != nil || draining != "" {
@@ -58,41 +58,41 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	return r.upgrade(ctx, s, wanted)
 }
 
-// behind compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the whole
-// cluster has reached the wanted version, and -1 if an upgrade is needed. If only the API server runs the wanted version, the
-// workers may still be behind.
-func (s *scope) behind(wanted string) int {
-	if c := compareVersions(s.reached(), wanted); c != 0 {
+// compareWith compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the
+// whole cluster has reached the wanted version, and -1 if an upgrade is needed. If only the API server runs the wanted version,
+// the workers may still be behind.
+func (s *scope) compareWith(wanted string) int {
+	if c := compareVersions(s.reachedVersion(), wanted); c != 0 {
 		return c
 	}
 	return min(0, compareVersions(s.record.Version, wanted))
 }
 
-// quietTime is how long the provider waits for a sign of a lost upgrade.
-const quietTime = 3 * time.Minute
+// lostUpgradeTimeout is how long the provider waits for a sign of a lost upgrade.
+const lostUpgradeTimeout = 3 * time.Minute
 
 // versionPoll is how often the API server is asked for its version during a lost upgrade. Nodes are watched, the API server is not.
 const versionPoll = time.Minute
 
 // settleUpgrade ends a lost upgrade when the whole cluster runs its version. It is done when the upgrade has to be decided again:
-// after quietTime without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck.
+// after lostUpgradeTimeout without a sign of it or, if a part of the cluster runs that version, when a job would count as stuck.
 func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
-	some, all := s.reach(lost.Target)
+	some, all := s.runsVersion(lost.Target)
 	if all {
-		return s.after(r.machine(s).Finish(ctx, lost, operation.Succeeded, "", &upgrading{s: s}))
+		return s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Succeeded, "", &upgrading{s: s}))
 	}
-	patience := quietTime
+	patience := lostUpgradeTimeout
 	if some {
 		patience = lost.StuckAfter()
 	}
 	if wait := patience - time.Since(lost.Time.Time); wait > 0 {
 		return s.upgradeRuns(min(wait, versionPoll), lost.Target)
 	}
-	if s.behind(s.controlPlane.Spec.Version) < 0 {
+	if s.compareWith(s.controlPlane.Spec.Version) < 0 {
 		return outcome.Outcome{} // sent again
 	}
-	return s.after(r.machine(s).Finish(ctx, lost, operation.Failed, "", &upgrading{s: s})) // not wanted any more
+	return s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Failed, "", &upgrading{s: s})) // not wanted any more
 }
 
 func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
@@ -137,8 +137,8 @@ func (q *upgrading) Send(ctx context.Context) (cloud.Created, error) {
 	return cloud.Created{Job: job}, err
 }
 
-// Note implements operation.Request.
-func (q *upgrading) Note(op *operation.Operation, _ string, _ error) {
+// UpdateObject implements operation.Request.
+func (q *upgrading) UpdateObject(op *operation.Operation, _ string, _ error) {
 	if op.Result == operation.Succeeded {
 		q.s.record.Version = op.Target
 		operation.PutRecord(q.s.controlPlane, q.s.record)
@@ -164,20 +164,20 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 		request := &upgrading{s: s, versionID: version.ID}
 		o = r.start(ctx, s, op, request)
 		if request.refused {
-			r.versions.refuse(version.ID)
+			r.offers.refuse(version.ID)
 		}
 	}
 	if o.IsDone() || s.op.Lost() && o.Kind != outcome.Failed {
-		return s.upgradeRuns(o.After, s.op.Target)
+		return s.upgradeRuns(o.RequeueAfter, s.op.Target)
 	}
 	return o
 }
 
-// noteVersion records the version that the whole cluster runs, in the spelling of spec.version, while no operation is in flight.
-// For an adopted cluster it records the API server's version.
-func (r *Reconciler) noteVersion(ctx context.Context, s *scope) error {
-	version := equivalent(s.controlPlane.Spec.Version, s.reached())
-	_, all := s.reach(version)
+// recordVersion records the version that the whole cluster runs, in the spelling of spec.version, while no operation is in
+// flight. For an adopted cluster it records the API server's version.
+func (r *Reconciler) recordVersion(ctx context.Context, s *scope) error {
+	version := equivalent(s.controlPlane.Spec.Version, s.reachedVersion())
+	_, all := s.runsVersion(version)
 	if s.op != nil || s.record.Version == version || s.record.Version != "" && !all {
 		return nil
 	}
@@ -187,29 +187,29 @@ func (r *Reconciler) noteVersion(ctx context.Context, s *scope) error {
 	})
 }
 
-// reached is the version of the API server or, if that is the recorded release with a vendor's suffix, the recorded one.
-func (s *scope) reached() string {
-	if sameRelease(s.record.Version, s.running) {
+// reachedVersion is the version of the API server or, if that is the recorded release with a vendor's suffix, the recorded one.
+func (s *scope) reachedVersion() string {
+	if sameRelease(s.record.Version, s.serverVersion) {
 		return s.record.Version
 	}
-	return s.running
+	return s.serverVersion
 }
 
-// runs reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no difference,
-// unless the cluster comes from another version of the same release.
-func (s *scope) runs(running, wanted string) bool {
+// hasReached reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no
+// difference, unless the cluster comes from another version of the same release.
+func (s *scope) hasReached(running, wanted string) bool {
 	return compareVersions(running, wanted) == 0 || sameRelease(running, wanted) && !sameRelease(s.record.Version, wanted)
 }
 
-// reach reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the Node
-// objects of replaced machines stay, NotReady and with the old version. So it is enough if as many Nodes as the size are Ready
-// and run it, and no Ready one runs another.
-func (s *scope) reach(version string) (some, all bool) {
-	server := s.runs(s.running, version)
+// runsVersion reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the
+// Node objects of replaced machines stay, NotReady and with the old version. So it is enough if as many Nodes as the size are
+// Ready and run it, and no Ready one runs another.
+func (s *scope) runsVersion(version string) (some, all bool) {
+	server := s.hasReached(s.serverVersion, version)
 	some, all = server, server
 	upgraded, left := 0, 0
 	for _, n := range s.nodes {
-		runs, ready := s.runs(n.Status.NodeInfo.KubeletVersion, version), util.IsNodeReady(&n)
+		runs, ready := s.hasReached(n.Status.NodeInfo.KubeletVersion, version), util.IsNodeReady(&n)
 		some, all = some || runs, all && (runs || !ready)
 		if runs && ready {
 			upgraded++

@@ -50,7 +50,7 @@ func (s *scope) machineViews(portalMachines []infrav1.PortalMachine) []claims.Ma
 			view.ClaimProviderID, view.PortalMachineDeleted = view.ProviderID, true
 		}
 		view.TemplateMismatch = found && s.record.Workers != nil && pm.Spec.WorkerParameters != *s.record.Workers
-		view.Suspect = s.checks.suspect(&m)
+		view.HasUnhealthyCondition = s.checks.machineUnhealthy(&m)
 		views = append(views, view)
 	}
 	return views
@@ -61,7 +61,7 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 	view := claims.Machine{
 		Name:                 m.Name,
 		Created:              m.CreationTimestamp.Time,
-		Set:                  m.Labels[clusterv1.MachineSetNameLabel],
+		MachineSet:           m.Labels[clusterv1.MachineSetNameLabel],
 		Owner:                cmp.Or(m.Labels[clusterv1.MachineDeploymentNameLabel], m.Labels[clusterv1.MachineSetNameLabel]),
 		Outdated:             conditions.GetReason(&m, clusterv1.MachineUpToDateCondition) == clusterv1.MachineNotUpToDateReason,
 		DeleteFirst:          metav1.HasAnnotation(m.ObjectMeta, clusterv1.DeleteMachineAnnotation),
@@ -88,12 +88,12 @@ func (s *scope) nodeViews() []claims.Node {
 		n := &s.nodes[i]
 		view := claims.Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
-			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n), Sick: s.checks.sick(n),
-			Cordoned: n.Spec.Unschedulable, LastSet: n.Annotations[clusterv1.OwnerNameAnnotation],
+			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n), HasUnhealthyCondition: s.checks.nodeUnhealthy(n),
+			Cordoned: n.Spec.Unschedulable, LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation],
 			TaintedByAutoscaler: tainted(n, autoscalerTaint),
 			DrainStarted:        timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
-			Remediated: timeIn(n, infrav1.RemediatedAnnotation),
-			Frozen:     metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),
+			Remediated:        timeIn(n, infrav1.RemediatedAnnotation),
+			ScaleDownDisabled: metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),
 		}
 		view.ScaleDownSetByUser = setByUser(n)
 		view.Pinned = s.pinned[n.Name] || view.ScaleDownSetByUser && n.Annotations[scaleDownDisabled] == "true"
@@ -153,15 +153,15 @@ func healthChecksOf(cluster *clusterv1.Cluster, all []clusterv1.MachineHealthChe
 	return checks
 }
 
-// sick reports whether a MachineHealthCheck would replace the Machine of the Node.
-func (h healthChecks) sick(n *corev1.Node) bool {
+// nodeUnhealthy reports whether a MachineHealthCheck would replace the Machine of the Node.
+func (h healthChecks) nodeUnhealthy(n *corev1.Node) bool {
 	return slices.ContainsFunc(h.nodes, func(c clusterv1.UnhealthyNodeCondition) bool {
 		return slices.ContainsFunc(n.Status.Conditions, func(has corev1.NodeCondition) bool { return has.Type == c.Type && has.Status == c.Status })
 	})
 }
 
-// suspect reports whether a MachineHealthCheck would replace the Machine for one of its own conditions.
-func (h healthChecks) suspect(m *clusterv1.Machine) bool {
+// machineUnhealthy reports whether a MachineHealthCheck would replace the Machine for one of its own conditions.
+func (h healthChecks) machineUnhealthy(m *clusterv1.Machine) bool {
 	return slices.ContainsFunc(h.machines, func(c clusterv1.UnhealthyMachineCondition) bool {
 		has := conditions.Get(m, c.Type)
 		return has != nil && has.Status == c.Status

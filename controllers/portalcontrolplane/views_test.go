@@ -92,20 +92,20 @@ func TestNodeViews(t *testing.T) {
 		"plain":                     {nodeWith(), false, plain(func(*claims.Node) {})},
 		"Ready":                     {nodeWith(condition(corev1.NodeReady, corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.Ready = true })},
 		"not Ready":                 {nodeWith(condition(corev1.NodeReady, corev1.ConditionUnknown)), false, plain(func(n *claims.Node) { n.NotReadySince = moment })},
-		"sick":                      {nodeWith(condition("Broken", corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.Sick = true })},
+		"sick":                      {nodeWith(condition("Broken", corev1.ConditionTrue)), false, plain(func(n *claims.Node) { n.HasUnhealthyCondition = true })},
 		"cordoned":                  {nodeWith(cordon), false, plain(func(n *claims.Node) { n.Cordoned = true })},
 		"with a providerID":         {nodeWith(func(n *corev1.Node) { n.Spec.ProviderID = "cloud://w" }), false, plain(func(n *claims.Node) { n.ProviderID = "cloud://w" })},
-		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastSet = "a-1" })},
+		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastMachineSet = "a-1" })},
 		"tainted by the autoscaler": {nodeWith(taint(autoscalerTaint)), false, plain(func(n *claims.Node) { n.TaintedByAutoscaler = true })},
 		"tainted by others":         {nodeWith(taint("theirs")), false, plain(func(*claims.Node) {})},
 		"being drained":             {nodeWith(note(infrav1.DrainStartedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.DrainStarted = moment })},
 		"drained":                   {nodeWith(note(infrav1.DrainedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Drained = moment })},
 		"remediated":                {nodeWith(note(infrav1.RemediatedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Remediated = moment })},
 		"pinned by a Pod":           {nodeWith(), true, plain(func(n *claims.Node) { n.Pinned = true })},
-		"frozen by the provider": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), false,
-			plain(func(n *claims.Node) { n.Frozen = true })},
-		"frozen, and pinned by a Pod": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), true,
-			plain(func(n *claims.Node) { n.Frozen, n.Pinned = true, true })},
+		"protected by the provider": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), false,
+			plain(func(n *claims.Node) { n.ScaleDownDisabled = true })},
+		"protected, and pinned by a Pod": {nodeWith(note(scaleDownDisabled, "true"), note(infrav1.ScaleDownDisabledAnnotation, "")), true,
+			plain(func(n *claims.Node) { n.ScaleDownDisabled, n.Pinned = true, true })},
 		"pinned by the user's true": {nodeWith(note(scaleDownDisabled, "true")), false, plain(func(n *claims.Node) { n.ScaleDownSetByUser, n.Pinned = true, true })},
 		"the user's false pins not": {nodeWith(note(scaleDownDisabled, "false")), false, plain(func(n *claims.Node) { n.ScaleDownSetByUser = true })},
 		"but a Pod still does":      {nodeWith(note(scaleDownDisabled, "false")), true, plain(func(n *claims.Node) { n.ScaleDownSetByUser, n.Pinned = true, true })},
@@ -166,10 +166,10 @@ func TestMachineView(t *testing.T) {
 		"healthy":                   {condition(clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue, "Any"), claims.Machine{}},
 		"of a MachineDeployment": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1", clusterv1.MachineDeploymentNameLabel: "a"}
-		}, claims.Machine{Set: "a-1", Owner: "a"}},
+		}, claims.Machine{MachineSet: "a-1", Owner: "a"}},
 		"of a MachineSet": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1"}
-		}, claims.Machine{Set: "a-1", Owner: "a-1"}},
+		}, claims.Machine{MachineSet: "a-1", Owner: "a-1"}},
 		"bound": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			pm.Spec.ProviderID, pm.Spec.Node = "cloud://w", &infrav1.BoundNode{Name: "w", UID: "uid-w"}
 			m.Spec.ProviderID, m.Status.NodeRef.Name = "cloud://v", "v"
@@ -208,7 +208,7 @@ func TestMachineViews(t *testing.T) {
 	})
 	all := []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")}
 	want := []claims.Machine{
-		{Name: "m1", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", Suspect: true},
+		{Name: "m1", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", HasUnhealthyCondition: true},
 		{Name: "m2", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
 		// m3 has no PortalMachine yet, and m4's was deleted by hand
 		{Name: "m4", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},

@@ -21,7 +21,7 @@ import (
 
 // reconcileWorkers binds each Machine to a worker node, and keeps the number of workers at the sum of the replicas.
 func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Outcome {
-	if s.retiring() {
+	if s.beingDeleted() {
 		if err := r.dropHooks(ctx, s); err != nil {
 			return outcome.Fail(err)
 		}
@@ -41,22 +41,22 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
 			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(s.nodes))
 	}
-	if err := errors.Join(r.noteOrder(ctx, s), r.noteSettled(ctx, s), r.noteCapacity(ctx, s)); err != nil {
+	if err := errors.Join(r.recordOrder(ctx, s), r.recordSettledSize(ctx, s), r.recordCapacity(ctx, s)); err != nil {
 		return outcome.Fail(err)
 	}
 	switch {
-	case s.plan.Observed:
+	case s.plan.OrderObserved:
 		return outcome.RetryAfter(0) // decided again with what was learned
 	case s.plan.Reached:
 		return r.scaleReached(ctx, s)
 	case s.plan.Scale:
-		return r.scale(ctx, s).NoLaterThan(s.plan.After)
+		return r.scale(ctx, s).NoLaterThan(s.plan.RequeueAfter)
 	}
 	o, differs := r.reconcileDrift(ctx, s)
 	if !differs {
 		o = s.workersOutcome()
 	}
-	return o.NoLaterThan(s.plan.After)
+	return o.NoLaterThan(s.plan.RequeueAfter)
 }
 
 // carryOutPlan lets core go on with a paused MachinePool, and does the moves.
@@ -117,34 +117,34 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	r.shareOrder(s)
 	s.coreProblem = r.CoreProblem(ctx)
 	view := claims.View{
-		ClusterID:  s.controlPlane.Spec.ClusterID,
-		Desired:    s.desired.sum,
-		Size:       s.record.Size,
-		Uncertain:  s.record.SizeUncertain,
-		Order:      s.expected(),
-		Learned:    s.record.RemovalOrder,
-		Operation:  operationOn(s.op),
-		Adopted:    s.adopted(),
-		Takeovers:  s.coreProblem == "",
-		Autoscaled: s.desired.autoscaled,
-		Now:        time.Now(),
-		Machines:   s.machineViews(claimed.Items),
-		Nodes:      s.nodeViews(),
-		Pool:       s.poolView(),
+		ClusterID:     s.controlPlane.Spec.ClusterID,
+		Desired:       s.desired.sum,
+		Size:          s.record.Size,
+		SizeUncertain: s.record.SizeUncertain,
+		Order:         s.expectedOrder(),
+		ObservedOrder: s.record.RemovalOrder,
+		Operation:     operationOn(s.op),
+		Adopted:       s.adopted(),
+		Takeovers:     s.coreProblem == "",
+		Autoscaled:    s.desired.autoscaled,
+		Now:           time.Now(),
+		Machines:      s.machineViews(claimed.Items),
+		Nodes:         s.nodeViews(),
+		Pool:          s.poolView(),
 	}
-	view.Before, view.Finished = s.nodesBefore()
+	view.Before, view.ScaledDown = s.nodesBefore()
 	if s.op.Is(operation.Scale) {
-		view.Target, view.Lost, view.AskAgain = s.op.Size(), s.op.Lost(), s.op.Lost() && s.op.Pause() == 0
+		view.Target, view.AnswerLost, view.MayResend = s.op.Size(), s.op.Lost(), s.op.Lost() && s.op.ResendIn() == 0
 	}
 	s.plan = claims.Decide(view)
 	return nil
 }
 
-// noteSettled records the number of workers when it becomes certain: for an adopted cluster when every node has a Machine, else
-// when as many nodes as desired are Ready and no others exist.
-func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
+// recordSettledSize records the number of workers when it becomes certain: for an adopted cluster when every node has a
+// Machine, else when as many nodes as desired are Ready and no others exist.
+func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 	settled := s.adopted() && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
-	if !settled && !s.plan.Certain {
+	if !settled && !s.plan.SizeCertain {
 		return nil
 	}
 	return r.change(ctx, s, func() {
@@ -154,9 +154,9 @@ func (r *Reconciler) noteSettled(ctx context.Context, s *scope) error {
 }
 
 // dropHooks removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
-// node is drained or kept. What was observed of its nodes is forgotten.
+// node is drained or kept. The observations of its nodes are dropped.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
-	r.sights.Delete(s.flow())
+	r.observations.Delete(s.flow())
 	machines := &clusterv1.MachineList{}
 	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
 	if s.cluster != nil {
@@ -169,7 +169,7 @@ func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	all := []error{r.endPauses(ctx, of...)}
 	for i := range machines.Items {
 		if m := &machines.Items[i]; m.Spec.InfrastructureRef.Kind == machineKind {
-			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, func() { applyToMachine(m, claims.LetGo) })))
+			all = append(all, client.IgnoreNotFound(r.writer().Change(ctx, m, func() { applyToMachine(m, claims.RemoveHooks) })))
 		}
 	}
 	return errors.Join(all...)

@@ -16,7 +16,7 @@ import (
 func (s *scope) workersOutcome() outcome.Outcome {
 	switch {
 	case s.op.Lost() && s.op.Type == operation.Scale:
-		return outcome.WaitFor(s.op.Pause(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", s.op, len(s.plan.Present))
+		return outcome.WaitFor(s.op.ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost. %d worker nodes exist", s.op, len(s.plan.Present))
 	case s.op.Is(operation.Scale):
 		reason := infrav1.ScalingUpReason
 		if operationOn(s.op) == claims.RemovingNodes {
@@ -25,7 +25,7 @@ func (s *scope) workersOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, reason, "waiting for the portal to finish the %s (job %s)", s.op, s.op.JobID)
 	case len(s.plan.Draining) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d Machines before the portal removes workers: %s. If this takes long, look "+
-			"at their Deleting condition", len(s.plan.Draining), list(s.plan.Draining))
+			"at their Deleting condition", len(s.plan.Draining), joinNames(s.plan.Draining))
 	case len(s.plan.DrainingNodes) > 0:
 		return outcome.WaitFor(0, infrav1.DrainingReason, "draining %d worker nodes without a Machine before the portal removes workers: %s",
 			len(s.plan.DrainingNodes), s.drainProgress())
@@ -54,14 +54,14 @@ func (s *scope) countOutcome() outcome.Outcome {
 	case len(s.plan.Mismatched) > 0:
 		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",
-			list(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
+			joinNames(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case s.mismatchedPool() != "":
 		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", s.mismatchedPool(),
 			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case len(s.desired.collected) > 0:
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
-			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, list(s.desired.collected))
+			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, joinNames(s.desired.collected))
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist. Waiting for the others to join", workers, s.desired.sum)
 	case s.plan.Unbound+s.plan.Missing > 0:
@@ -76,9 +76,9 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
 	case len(s.plan.NotReady) > 0 && s.op == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
-			"at the portal, or ask its support", list(s.plan.NotReady))
+			"at the portal, or ask its support", joinNames(s.plan.NotReady))
 	case len(s.plan.Drained) > 0:
-		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", list(s.plan.Drained))
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "worker nodes %s are drained and wait until the portal accepts fewer workers", joinNames(s.plan.Drained))
 	case workers > s.desired.sum:
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, s.desired.sum)
 	}
@@ -87,7 +87,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 
 // unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.
 func (s *scope) unboundOutcome() outcome.Outcome {
-	if s.plan.Withheld {
+	if s.plan.TakeoverBlocked {
 		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "the roll-out waits, because its Machines would take over the nodes of older ones and %s. "+
 			"Use a tested version of core, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
 	}
@@ -99,11 +99,11 @@ func (s *scope) unboundOutcome() outcome.Outcome {
 
 // readyOutcome reports that every Machine has a node, and whether the cluster autoscaler can remove nodes.
 func (s *scope) readyOutcome() outcome.Outcome {
-	if s.desired.autoscaled && s.expected() == claims.Random {
+	if s.desired.autoscaled && s.expectedOrder() == claims.Random {
 		return outcome.DoneBecause(infrav1.WorkersReadyReason, "the order in which the portal removes workers is not known, so the cluster autoscaler is kept "+
 			"from removing nodes. If the portal has an order, set spec.removalOrder")
 	}
 	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
 }
 
-func list(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }
+func joinNames(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }

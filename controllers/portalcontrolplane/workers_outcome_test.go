@@ -77,7 +77,7 @@ func TestWorkersMessages(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			s := passed(test.changes...)
 			o := s.workersOutcome()
-			if o.Kind != test.kind || o.Reason != test.reason || o.After != 0 {
+			if o.Kind != test.kind || o.Reason != test.reason || o.RequeueAfter != 0 {
 				t.Errorf("%+v, want kind %d and %s", o, test.kind, test.reason)
 			}
 			rest, found := o.Message, false
@@ -130,7 +130,7 @@ func TestLostScaleOutcome(t *testing.T) {
 		lost := operation.Operation{Type: operation.Scale, From: 3, Target: "5", Unknown: "cut off at 10:00", Time: metav1.Now()}
 		s := passed(settled, machinesDrain("m1"), inFlight(lost))
 		first := s.workersOutcome()
-		if first.Kind != outcome.Wait || first.Reason != infrav1.AnswerLostReason || first.After != s.op.Pause() || first.After == 0 {
+		if first.Kind != outcome.Wait || first.Reason != infrav1.AnswerLostReason || first.RequeueAfter != s.op.ResendIn() || first.RequeueAfter == 0 {
 			t.Errorf("%+v", first)
 		}
 		for _, word := range []string{"from 3 to 5", "3 worker nodes"} {
@@ -139,7 +139,7 @@ func TestLostScaleOutcome(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Second)
-		if later := s.workersOutcome(); later.Message != first.Message || later.After != first.After-10*time.Second {
+		if later := s.workersOutcome(); later.Message != first.Message || later.RequeueAfter != first.RequeueAfter-10*time.Second {
 			t.Errorf("10 s later: %+v, first %+v", later, first)
 		}
 		s.plan.Present = s.plan.Present[:2]

@@ -23,7 +23,7 @@
 //
 // The states of an ID in spec.providerIDList:
 //
-//	(none) ── Enlist ──▶ listed, the node belongs to the pool ── its Node object is gone ──▶ Strike
+//	(none) ── AddToPool ──▶ listed, the node belongs to the pool ── its Node object is gone ──▶ RemoveFromPool
 //	                        │ ▲
 //	                        ▼ └ the Machine is gone
 //	                     listed, a Machine has taken the node over

@@ -22,8 +22,8 @@ import (
 // idle is how long a Secret is kept that no caller asks for. An unused portal client is dropped after the same time.
 const idle = time.Hour
 
-// Memory holds Secrets by their keys. The zero value is ready to use.
-type Memory struct {
+// Cache holds Secrets by their keys. The zero value is ready to use.
+type Cache struct {
 	mu    sync.Mutex
 	known map[client.ObjectKey]entry
 }
@@ -35,7 +35,7 @@ type entry struct {
 
 // Get returns the Secret, which the caller must not change. It is read live unless metadata, a cache, shows that it has not
 // changed. If metadata is nil, every read is live.
-func (m *Memory) Get(ctx context.Context, metadata, live client.Reader, key client.ObjectKey) (*corev1.Secret, error) {
+func (m *Cache) Get(ctx context.Context, metadata, live client.Reader, key client.ObjectKey) (*corev1.Secret, error) {
 	if known := m.recall(ctx, metadata, key); known != nil {
 		return known, nil
 	}
@@ -55,25 +55,25 @@ func Absent(ctx context.Context, metadata client.Reader, key client.ObjectKey) b
 	if metadata == nil {
 		return false
 	}
-	_, err := shown(ctx, metadata, key)
+	_, err := cachedMetadata(ctx, metadata, key)
 	return apierrors.IsNotFound(err)
 }
 
-// shown returns the metadata of a Secret in the cache.
-func shown(ctx context.Context, metadata client.Reader, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+// cachedMetadata returns the metadata of a Secret in the cache.
+func cachedMetadata(ctx context.Context, metadata client.Reader, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	return secret, metadata.Get(ctx, key, secret, client.UnsafeDisableDeepCopy)
 }
 
 // Put keeps a Secret as it was just read or written. The caller must not change it afterwards. Until the metadata shows it, it is read again.
-func (m *Memory) Put(secret *corev1.Secret) {
+func (m *Cache) Put(secret *corev1.Secret) {
 	secret.ManagedFields = nil
 	m.keep(client.ObjectKeyFromObject(secret), secret)
 }
 
 // Forget drops the Secret, because it was written, is no longer needed, or cannot be used.
-func (m *Memory) Forget(key client.ObjectKey) {
+func (m *Cache) Forget(key client.ObjectKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, key)
@@ -81,11 +81,11 @@ func (m *Memory) Forget(key client.ObjectKey) {
 
 // recall returns the Secret that was read before, or nil if it was not read or the metadata shows a change. The metadata may be
 // older than the Secret. Then the Secret is read again until the metadata shows it.
-func (m *Memory) recall(ctx context.Context, metadata client.Reader, key client.ObjectKey) *corev1.Secret {
+func (m *Cache) recall(ctx context.Context, metadata client.Reader, key client.ObjectKey) *corev1.Secret {
 	if metadata == nil {
 		return nil
 	}
-	current, err := shown(ctx, metadata, key)
+	current, err := cachedMetadata(ctx, metadata, key)
 	if err != nil {
 		return nil // it is new or gone: read it live
 	}
@@ -100,7 +100,7 @@ func (m *Memory) recall(ctx context.Context, metadata client.Reader, key client.
 	return known.secret
 }
 
-func (m *Memory) keep(key client.ObjectKey, secret *corev1.Secret) {
+func (m *Cache) keep(key client.ObjectKey, secret *corev1.Secret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()

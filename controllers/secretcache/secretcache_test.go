@@ -22,7 +22,7 @@ var key = client.ObjectKey{Namespace: "default", Name: "id"}
 // bench is a management cluster that counts the reads of Secrets, and a cache of their metadata.
 type bench struct {
 	*testing.T
-	Memory
+	Cache
 
 	store, metadata client.Client
 	reads           int

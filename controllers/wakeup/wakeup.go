@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// room is how many objects may be on their way into the work queue. Limiters wake one for each token, at most a few
+// bufferSize is how many objects may be on their way into the work queue. Limiters wake one for each token, at most a few
 // thousand a minute.
-const room = 1024
+const bufferSize = 1024
 
 // Wakeups holds the sources of the two controllers that call the portal. A flow is the namespace and name of a
 // PortalControlPlane, or those of a PortalCluster followed by another part.
@@ -24,7 +24,7 @@ type Wakeups struct {
 
 // New returns empty Wakeups.
 func New() *Wakeups {
-	return &Wakeups{clusters: make(chan event.GenericEvent, room), controlPlanes: make(chan event.GenericEvent, room)}
+	return &Wakeups{clusters: make(chan event.GenericEvent, bufferSize), controlPlanes: make(chan event.GenericEvent, bufferSize)}
 }
 
 // Wake wakes the object of a flow (ratelimit.Options.Wake). It never blocks: if there is no room, the object is reconciled at

@@ -43,10 +43,10 @@ func queueOf(t *testing.T, s source.Source) workqueue.TypedRateLimitingInterface
 // TestWakeDoesNotBlock checks that a limiter can wake more objects than there is room for.
 func TestWakeDoesNotBlock(t *testing.T) {
 	w := New()
-	for i := range 2 * room {
+	for i := range 2 * bufferSize {
 		w.Wake("team/" + strconv.Itoa(i))
 	}
-	if n := len(w.controlPlanes); n != room {
+	if n := len(w.controlPlanes); n != bufferSize {
 		t.Errorf("%d objects are on their way", n)
 	}
 }

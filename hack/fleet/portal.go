@@ -13,14 +13,14 @@ import (
 )
 
 // requests returns the requests that an account has sent to the portal since the given time.
-func (b *bench) requests(account string, since time.Time) []emulator.Entry {
-	return slices.DeleteFunc(b.Portal.Journal(), func(e emulator.Entry) bool {
+func (b *bench) requests(account string, since time.Time) []emulator.LogEntry {
+	return slices.DeleteFunc(b.Portal.RequestLog(), func(e emulator.LogEntry) bool {
 		return !e.IsRequest() || e.Account != account || e.Time.Before(since)
 	})
 }
 
 // byEndpoint counts the requests by endpoint.
-func byEndpoint(requests []emulator.Entry) map[string]int {
+func byEndpoint(requests []emulator.LogEntry) map[string]int {
 	counts := map[string]int{}
 	for _, e := range requests {
 		counts[e.Method+" "+e.Route]++
@@ -28,7 +28,7 @@ func byEndpoint(requests []emulator.Entry) map[string]int {
 	return counts
 }
 
-func limited(requests []emulator.Entry) (count int) {
+func limited(requests []emulator.LogEntry) (count int) {
 	for _, e := range requests {
 		if e.Status == http.StatusTooManyRequests {
 			count++
@@ -38,7 +38,7 @@ func limited(requests []emulator.Entry) (count int) {
 }
 
 // accepted counts the requests to the route that started a job.
-func accepted(requests []emulator.Entry, route string) (count int) {
+func accepted(requests []emulator.LogEntry, route string) (count int) {
 	for _, e := range requests {
 		if e.Method == http.MethodPost && e.Route == route && e.Status == http.StatusAccepted {
 			count++
@@ -73,7 +73,7 @@ func needs(scales []emulator.Job) (all []time.Time) {
 
 // looks returns, for each job, when the first look at it happened after the time that "after" returns. Jobs without such a look are
 // missing.
-func looks(requests []emulator.Entry, jobs []emulator.Job, after func(emulator.Job) time.Time) (waited []time.Duration) {
+func looks(requests []emulator.LogEntry, jobs []emulator.Job, after func(emulator.Job) time.Time) (waited []time.Duration) {
 	first := map[string]time.Duration{}
 	from := map[string]time.Time{}
 	for _, j := range jobs {

@@ -145,7 +145,7 @@ func (b *bench) inFlight(began time.Time) (running []emulator.Job, least time.Du
 		}
 	}
 	ended := b.clusters - len(running) - len(b.observer.in(restartTenant, hasKubeconfig))
-	return running, fleet.Takes(len(running) + 2*ended)
+	return running, fleet.TimeFor(len(running) + 2*ended)
 }
 
 // waitForPasses returns how long after the end of the former manager the work queues were empty for the first time and each controller had

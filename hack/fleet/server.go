@@ -30,7 +30,7 @@ type server struct {
 	mu      sync.Mutex
 	version string // of Kubernetes
 	nodes   []*corev1.Node
-	events  []event       // all since the start; the resourceVersion is how many there are
+	events  []event       // all since the start. The resourceVersion is their number
 	changed chan struct{} // closed at the next event
 }
 
@@ -97,7 +97,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case found:
 		answer(w, body)
 	case r.URL.Path == "/version":
-		s.tellVersion(w)
+		s.serveVersion(w)
 	case isNode && r.Method == http.MethodPatch:
 		s.patch(w, r, name)
 	case isNode:
@@ -123,7 +123,7 @@ func answerJSON(w http.ResponseWriter, object any) {
 	_ = json.NewEncoder(w).Encode(object)
 }
 
-func (s *server) tellVersion(w http.ResponseWriter) {
+func (s *server) serveVersion(w http.ResponseWriter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	answer(w, fmt.Sprintf(`{"major":"1","minor":"%s","gitVersion":"%s"}`, strings.Split(s.version+"..", ".")[1], s.version))

@@ -84,10 +84,10 @@ func TestServer(t *testing.T) {
 // TestLooks checks that only the first look at a job after its end counts.
 func TestLooks(t *testing.T) {
 	end := time.Now()
-	look := func(id string, after time.Duration, status int) emulator.Entry {
-		return emulator.Entry{Method: http.MethodGet, Path: "/jobs/" + id, Time: end.Add(after), Status: status}
+	look := func(id string, after time.Duration, status int) emulator.LogEntry {
+		return emulator.LogEntry{Method: http.MethodGet, Path: "/jobs/" + id, Time: end.Add(after), Status: status}
 	}
-	got := looks([]emulator.Entry{
+	got := looks([]emulator.LogEntry{
 		look("a", -time.Second, http.StatusOK), look("a", time.Second, http.StatusTooManyRequests), look("other", 2*time.Second, http.StatusOK),
 		look("a", 3*time.Second, http.StatusOK), look("a", 4*time.Second, http.StatusOK),
 	}, []emulator.Job{{ID: "a", Ended: end}, {ID: "never", Ended: end}}, endOf)

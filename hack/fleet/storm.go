@@ -32,7 +32,7 @@ type storm struct {
 	created    time.Duration // of creating the objects
 	load       string        // of the machine, before the storm
 	changes    []change
-	usage      usage // at the end; the manager was restarted right before the storm
+	usage      usage // at the end. The manager was restarted right before the storm
 	script     *script
 }
 
@@ -119,9 +119,9 @@ func (b *bench) names(ctx context.Context, namespace string) (map[string]string,
 }
 
 // sent returns how long after each change of the second tenant the manager asked the portal for it. The last changes may be missing.
-func (b *bench) sent(requests []emulator.Entry, changes []change, names map[string]string) (waited []time.Duration) {
+func (b *bench) sent(requests []emulator.LogEntry, changes []change, names map[string]string) (waited []time.Duration) {
 	for _, c := range changes {
-		i := slices.IndexFunc(requests, func(e emulator.Entry) bool {
+		i := slices.IndexFunc(requests, func(e emulator.LogEntry) bool {
 			return e.Route == createRoute+"/{cluster_id}/scale" && !e.Time.Before(c.at) && names[clusterOf(e.Path)] == c.cluster
 		})
 		if i >= 0 {

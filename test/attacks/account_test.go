@@ -79,7 +79,7 @@ func notAllowed(t *tenant) string {
 
 // logins counts the logins of a user of the account.
 func (t *tenant) logins(who string) (n int) {
-	for _, e := range box.Portal.Journal() {
+	for _, e := range box.Portal.RequestLog() {
 		if e.Route == "/login" && e.User == userID(who, t.number) && e.Status == http.StatusOK {
 			n++
 		}

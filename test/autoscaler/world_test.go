@@ -183,14 +183,14 @@ func (w *world) nodes() (names []string) {
 
 func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
 
-// journal returns the portal's request log of the account.
-func (w *world) journal() []emulator.Entry {
-	return slices.DeleteFunc(w.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != w.account })
+// requestLog returns the portal's request log of the account.
+func (w *world) requestLog() []emulator.LogEntry {
+	return slices.DeleteFunc(w.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != w.account })
 }
 
 // removed returns the nodes that the portal has removed, in order.
 func (w *world) removed() (names []string) {
-	for _, e := range w.journal() {
+	for _, e := range w.requestLog() {
 		if e.Object == "node" && e.To == "removed" {
 			names = append(names, e.ID)
 		}
@@ -200,7 +200,7 @@ func (w *world) removed() (names []string) {
 
 // scaleRequests counts the scale requests that the portal has accepted.
 func (w *world) scaleRequests() (count int) {
-	for _, e := range w.journal() {
+	for _, e := range w.requestLog() {
 		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
 			count++
 		}

@@ -59,7 +59,7 @@ func TestFaults(t *testing.T) {
 	if status, answer := p.call("POST", "/kubernetes-clusters/"+cluster+"/scale", map[string]any{"size": 3}); status < 400 {
 		t.Errorf("the fault did not strike: %d %v", status, answer)
 	}
-	page.wait("that it struck", `document.querySelector("#armed .hits").textContent === "struck 1 of 1 calls"`)
+	page.wait("that it takes effect", `document.querySelector("#armed .hits").textContent === "affected 1 of 1 calls"`)
 	page.wait("the refused request", `document.querySelector("tr.refused")?.textContent.includes("INSUFFICIENT_CAPACITY")`)
 	page.click("Remove")
 	page.wait("that it is gone", `document.querySelectorAll("#armed li").length === 0`)

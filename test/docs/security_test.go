@@ -35,17 +35,17 @@ func TestSecurityTests(t *testing.T) {
 	}
 }
 
-// TestControlsHaveTests checks that every control in docs/security.md names its tests.
+// TestControlsHaveTests checks that every control in docs/security.md names a test, or links to the page that says why it has none.
 func TestControlsHaveTests(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if strings.HasPrefix(line, "|") && strings.TrimSpace(cells[len(cells)-1]) == "" {
-			t.Errorf("the last cell is empty: %s", line)
+	_, items, _ := strings.Cut(read(t, filepath.Join("docs", "security.md")).section(t, "Controls"), "\n- ")
+	controls := strings.Split(items, "\n- ")
+	for _, control := range controls {
+		if !strings.Contains(control, ": Test") && !strings.Contains(control, ": Fuzz") && !strings.Contains(control, "[Not tried yet](") {
+			t.Errorf("this control names no test: %s", control)
 		}
+	}
+	if len(controls) < 30 {
+		t.Errorf("only %d controls were found", len(controls))
 	}
 }
 

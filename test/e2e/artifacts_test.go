@@ -45,7 +45,7 @@ func (s *subject) explain() {
 			s.write(where+"describe-"+cluster.Name+".txt", said)
 		}
 	}
-	entries, err := env.portal.journal(ctx)
+	entries, err := env.portal.requestLog(ctx)
 	text := ""
 	if err != nil {
 		text = err.Error()
@@ -55,7 +55,7 @@ func (s *subject) explain() {
 			text += e.Time.Format("15:04:05.000 ") + e.String() + "\n"
 		}
 	}
-	s.write("journal.txt", text)
+	s.write("request-log.txt", text)
 }
 
 // objects returns the objects of the namespace as YAML, without Secrets.

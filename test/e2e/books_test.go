@@ -22,18 +22,18 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// journal returns the entries of the portal's request log for the subject's account.
-func (s *subject) journal(ctx context.Context) []emulator.Entry {
+// requestLog returns the entries of the portal's request log for the subject's account.
+func (s *subject) requestLog(ctx context.Context) []emulator.LogEntry {
 	s.Helper()
-	entries, err := env.portal.journal(ctx)
+	entries, err := env.portal.requestLog(ctx)
 	s.Expect(err).NotTo(HaveOccurred())
-	return slices.DeleteFunc(entries, func(e emulator.Entry) bool { return e.Account != s.account() })
+	return slices.DeleteFunc(entries, func(e emulator.LogEntry) bool { return e.Account != s.account() })
 }
 
 // requests returns the account's requests from the n-th entry on.
 func (s *subject) requests(from int) (all []string) {
 	s.Helper()
-	for _, e := range s.journal(s.Context())[from:] {
+	for _, e := range s.requestLog(s.Context())[from:] {
 		if e.IsRequest() {
 			all = append(all, e.String())
 		}
@@ -44,7 +44,7 @@ func (s *subject) requests(from int) (all []string) {
 // mutations returns the requests that try to change something, whether the portal accepted them or not.
 func (s *subject) mutations(from int) (all []string) {
 	s.Helper()
-	for _, e := range s.journal(s.Context())[from:] {
+	for _, e := range s.requestLog(s.Context())[from:] {
 		if e.IsRequest() && e.Method != http.MethodGet && e.Route != "/login" {
 			all = append(all, e.String())
 		}
@@ -55,7 +55,7 @@ func (s *subject) mutations(from int) (all []string) {
 // changes returns the changes of the account's clusters in order, such as "Scaling size 1 → 2".
 func (s *subject) changes() (all []string) {
 	s.Helper()
-	for _, e := range s.journal(s.Context()) {
+	for _, e := range s.requestLog(s.Context()) {
 		if e.Object != "cluster" {
 			continue
 		}

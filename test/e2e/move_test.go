@@ -28,7 +28,7 @@ func moveThereAndBack(t *testing.T) {
 	s.settled(2)
 	machines := s.holders()
 
-	booked := len(s.journal(s.Context()))
+	booked := len(s.requestLog(s.Context()))
 	s.moveTo(env.away)
 	s.settled(2)
 	s.Expect(s.holders()).To(Equal(machines), "Machines and the Nodes that they hold")
@@ -37,7 +37,7 @@ func moveThereAndBack(t *testing.T) {
 	s.scaleTo(3)
 	s.settled(3)
 	s.Expect(s.mutations(booked)).To(HaveLen(1), "requests by a scale after the move that change something")
-	machines, booked = s.holders(), len(s.journal(s.Context()))
+	machines, booked = s.holders(), len(s.requestLog(s.Context()))
 
 	s.moveTo(env.home)
 	s.settled(3)
@@ -48,7 +48,7 @@ func moveThereAndBack(t *testing.T) {
 	s.holdDrains(true)
 	s.scaleTo(2)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
-	booked = len(s.journal(s.Context()))
+	booked = len(s.requestLog(s.Context()))
 	s.moveTo(env.away)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(ContainSubstring(infrav1.DrainingReason))
 	s.Expect(s.mutations(booked)).To(BeEmpty(), "requests by a move during a scale that change something")

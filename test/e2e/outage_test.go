@@ -34,7 +34,7 @@ func portalAway(t *testing.T) {
 	busy.settled(1)
 	busy.scaleTo(2)
 	s.Eventually(busy.job).WithPolling(50*time.Millisecond).ShouldNot(BeEmpty(), "the scale's job in the annotation")
-	asked := len(s.journal(s.Context()))
+	asked := len(s.requestLog(s.Context()))
 	s.strike(emulator.Fault{Status: http.StatusServiceUnavailable})
 	s.scaleTo(2)
 	s.Eventually(s.says(infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalUnavailableReason))

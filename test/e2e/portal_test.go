@@ -113,7 +113,7 @@ func emulatorPod(image string) *corev1.Pod {
 					fmt.Sprintf("--listen=0.0.0.0:%d", portalPort), fmt.Sprintf("--admin-listen=127.0.0.1:%d", adminPort),
 					"--host=$(ADDRESS)", "--workload-host=$(ADDRESS)", "--workload-bind=0.0.0.0",
 					"--kubernetes-binaries=/kubernetes", "--users-file=/users/users.yaml",
-					"--job-duration=all=" + jobs, "--victim-order=random", "--seed=1", "--journal=-",
+					"--job-duration=all=" + jobs, "--victim-order=random", "--seed=1", "--request-log=-",
 				},
 				// The API servers of all clusters run in this container. Without a request they would get only the CPU that other Pods
 				// leave.
@@ -159,8 +159,8 @@ func (p *portal) identity(key client.ObjectKey, i int) *corev1.Secret {
 	}
 }
 
-func (p *portal) journal(ctx context.Context) ([]emulator.Entry, error) {
-	return books[emulator.Entry](ctx, p, "/journal")
+func (p *portal) requestLog(ctx context.Context) ([]emulator.LogEntry, error) {
+	return books[emulator.LogEntry](ctx, p, "/request-log")
 }
 
 func (p *portal) clusters(ctx context.Context) ([]emulator.Cluster, error) {

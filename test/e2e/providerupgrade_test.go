@@ -191,7 +191,7 @@ func (p *situation) enter() {
 	if p.live > 0 { // core may take a moment to create and delete Machines
 		p.Eventually(p.present).Should(HaveLen(p.live))
 	}
-	p.before = len(p.journal(p.Context()))
+	p.before = len(p.requestLog(p.Context()))
 	p.machines = p.present()
 }
 

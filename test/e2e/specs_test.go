@@ -69,7 +69,7 @@ func inTheEnd(t *testing.T) {
 	clusters, err := env.portal.clusters(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Expect(clusters).To(BeEmpty(), "clusters at the portal")
-	entries, err := env.portal.journal(t.Context())
+	entries, err := env.portal.requestLog(t.Context())
 	g.Expect(err).NotTo(HaveOccurred())
 	for _, entry := range entries {
 		// After a creation with an unknown result, the provider asks the portal once for a list of clusters, in case it supports that.

@@ -40,7 +40,7 @@ func upgrade(t *testing.T) {
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newerVersion })
 	s.Eventually(func() (string, error) { return s.notAt(s.Context(), newerVersion) }).Should(BeEmpty())
 	s.settled(2)
-	before, asked := s.holders(), len(s.journal(s.Context()))
+	before, asked := s.holders(), len(s.requestLog(s.Context()))
 
 	change(s, s.deployment(), func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newerVersion })
 	s.replaced(before, 2)
@@ -55,7 +55,7 @@ func upgrade(t *testing.T) {
 func replacement(t *testing.T) {
 	s := prepareSubject(t)
 	s.create(3)
-	before, asked := s.holders(), len(s.journal(s.Context()))
+	before, asked := s.holders(), len(s.requestLog(s.Context()))
 
 	_, err := env.clusterctl.run(s.Context(), s.at, nil, "alpha", "rollout", "restart", "machinedeployment/"+s.deployment().Name, "--namespace", s.namespace)
 	s.Expect(err).NotTo(HaveOccurred())

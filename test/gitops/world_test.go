@@ -196,7 +196,7 @@ func (w *world) portalClusters() (all []emulator.Cluster) {
 	return all
 }
 
-// explain prints the objects and the portal's journal of a failed test.
+// explain prints the objects and the portal's request log of a failed test.
 func (w *world) explain() {
 	if w.Failed() {
 		w.Log(box.Describe(context.WithoutCancel(w.Context()), w.namespace, w.account))

@@ -90,10 +90,10 @@ func aNode(version int, cordoned bool) string {
 
 // begun returns the logs that all cases begin with: Machine m1 holds Node c-w-1, on which Pod p runs, and the portal runs size
 // workers.
-func begun(size int) (management, workload string, journal []emulator.Entry) {
+func begun(size int) (management, workload string, entries []emulator.LogEntry) {
 	return line(1, ours, "patch", "machines m1", machine(1, "", both)) + line(2, cores, "patch", "machines/status m1", machine(2, "c-w-1", both)),
 		line(0, theirs, "create", "nodes c-w-1", aNode(1, false)) + line(1, kubes, "create", "pods/binding p", `{"target":{"name":"c-w-1"}}`),
-		[]emulator.Entry{
+		[]emulator.LogEntry{
 			{Time: at(0.5), Object: "node", ID: "c-w-1", To: "added"},
 			{Time: at(0.6), Object: "cluster", To: "Running", Detail: fmt.Sprintf("size=%d version=v1.36.3", size)},
 		}
@@ -112,7 +112,7 @@ type auditCase struct {
 	name                 string
 	size                 int // workers that the portal runs
 	management, workload string
-	journal              []emulator.Entry
+	entries              []emulator.LogEntry
 	want                 string // part of the only violation; empty: none
 }
 
@@ -123,11 +123,11 @@ var auditCases = []auditCase{
 	{name: "core deletes the Node of a machine that runs", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
 		want: `core has deleted Node "c-w-1", and the portal still ran its machine`},
 	{name: "core deletes a Node when the portal has removed its machine", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
-		journal: []emulator.Entry{{Time: at(4), Object: "node", ID: "c-w-1", To: "removed"}}},
+		entries: []emulator.LogEntry{{Time: at(4), Object: "node", ID: "c-w-1", To: "removed"}}},
 	{name: "core deletes the Node of another machine that had its name", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
-		journal: []emulator.Entry{{Time: at(-1), Object: "node", ID: "c-w-1", To: "removed"}}, want: "still ran its machine"},
+		entries: []emulator.LogEntry{{Time: at(-1), Object: "node", ID: "c-w-1", To: "removed"}}, want: "still ran its machine"},
 	{name: "core deletes a Node too early", workload: line(5, cores, "delete", "nodes c-w-1", deleted),
-		journal: []emulator.Entry{{Time: at(6), Object: "node", ID: "c-w-1", To: "removed"}}, want: "still ran its machine"},
+		entries: []emulator.LogEntry{{Time: at(6), Object: "node", ID: "c-w-1", To: "removed"}}, want: "still ran its machine"},
 	{name: "we delete all Nodes at once", workload: line(5, ours, "deletecollection", "nodes", deleted), want: "provider has deleted Node"},
 
 	{name: "a drain with a surplus", size: 3, management: line(3, ours, "patch", "machines m1", machine(3, "c-w-1", terminate)),
@@ -214,8 +214,8 @@ func TestAuditJudges(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var wrongs []string
 			a := newAuditor(func(format string, args ...any) { wrongs = append(wrongs, fmt.Sprintf(format, args...)) })
-			management, workload, journal := begun(c.size)
-			a.books = books{entries: append(journal, c.journal...), sums: &sums{spans: []span{{sum: wanted, from: at(-100)}}}}
+			management, workload, entries := begun(c.size)
+			a.books = books{entries: append(entries, c.entries...), sums: &sums{spans: []span{{sum: wanted, from: at(-100)}}}}
 			a.judge(parsed(t, management+c.management), parsed(t, workload+c.workload))
 			switch {
 			case c.want == "" && len(wrongs) > 0, c.want != "" && (len(wrongs) != 1 || !strings.Contains(wrongs[0], c.want)):

@@ -52,9 +52,9 @@ type drain struct {
 	surplus       bool      // there were more workers than wanted when it began
 }
 
-// books are the portal's journal of one account, and the sums of replicas that users asked for.
+// books are the portal's request log of one account, and the sums of replicas that users asked for.
 type books struct {
-	entries []emulator.Entry
+	entries []emulator.LogEntry
 	sums    *sums
 }
 
@@ -308,9 +308,9 @@ func (a *auditor) loops() {
 	}
 }
 
-// removed reports whether the journal has the removal of a node between the two times.
+// removed reports whether the request log has the removal of a node between the two times.
 func (b books) removed(node string, from, to time.Time) bool {
-	return slices.ContainsFunc(b.entries, func(e emulator.Entry) bool {
+	return slices.ContainsFunc(b.entries, func(e emulator.LogEntry) bool {
 		return e.Object == "node" && e.ID == node && e.To == "removed" && !e.Time.Before(from) && !e.Time.After(to)
 	})
 }

@@ -90,7 +90,7 @@ func (a *auditor) marksWritten(e auditEvent, before, now auditObject) {
 	}
 }
 
-// nodeDeleted checks that other clients than the portal delete a Node only after the portal's journal has the removal of its
+// nodeDeleted checks that other clients than the portal delete a Node only after the portal's request log has the removal of its
 // machine. Our manager may delete it only if it was also marked as drained.
 func (a *auditor) nodeDeleted(e auditEvent) {
 	name := e.On.Name
@@ -179,11 +179,11 @@ var markCases = []auditCase{
 		workload: drainedByUs + line(6, kubes, "patch", "nodes c-w-1", markedNode(5, false, infrav1.DrainedAnnotation)), want: "is marked as drained, and kubectl left it schedulable"},
 	{name: "we make a drained node schedulable", size: 3, management: released, workload: drainedByUs + line(6, ours, "patch", "nodes c-w-1", markedNode(5, false))},
 	{name: "we delete what is left of a drained node", size: 3, management: released, workload: drainedByUs + line(8, ours, "delete", "nodes c-w-1", deleted),
-		journal: []emulator.Entry{{Time: at(7), Object: "node", ID: "c-w-1", To: "removed"}}},
+		entries: []emulator.LogEntry{{Time: at(7), Object: "node", ID: "c-w-1", To: "removed"}}},
 	{name: "we delete a drained node that the portal runs", size: 3, management: released, workload: drainedByUs + line(8, ours, "delete", "nodes c-w-1", deleted),
 		want: `provider has deleted Node "c-w-1", and the portal still ran its machine`},
 	{name: "we delete a node that was not drained", size: 3, management: released, workload: line(8, ours, "delete", "nodes c-w-1", deleted),
-		journal: []emulator.Entry{{Time: at(7), Object: "node", ID: "c-w-1", To: "removed"}}, want: "which was not marked as drained"},
+		entries: []emulator.LogEntry{{Time: at(7), Object: "node", ID: "c-w-1", To: "removed"}}, want: "which was not marked as drained"},
 	{name: "we hide a node from the autoscaler and show it again", workload: line(3, ours, "patch", "nodes c-w-1", markedNode(3, false, scaleDownDisabled, infrav1.ScaleDownDisabledAnnotation)) +
 		line(4, ours, "patch", "nodes c-w-1", markedNode(4, false))},
 	{name: "we show a node that the user hid", workload: line(3, kubes, "patch", "nodes c-w-1", markedNode(3, false, scaleDownDisabled)) + line(4, ours, "patch", "nodes c-w-1", markedNode(4, false)),

@@ -9,7 +9,7 @@
 // again: every Machine has a worker node of its own and every worker node a Machine, everything is Ready, no node is cordoned or
 // marked, and the portal's size is the sum of the replicas.
 //
-// The judges check some rules at every moment. They watch both API servers and read the portal's journal (hold_test.go), so
+// The judges check some rules at every moment. They watch both API servers and read the portal's request log (hold_test.go), so
 // they miss nothing between two looks. They check again with the audit logs of both API servers (auditjudge_test.go), which
 // name the client of each write:
 //

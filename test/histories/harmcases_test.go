@@ -53,7 +53,7 @@ func TestKilled(t *testing.T) {
 		h.orderNoted("before", at(0))
 		h.orderNoted(c.recorded, at(30))
 		h.orderNoted("after", at(50))
-		if got := h.killed(c.portal, at(40), []emulator.Entry{{Removal: &c.removal}}); (len(got) > 0) != c.want {
+		if got := h.killed(c.portal, at(40), []emulator.LogEntry{{Removal: &c.removal}}); (len(got) > 0) != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
@@ -64,7 +64,7 @@ func TestKilled(t *testing.T) {
 func TestTwinsThatBothGo(t *testing.T) {
 	h := newHarm()
 	h.births = map[string]time.Time{"i-1": at(0), "i-2": at(20), "i-3": at(20)}
-	job := []emulator.Entry{
+	job := []emulator.LogEntry{
 		{Removal: &emulator.Removal{Machine: "i-2", Ready: true}},
 		{Removal: &emulator.Removal{Machine: "i-3", Ready: true, Pods: []string{"default/a"}}},
 	}

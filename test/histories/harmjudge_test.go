@@ -98,7 +98,7 @@ func (h *harm) ambiguous(machine string) bool {
 
 // killed returns the removals of one scale job that killed Pods which a drain would have evicted. asked is when
 // the provider asked for the job.
-func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulator.Entry) (harmed []emulator.Entry) {
+func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulator.LogEntry) (harmed []emulator.LogEntry) {
 	for _, e := range job {
 		h.removed[e.Removal.Machine] = true
 	}
@@ -115,10 +115,10 @@ func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulat
 	return harmed
 }
 
-// judgeRemovals checks the removals in the journal's new entries of this account. Callers hold seen.
-func (l *life) judgeRemovals(entries []emulator.Entry) {
+// judgeRemovals checks the removals in the request log's new entries of this account. Callers hold seen.
+func (l *life) judgeRemovals(entries []emulator.LogEntry) {
 	var asked time.Time
-	var job []emulator.Entry
+	var job []emulator.LogEntry
 	for _, e := range entries {
 		switch {
 		case isScale(e) && e.Code == "":

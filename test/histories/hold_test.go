@@ -156,7 +156,7 @@ func (l *life) runs(n *corev1.Node) bool {
 
 // judge ends a sequence and returns the violations in it.
 func (l *life) judge(quiet bool) error {
-	requests, err := l.judgeJournal(), l.judgeAudit()
+	requests, err := l.judgeRequestLog(), l.judgeAudit()
 	l.seen.Lock()
 	defer l.seen.Unlock()
 	if quiet && requests > 0 {
@@ -179,7 +179,7 @@ func (l *life) judge(quiet bool) error {
 func (l *life) judgeAudit() error {
 	management, err := l.globe.audit.take(l.namespace)
 	workload, workloadErr := l.audit.take(l.namespace)
-	entries := slices.DeleteFunc(l.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != l.account })
+	entries := slices.DeleteFunc(l.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != l.account })
 	l.seen.Lock()
 	defer l.seen.Unlock()
 	l.auditor.books = books{entries: entries, sums: &l.sums}
@@ -187,10 +187,11 @@ func (l *life) judgeAudit() error {
 	return errors.Join(err, workloadErr)
 }
 
-// judgeJournal checks the journal's entries since the last call, and returns how often the provider asked the portal to scale.
-func (l *life) judgeJournal() (requests int) {
-	all := l.box.Portal.Journal()
-	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.Entry) bool { return e.Account != l.account })
+// judgeRequestLog checks the request log's entries since the last call, and returns how often the provider asked the portal to
+// scale.
+func (l *life) judgeRequestLog() (requests int) {
+	all := l.box.Portal.RequestLog()
+	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.LogEntry) bool { return e.Account != l.account })
 	l.judged = len(all)
 	l.seen.Lock()
 	defer l.seen.Unlock()
@@ -215,7 +216,7 @@ func (l *life) judgeJournal() (requests int) {
 	return requests
 }
 
-func isScale(e emulator.Entry) bool {
+func isScale(e emulator.LogEntry) bool {
 	return e.Method == "POST" && strings.HasSuffix(e.Route, "/scale")
 }
 

@@ -184,7 +184,7 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 	return err
 }
 
-// explain adds the objects of the Cluster and the portal's journal to the history.
+// explain adds the objects of the Cluster and the portal's request log to the history.
 func (l *life) explain(ctx context.Context) {
 	l.say("%s", l.box.Describe(ctx, l.namespace, l.account))
 }

@@ -34,7 +34,7 @@ type watcher struct {
 	cordons  []moment // nodes that became unschedulable
 	wrongs   []string // violations
 	poolList []string // the providerIDs that the pool lists
-	judged   int      // number of journal entries that judgeJournal has read
+	judged   int      // number of request log entries that judgeRequestLog has read
 	harm
 }
 

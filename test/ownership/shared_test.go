@@ -31,7 +31,7 @@ func TestMoveWithSharedIdentity(t *testing.T) {
 
 	there := s.away()
 	s.Expect(there.Client.Create(s.Context(), beforehand)).To(Succeed())
-	s.begin = len(box.Portal.Journal())
+	s.begin = len(box.Portal.RequestLog())
 	s.move(box, there)
 	s.settled(there)
 	copied := &infrav1.PortalClusterIdentity{}

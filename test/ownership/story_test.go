@@ -181,7 +181,7 @@ func (s *story) delete(o client.Object) {
 // requests returns the requests since the event with which the provider's user changed something at the portal.
 func (s *story) requests() []string {
 	all := []string{}
-	for _, e := range box.Portal.Journal()[s.begin:] {
+	for _, e := range box.Portal.RequestLog()[s.begin:] {
 		changes := e.Method == "POST" || e.Method == "DELETE"
 		if changes && e.User == userID(provider, s.number) && (strings.HasPrefix(e.Route, "/kubernetes-clusters") || strings.HasPrefix(e.Route, "/networks")) {
 			all = append(all, fmt.Sprintf("%s %s → %d", e.Method, e.Route, e.Status))

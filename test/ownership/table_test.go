@@ -61,7 +61,7 @@ const (
 	quiet = 10 * time.Second
 )
 
-// results are the reasons that the rows have noted, by event, for the page.
+// results are the reasons that the rows have noted for the page, by event: one for each sight, empty if the status says it all.
 var (
 	resultsMu sync.Mutex
 	results   = map[string][]string{}
@@ -99,7 +99,7 @@ func (r row) live(t *testing.T) {
 		r.with(s)
 	}
 	s.settle()
-	s.begin = len(box.Portal.Journal())
+	s.begin = len(box.Portal.RequestLog())
 	r.happens(s)
 	s.Eventually(func(g Gomega) {
 		asked := s.requests()
@@ -130,8 +130,8 @@ func begins(want, got []string) bool {
 // note keeps the reasons for the page. It checks that a condition that needs the user has a reason and a message.
 func (r row) note(s *story) {
 	s.Helper()
-	var seen []string
-	for _, want := range r.sees {
+	seen := make([]string, len(r.sees))
+	for i, want := range r.sees {
 		reason, status, message := want.look(s)
 		if want.troubles(status) {
 			s.Expect(reason).NotTo(BeEmpty(), "reason of %s", want)
@@ -140,8 +140,8 @@ func (r row) note(s *story) {
 		if want.reason != "" {
 			s.Expect(reason).To(Equal(want.reason), "%s", want)
 		}
-		if reason != "" {
-			seen = append(seen, "`"+reason+"`")
+		if want.status == either || want.troubles(status) {
+			seen[i] = reason
 		}
 	}
 	resultsMu.Lock()

@@ -23,8 +23,8 @@ type condition struct {
 }
 
 func conditionOf(err error) condition {
-	o := outcome.From(err)
-	return condition{o.Reason, o.Message, o.After}
+	o := outcome.FromPortalError(err)
+	return condition{o.Reason, o.Message, o.RequeueAfter}
 }
 
 // remembered is how long after a refused login the client may repeat the refusal without asking the portal.
@@ -113,7 +113,7 @@ func list(struck []*cause) string {
 // duplicates returns the names that two of the portal's clusters had at the same time.
 func duplicates(p *emulator.Portal) (names []string) {
 	named, alive := map[string]string{}, map[string]int{}
-	for _, e := range p.Journal() {
+	for _, e := range p.RequestLog() {
 		switch {
 		case e.Object == "cluster" && e.To == string(emulator.ClusterCreating):
 			name, _, _ := strings.Cut(strings.TrimPrefix(e.Detail, "name="), " ")

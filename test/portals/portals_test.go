@@ -171,7 +171,7 @@ func struckBy(p *emulator.Portal) (names []string) {
 
 func requests(p *emulator.Portal) string {
 	var b strings.Builder
-	for _, e := range p.Journal() {
+	for _, e := range p.RequestLog() {
 		if e.IsRequest() {
 			fmt.Fprintf(&b, "%s %s\n", e.Time.Format("15:04:05"), e)
 		}

@@ -115,7 +115,7 @@ func (l *life) get() *infrav1.PortalControlPlane {
 
 // asked returns the requests that change something at the portal, without ids.
 func (l *life) asked() (all []string) {
-	for _, e := range box.Portal.Journal() {
+	for _, e := range box.Portal.RequestLog() {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
 			parts := strings.Split(e.Route, "/")
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))

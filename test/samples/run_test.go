@@ -62,7 +62,7 @@ func TestRun(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join("testdata", release, account+".yaml"))
 		r.Expect(err).NotTo(HaveOccurred())
 		r.restore(r.makePortalCluster(string(text)))
-		before, spec, begin := r.machines(), r.controlPlane().Spec, len(box.Portal.Journal())
+		before, spec, begin := r.machines(), r.controlPlane().Spec, len(box.Portal.RequestLog())
 		r.Expect(box.Portal.Inject(emulator.Fault{ID: "away", Method: "GET", Path: "/kubernetes-clusters/*/config", Status: 503})).To(Succeed())
 
 		r.Expect(box.StartManager(t.Context())).To(Succeed())
@@ -293,7 +293,7 @@ func (r *revival) readyMachines() (ready int) {
 
 // changes returns the requests after the first begin ones that change something.
 func changes(begin int) (all []string) {
-	for _, e := range box.Portal.JournalFrom(begin) {
+	for _, e := range box.Portal.RequestLogFrom(begin) {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
 			all = append(all, e.String())
 		}

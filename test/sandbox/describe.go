@@ -41,9 +41,9 @@ func (s *Sandbox) Describe(ctx context.Context, namespace, account string) strin
 	d.objects()
 	d.nodes()
 	if s.Portal != nil {
-		for _, e := range s.Portal.Journal() {
+		for _, e := range s.Portal.RequestLog() {
 			if e.Account == account {
-				d.line("journal %s %s", e.Time.Format(time.TimeOnly+".000"), e)
+				d.line("request log %s %s", e.Time.Format(time.TimeOnly+".000"), e)
 			}
 		}
 	}

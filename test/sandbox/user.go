@@ -87,7 +87,7 @@ More workers, a newer Kubernetes, and Machines of that version on the same nodes
 
 What the portal was asked, and a fault to give it (a zone without capacity, for the next two scale requests):
 
-  curl '%[9]s/journal?format=text'
+  curl '%[9]s/request-log?format=text'
   curl %[9]s/faults --data '{"method": "POST", "path": "/kubernetes-clusters/*/scale", "code": "INSUFFICIENT_CAPACITY", "count": 2}'
 
 The same portal by hand, with the credentials of the Secret:

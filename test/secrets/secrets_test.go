@@ -47,7 +47,7 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 	w.Expect(second.Err()).NotTo(HaveOccurred())
 
 	w.noteLogs()
-	w.noteWritten("the emulator's journal", w.journal.String())
+	w.noteWritten("the emulator's request log", w.requestLog.String())
 	for _, what := range []string{
 		"the password", "the old password", "the TOTP seed", "the reset token", "the kubeconfig's key", "the manager's token", "a reader's token",
 	} {

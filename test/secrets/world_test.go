@@ -53,19 +53,19 @@ type world struct {
 	*testing.T
 	*WithT
 	*sandbox.Sandbox
-	cluster  client.ObjectKey
-	password string
-	journal  *journal
-	secrets  secrets
-	written  map[string]string
-	address  string // of the running manager's diagnostics
+	cluster    client.ObjectKey
+	password   string
+	requestLog *requestLog
+	secrets    secrets
+	written    map[string]string
+	address    string // of the running manager's diagnostics
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		T: t, WithT: NewWithT(t), cluster: client.ObjectKey{Namespace: "default", Name: "canary"},
-		password: canary, journal: &journal{}, secrets: secrets{}, written: map[string]string{},
+		password: canary, requestLog: &requestLog{}, secrets: secrets{}, written: map[string]string{},
 	}
 	w.SetDefaultEventuallyTimeout(patience)
 	w.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
@@ -77,7 +77,7 @@ func newWorld(t *testing.T) *world {
 	w.Sandbox, err = sandbox.Start(ctx, sandbox.Options{
 		Dir: t.TempDir(), Out: os.Stderr, WithoutManager: true,
 		Portal: emulator.Options{
-			Seed: 1, JournalTo: w.journal, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
+			Seed: 1, RequestLogTo: w.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
 			Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 		},
 	})
@@ -281,19 +281,19 @@ func (w *world) condition(object client.Object, kind string) string {
 	return string(all[at].Status) + " " + all[at].Reason
 }
 
-// journal is a buffer that tests can read while the emulator writes to it.
-type journal struct {
+// requestLog is a buffer that tests can read while the emulator writes to it.
+type requestLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *requestLog) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-func (j *journal) String() string {
+func (j *requestLog) String() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.String()

@@ -84,7 +84,7 @@ func (s *story) rotated(what emulator.Rotation, replicas int32) (users, provider
 }
 
 func (s *story) scaleRequests() (n int) {
-	for _, e := range s.journal() {
+	for _, e := range s.requestLog() {
 		if e.IsRequest() && e.Route == "/kubernetes-clusters/{cluster_id}/scale" && e.Status == 202 {
 			n++
 		}

@@ -207,9 +207,9 @@ func (s *story) running(app string) (n int) {
 	return n
 }
 
-// removals returns the journal's entries of the nodes that the portal removed for a smaller size.
-func (s *story) removals() []emulator.Entry {
-	return slices.DeleteFunc(s.journal(), func(e emulator.Entry) bool { return e.Removal == nil || e.Removal.By != emulator.JobScaleCluster })
+// removals returns the request log's entries of the nodes that the portal removed for a smaller size.
+func (s *story) removals() []emulator.LogEntry {
+	return slices.DeleteFunc(s.requestLog(), func(e emulator.LogEntry) bool { return e.Removal == nil || e.Removal.By != emulator.JobScaleCluster })
 }
 
 // noPodWasKilled checks that the portal removed this number of nodes by scaling down, each of them cordoned and empty.

@@ -147,7 +147,7 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	s.secret.StringData[infrav1.IdentityEmail], s.secret.StringData[infrav1.IdentityPassword] = portal.Credentials()
 	s.secret.StringData[infrav1.IdentityBaseURL], s.secret.StringData[infrav1.IdentityCABundle] = portal.URL(), string(portal.CAPEM())
 	posts := func() int {
-		return len(slices.DeleteFunc(portal.Journal(), func(e emulator.Entry) bool {
+		return len(slices.DeleteFunc(portal.RequestLog(), func(e emulator.LogEntry) bool {
 			return !e.IsRequest() || e.Method != "POST" || e.Route != routeClusters
 		}))
 	}

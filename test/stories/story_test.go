@@ -259,15 +259,15 @@ func (s *story) nodes() []corev1.Node {
 	})
 }
 
-// journal returns the entries of the story's account in the portal's journal.
-func (s *story) journal() []emulator.Entry {
-	return slices.DeleteFunc(s.box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != s.account })
+// requestLog returns the entries of the story's account in the portal's request log.
+func (s *story) requestLog() []emulator.LogEntry {
+	return slices.DeleteFunc(s.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != s.account })
 }
 
 // changes returns the requests of the account that change something at the portal, in order and without ids.
 func (s *story) changes() []string {
 	var all []string
-	for _, e := range s.journal() {
+	for _, e := range s.requestLog() {
 		if e.IsRequest() && (e.Method == "POST" || e.Method == "DELETE") && e.Route != "/login" {
 			parts := strings.Split(e.Route, "/")
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
@@ -279,7 +279,7 @@ func (s *story) changes() []string {
 // requests counts all requests of the account.
 func (s *story) requests() int {
 	n := 0
-	for _, e := range s.journal() {
+	for _, e := range s.requestLog() {
 		if e.IsRequest() {
 			n++
 		}
@@ -332,7 +332,7 @@ func (s *story) secretIsGone() {
 	}).Should(BeTrue(), "the provider releases the identity Secret")
 }
 
-// explain prints the objects and the portal's journal of a failed story.
+// explain prints the objects and the portal's request log of a failed story.
 func (s *story) explain() {
 	if s.Failed() {
 		s.Log(s.box.Describe(context.WithoutCancel(s.T.Context()), s.namespace, s.account))

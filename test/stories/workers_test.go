@@ -47,7 +47,7 @@ func (s *story) sameNodes() {
 
 // resizes returns the old and the new size of each scale at the portal, in order.
 func (s *story) resizes() (all [][2]int) {
-	for _, e := range s.journal() {
+	for _, e := range s.requestLog() {
 		var from, to int
 		if n, _ := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); n == 2 {
 			all = append(all, [2]int{from, to})

@@ -273,7 +273,7 @@ func (w *world) nodes() map[string]string {
 
 // asked returns the requests of the account that change something at the portal, in order and without ids.
 func (w *world) asked() (all []string) {
-	for _, e := range w.journal() {
+	for _, e := range w.requestLog() {
 		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
 			parts := strings.Split(e.Route, "/")
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
@@ -289,11 +289,11 @@ const (
 	upgradeRequest = "POST upgrade 202"
 )
 
-func (w *world) journal() []emulator.Entry {
-	return slices.DeleteFunc(box.Portal.Journal(), func(e emulator.Entry) bool { return e.Account != w.account })
+func (w *world) requestLog() []emulator.LogEntry {
+	return slices.DeleteFunc(box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != w.account })
 }
 
-// explain prints the objects and the portal's journal of a failed test.
+// explain prints the objects and the portal's request log of a failed test.
 func (w *world) explain() {
 	if w.Failed() {
 		w.Log(box.Describe(context.WithoutCancel(w.Context()), w.namespace, w.account))

@@ -166,7 +166,7 @@ func (l *life) unchanged() {
 // requests returns the account's requests that change something at the portal.
 func (l *life) requests() []string {
 	var all []string
-	for _, e := range box.Portal.Journal() {
+	for _, e := range box.Portal.RequestLog() {
 		if e.Account == l.name && (e.Method == "POST" || e.Method == "DELETE" || e.Method == "PUT" || e.Method == "PATCH") && e.Route != "/login" {
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, e.Route, e.Status))
 		}

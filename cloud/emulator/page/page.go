@@ -37,7 +37,7 @@ type page struct {
 	Options
 	streams chan struct{} // a place for each open stream
 
-	mu      sync.Mutex // guards what follows; held while the state is read
+	mu      sync.Mutex // guards the fields below, and is held while the state is read
 	state   []byte     // as JSON
 	stateAt time.Time
 }
@@ -70,8 +70,8 @@ func (p *page) snapshot(w http.ResponseWriter, r *http.Request) {
 	entries, _ := p.logFrom(0)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(struct { // a reader who has gone needs no answer
-		State json.RawMessage  `json:"state"`
-		Log   []emulator.Entry `json:"log"`
+		State json.RawMessage     `json:"state"`
+		Log   []emulator.LogEntry `json:"log"`
 	}{state, entries})
 }
 

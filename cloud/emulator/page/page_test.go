@@ -48,7 +48,7 @@ type shown struct {
 		Budgets []emulator.Budget
 		Faults  []emulator.FaultState
 	}
-	Log []emulator.Entry
+	Log []emulator.LogEntry
 }
 
 // ask sends a request to the page as a browser on this machine would, after change has modified it. It reads a stream for one second.
@@ -354,7 +354,7 @@ func TestListen(t *testing.T) {
 		_, body := get(t, server.URL+"events")
 		ended <- body
 	}()
-	for len(p.Journal()) < 2 { // wait for an event while the stream is open
+	for len(p.RequestLog()) < 2 { // wait for an event while the stream is open
 		_ = p.SetVictimOrder(emulator.VictimsOldest)
 	}
 	time.Sleep(50 * time.Millisecond)

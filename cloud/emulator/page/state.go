@@ -20,7 +20,7 @@ type Kubernetes struct {
 type Machine struct {
 	Name      string       `json:"name"`
 	Cluster   string       `json:"cluster"`             // name of the Cluster
-	ClusterID string       `json:"clusterId,omitempty"` // the portal's id of the cluster; empty: there is none yet
+	ClusterID string       `json:"clusterId,omitempty"` // the portal's id of the cluster. Empty until it is known
 	Node      string       `json:"node,omitempty"`      // that it claims
 	State     MachineState `json:"state"`
 	From      string       `json:"from,omitempty"` // the Machine that still claims the same node, which this one takes over
@@ -100,7 +100,7 @@ type job struct {
 	Kind    emulator.JobKind   `json:"kind"`
 	Cluster string             `json:"cluster,omitempty"` // name, or id of a cluster that is gone
 	Status  emulator.JobStatus `json:"status"`
-	Percent int                `json:"percent"` // of the time that it takes at least; 99 at most until it has ended
+	Percent int                `json:"percent"` // of the time that it takes at least. At most 99 until it has ended
 	Seconds int                `json:"seconds"` // since the portal accepted it, or until it ended
 }
 

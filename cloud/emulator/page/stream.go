@@ -106,8 +106,8 @@ func (s *stream) send(event string, data []byte) error {
 }
 
 // logFrom returns the last entries of the portal's log after the first n, and how many entries the log has.
-func (p *page) logFrom(n int) ([]emulator.Entry, int) {
-	entries := p.Portal.JournalFrom(n)
+func (p *page) logFrom(n int) ([]emulator.LogEntry, int) {
+	entries := p.Portal.RequestLogFrom(n)
 	return entries[max(0, len(entries)-logLength):], n + len(entries)
 }
 

@@ -100,7 +100,7 @@ faults: [{id: f, status: 503, delay: 2s}]
 	options := reflect.ValueOf(got)
 	for i := range options.NumField() {
 		name := options.Type().Field(i).Name
-		apart := []string{"Users", "Volumes", "Workloads", "Hosts", "HTTP1", "Seed", "JournalTo"}
+		apart := []string{"Users", "Volumes", "Workloads", "Hosts", "HTTP1", "Seed", "RequestLogTo"}
 		if options.Field(i).IsZero() != slices.Contains(apart, name) {
 			t.Errorf("%s is %v", name, options.Field(i))
 		}

@@ -54,7 +54,7 @@ const heartbeats = 20 * time.Second
 //go:embed kubelet.yaml
 var kubeletStage []byte
 
-// cluster is one workload cluster. Whoever changes it holds its turn.
+// cluster is one workload cluster. A caller that changes it holds its turn.
 type cluster struct {
 	id        string
 	parent    *Clusters

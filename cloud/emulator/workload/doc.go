@@ -7,16 +7,16 @@
 // containers. So evictions meet PodDisruptionBudgets, Deployments replace Pods, and kubectl works, but nothing is
 // executed.
 //
-// Clusters implements emulator.Workloads: it makes true what the emulator says exists. Three rules of real machines
-// are kept, because tests depend on them:
+// Clusters implements emulator.Workloads: it runs the clusters and nodes that the emulator has. Tests depend on three
+// rules of real machines:
 //
-//   - A machine that goes takes its Pods with it, however they are protected; unless it is a machine whose Node object
-//     stays behind (emulator.Node.Gone): then heartbeats end, and Kubernetes finds out for itself.
-//   - A kubelet registers its Node when it starts, and only then. Whoever deletes the Node object of a running machine
-//     has lost it until its kubelet starts again, which here is when its version changes.
+//   - A machine that is removed takes its Pods with it, even if a PodDisruptionBudget protects them. If the Node object stays
+//     behind (emulator.Node.Gone), only its heartbeats end.
+//   - A kubelet registers its Node only when it starts. If a user deletes the Node object of a running machine, it comes back when
+//     the kubelet starts again, which here is when its version changes.
 //   - What users do to a Node (labels, taints, cordons) stays until its machine goes.
 //
 // The version of a cluster is that of its kube-apiserver binary, one of the file versions.txt. All of them are linked
-// from the same sources; a Kubernetes server derives its feature gates from its version, so an older one also behaves
-// like one.
+// from the same sources. A Kubernetes server derives its feature gates from its version, so an older version also behaves like an
+// older one.
 package workload

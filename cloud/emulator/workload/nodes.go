@@ -58,8 +58,8 @@ func (c *cluster) applyNodes(ctx context.Context, want []emulator.Node) ([]emula
 	}
 	for _, node := range want {
 		found := existing[node.Name]
-		if node.Gone && found != nil && plugged(found) {
-			seen, err := c.removeMachine(ctx, found, c.unplug)
+		if node.Gone && found != nil && hasKubelet(found) {
+			seen, err := c.removeMachine(ctx, found, c.stopHeartbeats)
 			removed = append(removed, seen...)
 			if err != nil {
 				return removed, err
@@ -79,16 +79,18 @@ func (c *cluster) applyNode(ctx context.Context, want emulator.Node, existing *c
 		return nil
 	case existing != nil:
 		return c.update(ctx, want, existing)
-	case c.lost(want):
+	case c.nodeObjectDeleted(want):
 		return nil
 	default:
 		return c.register(ctx, want)
 	}
 }
 
-// lost reports whether a user has deleted the Node object of a running machine. Its kubelet registers again
+// nodeObjectDeleted reports whether a user has deleted the Node object of a running machine. Its kubelet registers again
 // only when it starts.
-func (c *cluster) lost(want emulator.Node) bool { return c.registered[want.ID] == want.Version }
+func (c *cluster) nodeObjectDeleted(want emulator.Node) bool {
+	return c.registered[want.ID] == want.Version
+}
 
 // register creates the Node object as a kubelet does, with its status. Kwok makes it Ready.
 func (c *cluster) register(ctx context.Context, want emulator.Node) error {
@@ -104,7 +106,7 @@ func (c *cluster) register(ctx context.Context, want emulator.Node) error {
 // update changes what the machine decides about its Node, and leaves alone what users decide.
 func (c *cluster) update(ctx context.Context, want emulator.Node, existing *corev1.Node) error {
 	spec, status := map[string]any{}, map[string]any{}
-	if !plugged(existing) {
+	if !hasKubelet(existing) {
 		spec["metadata"] = map[string]any{"labels": map[string]string{kubeletLabel: kubeletLabelValue}}
 	}
 	if existing.Spec.ProviderID == "" && want.ProviderID != "" {
@@ -123,11 +125,11 @@ func (c *cluster) update(ctx context.Context, want emulator.Node, existing *core
 	return nil
 }
 
-// plugged reports whether a kubelet is played for the Node.
-func plugged(node *corev1.Node) bool { return node.Labels[kubeletLabel] != "" }
+// hasKubelet reports whether a kubelet is played for the Node.
+func hasKubelet(node *corev1.Node) bool { return node.Labels[kubeletLabel] != "" }
 
-// unplug ends the heartbeats of a Node and nothing else.
-func (c *cluster) unplug(ctx context.Context, existing *corev1.Node) error {
+// stopHeartbeats ends the heartbeats of a Node and nothing else.
+func (c *cluster) stopHeartbeats(ctx context.Context, existing *corev1.Node) error {
 	return c.patch(ctx, existing.Name, map[string]any{"metadata": map[string]any{"labels": map[string]any{kubeletLabel: nil}}})
 }
 

@@ -23,8 +23,8 @@ type holders map[infrav1.BoundNode]string
 // replacement is a step that replaces Machines while their Nodes stay, without a request to the portal.
 type replacement struct {
 	*demo
-	before  holders
-	journal int // length of the portal's request log before the step
+	before holders
+	logged int // length of the portal's request log before the step
 }
 
 // of returns a function that records the state before the step, and then calls act, which replaces Machines.
@@ -34,7 +34,7 @@ func (r *replacement) of(act func(context.Context) error) func(context.Context) 
 		if r.before, err = r.holders(ctx); err != nil {
 			return err
 		}
-		r.journal = len(r.Portal.Journal())
+		r.logged = len(r.Portal.RequestLog())
 		return act(ctx)
 	}
 }
@@ -76,7 +76,7 @@ func (r *replacement) judge(ctx context.Context) error {
 		}
 		indent(r.out, fmt.Sprintf("Node %s: %s", node.Name, change))
 	}
-	if err := undisturbed(r.before, after, r.Portal.Journal()[r.journal:]); err != nil {
+	if err := undisturbed(r.before, after, r.Portal.RequestLog()[r.logged:]); err != nil {
 		return err
 	}
 	indent(r.out, "The Nodes are the same, and the portal was asked to change nothing")
@@ -88,14 +88,14 @@ func (r *replacement) judge(ctx context.Context) error {
 const kubeconfigRoute = "/kubernetes-clusters/{cluster_id}/config"
 
 // undisturbed returns an error if Nodes were lost or the portal received requests while Machines were replaced.
-func undisturbed(before, after holders, journal []emulator.Entry) error {
+func undisturbed(before, after holders, entries []emulator.LogEntry) error {
 	var problems []error
 	for node, machine := range before {
 		if _, stays := after[node]; !stays {
 			problems = append(problems, fmt.Errorf("Node %s, which Machine %s held, is gone", node.Name, machine)) //nolint:staticcheck // a kind's name
 		}
 	}
-	for _, entry := range journal {
+	for _, entry := range entries {
 		if entry.IsRequest() && entry.Route != kubeconfigRoute {
 			problems = append(problems, fmt.Errorf("the portal was asked although nothing was to change there: %s", entry))
 		}

@@ -44,7 +44,7 @@ export function showTrouble(state) {
   for (const radio of document.getElementsByName("order")) radio.checked = radio.value === state.victimOrder;
   byID("no-faults").hidden = state.faults.length > 0;
   keyed(byID("armed"), state.faults, ({ fault }) => fault.id, ({ fault }) => makeFault(fault, state.readOnly), (item, { calls, hits }) => {
-    say(item.querySelector(".hits"), `struck ${hits} of ${calls} calls`);
+    say(item.querySelector(".hits"), `affected ${hits} of ${calls} calls`);
   });
 }
 

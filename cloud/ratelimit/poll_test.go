@@ -27,7 +27,7 @@ func (p *plan) Schedule() Schedule {
 func (p *plan) Granted(now time.Time) { p.granted = now }
 
 // TestLooks checks which looks get a reservation, depending on their schedule and on how many of 45 tokens are left. RetryAt of a refused
-// look is its earliest time, or at most 30 s later.
+// job is its earliest time, or at most 30 s later.
 func TestLooks(t *testing.T) {
 	for name, test := range map[string]struct {
 		plan plan
@@ -49,7 +49,7 @@ func TestLooks(t *testing.T) {
 					granted(t, l, strconv.Itoa(i), Read)
 				}
 				test.plan.start = time.Now()
-				_, err := l.ReserveLook("job", &test.plan)
+				_, err := l.ReservePoll("job", &test.plan)
 				at, refused := retryAt(err)
 				if refused != (test.told > 0) || refused && !at.Equal(test.plan.at(test.told)) {
 					t.Errorf("RetryAt is after %v, want %v s", time.Until(at), test.told)

@@ -13,17 +13,17 @@ import (
 func TestBridge(t *testing.T) {
 	away := WaitFor(10*time.Second, "Away", "it is away")
 	synctest.Test(t, func(t *testing.T) {
-		var b Bridge
+		var b Outages
 		expect := func(moment string, isTrue bool, o Outcome, want Kind) {
 			t.Helper()
-			if got := b.Over("a", isTrue, "Away", o); got.Kind != want || got.Kind == Retry && (got.After <= 0 || got.After > bridgeTime) {
+			if got := b.Tolerate("a", isTrue, "Away", o); got.Kind != want || got.Kind == Retry && (got.RequeueAfter <= 0 || got.RequeueAfter > outageTolerance) {
 				t.Errorf("%s: %+v", moment, got)
 			}
 		}
 		expect("not True", false, away, Wait)
 		expect("in reach", true, Outcome{}, Done)
 		expect("away", true, away, Retry)
-		time.Sleep(bridgeTime - time.Second)
+		time.Sleep(outageTolerance - time.Second)
 		expect("almost a minute", true, away, Retry)
 		expect("nothing known", true, RetryAfter(time.Second), Retry)
 		expect("an error", true, Fail(errors.New("x")), Failed)
@@ -33,9 +33,9 @@ func TestBridge(t *testing.T) {
 		expect("away again", true, away, Retry)
 		expect("refused", true, WaitFor(0, "Refused", "no"), Wait)
 		expect("held by a person", true, StallFor(0, "Away", "correct it"), Stalled)
-		time.Sleep(bridgeTime)
+		time.Sleep(outageTolerance)
 		expect("another time", true, away, Retry)
-		if got := b.Over("b", true, "Away", away); got.Kind != Retry || got.After != away.After {
+		if got := b.Tolerate("b", true, "Away", away); got.Kind != Retry || got.RequeueAfter != away.RequeueAfter {
 			t.Errorf("another one: %+v", got)
 		}
 	})

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// TestSilences checks that every silence has an explanation, that every shape has an example and an existing test, and that the table has
+// TestGaps checks that every gap has an explanation, that every shape has an example and an existing test, and that the table has
 // every name that the client reports.
-func TestSilences(t *testing.T) {
+func TestGaps(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range Silences() {
+	for _, s := range Gaps() {
 		if s.Name == "" || s.Where == "" || len(s.Shapes) == 0 || !slices.Contains([]Effect{Works, NeedsPerson, Fails}, s.Effect) {
 			t.Errorf("%q is incomplete: %+v", s.Name, s)
 		}
@@ -35,8 +35,8 @@ func TestSilences(t *testing.T) {
 		}
 	}
 	for _, o := range observations {
-		if !seen[o.silence+"/"+o.shape] {
-			t.Errorf("%s: the client reports %s, which is not in the table", o.silence, o.shape)
+		if !seen[o.gap+"/"+o.shape] {
+			t.Errorf("%s: the client reports %s, which is not in the table", o.gap, o.shape)
 		}
 	}
 }
@@ -62,26 +62,26 @@ func hasTest(t *testing.T, folder, name string) bool {
 
 // observations are answers, each with the shape that the client reports.
 var observations = []struct {
-	path, body, silence, shape string
+	path, body, gap, shape string
 }{
-	{"/instances", `{"instances":[{"id":"1"}]}`, silenceList, listKeyed},
-	{"/instances", `{"instances":null}`, silenceList, listKeyed},
-	{"/instances", `[{"id":"1"}]`, silenceList, listBare},
-	{"/instances", `{"items":[{"id":"1"}],"count":1}`, silenceList, listOtherKey},
-	{"/mfa/verify-otp", `{"token":"t"}`, silenceOTPToken, tokenUsualName},
-	{"/mfa/verify-otp", `{"bearer":"` + sample + `"}`, silenceOTPToken, tokenOtherName},
-	{"/mfa/verify-otp", `{"data":{"bearer":"` + sample + `"}}`, silenceOTPToken, tokenNested},
-	{"/jobs/j", `{"status":"succeeded","result":{"id":"c"}}`, silenceCreatedID, createdOnTop},
-	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"}}}`, silenceCreatedID, createdNested},
-	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"},"network":{"id":"n"}}}`, silenceCreatedID, createdBeside},
-	{"/jobs/j", `{"status":"succeeded","result":{"resource":{"cluster":{"id":"c"}}}}`, silenceCreatedID, createdDeeper},
-	{"/jobs/j", `{"status":"failed","error":{"code":"X"}}`, silenceJobError, jobErrorObject},
-	{"/jobs/j", `{"status":"failed","error":{"error":{"code":"X"}}}`, silenceJobError, jobErrorWhole},
-	{"/jobs/j", `{"status":"failed","error":"X: y"}`, silenceJobError, jobErrorString},
-	{"/networks", `{"id":"n"}`, silenceNetwork, networkAtOnce},
-	{"/networks", `{"jobId":"j"}`, silenceNetwork, networkByJob},
-	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, SilenceFind, FindListed},
-	{"/kubernetes-clusters", `{}`, SilenceFind, FindUnknown},
+	{"/instances", `{"instances":[{"id":"1"}]}`, gapList, listKeyed},
+	{"/instances", `{"instances":null}`, gapList, listKeyed},
+	{"/instances", `[{"id":"1"}]`, gapList, listBare},
+	{"/instances", `{"items":[{"id":"1"}],"count":1}`, gapList, listOtherKey},
+	{"/mfa/verify-otp", `{"token":"t"}`, gapOTPToken, tokenUsualName},
+	{"/mfa/verify-otp", `{"bearer":"` + sample + `"}`, gapOTPToken, tokenOtherName},
+	{"/mfa/verify-otp", `{"data":{"bearer":"` + sample + `"}}`, gapOTPToken, tokenNested},
+	{"/jobs/j", `{"status":"succeeded","result":{"id":"c"}}`, gapCreatedID, createdOnTop},
+	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"}}}`, gapCreatedID, createdNested},
+	{"/jobs/j", `{"status":"succeeded","result":{"cluster":{"id":"c"},"network":{"id":"n"}}}`, gapCreatedID, createdBeside},
+	{"/jobs/j", `{"status":"succeeded","result":{"resource":{"cluster":{"id":"c"}}}}`, gapCreatedID, createdDeeper},
+	{"/jobs/j", `{"status":"failed","error":{"code":"X"}}`, gapJobError, jobErrorObject},
+	{"/jobs/j", `{"status":"failed","error":{"error":{"code":"X"}}}`, gapJobError, jobErrorWhole},
+	{"/jobs/j", `{"status":"failed","error":"X: y"}`, gapJobError, jobErrorString},
+	{"/networks", `{"id":"n"}`, gapNetwork, networkAtOnce},
+	{"/networks", `{"jobId":"j"}`, gapNetwork, networkByJob},
+	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, GapFind, FindListed},
+	{"/kubernetes-clusters", `{}`, GapFind, FindUnknown},
 }
 
 // sample has the shape of a JWT.
@@ -91,14 +91,14 @@ const sample = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.c2lnbmF0dXJ
 func TestObservedShapes(t *testing.T) {
 	for _, o := range observations {
 		portal := newByPath(map[string]func(*http.Request) *http.Response{o.path: always(200, o.body)})
-		if o.silence == silenceOTPToken {
+		if o.gap == gapOTPToken {
 			portal.serve["/login"] = always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`)
 		}
 		var seen []string
 		config := testConfig(portal)
 		config.TOTPSeed = testSeed
-		config.ObserveShape = func(silence, shape string) {
-			if silence == o.silence {
+		config.ObserveShape = func(gap, shape string) {
+			if gap == o.gap {
 				seen = append(seen, shape)
 			}
 		}

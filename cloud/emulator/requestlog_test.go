@@ -14,12 +14,13 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestNoSecretInTheJournal sends canaries in all fields of valid and invalid requests, and checks that none appears in the request log.
-func TestNoSecretInTheJournal(t *testing.T) {
+// TestNoSecretInTheRequestLog sends canaries in all fields of valid and invalid requests, and checks that none appears in the
+// request log.
+func TestNoSecretInTheRequestLog(t *testing.T) {
 	const canary = "canary-secret"
 	var copied strings.Builder
 	users := []emulator.User{{Email: "admin@portal.example", Password: canary, TOTPSeed: totpSeed}}
-	opts := emulator.Options{Users: users, JournalTo: &copied}
+	opts := emulator.Options{Users: users, RequestLogTo: &copied}
 	bubble(t, opts, func(t *testing.T, p *emulator.Portal, c *caller) {
 		secrets := []string{canary, totpSeed, c.token}
 		c.post("/mfa/send-otp", "").want(200)
@@ -47,20 +48,20 @@ func TestNoSecretInTheJournal(t *testing.T) {
 		login := &caller{t: t, p: p}
 		login.post("/login", `{"email":"admin@portal.example","password":"canary-secret-2"}`).want(200)
 
-		data, err := json.Marshal(p.Journal())
+		data, err := json.Marshal(p.RequestLog())
 		if err != nil {
 			t.Fatal(err)
 		}
 		var text strings.Builder
-		if err := p.WriteJournal(&text); err != nil {
+		if err := p.WriteRequestLog(&text); err != nil {
 			t.Fatal(err)
 		}
 		for i, s := range secrets {
 			if s == "" {
 				t.Fatalf("secret %d is empty", i)
 			}
-			for form, journal := range map[string]string{"data": string(data), "text": text.String(), "copy": copied.String(), "mailbox": fmt.Sprintf("%v %#v", p.Mailbox("admin@portal.example"), p.Mailbox("admin@portal.example"))} {
-				if strings.Contains(journal, s) {
+			for form, printed := range map[string]string{"data": string(data), "text": text.String(), "copy": copied.String(), "mailbox": fmt.Sprintf("%v %#v", p.Mailbox("admin@portal.example"), p.Mailbox("admin@portal.example"))} {
+				if strings.Contains(printed, s) {
 					t.Errorf("secret %d is in the %s", i, form)
 				}
 			}
@@ -73,7 +74,7 @@ func TestNoSecretInTheJournal(t *testing.T) {
 
 // TestEntry checks the text form of entries.
 func TestEntry(t *testing.T) {
-	for want, e := range map[string]emulator.Entry{
+	for want, e := range map[string]emulator.LogEntry{
 		"GET /jobs/1 → 404 RESOURCE_NOT_FOUND fault=f":       {Method: "GET", Path: "/jobs/1", Status: 404, Code: "RESOURCE_NOT_FOUND", Fault: "f"},
 		"POST /networks → cut":                               {Method: "POST", Path: "/networks"},
 		"PUT /x → 404 RESOURCE_NOT_FOUND violation: no such": {Method: "PUT", Path: "/x", Status: 404, Code: "RESOURCE_NOT_FOUND", Violation: "no such"},

@@ -24,12 +24,12 @@ func TestLedger(t *testing.T) {
 		return resolve(namespace).MayDelete(namespace, clusterID).IsDone()
 	}
 	for _, id := range []string{"one", "two"} {
-		if err := b.resolver.Note(t.Context(), resolve("default"), "default", id); err != nil {
+		if err := b.resolver.RecordCluster(t.Context(), resolve("default"), "default", id); err != nil {
 			t.Fatal(err)
 		}
 	}
 	version := get(b, shared("team", nil)).ResourceVersion
-	if err := b.resolver.Note(t.Context(), resolve("default"), "default", "one"); err != nil || get(b, shared("team", nil)).ResourceVersion != version {
+	if err := b.resolver.RecordCluster(t.Context(), resolve("default"), "default", "one"); err != nil || get(b, shared("team", nil)).ResourceVersion != version {
 		t.Errorf("what is noted already is written again: %v", err)
 	}
 	if !may("default", "anything") || may("never-allowed", "one") {
@@ -46,16 +46,16 @@ func TestLedger(t *testing.T) {
 		}
 	}
 	stale := resolve("default")
-	if err := b.resolver.Forget(t.Context(), resolve("default"), "default", "one"); err != nil {
+	if err := b.resolver.ForgetCluster(t.Context(), resolve("default"), "default", "one"); err != nil {
 		t.Fatal(err)
 	}
 	if may("default", "one") || !may("default", "two") {
 		t.Errorf("%+v", get(b, shared("team", nil)).Status.Clusters)
 	}
-	if err := b.resolver.Forget(t.Context(), stale, "default", "two"); !apierrors.IsConflict(err) {
+	if err := b.resolver.ForgetCluster(t.Context(), stale, "default", "two"); !apierrors.IsConflict(err) {
 		t.Errorf("a stale list was written: %v", err)
 	}
-	if err := b.resolver.Note(t.Context(), Identity{}, "default", "one"); err != nil {
+	if err := b.resolver.RecordCluster(t.Context(), Identity{}, "default", "one"); err != nil {
 		t.Errorf("a Secret of the namespace's own: %v", err)
 	}
 	if o := (Identity{}).MayDelete("default", "one"); !o.IsDone() {

@@ -60,20 +60,20 @@ func (b *jobBench) newClient() *cloud.Client {
 	return client
 }
 
-func (b *jobBench) machine() Machine {
+func (b *jobBench) machine() Runner {
 	obj := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
-	return Machine{Object: obj, Memory: &b.memory, Portal: b.client, Flow: "default/a", Observe: func(_ Type, failed bool, _ time.Duration) {
+	return Runner{Object: obj, Memory: &b.memory, Portal: b.client, Flow: "default/a", Observe: func(_ Type, failed bool, _ time.Duration) {
 		b.ended = append(b.ended, failed)
 	}}
 }
 
 func (b *jobBench) look() (cloud.Job, bool, outcome.Outcome) {
-	return b.machine().look(context.Background(), b.op)
+	return b.machine().pollJob(context.Background(), b.op)
 }
 
 // polls are the times of the requests for the job.
 func (b *jobBench) polls() (times []time.Time) {
-	for _, e := range b.portal.Journal() {
+	for _, e := range b.portal.RequestLog() {
 		if e.Route == "/jobs/{job_id}" {
 			times = append(times, e.Time)
 		}
@@ -105,7 +105,7 @@ func TestEvents(t *testing.T) {
 		}
 		last := start
 		for _, at := range b.polls() {
-			if between := at.Sub(last); between < firstLook {
+			if between := at.Sub(last); between < pollAfterError {
 				t.Errorf("asked again after %s", between)
 			}
 			last = at
@@ -123,12 +123,12 @@ func TestAnotherManager(t *testing.T) {
 		b := newJobBench(t, time.Minute)
 		time.Sleep(2 * time.Second)
 		_, _, o := b.look()
-		if o.Kind != outcome.Retry || o.After != 3*time.Second || len(b.polls()) != 0 {
+		if o.Kind != outcome.Retry || o.RequeueAfter != 3*time.Second || len(b.polls()) != 0 {
 			t.Errorf("after 2 s: %+v, %d looks", o, len(b.polls()))
 		}
-		time.Sleep(o.After)
+		time.Sleep(o.RequeueAfter)
 		_, _, o = b.look()
-		if o.Kind != outcome.Retry || o.After < firstLook || len(b.polls()) != 1 {
+		if o.Kind != outcome.Retry || o.RequeueAfter < pollAfterError || len(b.polls()) != 1 {
 			t.Errorf("after 5 s: %+v, %d looks", o, len(b.polls()))
 		}
 	})
@@ -163,7 +163,7 @@ func TestHowAJobEnds(t *testing.T) {
 					t.Errorf("the job's error is %v", job.Error)
 				}
 				if !gone {
-					if _, found := b.memory.Backoff.Recall(b.machine().looks(), b.op.JobID); found {
+					if _, found := b.memory.Backoff.Recall(b.machine().pollKey(), b.op.JobID); found {
 						t.Error("a job that has ended is still remembered")
 					}
 				}
@@ -203,7 +203,7 @@ func TestUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
 		for range 600 {
-			if _, gone, o := b.look(); gone != (len(b.polls()) > 0) || o.Kind != outcome.Retry || o.After <= 0 {
+			if _, gone, o := b.look(); gone != (len(b.polls()) > 0) || o.Kind != outcome.Retry || o.RequeueAfter <= 0 {
 				t.Fatalf("after %d requests: gone %v, %+v", len(b.polls()), gone, o)
 			}
 			time.Sleep(time.Second)
@@ -227,9 +227,9 @@ func TestUnknownJob(t *testing.T) {
 func TestRateLimitedLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{Path: "/jobs/{job_id}", Status: 429, RetryAfter: time.Second, Count: 1})
-		time.Sleep(firstLook)
+		time.Sleep(pollAfterError)
 		_, _, o := b.look()
-		if o.Kind != outcome.Retry || o.After < firstLook || len(b.polls()) != 1 {
+		if o.Kind != outcome.Retry || o.RequeueAfter < pollAfterError || len(b.polls()) != 1 {
 			t.Errorf("%+v after %d requests", o, len(b.polls()))
 		}
 	})
@@ -247,7 +247,7 @@ func TestStuck(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		_, _, o := b.look()
-		if o.Kind != outcome.Stalled || o.Reason != infrav1.JobStuckReason || o.After != stuckPoll {
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.JobStuckReason || o.RequeueAfter != stuckPoll {
 			t.Fatalf("after 30 minutes: %+v", o)
 		}
 		before := len(b.polls())
@@ -289,7 +289,7 @@ func TestWaitingForTheRateLimit(t *testing.T) {
 			defer reservation.Cancel()
 		}
 		_, gone, o := b.look()
-		if gone || o.Kind != outcome.Retry || o.After <= 0 || len(b.polls()) != 0 {
+		if gone || o.Kind != outcome.Retry || o.RequeueAfter <= 0 || len(b.polls()) != 0 {
 			t.Errorf("gone %v, %+v, %d requests", gone, o, len(b.polls()))
 		}
 	})

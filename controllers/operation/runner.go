@@ -23,10 +23,11 @@ import (
 type Request interface {
 	// Send sends the one request that starts the operation.
 	Send(ctx context.Context) (cloud.Created, error)
-	// Note changes the object along with the operation. It runs in every write after the request: when the portal has accepted it
-	// (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of the resource that a
-	// successful creation created. cause is why the portal refused the request or the job failed. Note must be idempotent.
-	Note(op *Operation, id string, cause error)
+	// UpdateObject changes the object along with the operation. It runs in every write after the request: when the portal has
+	// accepted it (JobID), when the answer is lost (Unknown), and when the operation has ended (Result). id is the id of the
+	// resource that a successful creation created. cause is why the portal refused the request or the job failed. UpdateObject
+	// must be idempotent.
+	UpdateObject(op *Operation, id string, cause error)
 }
 
 // Preparer is a Request that checks something before the intent is stored. Prepare may ask the portal, but changes nothing.
@@ -39,8 +40,8 @@ type Finder interface {
 	Find(ctx context.Context) (id string, err error)
 }
 
-// Machine runs the operations of one object.
-type Machine struct {
+// Runner runs the operations of one object.
+type Runner struct {
 	Object   client.Object
 	Writer   Writer
 	Memory   *Memory
@@ -59,16 +60,16 @@ type Machine struct {
 }
 
 // Start reserves a token of the account's rate limit, stores the intent, sends the request and stores the result. It is done
-// when the portal has accepted the request. After is then the time to look at the job.
-func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+// when the portal has accepted the request. RequeueAfter is then the time to poll the job.
+func (m Runner) Start(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	last, err := Load(m.Object)
 	switch {
 	case err != nil:
 		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !last.replaceableBy(op.Type):
 		return outcome.Fail(fmt.Errorf("the %s cannot start before the %s has ended", op, last))
-	case last.Is(op.Type) && last.Pause() > 0:
-		return outcome.RetryAfter(last.Pause())
+	case last.Is(op.Type) && last.ResendIn() > 0:
+		return outcome.RetryAfter(last.ResendIn())
 	}
 	if refused, found := m.Refused(op); found {
 		return refused
@@ -84,7 +85,7 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 	}
 	reservation, err := m.Portal.Reserve(m.Flow, class)
 	if err != nil {
-		return outcome.From(err)
+		return outcome.FromPortalError(err)
 	}
 	defer reservation.Cancel()
 	op.Portal = m.Portal.Address()
@@ -101,17 +102,17 @@ func (m Machine) Start(ctx context.Context, op *Operation, r Request) outcome.Ou
 }
 
 // Refused returns the last refusal of this attempt, as long as it is too early to send the request again.
-func (m Machine) Refused(op *Operation) (outcome.Outcome, bool) {
+func (m Runner) Refused(op *Operation) (outcome.Outcome, bool) {
 	return m.Memory.Backoff.Recall(m.key(op), op.Attempt)
 }
 
 // send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
-func (m Machine) send(ctx context.Context, op, last *Operation, r Request, reservation *ratelimit.Reservation) outcome.Outcome {
+func (m Runner) send(ctx context.Context, op, last *Operation, r Request, reservation *ratelimit.Reservation) outcome.Outcome {
 	log := ctrl.LoggerFrom(ctx).WithValues("operation", op.ID, "type", op.Type, "target", op.Target, "portalCluster", m.Cluster)
 	log.Info("Sending a request to the portal")
 	created, err := r.Send(cloud.WithReservation(ctx, reservation))
 	if err != nil {
-		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.From(err).Reason, "error", err.Error())
+		log.Info("The portal did not accept the request, or its answer was lost", "reason", outcome.FromPortalError(err).Reason, "error", err.Error())
 		return m.notAccepted(ctx, op, last, r, err)
 	}
 	log.Info("The portal accepted the request", "jobID", created.Job.ID, "createdID", created.ID)
@@ -119,17 +120,17 @@ func (m Machine) send(ctx context.Context, op, last *Operation, r Request, reser
 		return m.Finish(ctx, op, Succeeded, created.ID, r)
 	}
 	op.JobID = created.Job.ID
-	if err := m.Writer.Settle(ctx, m.Object, m.note(op, r)); err != nil {
+	if err := m.Writer.Settle(ctx, m.Object, m.update(op, r)); err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeNormal, infrav1.EventOperationStarted, op, "The portal accepted the %s (job %s)", op, op.JobID)
-	return outcome.Outcome{After: m.running(op).After}
+	return outcome.Outcome{RequeueAfter: m.running(op).RequeueAfter}
 }
 
-// note returns a change that stores the operation and calls Note.
-func (m Machine) note(op *Operation, r Request) func() {
+// update returns a change that stores the operation and calls UpdateObject.
+func (m Runner) update(op *Operation, r Request) func() {
 	return func() {
-		r.Note(op, "", nil)
+		r.UpdateObject(op, "", nil)
 		Put(m.Object, op)
 	}
 }
@@ -138,10 +139,10 @@ func (m Machine) note(op *Operation, r Request) func() {
 // refused the content of the request, the operation has ended. Any other error says nothing about the request, so the previous
 // record is restored. An operation that was lost before then stays lost, even if the new call may have taken effect, because it
 // is unknown which of the two runs.
-func (m Machine) notAccepted(ctx context.Context, op, last *Operation, r Request, cause error) outcome.Outcome {
+func (m Runner) notAccepted(ctx context.Context, op, last *Operation, r Request, cause error) outcome.Outcome {
 	unknown := cloud.IsUnknownOutcome(cause)
 	if unknown && !last.Lost() {
-		return m.lose(ctx, op, cause.Error(), r)
+		return m.markLost(ctx, op, cause.Error(), r)
 	}
 	refused := cloud.IsQuota(cause) || cloud.IsCapacity(cause) || cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)
 	if refused && (!last.InFlight() || last.Type == op.Type) { // a refused deletion does not end the operation in flight
@@ -154,12 +155,12 @@ func (m Machine) notAccepted(ctx context.Context, op, last *Operation, r Request
 	if unknown {
 		return m.refuse(op, m.lost(ctx, last, r))
 	}
-	return m.refuse(op, outcome.From(cause).Prefix("%s", op))
+	return m.refuse(op, outcome.FromPortalError(cause).Prefix("%s", op))
 }
 
-// Poll takes the operation in flight one step further, with one look at its job at most. It is done when the operation has
+// Poll takes the operation in flight one step further, with one poll of its job at most. It is done when the operation has
 // succeeded. After a failed job, the next Start of the same attempt returns the same outcome until its time has come.
-func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
+func (m Runner) Poll(ctx context.Context, r Request) outcome.Outcome {
 	op, err := Load(m.Object)
 	switch {
 	case err != nil:
@@ -173,58 +174,58 @@ func (m Machine) Poll(ctx context.Context, r Request) outcome.Outcome {
 	case op.JobID == "":
 		// The manager stopped. The optimistic lock fails if this object came from a cache that does not have the answer yet.
 		op.Unknown, op.Time = "the manager stopped during the call", metav1.Now()
-		if err := m.Writer.Change(ctx, m.Object, m.note(op, r)); err != nil {
+		if err := m.Writer.Change(ctx, m.Object, m.update(op, r)); err != nil {
 			return outcome.Fail(err)
 		}
 		return m.lost(ctx, op, r)
 	case m.Portal == nil:
 		return outcome.RetryAfter(time.Minute) // a change of the identity wakes the object
-	case !m.sentHere(op):
+	case !m.sentToThisPortal(op):
 		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the %s was sent to portal %s, but the identity names another one. "+
 			"Correct baseURL of the identity", op, op.Portal)
 	}
 	return m.follow(ctx, op, r)
 }
 
-// follow looks at the job, and stores how it ended.
-func (m Machine) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
-	job, gone, o := m.look(ctx, op)
+// follow polls the job, and stores how it ended.
+func (m Runner) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+	job, gone, o := m.pollJob(ctx, op)
 	id, named := job.CreatedID(cloud.Kind(creations[op.Type].noun), op.Target)
 	switch {
-	case gone && m.Stranger(ctx):
+	case gone && m.MayBeOtherUser(ctx):
 		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
 			"portal user. Put the credentials of the user that started the job into the identity Secret", op.JobID)
 	case gone:
-		return m.lose(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
+		return m.markLost(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
 	case !o.IsDone():
 		return o.Prefix("%s", op)
 	case job.Failed():
 		return m.fail(ctx, op, job.Error, r)
 	case !named && !op.Type.Repeatable():
-		return m.lose(ctx, op, fmt.Sprintf("job %s succeeded without an id", op.JobID), r)
+		return m.markLost(ctx, op, fmt.Sprintf("job %s succeeded without an id", op.JobID), r)
 	}
 	return m.Finish(ctx, op, Succeeded, id, r)
 }
 
-// sentHere reports whether the operation was sent to the portal that the identity names. At another portal, the same id may
-// belong to somebody else's cluster.
-func (m Machine) sentHere(op *Operation) bool {
+// sentToThisPortal reports whether the operation was sent to the portal that the identity names. At another portal, the same id
+// may belong to a cluster of another account.
+func (m Runner) sentToThisPortal(op *Operation) bool {
 	return op.Portal == "" || op.Portal == m.Portal.Address()
 }
 
-// Stranger reports whether the identity belongs, or may belong, to another portal user than the object. A 404 then does not prove
-// that the resource is gone (specification, HTTP status codes).
-func (m Machine) Stranger(ctx context.Context) bool {
+// MayBeOtherUser reports whether the identity belongs, or may belong, to another portal user than the object. A 404 then does
+// not prove that the resource is gone (specification, HTTP status codes).
+func (m Runner) MayBeOtherUser(ctx context.Context) bool {
 	userID, err := m.Portal.UserID(ctx)
 	return err != nil || m.UserID != "" && m.UserID != userID
 }
 
-// lose stores that the operation is lost, and why. The provider does not send it again at once.
-func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
+// markLost stores that the operation is lost, and why. The provider does not send it again at once.
+func (m Runner) markLost(ctx context.Context, op *Operation, why string, r Request) outcome.Outcome {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
 	op.Unknown, op.Time = why, metav1.Now()
-	if err := m.Writer.Settle(ctx, m.Object, m.note(op, r)); err != nil {
+	if err := m.Writer.Settle(ctx, m.Object, m.update(op, r)); err != nil {
 		return outcome.Fail(err)
 	}
 	if !op.Type.Repeatable() {
@@ -234,16 +235,16 @@ func (m Machine) lose(ctx context.Context, op *Operation, why string, r Request)
 }
 
 // lost returns the outcome of a lost operation.
-func (m Machine) lost(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+func (m Runner) lost(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if !op.Type.Repeatable() {
 		return m.held(ctx, op, r)
 	}
-	return outcome.WaitFor(op.Pause(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost: %s. The operation counts as running until the nodes show that "+
+	return outcome.WaitFor(op.ResendIn(), infrav1.AnswerLostReason, "the portal's answer to the %s was lost: %s. The operation counts as running until the nodes show that "+
 		"it is done, or until the provider sends it again%s", op, op.Unknown, m.wayToAbandon(op))
 }
 
 // Finish stores how the operation ended.
-func (m Machine) Finish(ctx context.Context, op *Operation, result Result, id string, r Request) outcome.Outcome {
+func (m Runner) Finish(ctx context.Context, op *Operation, result Result, id string, r Request) outcome.Outcome {
 	if err := m.end(ctx, op, result, id, nil, r); err != nil {
 		return outcome.Fail(err)
 	}
@@ -255,7 +256,7 @@ func (m Machine) Finish(ctx context.Context, op *Operation, result Result, id st
 }
 
 // abandon ends the operation because a person asked for it. The provider does not send the same request again at once.
-func (m Machine) abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
+func (m Runner) abandon(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 		return outcome.Fail(err)
 	}
@@ -264,12 +265,12 @@ func (m Machine) abandon(ctx context.Context, op *Operation, r Request) outcome.
 }
 
 // fail ends an operation whose job failed.
-func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r Request) outcome.Outcome {
+func (m Runner) fail(ctx context.Context, op *Operation, cause *cloud.Error, r Request) outcome.Outcome {
 	if err := m.end(ctx, op, Failed, "", cause, r); err != nil {
 		return outcome.Fail(err)
 	}
 	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Job %s for the %s failed: %v", op.JobID, op, cause)
-	o := outcome.From(cause)
+	o := outcome.FromPortalError(cause)
 	if o.Kind == outcome.Retry || o.Reason == infrav1.InternalErrorReason {
 		o = outcome.WaitFor(0, infrav1.JobFailedReason, "%v", cause)
 	}
@@ -277,12 +278,12 @@ func (m Machine) fail(ctx context.Context, op *Operation, cause *cloud.Error, r 
 }
 
 // end stores the result, and removes the annotations that name the operation.
-func (m Machine) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
+func (m Runner) end(ctx context.Context, op *Operation, result Result, id string, cause error, r Request) error {
 	ctx, cancel := Detach(ctx)
 	defer cancel()
 	return m.Writer.Settle(ctx, m.Object, func() {
 		op.Result = result
-		r.Note(op, id, cause)
+		r.UpdateObject(op, id, cause)
 		Put(m.Object, op)
 		delete(m.Object.GetAnnotations(), infrav1.AbandonOperationAnnotation)
 		delete(m.Object.GetAnnotations(), infrav1.RetryOperationAnnotation)
@@ -294,16 +295,16 @@ func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
 	if !op.InFlight() || op.Lost() || !o.IsDone() && o.Kind != outcome.Retry {
 		return o
 	}
-	return outcome.WaitFor(o.After, reason, "waiting for the portal to finish the %s (job %s)", op, op.JobID)
+	return outcome.WaitFor(o.RequeueAfter, reason, "waiting for the portal to finish the %s (job %s)", op, op.JobID)
 }
 
-func (m Machine) key(op *Operation) string { return m.Flow + "/" + string(op.Type) }
+func (m Runner) key(op *Operation) string { return m.Flow + "/" + string(op.Type) }
 
-func (m Machine) refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
+func (m Runner) refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
 	return m.Memory.Backoff.Refuse(m.key(op), op.Attempt, o)
 }
 
-func (m Machine) event(kind, reason string, op *Operation, format string, args ...any) {
+func (m Runner) event(kind, reason string, op *Operation, format string, args ...any) {
 	if m.Recorder != nil {
 		m.Recorder.Eventf(m.Object, nil, kind, reason, string(op.Type), format, args...)
 	}

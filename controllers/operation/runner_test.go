@@ -21,10 +21,10 @@ import (
 var scaleUp = works[2]
 
 // machine is one pass of a manager that lives on in memory.
-func (h *house) machine(memory *Memory) (Machine, *request) {
+func (h *house) machine(memory *Memory) (Runner, *request) {
 	h.Helper()
 	cp := h.object()
-	m := Machine{
+	m := Runner{
 		Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: memory, Portal: h.client(), Flow: "default/story", Cluster: h.id,
 	}
 	return m, &request{h: h, cp: cp, portal: m.Portal}
@@ -81,7 +81,7 @@ func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 		h := newHouse(t, scaleUp, emulator.Options{})
 		defer h.portal.Close()
 		m, r := h.machine(&Memory{})
-		if o := m.Start(t.Context(), next(), r); !o.IsDone() || o.After < firstLook {
+		if o := m.Start(t.Context(), next(), r); !o.IsDone() || o.RequeueAfter < pollAfterError {
 			t.Fatalf("%+v", o)
 		}
 		first := h.operation()
@@ -140,7 +140,7 @@ func TestBusyLeavesTheRecord(t *testing.T) {
 					if blocksMove(h.object()) {
 						t.Error("the object cannot be moved, although nothing is under way")
 					}
-					if again := m.Start(t.Context(), next(), r); again.Reason != o.Reason || again.After <= 0 {
+					if again := m.Start(t.Context(), next(), r); again.Reason != o.Reason || again.RequeueAfter <= 0 {
 						t.Errorf("sent again at once: %+v", again)
 					}
 				})

@@ -41,20 +41,20 @@ func (d *demo) changes() []string {
 
 // judge prints the portal's request log and its problems.
 func (d *demo) judge() error {
-	journal, jobs := d.Portal.Journal(), d.Portal.Jobs()
+	entries, jobs := d.Portal.RequestLog(), d.Portal.Jobs()
 	say(d.out, "What the portal was asked")
-	for _, entry := range journal {
+	for _, entry := range entries {
 		if entry.IsRequest() || entry.Object == "cluster" || entry.Object == "job" {
 			indent(d.out, entry.Time.Format("15:04:05.0 ")+entry.String())
 		}
 	}
 	say(d.out, "Requests against what they should be")
-	problems := inspect(journal, jobs, d.changes())
+	problems := inspect(entries, jobs, d.changes())
 	for _, mutation := range mutations {
-		indent(d.out, fmt.Sprintf("%-6s %-42s %d of %d", mutation.method, mutation.route, count(journal, mutation.method, mutation.route), mutation.want))
+		indent(d.out, fmt.Sprintf("%-6s %-42s %d of %d", mutation.method, mutation.route, count(entries, mutation.method, mutation.route), mutation.want))
 	}
 	for _, job := range jobs {
-		indent(d.out, fmt.Sprintf("%-16s job took %4.1f s, %d polls of %d at most", job.Kind, seconds(job), polls(journal, job), mostPolls(job)))
+		indent(d.out, fmt.Sprintf("%-16s job took %4.1f s, %d polls of %d at most", job.Kind, seconds(job), polls(entries, job), mostPolls(job)))
 	}
 	if problems == nil {
 		indent(d.out, "no request was refused, none too many")
@@ -63,23 +63,23 @@ func (d *demo) judge() error {
 }
 
 // inspect returns the problems of a request log in which the wanted changes should have happened.
-func inspect(journal []emulator.Entry, jobs []emulator.Job, want []string) error {
+func inspect(entries []emulator.LogEntry, jobs []emulator.Job, want []string) error {
 	var problems []error
-	if got := changed(journal); !slices.Equal(got, want) {
+	if got := changed(entries); !slices.Equal(got, want) {
 		problems = append(problems, fmt.Errorf("the portal's clusters went through %q instead of %q", got, want))
 	}
 	for _, mutation := range mutations {
-		if got := count(journal, mutation.method, mutation.route); got != mutation.want {
+		if got := count(entries, mutation.method, mutation.route); got != mutation.want {
 			problems = append(problems, fmt.Errorf("%s %s: %d requests instead of %d", mutation.method, mutation.route, got, mutation.want))
 		}
 	}
-	for _, entry := range journal {
+	for _, entry := range entries {
 		if entry.Status == http.StatusTooManyRequests || entry.Violation != "" {
 			problems = append(problems, fmt.Errorf("refused: %s", entry))
 		}
 	}
 	for _, job := range jobs {
-		if got, most := polls(journal, job), mostPolls(job); got > most {
+		if got, most := polls(entries, job), mostPolls(job); got > most {
 			problems = append(problems, fmt.Errorf("%s: %d polls in %.1f s, at most %d expected", job.Kind, got, seconds(job), most))
 		}
 	}
@@ -87,8 +87,8 @@ func inspect(journal []emulator.Entry, jobs []emulator.Job, want []string) error
 }
 
 // changed returns the changes of clusters in the request log.
-func changed(journal []emulator.Entry) (all []string) {
-	for _, entry := range journal {
+func changed(entries []emulator.LogEntry) (all []string) {
+	for _, entry := range entries {
 		if entry.Object != "cluster" {
 			continue
 		}
@@ -103,8 +103,8 @@ func changed(journal []emulator.Entry) (all []string) {
 	return all
 }
 
-func count(journal []emulator.Entry, method, route string) (n int) {
-	for _, entry := range journal {
+func count(entries []emulator.LogEntry, method, route string) (n int) {
+	for _, entry := range entries {
 		if entry.Method == method && entry.Route == route {
 			n++
 		}
@@ -112,8 +112,8 @@ func count(journal []emulator.Entry, method, route string) (n int) {
 	return n
 }
 
-func polls(journal []emulator.Entry, job emulator.Job) (n int) {
-	for _, entry := range journal {
+func polls(entries []emulator.LogEntry, job emulator.Job) (n int) {
+	for _, entry := range entries {
 		if entry.Method == http.MethodGet && entry.Route == "/jobs/{job_id}" && strings.HasSuffix(entry.Path, "/"+job.ID) {
 			n++
 		}

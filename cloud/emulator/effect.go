@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// strike holds the effects of all faults on one call, and on the job that it starts.
-type strike []*armed
+// matchedFaults holds the effects of all faults on one call, and on the job that it starts.
+type matchedFaults []*activeFault
 
-// names of the faults, for the journal.
-func (s strike) names() string {
+// names of the faults, for the request log.
+func (s matchedFaults) names() string {
 	ids := make([]string, 0, len(s))
 	for _, a := range s {
 		ids = append(ids, a.ID)
@@ -23,8 +23,8 @@ func (s strike) names() string {
 	return strings.Join(ids, ",")
 }
 
-// any reports whether one of the faults is such.
-func (s strike) any(such func(*armed) bool) *armed {
+// find reports whether one of the faults is such.
+func (s matchedFaults) find(such func(*activeFault) bool) *activeFault {
 	for _, a := range s {
 		if such(a) {
 			return a
@@ -33,17 +33,17 @@ func (s strike) any(such func(*armed) bool) *armed {
 	return nil
 }
 
-// strikeBefore does what faults do before the work: wait, revoke, and perhaps answer in its stead.
-func (c *call) strikeBefore() (answer, bool) {
-	for _, a := range c.strike {
+// applyFaultsBefore does what faults do before the work: wait, revoke, and perhaps answer in its stead.
+func (c *call) applyFaultsBefore() (answer, bool) {
+	for _, a := range c.faults {
 		c.skew += a.ClockSkew
 	}
-	return c.strikeAt(false)
+	return c.applyFaults(false)
 }
 
-// strikeAt does what the faults of one moment do. What waits for the work to be journaled waits in deliver.
-func (c *call) strikeAt(after bool) (answer, bool) {
-	for _, a := range c.strike {
+// applyFaults does what the faults of one moment do. deliver does what has to wait until the request is logged.
+func (c *call) applyFaults(after bool) (answer, bool) {
+	for _, a := range c.faults {
 		if a.After != after {
 			continue
 		}
@@ -65,10 +65,10 @@ func (c *call) strikeAt(after bool) (answer, bool) {
 	return answer{}, false
 }
 
-// strikeAfter replaces the answer where faults say so.
-func (c *call) strikeAfter(a answer) answer {
-	if struck, yes := c.strikeAt(true); yes {
-		return struck
+// applyFaultsAfter replaces the answer where faults say so.
+func (c *call) applyFaultsAfter(a answer) answer {
+	if faulty, yes := c.applyFaults(true); yes {
+		return faulty
 	}
 	return a
 }
@@ -77,14 +77,14 @@ func (p *Portal) revoke(c *call, s *session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s.revoked = true
-	c.note(Entry{Object: "token", ID: s.id, Account: s.user.Account, To: "revoked"})
+	c.note(LogEntry{Object: "token", ID: s.id, Account: s.user.Account, To: "revoked"})
 }
 
 const htmlPage = "<!DOCTYPE html>\n<html><head><title>Portal</title></head><body><h1>The portal is being maintained</h1></body></html>\n"
 
 // deliver sends the answer, late, spoiled or not at all if faults say so.
 func (c *call) deliver(w http.ResponseWriter, a answer) {
-	for _, f := range c.strike {
+	for _, f := range c.faults {
 		if f.After {
 			_ = sleep(c.portal.ctx, f.Delay)
 		}
@@ -92,7 +92,7 @@ func (c *call) deliver(w http.ResponseWriter, a answer) {
 	if a.cut {
 		panic(http.ErrAbortHandler)
 	}
-	spoiled := c.strike.any(func(f *armed) bool { return f.Body != "" })
+	spoiled := c.faults.find(func(f *activeFault) bool { return f.Body != "" })
 	if spoiled == nil {
 		c.write(w, a)
 		return
@@ -117,8 +117,8 @@ func (c *call) deliver(w http.ResponseWriter, a answer) {
 }
 
 // holdJob keeps a stuck job until its fault is removed or the portal closes.
-func (s strike) holdJob(ctx context.Context) error {
-	stuck := s.any(func(a *armed) bool { return a.Job == JobStuck })
+func (s matchedFaults) holdJob(ctx context.Context) error {
+	stuck := s.find(func(a *activeFault) bool { return a.Job == JobStuck })
 	if stuck == nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (s strike) holdJob(ctx context.Context) error {
 	}
 }
 
-func (s strike) jobDelay() time.Duration {
+func (s matchedFaults) jobDelay() time.Duration {
 	var sum time.Duration
 	for _, a := range s {
 		sum += a.JobDelay
@@ -138,19 +138,19 @@ func (s strike) jobDelay() time.Duration {
 	return sum
 }
 
-func (s strike) failEarly() error { return s.failure(JobFails) }
+func (s matchedFaults) failEarly() error { return s.failure(JobFails) }
 
 // failLate is the error of a job that did its work, or the share of it that it was to do.
-func (s strike) failLate() error {
+func (s matchedFaults) failLate() error {
 	if err := s.failure(JobFailsHalfway); err != nil {
 		return err
 	}
 	return s.failure(JobFailsLate)
 }
 
-// share returns how many of the nodes the job processes: all, unless it fails half way.
-func (s strike) share(nodes int) int {
-	failing := s.any(func(a *armed) bool { return a.Job == JobFailsHalfway })
+// nodesDone returns how many of the nodes the job processes: all, unless it fails half way.
+func (s matchedFaults) nodesDone(nodes int) int {
+	failing := s.find(func(a *activeFault) bool { return a.Job == JobFailsHalfway })
 	switch {
 	case failing == nil:
 		return nodes
@@ -161,16 +161,16 @@ func (s strike) share(nodes int) int {
 }
 
 // upgradeStyle returns how the upgrade treats each node.
-func (s strike) upgradeStyle(otherwise UpgradeStyle) UpgradeStyle {
-	if other := s.any(func(a *armed) bool { return a.UpgradeStyle != "" }); other != nil {
+func (s matchedFaults) upgradeStyle(otherwise UpgradeStyle) UpgradeStyle {
+	if other := s.find(func(a *activeFault) bool { return a.UpgradeStyle != "" }); other != nil {
 		return other.UpgradeStyle
 	}
 	return otherwise
 }
 
 // failure is the error of a job that faults let fail in the given way.
-func (s strike) failure(how JobFault) error {
-	failing := s.any(func(a *armed) bool { return a.Job == how })
+func (s matchedFaults) failure(how JobFault) error {
+	failing := s.find(func(a *activeFault) bool { return a.Job == how })
 	if failing == nil {
 		return nil
 	}
@@ -180,14 +180,14 @@ func (s strike) failure(how JobFault) error {
 	return e
 }
 
-func (s strike) forgets() bool {
-	return s.any(func(a *armed) bool { return a.Job == JobForgotten }) != nil
+func (s matchedFaults) forgets() bool {
+	return s.find(func(a *activeFault) bool { return a.Job == JobForgotten }) != nil
 }
 
-func (s strike) dropsID() bool {
-	return s.any(func(a *armed) bool { return a.Job == JobWithoutID }) != nil
+func (s matchedFaults) dropsID() bool {
+	return s.find(func(a *activeFault) bool { return a.Job == JobWithoutID }) != nil
 }
 
-func (s strike) leavesNodes() bool {
-	return s.any(func(a *armed) bool { return a.LeaveNodes }) != nil
+func (s matchedFaults) leavesNodes() bool {
+	return s.find(func(a *activeFault) bool { return a.LeaveNodes }) != nil
 }

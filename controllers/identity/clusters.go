@@ -18,23 +18,23 @@ import (
 // clusters and no others, even if its objects were changed. After clusterctl move, which drops status, only allowed namespaces
 // are recorded again.
 
-// Note records that the portal cluster belongs to an object of the namespace, which must be allowed to use the identity.
-func (r *Resolver) Note(ctx context.Context, id Identity, namespace, clusterID string) error {
-	if id.Object == nil || id.noted(namespace, clusterID) {
+// RecordCluster records that the portal cluster belongs to an object of the namespace, which must be allowed to use the identity.
+func (r *Resolver) RecordCluster(ctx context.Context, id Identity, namespace, clusterID string) error {
+	if id.Object == nil || id.recorded(namespace, clusterID) {
 		return nil
 	}
-	return r.changeLedger(ctx, id, func(all []infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster {
+	return r.changeClusters(ctx, id, func(all []infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster {
 		all = slices.DeleteFunc(all, func(c infrav1.PortalIdentityCluster) bool { return c.ID == clusterID })
 		return append(all, infrav1.PortalIdentityCluster{ID: clusterID, Namespace: namespace})
 	})
 }
 
-// Forget removes the record when the portal cluster is gone.
-func (r *Resolver) Forget(ctx context.Context, id Identity, namespace, clusterID string) error {
-	if id.Object == nil || !id.noted(namespace, clusterID) {
+// ForgetCluster removes the record when the portal cluster is gone.
+func (r *Resolver) ForgetCluster(ctx context.Context, id Identity, namespace, clusterID string) error {
+	if id.Object == nil || !id.recorded(namespace, clusterID) {
 		return nil
 	}
-	return r.changeLedger(ctx, id, func(all []infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster {
+	return r.changeClusters(ctx, id, func(all []infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster {
 		return slices.DeleteFunc(all, func(c infrav1.PortalIdentityCluster) bool { return c.ID == clusterID })
 	})
 }
@@ -42,17 +42,17 @@ func (r *Resolver) Forget(ctx context.Context, id Identity, namespace, clusterID
 // MayDelete is done if an object of the namespace may delete the portal cluster with the identity. A creation whose outcome is
 // unknown has an empty clusterID, which is never recorded.
 func (id Identity) MayDelete(namespace, clusterID string) outcome.Outcome {
-	if id.Withdrawn && !id.noted(namespace, clusterID) {
+	if id.Withdrawn && !id.recorded(namespace, clusterID) {
 		return notAllowed(id.Shared, namespace)
 	}
 	return outcome.Outcome{}
 }
 
-func (id Identity) noted(namespace, clusterID string) bool {
+func (id Identity) recorded(namespace, clusterID string) bool {
 	return id.Object != nil && slices.Contains(id.Object.Status.Clusters, infrav1.PortalIdentityCluster{ID: clusterID, Namespace: namespace})
 }
 
-func (r *Resolver) changeLedger(
+func (r *Resolver) changeClusters(
 	ctx context.Context, id Identity, change func([]infrav1.PortalIdentityCluster) []infrav1.PortalIdentityCluster,
 ) error {
 	before := id.Object.DeepCopy()

@@ -11,33 +11,33 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// brokenSilences are portals that fill a gap in the specification in a way that the provider does not understand.
-var brokenSilences = []broken{
+// brokenGaps are portals that fill a gap in the specification in a way that the provider does not understand.
+var brokenGaps = []broken{
 	{name: "404 for a wrong password", tell: func(x *exchange) {
 		if x.is("POST", "/login") && x.status == http.StatusUnauthorized {
 			x.status = http.StatusNotFound
 		}
-	}, noticed: []string{"silence/refusal of a login"}},
+	}, noticed: []string{"gap/refusal of a login"}},
 	{name: "two JWTs from verify-otp", tell: onSuccess("POST", "/mfa/verify-otp", func(x *exchange) {
 		x.body = map[string]any{"a": x.object()["token"], "b": x.token}
-	}), noticed: []string{"silence/verify-otp token"}},
+	}), noticed: []string{"gap/verify-otp token"}},
 	{name: "two ids in a result", tell: onSuccess("GET", "/jobs/", func(x *exchange) {
 		if x.object()["result"] != nil {
 			x.object()["result"] = map[string]any{"a": map[string]any{"id": "1"}, "b": map[string]any{"id": "2"}}
 		}
-	}), noticed: []string{"silence/created id"}},
+	}), noticed: []string{"gap/created id"}},
 	{name: "201 for a volume", tell: onSuccess("DELETE", "/volumes/", func(x *exchange) { x.status = http.StatusCreated }),
-		noticed: []string{"silence/deletion of a volume"}},
+		noticed: []string{"gap/deletion of a volume"}},
 	{name: "two lists of instances", tell: onSuccess("GET", "/instances", func(x *exchange) {
 		x.body = map[string]any{"running": []any{}, "stopped": []any{}}
-	}), noticed: []string{"silence/list"}},
+	}), noticed: []string{"gap/list"}},
 	{name: "Retry-After in words", tell: func(x *exchange) {
 		if x.status == http.StatusTooManyRequests {
 			x.header.Set("Retry-After", "soon")
 		}
-	}, noticed: []string{"silence/Retry-After"}},
+	}, noticed: []string{"gap/Retry-After"}},
 	{name: "a limit in words", tell: func(x *exchange) { x.header.Set("X-RateLimit-Limit", "many") },
-		noticed: []string{"silence/rate limit headers"}},
+		noticed: []string{"gap/rate limit headers"}},
 }
 
 // brokenClients are clients that violate a statement, either themselves or because of the connection between them and the portal.

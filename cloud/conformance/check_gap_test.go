@@ -15,20 +15,20 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// The names of silences in package cloud (cloud.Silences). A test compares them.
+// The names of gaps in package cloud (cloud.Gaps). A test compares them.
 const (
-	silenceOTPToken = "verify-otp token"
-	silenceNetwork  = "network creation"
+	gapOTPToken = "verify-otp token"
+	gapNetwork  = "network creation"
 )
 
-// silenceChecks find out how the portal fills the gaps of the specification, and fail if the provider does not understand its choice.
-var silenceChecks = []check{
-	{name: "silence/verify-otp token", run: otpToken},
-	{name: "silence/answer of send-otp", run: func(p *probe) {
+// gapChecks find out how the portal fills the gaps of the specification, and fail if the provider does not understand its choice.
+var gapChecks = []check{
+	{name: "gap/verify-otp token", run: otpToken},
+	{name: "gap/answer of send-otp", run: func(p *probe) {
 		a := p.preMFA().post("/mfa/send-otp", "").want(http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent)
 		p.note("answer of send-otp", fmt.Sprintf("any success (%d)", a.status))
 	}},
-	{name: "silence/refusal of a login", run: func(p *probe) {
+	{name: "gap/refusal of a login", run: func(p *probe) {
 		u := *p.who(anyone)
 		u.password = conceal(u.password.reveal() + "!")
 		a := p.login(&u)
@@ -41,7 +41,7 @@ var silenceChecks = []check{
 			p.note("refusal of a login", fmt.Sprintf("any code in the documented body (%d %s)", a.status, a.refused().text("error", "code")))
 		}
 	}},
-	{name: "silence/token lifetime", run: func(p *probe) {
+	{name: "gap/token lifetime", run: func(p *probe) {
 		var claims jwt.RegisteredClaims
 		if _, _, err := jwt.NewParser().ParseUnverified(p.enter(p.who(anyone)), &claims); err != nil {
 			p.Fatal("the token is not a JWT")
@@ -52,8 +52,8 @@ var silenceChecks = []check{
 		}
 		p.note("token lifetime", shape)
 	}},
-	{name: "silence/pairing of codes and statuses", run: pairing},
-	{name: "silence/rate limit headers", run: func(p *probe) {
+	{name: "gap/pairing of codes and statuses", run: pairing},
+	{name: "gap/rate limit headers", run: func(p *probe) {
 		a := p.me().get("/kubernetes-versions").want(http.StatusOK)
 		shape := "with 429 only"
 		if limit := a.header.Get("X-RateLimit-Limit"); limit != "" {
@@ -64,7 +64,7 @@ var silenceChecks = []check{
 		}
 		p.note("rate limit headers", shape)
 	}},
-	{name: "silence/Retry-After", run: func(p *probe) {
+	{name: "gap/Retry-After", run: func(p *probe) {
 		value := p.refusedByLimit().header.Get("Retry-After")
 		if _, err := strconv.Atoi(value); err == nil {
 			p.note("Retry-After", "seconds")
@@ -75,11 +75,11 @@ var silenceChecks = []check{
 		}
 		p.note("Retry-After", "date")
 	}},
-	{name: "silence/list", run: instanceList},
-	{name: "silence/created id", run: createdIDShape},
-	{name: "silence/network creation", run: func(p *probe) { p.newNetwork(p.wish.cidr) }},
-	{name: "silence/job error", run: jobErrorShape},
-	{name: "silence/lookup of clusters by name", run: func(p *probe) {
+	{name: "gap/list", run: instanceList},
+	{name: "gap/created id", run: createdIDShape},
+	{name: "gap/network creation", run: func(p *probe) { p.newNetwork(p.wish.cidr) }},
+	{name: "gap/job error", run: jobErrorShape},
+	{name: "gap/lookup of clusters by name", run: func(p *probe) {
 		a := p.me().get("/kubernetes-clusters?name=" + p.name())
 		shape := fmt.Sprintf("not answered (status %d)", a.status)
 		if len(lists(a.body)) == 1 && a.status == http.StatusOK {
@@ -87,7 +87,7 @@ var silenceChecks = []check{
 		}
 		p.note("lookup of clusters by name", shape)
 	}},
-	{name: "silence/deletion of a volume", run: func(p *probe) {
+	{name: "gap/deletion of a volume", run: func(p *probe) {
 		p.hidden("deletes somebody's data")
 		a := p.me().delete("/volumes/"+p.books.AddVolume(emulator.Volume{Account: "main"})).want(http.StatusOK, http.StatusNoContent, http.StatusAccepted)
 		if a.status != http.StatusAccepted {
@@ -97,8 +97,8 @@ var silenceChecks = []check{
 		p.me().follow(a).succeeded()
 		p.note("deletion of a volume", "by a job")
 	}},
-	{name: "silence/version text", run: versionText},
-	{name: "silence/version state", run: func(p *probe) {
+	{name: "gap/version text", run: versionText},
+	{name: "gap/version state", run: func(p *probe) {
 		seen := map[string]bool{}
 		for _, version := range p.versions() {
 			state, ok := at(version, "state").(string)
@@ -109,7 +109,7 @@ var silenceChecks = []check{
 		}
 		p.note("version state", "any word ("+strings.Join(slices.Sorted(maps.Keys(seen)), ", ")+")")
 	}},
-	{name: "silence/further fields", run: func(p *probe) {
+	{name: "gap/further fields", run: func(p *probe) {
 		known := []string{"id", "semanticVersion", "state"}
 		extra := map[string]bool{}
 		for _, version := range p.versions() {
@@ -123,8 +123,8 @@ var silenceChecks = []check{
 	}},
 }
 
-// note records the portal's shape for a silence.
-func (p *probe) note(silence, shape string) { p.shapes[silence] = shape }
+// note records the portal's shape for a gap.
+func (p *probe) note(gap, shape string) { p.shapes[gap] = shape }
 
 // otpToken checks the field of the token. The client prefers fields with usual names. Under any other name the token must be the only JWT
 // of the answer.
@@ -134,7 +134,7 @@ func otpToken(p *probe) {
 	a := pending.post("/mfa/verify-otp", object("otp", p.code(u))).want(http.StatusOK, http.StatusCreated)
 	for _, name := range []string{"token", "accessToken", "access_token", "jwt"} {
 		if text, _ := a.at(name).(string); isJWT(text) {
-			p.note(silenceOTPToken, "under a usual name ("+name+")")
+			p.note(gapOTPToken, "under a usual name ("+name+")")
 			return
 		}
 	}
@@ -145,7 +145,7 @@ func otpToken(p *probe) {
 			shape = "under another name (" + name + ")"
 		}
 	}
-	p.note(silenceOTPToken, shape)
+	p.note(gapOTPToken, shape)
 }
 
 // pairing collects the status of each code.

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Silence is something that the specification leaves open ("not shown"), with the shapes that the client accepts.
-// Silences lists them all: it is the one place that knows where the specification is silent.
-type Silence struct {
+// Gap is something that the specification leaves open ("not shown"), with the shapes that the client accepts.
+// Gaps lists them all: it is the one place that knows where the specification is silent.
+type Gap struct {
 	// Name is stable, for Config.ObserveShape and reports.
 	Name string
 	// Where the specification is silent.
@@ -25,7 +25,7 @@ type Silence struct {
 	Effect Effect
 }
 
-// Shape is one way to fill a silence.
+// Shape is one way to fill a gap.
 type Shape struct {
 	Name    string
 	Example string
@@ -43,17 +43,17 @@ const (
 	Fails       Effect = "will not work"  // the provider cannot use such a portal
 )
 
-// Names of silences that the client reports the shape of.
+// Names of gaps that the client reports the shape of.
 const (
-	silenceList        = "list"
-	silenceCreatedID   = "created id"
-	silenceOTPToken    = "verify-otp token"
-	silenceNetwork     = "network creation"
-	silenceJobError    = "job error"
-	SilenceFind        = "lookup of clusters by name"
-	SilenceLimitHeader = "rate limit headers"
-	SilenceTokenLife   = "token lifetime"
-	SilenceVersion     = "version text"
+	gapList        = "list"
+	gapCreatedID   = "created id"
+	gapOTPToken    = "verify-otp token"
+	gapNetwork     = "network creation"
+	gapJobError    = "job error"
+	GapFind        = "lookup of clusters by name"
+	GapLimitHeader = "rate limit headers"
+	GapTokenLife   = "token lifetime"
+	GapVersion     = "version text"
 )
 
 // Names of shapes that the client reports.
@@ -83,21 +83,21 @@ const (
 	HeaderAlways = "with every answer"
 	HeaderOn429  = "with 429 only"
 
-	LifeInToken = "in the token"
-	LifeUntold  = "not in the token"
+	LifeInToken    = "in the token"
+	LifeNotInToken = "not in the token"
 
 	VersionWithV    = "with v"
 	VersionWithoutV = "without v"
 )
 
-// Silences are all places where the specification is silent and the client depends on the answer.
-func Silences() []Silence {
-	return append(accessSilences(), resourceSilences()...)
+// Gaps are all places where the specification is silent and the client depends on the answer.
+func Gaps() []Gap {
+	return append(accessGaps(), resourceGaps()...)
 }
 
-func accessSilences() []Silence {
-	return []Silence{
-		{Name: silenceOTPToken, Where: "Authentication endpoints: name of the field that carries the token of verify-otp", Shapes: []Shape{
+func accessGaps() []Gap {
+	return []Gap{
+		{Name: gapOTPToken, Where: "Authentication endpoints: name of the field that carries the token of verify-otp", Shapes: []Shape{
 			{tokenUsualName, `{"token": JWT}, accessToken, access_token, jwt`, "cloud: TestSecondFactor"},
 			{tokenOtherName, `{"authToken": JWT}: the only JWT of the answer`, "cloud: TestTokenUnderAnyName"},
 			{tokenNested, `{"data": {"session": JWT}}`, "cloud: TestTokenUnderAnyName"},
@@ -109,16 +109,16 @@ func accessSilences() []Silence {
 			{"401 of any body", "401", "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
 			{"any code in the documented body", `400 {"error": {"code": "INVALID_CREDENTIALS"}}`, "cloud: TestRefusedLoginIsNoAnswerToTheCall"},
 		}, Otherwise: "Anything else is taken for a server that is not the portal: the condition names baseURL instead of the password.", Effect: NeedsPerson},
-		{Name: SilenceTokenLife, Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
+		{Name: GapTokenLife, Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
 			{LifeInToken, "claims exp and iat", "cloud: TestRefresh"},
-			{LifeUntold, "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
+			{LifeNotInToken, "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A 401 replaces the token, whatever it says.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
 			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud: TestListedCodeWithServerError"},
 			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},
 		}, Otherwise: "A change that is refused with 5xx and an unlisted code, or without the documented body, may have been carried out: " +
 			"a creation is then held for a person.", Effect: NeedsPerson},
-		{Name: SilenceLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
+		{Name: GapLimitHeader, Where: "Limits 1: whether other answers than 429 carry the headers", Shapes: []Shape{
 			{HeaderAlways, "X-RateLimit-Remaining: 49", "cloud/ratelimit: TestRemainingIsFollowed"},
 			{HeaderOn429, "a higher tier is learned from the first 429", "cloud: TestTierLearnedFromRefusalsOnly"},
 		}, Otherwise: "Without headers the standard tier is assumed, and a 429 slows the provider down for a while.", Effect: Works},
@@ -129,29 +129,29 @@ func accessSilences() []Silence {
 	}
 }
 
-func resourceSilences() []Silence {
-	return []Silence{
-		{Name: silenceList, Where: "Jobs and other endpoints: form of the list of instances; others have their key", Shapes: []Shape{
+func resourceGaps() []Gap {
+	return []Gap{
+		{Name: gapList, Where: "Jobs and other endpoints: form of the list of instances; others have their key", Shapes: []Shape{
 			{listKeyed, `{"instances": [...]}`, "cloud: TestObservedShapes"},
 			{listBare, `[...]`, "cloud: TestObservedShapes"},
 			{listOtherKey, `{"items": [...]}: the only list of the answer`, "cloud: TestObservedShapes"},
 		}, Otherwise: "An answer without a list is an error, never an empty list.", Effect: Fails},
-		{Name: silenceCreatedID, Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
+		{Name: gapCreatedID, Where: "Job: where the result carries the id of a created cluster or network", Shapes: []Shape{
 			{createdNested, `{"kubernetesCluster": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
 			{createdOnTop, `{"id": ...}`, "cloud: TestCreatedIDBesideOthers"},
 			{createdBeside, `{"kubernetesCluster": {"id": ..., "name": ...}, "network": {"id": ...}}`, "cloud: TestCreatedIDBesideOthers"},
 			{createdDeeper, `{"resource": {"kubernetesCluster": {"id": ...}}}`, "cloud: TestCreatedIDBesideOthers"},
 		}, Otherwise: "A result without a clear id is an unknown outcome: a person enters the id.", Effect: NeedsPerson},
-		{Name: silenceNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
+		{Name: gapNetwork, Where: "Network endpoints: status and form of the answer to POST /networks", Shapes: []Shape{
 			{networkAtOnce, "200 or 201 with the record", "cloud/faulttest: TestLifeInEachShape"},
 			{networkByJob, "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A success without id or job is an unknown outcome: a person enters network.id.", Effect: NeedsPerson},
-		{Name: silenceJobError, Where: "Job: form of error", Shapes: []Shape{
+		{Name: gapJobError, Where: "Job: form of error", Shapes: []Shape{
 			{jobErrorObject, `{"code": ..., "message": ...}`, "cloud/faulttest: TestJobs"},
 			{jobErrorWhole, `{"error": {"code": ...}}`, "cloud: TestObservedShapes"},
 			{jobErrorString, `"CODE: message"`, "cloud/faulttest: TestJobs"},
 		}, Otherwise: "The operation has failed for a reason that is not known.", Effect: Works},
-		{Name: SilenceFind, Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
+		{Name: GapFind, Where: "Limits 4: clients look resources up by name; no endpoint lists clusters", Shapes: []Shape{
 			{FindListed, `GET /kubernetes-clusters?name= answers with a list`, "cloud: TestUndocumentedQuestionWithAnExpiredToken"},
 			{FindUnknown, "any other answer, 401 and 200 with a page included", "cloud: TestUndocumentedQuestion"},
 		}, Otherwise: "After a lost answer to a creation a person looks for the cluster.", Effect: Works},
@@ -159,7 +159,7 @@ func resourceSilences() []Silence {
 			{"at once", "200 or 204", "cloud: TestSuccessWithoutABody"},
 			{"by a job", "202 with a job", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "The provider deletes no volumes; portalctl does.", Effect: Works},
-		{Name: SilenceVersion, Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
+		{Name: GapVersion, Where: "Kubernetes version: whether semanticVersion has a leading v, or build metadata", Shapes: []Shape{
 			{VersionWithV, "v1.36.3", "cloud/faulttest: TestLifeInEachShape"},
 			{VersionWithoutV, "1.36.3+portal.1", "cloud/faulttest: TestLifeInEachShape"},
 		}, Otherwise: "A version that is not semantic is not found.", Effect: Fails},
@@ -304,10 +304,10 @@ func records(raw json.RawMessage, key string, depth int) (found []record) {
 		return nil
 	}
 	var own struct {
-		ID   text `json:"id"`
-		Name text `json:"name"`
+		ID   jsonText `json:"id"`
+		Name jsonText `json:"name"`
 	}
-	_ = json.Unmarshal(raw, &own) // text fields take any value
+	_ = json.Unmarshal(raw, &own) // jsonText fields take any value
 	if own.ID != "" {
 		found = append(found, record{id: string(own.ID), name: string(own.Name), kind: kindOfKey(key), depth: depth})
 	}

@@ -19,7 +19,7 @@ import (
 // removeMachine removes a machine in the given way. It returns how Kubernetes saw the machine before, also if the removal fails half
 // way: then the Node object may be gone, and nothing could be read later.
 func (c *cluster) removeMachine(ctx context.Context, node *corev1.Node, way func(context.Context, *corev1.Node) error) ([]emulator.Removal, error) {
-	removal, err := c.census(ctx, node)
+	removal, err := c.removalOf(ctx, node)
 	if err != nil {
 		return nil, fmt.Errorf("look at node %s: %w", node.Name, err)
 	}
@@ -29,9 +29,9 @@ func (c *cluster) removeMachine(ctx context.Context, node *corev1.Node, way func
 	return []emulator.Removal{removal}, err
 }
 
-// census reads what a machine that is about to be removed runs. The Node is read again: while the machines before it were
+// removalOf reads what a machine that is about to be removed runs. The Node is read again: while the machines before it were
 // removed, it may have been cordoned or drained.
-func (c *cluster) census(ctx context.Context, node *corev1.Node) (emulator.Removal, error) {
+func (c *cluster) removalOf(ctx context.Context, node *corev1.Node) (emulator.Removal, error) {
 	switch fresh, err := c.client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{}); {
 	case err == nil:
 		node = fresh
