@@ -267,9 +267,13 @@ HISTORIES := 'TestRandomHistories|TestNothingIsAskedWithoutAChangeOfReplicas'
 CHECKS := 10000
 # Flags of go test must come after the package. Before it they would end rapid's flags.
 ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECKS)
-# Packages with tests. Those in test/ start API servers, so at most two run at a time on any number of cores. They run first, because the
-# stories take longest and mostly wait. make test-e2e runs the packages that need containers.
+# Packages with tests. Those in test/ run first, because the stories take longest and mostly wait. make test-e2e runs the packages that need
+# containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
+# The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation.
+SUITES := attacks|autoscaler|gitops|hostile|ownership|randomized|release|rights|secrets|topology
+# With the race detector. Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
+RACE = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 60m -skip $(HISTORIES)
 
 # Lives at random portals, each of which follows the specification. make test always runs the same ones.
 LIVES := 2000
@@ -285,11 +289,13 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	go vet ./...
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
-.PHONY: test
-test: kube core build ## Run all tests, with the race detector
-	$(ON_MODEL) -rapid.seed=1
-	$(AT_PORTALS) $(LIVES)
-	KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 60m -skip $(HISTORIES) $(TESTED)
+.PHONY: test test-all
+test: PACKAGES = $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (10 minutes; before a pull request)
+test-all: PACKAGES = $(TESTED) ## Run all tests that need no containers, as CI does
+test test-all: kube core build
+	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
+	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
+	$(AT_PORTALS) $(LIVES); $(RACE) $(PACKAGES); wait $$model
 
 .PHONY: portals
 portals: ## Live at random portals: make portals LIVES=10000
@@ -341,11 +347,11 @@ SEED := $(shell date +%s)
 
 .PHONY: soak
 soak: kube core build ## Live random histories for as long as you say: make soak FOR=30m [SEED=1]
-	@echo "For $(FOR): clusters on real API servers (test/histories), and beside them as many as fit on a model (controllers/claims)"
+	@echo "For $(FOR): clusters on real API servers (test/randomized), and beside them as many as fit on a model (controllers/claims)"
 	@tests=$$(mktemp -d); running=; failed=; seed=$(SEED); \
 	trap 'trap "" INT TERM; kill $$running 2>/dev/null || true; wait; rm -rf "$$tests"' EXIT; trap 'exit 130' INT TERM; \
-	go test -c -o "$$tests/histories" ./test/histories; go test -c -o "$$tests/claims" ./controllers/claims; \
-	(cd test/histories && exec "$$tests/histories" -test.v -test.timeout 0 -test.run Histories -for $(FOR) -seed $(SEED)) & real=$$!; running=$$real; \
+	go test -c -o "$$tests/randomized" ./test/randomized; go test -c -o "$$tests/claims" ./controllers/claims; \
+	(cd test/randomized && exec "$$tests/randomized" -test.v -test.timeout 0 -test.run Histories -for $(FOR) -seed $(SEED)) & real=$$!; running=$$real; \
 	while kill -0 $$real 2>/dev/null; do \
 		(cd controllers/claims && exec nice "$$tests/claims" -test.run $(HISTORIES) -rapid.checks=$(CHECKS) -rapid.seed=$$seed >"$$tests/log") & \
 		model=$$!; running="$$real $$model"; \
@@ -353,7 +359,7 @@ soak: kube core build ## Live random histories for as long as you say: make soak
 		echo "$(CHECKS) histories on the model, -rapid.seed=$$seed: settled"; \
 		seed=$$((seed + 1)); \
 	done; \
-	wait $$real || failed="$$failed test/histories"; \
+	wait $$real || failed="$$failed test/randomized"; \
 	[ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
 .PHONY: sandbox

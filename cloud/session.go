@@ -51,7 +51,7 @@ func (s *session) blocked(now time.Time) error {
 	return nil
 }
 
-// sessionToken returns a usable token. Many callers share one login.
+// token returns a usable token. Many callers share one login.
 func (s *session) token(ctx context.Context) (*sessionToken, error) {
 	now := time.Now()
 	g, err := s.known(now)

@@ -26,9 +26,9 @@ func (p *plan) Schedule() Schedule {
 
 func (p *plan) Granted(now time.Time) { p.granted = now }
 
-// TestLooks checks which looks get a reservation, depending on their schedule and on how many of 45 tokens are left. RetryAt of a refused
-// job is its earliest time, or at most 30 s later.
-func TestLooks(t *testing.T) {
+// TestPolledJobs checks which polls get a reservation, depending on their schedule and on how many of 45 tokens are left. RetryAt of a refused
+// poll is its earliest time, or at most 30 s later.
+func TestPolledJobs(t *testing.T) {
 	for name, test := range map[string]struct {
 		plan plan
 		left int

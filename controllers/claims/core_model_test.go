@@ -129,7 +129,7 @@ func (w *world) replicate(d *deployment) {
 	}
 }
 
-// oneIf is the order in which a MachineSet deletes Machines: those being deleted, annotated, unhealthy, the rest.
+// rank is the order in which a MachineSet deletes Machines: those being deleted, annotated, unhealthy, the rest.
 func (w *world) rank(m *model) int {
 	switch {
 	case m.Deleting:

@@ -57,7 +57,7 @@ func sameAge(nodes []*kubeNode, as *kubeNode) []*kubeNode {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n *kubeNode) bool { return !n.Created.Equal(as.Created) })
 }
 
-// forgetNode completes the operation in flight at the portal, or takes an upgrade one step further.
+// finish completes the operation in flight at the portal, or takes an upgrade one step further.
 func (w *world) finish() {
 	switch {
 	case w.operation == Idle:

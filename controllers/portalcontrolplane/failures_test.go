@@ -67,7 +67,7 @@ func TestFailuresByOperation(t *testing.T) {
 	}
 }
 
-// firstWrite starts an operation whose request meets the fault, and returns how a pass continues it.
+// begin starts an operation whose request meets the fault, and returns how a pass continues it.
 func (h *house) begin(operation string, fault emulator.Fault) (pass func() *scope) {
 	h.Helper()
 	switch operation {

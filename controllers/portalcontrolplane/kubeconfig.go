@@ -57,7 +57,7 @@ func (k storedKubeconfig) fetched() time.Time {
 	return k.CreationTimestamp.Time
 }
 
-// setOwner reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record,
+// writtenByProvider reports whether the Secret holds the kubeconfig that the provider stored last. This is decided by the record,
 // because users of the namespace can write the Secret.
 func (k storedKubeconfig) writtenByProvider(record *operation.Record) bool {
 	return !k.missing && kubeconfig.Digest(k.content()) == record.KubeconfigDigest

@@ -105,7 +105,7 @@ func (r *Reconciler) carryOutClaim(ctx context.Context, s *scope, machine *clust
 	})
 }
 
-// runner returns the Machine as the plan has read it and the moves so far have changed it, or nil.
+// machine returns the Machine as the plan has read it and the moves so far have changed it, or nil.
 func (s *scope) machine(name string) *clusterv1.Machine {
 	for i := range s.desired.machines {
 		if m := &s.desired.machines[i]; m.Name == name {

@@ -64,7 +64,7 @@ type Reconciler struct {
 	memory         operation.Memory
 	secrets        secretcache.Cache
 	probes         probes
-	outages        outcome.Outages // answer connections to workload clusters
+	outages        outcome.Outages // of connections to workload clusters
 	serverVersions versionLookups
 	offers         offers
 	orders         orders

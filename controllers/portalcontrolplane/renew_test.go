@@ -132,18 +132,18 @@ func TestFetchesSlowlyInVain(t *testing.T) {
 	inHouse(t, &now, func(h *house) {
 		h.connect()
 		h.disconnect()
-		for range 1200 {
+		for range 600 {
 			h.connect()
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 		}
 		refused := h.fetches() - 1
 		if refused < 5 || refused > 6 {
 			t.Errorf("%d fetches in 20 minutes, want at 0, 30, 90, 210, 450 and 930 s, or a little later", refused)
 		}
-		for i := range 600 { // it flaps between two answers
-			server.status.Store([]int32{401, 503}[i/10%2])
+		for i := range 300 { // it flaps between two answers
+			server.status.Store([]int32{401, 503}[i/5%2])
 			h.connect()
-			time.Sleep(time.Second)
+			time.Sleep(2 * time.Second)
 		}
 		if more := h.fetches() - 1 - refused; more > 6 {
 			t.Errorf("%d more fetches in 10 minutes", more)
@@ -178,9 +178,9 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 			t.Errorf("%d fetches and %d connections when it is time", h.fetches(), h.reconnects)
 		}
 		time.Sleep(2*time.Hour + time.Minute) // the portal issues no other one
-		for range 3600 {
+		for range 720 {
 			h.connect()
-			time.Sleep(time.Second)
+			time.Sleep(5 * time.Second)
 		}
 		if got := h.fetches() - 2; got < 3 || got > 8 {
 			t.Errorf("%d fetches in the last hour", got)

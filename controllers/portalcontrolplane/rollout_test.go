@@ -46,7 +46,7 @@ func TestRollOutBesideUntriedCore(t *testing.T) {
 	})
 }
 
-// runner adds a Machine and its PortalMachine.
+// machine adds a Machine and its PortalMachine.
 func (h *house) machine(name string, change func(*clusterv1.Machine)) {
 	h.Helper()
 	meta := metav1.ObjectMeta{Namespace: prod.Namespace, Name: name, Labels: map[string]string{

@@ -40,6 +40,8 @@ type Options struct {
 	Host string
 	// AuditPolicy is an audit.k8s.io/v1 Policy in YAML. If it is empty, the API server writes no audit log.
 	AuditPolicy []byte
+	// Env is added to the environment of all servers of the plane, as "KEY=value".
+	Env []string
 }
 
 // Plane is a control plane. StartAPIServer and Stop must not be called concurrently with other methods. All other methods are safe for
@@ -184,7 +186,7 @@ func (p *Plane) Run(ctx context.Context, spec Spec) error {
 	if p.Running(spec.Name) {
 		return nil
 	}
-	spec.Log = p.Log(spec.Name)
+	spec.Log, spec.Env = p.Log(spec.Name), p.options.Env
 	server, err := Start(ctx, spec)
 	if err != nil {
 		return err

@@ -51,17 +51,21 @@ func TestStartReportsTheLogOfWhatEnds(t *testing.T) {
 
 func TestStartGivesUpWithItsContext(t *testing.T) {
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := Start(ctx, script(dir, `echo $$ >"$0/pid"; while :; do sleep 0.01; done`))
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("error %v, want context.DeadlineExceeded", err)
+	var pid int
+	spec := script(dir, `echo $$ >"$0/new"; mv "$0/new" "$0/pid"; while :; do sleep 0.01; done`)
+	spec.Ready = func(context.Context) error {
+		content, err := os.ReadFile(filepath.Join(dir, "pid"))
+		if err == nil {
+			pid, err = strconv.Atoi(strings.TrimSpace(string(content)))
+			cancel()
+		}
+		return errors.Join(err, errors.New("never ready"))
 	}
-	content, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
+	if _, err := Start(ctx, spec); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want context.Canceled", err)
 	}
-	pid, _ := strconv.Atoi(strings.TrimSpace(string(content)))
 	if alive(pid) {
 		t.Errorf("process %d still exists", pid)
 	}

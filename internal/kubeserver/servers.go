@@ -37,6 +37,7 @@ func (p *Plane) StartAPIServer(ctx context.Context, binary string) error {
 			"--allow-privileged",
 			"--profiling=false",
 		}, p.auditing()...),
+		Env:   p.options.Env,
 		Log:   p.Log("kube-apiserver"),
 		Ready: p.ready(p.local(), p.access.Load().port, "/readyz"),
 		Grace: serverGrace,

@@ -80,7 +80,7 @@ func notAllowed(t *tenant) string {
 // logins counts the logins of a user of the account.
 func (t *tenant) logins(who string) (n int) {
 	for _, e := range box.Portal.RequestLog() {
-		if e.Route == "/login" && e.User == userID(who, t.number) && e.Status == http.StatusOK {
+		if e.Route == "/login" && e.User == user(who, t.number).ID && e.Status == http.StatusOK {
 			n++
 		}
 	}
@@ -191,7 +191,7 @@ const (
 func hosts() []row {
 	return []row{
 		{attack: "an identity names loopback by another name", heldBy: listed, attempt: namesLoopback},
-		{attack: "conditions tell what listens on hosts that the tenant cannot reach", heldBy: oneMessage, attempt: conditionsTell},
+		{attack: "conditions reveal what listens on hosts that the tenant cannot reach", heldBy: oneMessage, attempt: conditionsReveal},
 		{attack: "a portal redirects the login to another host", heldBy: "redirects of portals are not followed", attempt: portalRedirects},
 		{attack: "a portal repeats the password in its refusal", heldBy: noEcho, attempt: portalRepeats},
 	}
@@ -232,9 +232,9 @@ func namesLoopback(t *tenant) string {
 	})
 }
 
-// conditionsTell compares the conditions for a closed port, a server without TLS, a server that never answers, a server with an untrusted
+// conditionsReveal compares the conditions for a closed port, a server without TLS, a server that never answers, a server with an untrusted
 // certificate, and one that answers.
-func conditionsTell(t *tenant) string {
+func conditionsReveal(t *tenant) string {
 	closed, err := net.Listen("tcp", loopback+":0")
 	t.must(err)
 	t.must(closed.Close())
@@ -304,7 +304,7 @@ func portalRepeats(t *tenant) string {
 	return t.seen(func() string {
 		text, err := json.Marshal(fetched(t, c).Status)
 		t.must(err)
-		if strings.Contains(string(text), password(attacker, t.number)) {
+		if strings.Contains(string(text), user(attacker, t.number).Password) {
 			return "the password is in a condition"
 		}
 		return ""

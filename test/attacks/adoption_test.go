@@ -262,7 +262,7 @@ func sameName(t *tenant) string {
 	c := t.own(nil)
 	c.controlPlane.Spec.ClusterName = c.controlPlane.Name + "-bcdfg" // as if it were generated
 	id, _ := t.portalCluster(c.controlPlane.Spec.ClusterName)
-	cut := emulator.Fault{ID: t.namespace, Method: "POST", Path: "/kubernetes-clusters", Account: account(t.number), Count: 1, Cut: true}
+	cut := emulator.Fault{ID: t.namespace, Method: "POST", Path: "/kubernetes-clusters", Account: user(attacker, t.number).Account, Count: 1, Cut: true}
 	t.must(box.Portal.Inject(cut))
 	if !t.create(c.objects()...) {
 		return ""

@@ -39,7 +39,7 @@ func (t *tenant) refuses() (*cluster, string) {
 	mark := fmt.Sprintf("forged-by-%s", t.namespace)
 	line := "x\n" + forged + mark + "\r\n" + forged + mark + "\n"
 	t.must(box.Portal.Inject(emulator.Fault{
-		ID: mark, Method: http.MethodPost, Path: "/kubernetes-clusters", Account: account(t.number), Code: "INVALID_PARAMETER", Message: line, Field: line,
+		ID: mark, Method: http.MethodPost, Path: "/kubernetes-clusters", Account: user(attacker, t.number).Account, Code: "INVALID_PARAMETER", Message: line, Field: line,
 	}))
 	c := t.own(nil)
 	c.controlPlane.Spec.Description, c.portalCluster.Spec.ZoneID = line, line

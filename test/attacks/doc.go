@@ -51,7 +51,7 @@
 //	a thousand identities evict the client of another tenant                    | portal clients are bounded per namespace
 //	portals that never answer hold all workers of the manager                   | one namespace holds a share of the workers
 //	an identity names loopback by another name                                  | --portal-host: loopback is refused unless it is listed
-//	conditions tell what listens on hosts that the tenant cannot reach          | conditions say the same of every portal that cannot be reached
+//	conditions reveal what listens on hosts that the tenant cannot reach        | conditions say the same of every portal that cannot be reached
 //	a portal redirects the login to another host                                | redirects of portals are not followed
 //	a portal repeats the password in its refusal                                | errors carry no secret that the request held
 //	texts of tenants and portals forge lines of the log                         | the log quotes what it did not write itself

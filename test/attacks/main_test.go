@@ -13,14 +13,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // accounts is the number of portal accounts. Each row uses one.
@@ -50,53 +49,25 @@ const managerSecret = "token-of-the-manager-6f0d1c"
 // TestMain starts the sandbox that all rows share.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	log.SetLogger(logr.Discard())
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) (code int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	if err := flag.Set("test.parallel", "48"); err != nil { // rows mostly wait
-		return failed(err)
+	args, err := managerArgs()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	if err := start(ctx); err != nil {
-		return failed(err)
-	}
-	defer func() {
-		if err := box.Close(); err != nil {
-			code = failed(err)
-		}
-	}()
-	return m.Run()
-}
-
-func start(ctx context.Context) error {
-	options := sandbox.Options{
-		Out: os.Stderr, Dir: os.Getenv("ATTACKS_DIR"), CoreRole: true, WithoutWorkloads: true, WithoutManager: true,
-	}
+	options := sandbox.Options{Dir: os.Getenv("ATTACKS_DIR"), CoreRole: true, WithoutWorkloads: true, WithoutManager: true, ManagerArgs: args}
 	options.Portal.Workloads = workloads
 	options.Portal.ListClusters = true
-	options.Portal.Seed = 1
 	options.Portal.Durations = emulator.Durations{
 		Pending: 50 * time.Millisecond, Create: 50 * time.Millisecond, Scale: 50 * time.Millisecond, Delete: 50 * time.Millisecond, Network: time.Millisecond,
 	}
 	options.Portal.Shapes.NetworkStatus = 202
 	for i := range accounts {
-		for _, who := range []string{attacker, victim, person} {
-			options.Portal.Users = append(options.Portal.Users, emulator.User{
-				ID: userID(who, i), Email: email(who, i), Password: password(who, i), Account: account(i), Role: emulator.RoleAdministrator,
-			})
-		}
+		options.Portal.Users = append(options.Portal.Users, user(attacker, i), user(victim, i), user(person, i))
 	}
-	args, err := managerArgs()
-	if err != nil {
-		return err
-	}
-	options.ManagerArgs = args
-	if box, err = sandbox.Start(ctx, options); err != nil {
-		return err
-	}
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 48, Setup: setUp}))
+}
+
+func setUp(ctx context.Context) (err error) {
 	managerFile = filepath.Join(box.Dir, "token")
 	if err := os.WriteFile(managerFile, []byte(managerSecret), 0o600); err != nil {
 		return err
@@ -147,12 +118,9 @@ func removePolicies(ctx context.Context) error {
 	return nil
 }
 
-func failed(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+// user returns a user of an account. Rows search for the beginning of its password.
+func user(who string, account int) emulator.User {
+	u := suite.User(who, account)
+	u.Password = "canary-" + u.Password
+	return u
 }
-
-func userID(who string, i int) string   { return fmt.Sprintf("%s-%d", who, i) }
-func email(who string, i int) string    { return fmt.Sprintf("%s-%d@portal.example", who, i) }
-func password(who string, i int) string { return fmt.Sprintf("canary-password-of-%s-%d", who, i) }
-func account(i int) string              { return fmt.Sprintf("account-%d", i) }

@@ -52,7 +52,7 @@ func newTenant(t *testing.T, number int) *tenant {
 	n.must(n.client.Create(n.Context(), n.secret(n.namespace, attacker)))
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(box.Describe(context.WithoutCancel(t.Context()), n.namespace, account(number)))
+			t.Log(box.Describe(context.WithoutCancel(t.Context()), n.namespace, user(attacker, number).Account))
 		}
 	})
 	return n
@@ -157,7 +157,7 @@ func (t *tenant) await(what string, done func() bool) {
 // secret returns the identity Secret with the credentials of one of the account's users.
 func (t *tenant) secret(namespace, who string) *corev1.Secret {
 	s := box.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: identity})
-	s.StringData[infrav1.IdentityEmail], s.StringData[infrav1.IdentityPassword] = email(who, t.number), password(who, t.number)
+	s.StringData[infrav1.IdentityEmail], s.StringData[infrav1.IdentityPassword] = user(who, t.number).Email, user(who, t.number).Password
 	return s
 }
 
@@ -263,7 +263,7 @@ func (t *tenant) deleted(id string) func() string {
 func (t *tenant) portalCluster(name string) (id, job string) {
 	t.Helper()
 	portal, err := cloud.New(cloud.Config{
-		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: email(person, t.number), Password: password(person, t.number),
+		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: user(person, t.number).Email, Password: user(person, t.number).Password,
 	})
 	t.must(err)
 	vpcs, err := portal.VPCs(t.Context(), "default")
@@ -287,7 +287,7 @@ func (t *tenant) portalCluster(name string) (id, job string) {
 // portalClusters returns the clusters of the account.
 func (t *tenant) portalClusters() (all []emulator.Cluster) {
 	for _, c := range box.Portal.Clusters() {
-		if c.Account == account(t.number) {
+		if c.Account == user(attacker, t.number).Account {
 			all = append(all, c)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // safeToEvict is the annotation with which a user keeps the autoscaler from evicting a Pod.
@@ -39,32 +41,32 @@ func newDeployment(name string, replicas int) *appsv1.Deployment {
 }
 
 // place runs one Pod of the Deployment on each of the given nodes. It cordons all other nodes until the Pods have a node.
-func (w *world) place(deployment *appsv1.Deployment, on ...string) {
-	w.Helper()
+func (f *fixture) place(deployment *appsv1.Deployment, on ...string) {
+	f.Helper()
 	var others []string
-	for _, name := range w.nodes() {
+	for _, name := range f.nodes() {
 		if !slices.Contains(on, name) {
 			others = append(others, name)
 		}
 	}
-	w.cordon(true, others...)
+	f.cordon(true, others...)
 	deployment.Spec.Replicas = ptr.To(int32(len(on))) //nolint:gosec // A handful.
-	w.Expect(w.workload.Create(w.Context(), deployment)).To(Succeed())
-	w.Eventually(func() []string { return w.running(deployment.Name) }).Should(ConsistOf(on), "nodes with a Pod of %s", deployment.Name)
-	w.cordon(false, others...)
+	f.Expect(f.workload.Create(f.Context(), deployment)).To(Succeed())
+	f.Eventually(func() []string { return f.running(deployment.Name) }).Should(ConsistOf(on), "nodes with a Pod of %s", deployment.Name)
+	f.cordon(false, others...)
 }
 
-func (w *world) cordon(cordoned bool, names ...string) {
-	w.Helper()
+func (f *fixture) cordon(cordoned bool, names ...string) {
+	f.Helper()
 	for _, name := range names {
-		change(w, w.workload, node(name), func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
+		suite.ChangeIn(f.Fixture, f.workload, node(name), func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
 	}
 }
 
 // running returns the node of each running Pod of the Deployment.
-func (w *world) running(deployment string) (nodes []string) {
-	w.Helper()
-	for _, pod := range w.pods(deployment) {
+func (f *fixture) running(deployment string) (nodes []string) {
+	f.Helper()
+	for _, pod := range f.pods(deployment) {
 		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp.IsZero() {
 			nodes = append(nodes, pod.Spec.NodeName)
 		}
@@ -72,23 +74,23 @@ func (w *world) running(deployment string) (nodes []string) {
 	return nodes
 }
 
-func (w *world) pods(deployment string) []corev1.Pod {
-	w.Helper()
+func (f *fixture) pods(deployment string) []corev1.Pod {
+	f.Helper()
 	list := &corev1.PodList{}
-	w.Expect(w.workload.List(w.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment})).To(Succeed())
+	f.Expect(f.workload.List(f.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment})).To(Succeed())
 	return list.Items
 }
 
 // protect creates a PodDisruptionBudget that allows no eviction of the Deployment's Pods, and waits until it is in force.
-func (w *world) protect(deployment *appsv1.Deployment) *policyv1.PodDisruptionBudget {
-	w.Helper()
+func (f *fixture) protect(deployment *appsv1.Deployment) *policyv1.PodDisruptionBudget {
+	f.Helper()
 	budget := &policyv1.PodDisruptionBudget{
 		ObjectMeta: metav1.ObjectMeta{Namespace: deployment.Namespace, Name: deployment.Name},
 		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromInt32(0)), Selector: deployment.Spec.Selector},
 	}
-	w.Expect(w.workload.Create(w.Context(), budget)).To(Succeed())
-	w.Eventually(func() (int64, error) {
-		err := w.workload.Get(w.Context(), client.ObjectKeyFromObject(budget), budget)
+	f.Expect(f.workload.Create(f.Context(), budget)).To(Succeed())
+	f.Eventually(func() (int64, error) {
+		err := f.workload.Get(f.Context(), client.ObjectKeyFromObject(budget), budget)
 		return budget.Status.ObservedGeneration, err
 	}).Should(Equal(budget.Generation), "the disruption controller must observe the PodDisruptionBudget")
 	return budget

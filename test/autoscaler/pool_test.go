@@ -14,21 +14,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // scaledPool creates a MachinePool without nodes that the autoscaler may scale, beside a MachineDeployment that it may not. The annotations
 // describe a node to the autoscaler, which cannot look it up otherwise.
-func (w *world) scaledPool() *clusterv1.MachinePool {
-	w.Helper()
-	change(w, w.box.Client, w.deployment(), func(md *clusterv1.MachineDeployment) { md.Annotations = nil })
-	md, template := w.deployment(), &infrav1.PortalMachineTemplate{}
-	w.Expect(w.box.Client.Get(w.Context(), client.ObjectKeyFromObject(md), md)).To(Succeed())
+func (f *fixture) scaledPool() *clusterv1.MachinePool {
+	f.Helper()
+	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) { md.Annotations = nil })
+	md, template := f.deployment(), &infrav1.PortalMachineTemplate{}
+	f.Get(md)
 	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.Template.Spec.InfrastructureRef.Name}
-	w.Expect(w.box.Client.Get(w.Context(), key, template)).To(Succeed())
-	meta := metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: "pool"}
+	f.Expect(f.Box.Client.Get(f.Context(), key, template)).To(Succeed())
+	meta := metav1.ObjectMeta{Namespace: f.Namespace, Name: "pool"}
 	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
 	infra.Spec.WorkerParameters = template.Spec.Template.Spec
-	w.Expect(w.box.Client.Create(w.Context(), infra)).To(Succeed())
+	f.Create(infra)
 	meta.Annotations = map[string]string{
 		minSizeAnnotation: "0", maxSizeAnnotation: "4",
 		"capacity.cluster-autoscaler.kubernetes.io/cpu": "4", "capacity.cluster-autoscaler.kubernetes.io/memory": "16Gi",
@@ -38,7 +39,7 @@ func (w *world) scaledPool() *clusterv1.MachinePool {
 	pool.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{}
 	pool.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("")}
 	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: "pool"}
-	w.Expect(w.box.Client.Create(w.Context(), pool)).To(Succeed())
+	f.Create(pool)
 	return pool
 }
 
@@ -47,31 +48,31 @@ func (w *world) scaledPool() *clusterv1.MachinePool {
 func TestPool(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
-	w := newWorld(t, box, 1, 1)
-	pool := w.scaledPool()
+	f := newFixture(t, box, 1, 1)
+	pool := f.scaledPool()
 	replicas := func() int32 {
-		w.Expect(w.box.Client.Get(w.Context(), client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		f.Get(pool)
 		return *pool.Spec.Replicas
 	}
 	nodesOfPool := func() int {
-		w.Expect(w.box.Client.Get(w.Context(), client.ObjectKeyFromObject(pool), pool)).To(Succeed())
+		f.Get(pool)
 		return len(pool.Status.NodeRefs)
 	}
-	w.observe()
+	f.observe()
 	app := newDeployment("app", 3)
-	w.Expect(w.workload.Create(w.Context(), app)).To(Succeed())
-	w.autoscale()
-	w.Eventually(func() []string { return w.running("app") }).Should(HaveLen(3))
-	w.Expect(replicas()).To(Equal(int32(2)), "the pool must have one node for each Pod")
-	w.Eventually(nodesOfPool).Should(Equal(2))
+	f.Expect(f.workload.Create(f.Context(), app)).To(Succeed())
+	f.autoscale()
+	f.Eventually(func() []string { return f.running("app") }).Should(HaveLen(3))
+	f.Expect(replicas()).To(Equal(int32(2)), "the pool must have one node for each Pod")
+	f.Eventually(nodesOfPool).Should(Equal(2))
 
-	nodes := w.nodes()
-	w.Expect(w.workload.Delete(w.Context(), app)).To(Succeed())
-	w.Eventually(func() []corev1.Pod { return w.pods("app") }).Should(BeEmpty())
-	w.seen.forget()
+	nodes := f.nodes()
+	f.Expect(f.workload.Delete(f.Context(), app)).To(Succeed())
+	f.Eventually(func() []corev1.Pod { return f.pods("app") }).Should(BeEmpty())
+	f.seen.forget()
 	small := newDeployment("small", 1)
 	small.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("100m")
-	w.place(small, nodes[len(nodes)-1])
-	w.Consistently(replicas, quiet).Should(Equal(int32(2)), "the autoscaler must not scale down a pool")
-	w.Expect(w.seen.Ended()).To(BeEmpty(), "Pods that ended")
+	f.place(small, nodes[len(nodes)-1])
+	f.Consistently(replicas, quiet).Should(Equal(int32(2)), "the autoscaler must not scale down a pool")
+	f.Expect(f.seen.Ended()).To(BeEmpty(), "Pods that ended")
 }

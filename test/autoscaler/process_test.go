@@ -32,52 +32,52 @@ func needAutoscaler(t *testing.T) {
 
 // autoscale runs the autoscaler until the test stops it or ends. It returns after the first main loop. It fails the test if the autoscaler
 // ends or hangs. Intervals are shorter than a user would set them.
-func (w *world) autoscale() (stop func()) {
-	w.Helper()
+func (f *fixture) autoscale() (stop func()) {
+	f.Helper()
 	port, err := kubeserver.FreePort(loopback)
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	address := net.JoinHostPort(loopback, strconv.Itoa(port))
-	before, err := w.lastLoop()
-	w.Expect(err).NotTo(HaveOccurred())
-	autoscaler, err := kubeserver.Start(w.Context(), kubeserver.Spec{
+	before, err := f.lastLoop()
+	f.Expect(err).NotTo(HaveOccurred())
+	autoscaler, err := kubeserver.Start(f.Context(), kubeserver.Spec{
 		Name: "cluster-autoscaler",
 		Path: binary,
 		Args: []string{
 			"--cloud-provider=clusterapi", "--clusterapi-cloud-config-authoritative",
-			"--kubeconfig=" + w.kubeconfig, "--cloud-config=" + w.box.Kubeconfig,
-			"--node-group-auto-discovery=clusterapi:namespace=" + w.cluster.Namespace + ",clusterName=" + w.cluster.Name,
+			"--kubeconfig=" + f.kubeconfig, "--cloud-config=" + f.Box.Kubeconfig,
+			"--node-group-auto-discovery=clusterapi:namespace=" + f.Namespace + ",clusterName=" + f.cluster.Name,
 			"--address=" + address, "--leader-elect=false", "--v=4",
 			"--scan-interval=2s", "--scale-down-unneeded-time=20s", "--unremovable-node-recheck-timeout=5s",
 			"--scale-down-delay-after-add=10s", "--scale-down-delay-after-failure=5s",
 			"--max-inactivity=1m", "--max-failing-time=1m",
 		},
-		Log:   w.logFile(),
+		Log:   f.logFile(),
 		Ready: func(ctx context.Context) error { return healthy(ctx, address) },
 	})
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	stop = sync.OnceFunc(func() {
-		if err := healthy(context.WithoutCancel(w.Context()), address); err != nil {
-			w.Errorf("the autoscaler ended before it was stopped: %v, see %s", err, autoscaler.Log())
+		if err := healthy(context.WithoutCancel(f.Context()), address); err != nil {
+			f.Errorf("the autoscaler ended before it was stopped: %v, see %s", err, autoscaler.Log())
 		}
 		autoscaler.Stop()
 	})
-	w.Cleanup(stop)
-	w.Eventually(w.lastLoop).ShouldNot(Equal(before), "the autoscaler must complete its main loop")
+	f.Cleanup(stop)
+	f.Eventually(f.lastLoop).ShouldNot(Equal(before), "the autoscaler must complete its main loop")
 	return stop
 }
 
 // lastLoop returns when the autoscaler last wrote its status, which it does at the end of each main loop.
-func (w *world) lastLoop() (string, error) {
+func (f *fixture) lastLoop() (string, error) {
 	status := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cluster-autoscaler-status"}
-	if err := w.workload.Get(w.Context(), key, status); err != nil {
+	if err := f.workload.Get(f.Context(), key, status); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
 	return status.Annotations["cluster-autoscaler.kubernetes.io/last-updated"], nil
 }
 
-func (w *world) logFile() string {
-	return filepath.Join(w.box.Dir, w.cluster.Namespace+"-autoscaler.log")
+func (f *fixture) logFile() string {
+	return filepath.Join(f.Box.Dir, f.Namespace+"-autoscaler.log")
 }
 
 // healthy returns an error if the autoscaler reports that its main loop does not run.

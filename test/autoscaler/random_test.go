@@ -10,38 +10,26 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // newDisorderlySandbox starts a sandbox whose portal removes random workers. Its tests cannot use the shared sandbox, because the manager
 // learns the removal order of a portal once for all clusters.
 func newDisorderlySandbox(t *testing.T) *sandbox.Sandbox {
 	t.Helper()
-	box, err := start(emulator.VictimsRandom)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			box.Keep()
-			t.Log("the logs of all servers and of the autoscaler are in ", box.Dir)
-		}
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return box
+	return suite.StartFor(t, options(emulator.VictimsRandom))
 }
 
 // showDisorder scales up and down until the portal has removed a new and an old node in one scale, which no order explains.
-func (w *world) showDisorder() {
-	w.Helper()
+func (f *fixture) showDisorder() {
+	f.Helper()
 	for range 8 {
-		before := w.nodes()
-		w.scale(len(before) + 2)
-		w.settled(len(before) + 2)
-		w.scale(len(before))
-		w.settled(len(before))
-		removed := w.removed()
+		before := f.nodes()
+		f.scale(len(before) + 2)
+		f.settled(len(before) + 2)
+		f.scale(len(before))
+		f.settled(len(before))
+		removed := f.removed()
 		olds := 0
 		for _, name := range removed[len(removed)-2:] {
 			if slices.Contains(before, name) {
@@ -52,7 +40,7 @@ func (w *world) showDisorder() {
 			return
 		}
 	}
-	w.Fatal("the portal's choices matched an order eight times in a row")
+	f.Fatal("the portal's choices matched an order eight times in a row")
 }
 
 // TestPortalWithoutAnOrder checks a portal that removes random workers, and an idle node: the replicas may go down if no Pod is killed, but
@@ -60,17 +48,17 @@ func (w *world) showDisorder() {
 func TestPortalWithoutAnOrder(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
-	w := newWorld(t, newDisorderlySandbox(t), 1, 4)
-	w.showDisorder()
-	nodes := w.nodes()
+	f := newFixture(t, newDisorderlySandbox(t), 1, 4)
+	f.showDisorder()
+	nodes := f.nodes()
 	app := newDeployment("app", 3)
-	w.place(app, nodes[1:]...)
-	w.observe()
-	w.autoscale()
-	w.Consistently(func(g Gomega) {
-		g.Expect(slices.IsSortedFunc(w.seen.Replicas(), func(a, b int32) int { return int(b - a) })).To(BeTrue(), "replicas %v must never rise", w.seen.Replicas())
-		g.Expect(w.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
+	f.place(app, nodes[1:]...)
+	f.observe()
+	f.autoscale()
+	f.Consistently(func(g Gomega) {
+		g.Expect(slices.IsSortedFunc(f.seen.Replicas(), func(a, b int32) int { return int(b - a) })).To(BeTrue(), "replicas %v must never rise", f.seen.Replicas())
+		g.Expect(f.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
 	}, 2*quiet).Should(Succeed())
-	w.Expect(w.running("app")).To(HaveLen(3))
-	w.scalesUp(app)
+	f.Expect(f.running("app")).To(HaveLen(3))
+	f.scalesUp(app)
 }

@@ -26,39 +26,39 @@ type record struct {
 	replicas []int32
 	killed   []string            // Pods that ended without an eviction
 	evicted  []string            // Pods that were evicted
-	disabled map[string][]string // values of disabledAnnotation by node; "none" if it was not set
+	disabled map[string][]string // values of disabledAnnotation by node, "none" if it was not set
 	nodes    map[string]string   // summary of the last state by node
 	lines    []string            // all events, with times
 }
 
 // observe starts the record. The record begins with the objects that exist.
-func (w *world) observe() {
-	w.Helper()
-	w.seen.disabled, w.seen.nodes = map[string][]string{}, map[string]string{}
-	w.follow(w.live, &clusterv1.MachineDeploymentList{}, func(o client.Object, gone bool) {
+func (f *fixture) observe() {
+	f.Helper()
+	f.seen.disabled, f.seen.nodes = map[string][]string{}, map[string]string{}
+	f.follow(f.live, &clusterv1.MachineDeploymentList{}, func(o client.Object, gone bool) {
 		if md, ok := o.(*clusterv1.MachineDeployment); ok && !gone {
-			w.seen.sawReplicas(*md.Spec.Replicas)
+			f.seen.sawReplicas(*md.Spec.Replicas)
 		}
-	}, client.InNamespace(w.cluster.Namespace))
-	w.follow(w.workload, &corev1.PodList{}, func(o client.Object, gone bool) {
+	}, client.InNamespace(f.Namespace))
+	f.follow(f.workload, &corev1.PodList{}, func(o client.Object, gone bool) {
 		if pod, ok := o.(*corev1.Pod); ok && gone {
-			w.seen.sawEnd(pod)
+			f.seen.sawEnd(pod)
 		}
 	}, client.InNamespace(corev1.NamespaceDefault))
-	w.follow(w.workload, &corev1.NodeList{}, func(o client.Object, gone bool) {
+	f.follow(f.workload, &corev1.NodeList{}, func(o client.Object, gone bool) {
 		if n, ok := o.(*corev1.Node); ok {
-			w.seen.sawNode(n, gone)
+			f.seen.sawNode(n, gone)
 		}
 	})
-	w.Eventually(w.seen.Replicas).ShouldNot(BeEmpty(), "the record must begin")
+	f.Eventually(f.seen.Replicas).ShouldNot(BeEmpty(), "the record must begin")
 }
 
 // follow calls see for every object and every change until the test ends. A watch that ends earlier may have missed changes, and fails the
 // test.
-func (w *world) follow(c client.WithWatch, list client.ObjectList, see func(o client.Object, gone bool), options ...client.ListOption) {
-	w.Helper()
-	events, err := c.Watch(w.Context(), list, options...)
-	w.Expect(err).NotTo(HaveOccurred())
+func (f *fixture) follow(c client.WithWatch, list client.ObjectList, see func(o client.Object, gone bool), options ...client.ListOption) {
+	f.Helper()
+	events, err := c.Watch(f.Context(), list, options...)
+	f.Expect(err).NotTo(HaveOccurred())
 	var stopped atomic.Bool
 	done := make(chan struct{})
 	go func() {
@@ -68,11 +68,11 @@ func (w *world) follow(c client.WithWatch, list client.ObjectList, see func(o cl
 				see(o, event.Type == watch.Deleted)
 			}
 		}
-		if !stopped.Load() && w.Context().Err() == nil {
-			w.Errorf("the watch of %T ended before the test", list)
+		if !stopped.Load() && f.Context().Err() == nil {
+			f.Errorf("the watch of %T ended before the test", list)
 		}
 	}()
-	w.Cleanup(func() {
+	f.Cleanup(func() {
 		stopped.Store(true)
 		events.Stop()
 		<-done

@@ -17,25 +17,25 @@ import (
 func TestAutoscalerRestartsDuringAScaleDown(t *testing.T) {
 	needAutoscaler(t)
 	t.Parallel()
-	w := newWorld(t, box, 1, 3, 4)
-	nodes := w.nodes()
-	w.place(newDeployment("app", 3), nodes[:3]...)
-	slow := "slow-" + w.account
-	w.Expect(w.box.Portal.Inject(emulator.Fault{
-		ID: slow, Method: "POST", Path: "/kubernetes-clusters/*/scale", Account: w.account, Job: emulator.JobStuck,
+	f := newFixture(t, box, 1, 3, 4)
+	nodes := f.nodes()
+	f.place(newDeployment("app", 3), nodes[:3]...)
+	slow := "slow-" + f.User.Account
+	f.Expect(f.Box.Portal.Inject(emulator.Fault{
+		ID: slow, Method: "POST", Path: "/kubernetes-clusters/*/scale", Account: f.User.Account, Job: emulator.JobStuck,
 	})).To(Succeed())
-	w.observe()
-	stop := w.autoscale()
-	w.Eventually(w.scaleRequests).Should(Equal(2), "the provider must ask the portal to remove the idle node")
+	f.observe()
+	stop := f.autoscale()
+	f.Eventually(f.scaleRequests).Should(Equal(2), "the provider must ask the portal to remove the idle node")
 	stop()
-	w.autoscale()
+	f.autoscale()
 
-	w.Expect(w.workload.Create(w.Context(), newDeployment("late", 1))).To(Succeed())
-	w.Eventually(func() bool {
-		return len(w.running("late")) > 0 || slices.Equal(w.seen.Replicas(), []int32{4, 3, 4})
+	f.Expect(f.workload.Create(f.Context(), newDeployment("late", 1))).To(Succeed())
+	f.Eventually(func() bool {
+		return len(f.running("late")) > 0 || slices.Equal(f.seen.Replicas(), []int32{4, 3, 4})
 	}).Should(BeTrue(), "the Pod must have a node, or the autoscaler must ask for one")
-	w.box.Portal.RemoveFault(slow)
-	w.Eventually(w.removed).Should(Equal(nodes[3:]), "the portal must remove the newest node")
-	w.Eventually(func() []string { return w.running("late") }).Should(HaveLen(1), "the Pod must run on the node that the autoscaler asked for")
-	w.Expect(w.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
+	f.Box.Portal.RemoveFault(slow)
+	f.Eventually(f.removed).Should(Equal(nodes[3:]), "the portal must remove the newest node")
+	f.Eventually(func() []string { return f.running("late") }).Should(HaveLen(1), "the Pod must run on the node that the autoscaler asked for")
+	f.Expect(f.seen.Killed()).To(BeEmpty(), "Pods that were not evicted")
 }

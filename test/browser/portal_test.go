@@ -32,7 +32,7 @@ func startPortal(t *testing.T, arguments ...string) *portal {
 	ca := filepath.Join(t.TempDir(), "ca.crt")
 	arguments = append([]string{"--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", "--page-listen=127.0.0.1:0", "--ca-file", ca}, arguments...)
 	said := command(t, "Ctrl-C", []string{"PORTAL_EMULATOR_PASSWORD=try-me", "KUBEBUILDER_ASSETS="}, "portal-emulator", arguments...)
-	told := func(word string) string {
+	field := func(word string) string {
 		match := regexp.MustCompile(`(?m)^\s+` + word + `\s+(\S+)`).FindStringSubmatch(said)
 		if match == nil {
 			t.Fatalf("the output does not name %s:\n%s", word, said)
@@ -47,7 +47,7 @@ func startPortal(t *testing.T, arguments ...string) *portal {
 	pool.AppendCertsFromPEM(pem)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	t.Cleanup(transport.CloseIdleConnections)
-	p := &portal{t: t, url: told("URL"), admin: told("Admin"), page: told("Page"), client: &http.Client{Transport: transport, Timeout: patience}}
+	p := &portal{t: t, url: field("URL"), admin: field("Admin"), page: field("Page"), client: &http.Client{Transport: transport, Timeout: patience}}
 	_, answer := p.call("POST", "/login", map[string]any{"email": "admin@portal.example", "password": "try-me"})
 	p.token, _ = answer["token"].(string)
 	return p

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// must calls an API server, and tries again if the call fails for a passing reason, such as a timeout on a busy host.
-func (w *world) must(call func() error) {
-	w.Helper()
-	w.Eventually(func() error {
+// retry calls an API server, and tries again if the call fails for a passing reason, such as a timeout on a busy host.
+func (f *fixture) retry(call func() error) {
+	f.Helper()
+	f.Eventually(func() error {
 		err := call()
 		if definite(err) {
 			return StopTrying("the API server refuses").Wrap(err)
@@ -31,28 +31,28 @@ func definite(err error) bool {
 		!apierrors.IsTooManyRequests(err) && !apierrors.IsInternalError(err)
 }
 
-func (w *world) create(c client.Client, o client.Object) {
-	w.Helper()
+func (f *fixture) create(c client.Client, o client.Object) {
+	f.Helper()
 	// Each name is used once, so an existing object was created by an earlier try.
-	w.must(func() error { return client.IgnoreAlreadyExists(c.Create(w.Context(), o)) })
+	f.retry(func() error { return client.IgnoreAlreadyExists(c.Create(f.Context(), o)) })
 }
 
-func (w *world) delete(c client.Client, o client.Object) {
-	w.Helper()
-	w.must(func() error { return client.IgnoreNotFound(c.Delete(w.Context(), o)) })
+func (f *fixture) delete(c client.Client, o client.Object) {
+	f.Helper()
+	f.retry(func() error { return client.IgnoreNotFound(c.Delete(f.Context(), o)) })
 }
 
 // read reads an object again.
-func (w *world) read(c client.Client, o client.Object) {
-	w.Helper()
-	w.must(func() error { return c.Get(w.Context(), client.ObjectKeyFromObject(o), o) })
+func (f *fixture) read(c client.Client, o client.Object) {
+	f.Helper()
+	f.retry(func() error { return c.Get(f.Context(), client.ObjectKeyFromObject(o), o) })
 }
 
 // exists returns a function that reads the object and reports whether it exists.
-func (w *world) exists(c client.Client, o client.Object) func() bool {
+func (f *fixture) exists(c client.Client, o client.Object) func() bool {
 	return func() (found bool) {
-		w.must(func() error {
-			err := c.Get(w.Context(), client.ObjectKeyFromObject(o), o)
+		f.retry(func() error {
+			err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o)
 			found = err == nil
 			return client.IgnoreNotFound(err)
 		})
@@ -61,21 +61,21 @@ func (w *world) exists(c client.Client, o client.Object) func() bool {
 }
 
 // change reads and patches an object.
-func change[T client.Object](w *world, c client.Client, o T, change func(T)) {
-	w.Helper()
-	patch(w, c, o, change, func(before client.Patch) error { return c.Patch(w.Context(), o, before) })
+func change[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
+	f.Helper()
+	patch(f, c, o, change, func(before client.Patch) error { return c.Patch(f.Context(), o, before) })
 }
 
 // changeStatus reads an object and patches its status.
-func changeStatus[T client.Object](w *world, c client.Client, o T, change func(T)) {
-	w.Helper()
-	patch(w, c, o, change, func(before client.Patch) error { return c.Status().Patch(w.Context(), o, before) })
+func changeStatus[T client.Object](f *fixture, c client.Client, o T, change func(T)) {
+	f.Helper()
+	patch(f, c, o, change, func(before client.Patch) error { return c.Status().Patch(f.Context(), o, before) })
 }
 
-func patch[T client.Object](w *world, c client.Client, o T, change func(T), send func(before client.Patch) error) {
-	w.Helper()
-	w.must(func() error {
-		if err := c.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+func patch[T client.Object](f *fixture, c client.Client, o T, change func(T), send func(before client.Patch) error) {
+	f.Helper()
+	f.retry(func() error {
+		if err := c.Get(f.Context(), client.ObjectKeyFromObject(o), o); err != nil {
 			return err
 		}
 		before, _ := o.DeepCopyObject().(client.Object)
@@ -85,9 +85,9 @@ func patch[T client.Object](w *world, c client.Client, o T, change func(T), send
 }
 
 // condition returns a function that reads a condition of an object in the management cluster as "Status Reason: message".
-func (w *world) condition(o client.Object, conditionType string) func() string {
+func (f *fixture) condition(o client.Object, conditionType string) func() string {
 	return func() string {
-		if !w.exists(management, o)() {
+		if !f.exists(management, o)() {
 			return "gone"
 		}
 		getter, _ := o.(conditions.Getter)

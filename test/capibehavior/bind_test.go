@@ -20,111 +20,111 @@ import (
 //
 // Rests on machine/machine_controller_phases.go (reconcileInfrastructure), machine/machine_controller_noderef.go
 // (reconcileNode, getNode), machine/machine_controller.go (Reconcile, which works on the Machine as it was read at the
-// beginning and patches what it changed; isDeleteNodeAllowed).
+// beginning and patches what it changed, isDeleteNodeAllowed).
 func providerIDAndNodeRef(t *testing.T) {
-	w := begin(t, "bind", stable(version))
+	f := newFixture(t, "bind", stable(version))
 	t.Run("providerID_follows_and_nodeRef_stays", func(t *testing.T) {
-		w := w.in(t)
-		m, _ := w.bound("alive")
-		w.swaps(m)
+		f := f.in(t)
+		m, _ := f.bound("alive")
+		f.swaps(m)
 	})
 	t.Run("also_while_the_Machine_is_deleted", func(t *testing.T) {
-		w := w.in(t)
-		m, _ := w.bound("deleting")
-		w.delete(management, m)
-		w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
-		w.swaps(m)
-		w.Expect(w.deletion(m)()).To(HavePrefix(atPreDrain))
+		f := f.in(t)
+		m, _ := f.bound("deleting")
+		f.delete(management, m)
+		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
+		f.swaps(m)
+		f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain))
 	})
 	t.Run("a_removed_nodeRef_is_found_again", func(t *testing.T) {
-		w := w.in(t)
-		m, node := w.bound("again")
-		changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
-		w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
+		f := f.in(t)
+		m, node := f.bound("again")
+		changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+		f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
 	})
 	t.Run("an_emptied_providerID_is_not_followed", func(t *testing.T) {
-		w := w.in(t)
-		m, node := w.bound("emptied")
-		w.hand(m, "")
-		w.say(m, "a pass without providerID")
-		w.Expect(w.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
+		f := f.in(t)
+		m, node := f.bound("emptied")
+		f.setProviderID(m, "")
+		f.setReadyMessage(m, "a pass without providerID")
+		f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
 	})
-	t.Run("nor_that_of_a_PortalMachine_that_is_deleted", func(t *testing.T) { w.in(t).tooLate() })
-	t.Run("release_neither_drains_nor_deletes_the_Node", func(t *testing.T) { w.in(t).releases() })
+	t.Run("nor_that_of_a_PortalMachine_that_is_deleted", func(t *testing.T) { f.in(t).tooLate() })
+	t.Run("release_neither_drains_nor_deletes_the_Node", func(t *testing.T) { f.in(t).releases() })
 	t.Run("release_before_core_has_seen_the_Machine_go", func(t *testing.T) {
-		w := w.in(t)
-		m, node := w.bound("at-once")
-		w.run(node)
-		w.delete(management, m)
-		w.release(m)
-		w.untouched(node)
+		f := f.in(t)
+		m, node := f.bound("at-once")
+		f.run(node)
+		f.delete(management, m)
+		f.release(m)
+		f.untouched(node)
 	})
 }
 
 // swaps gives a Machine another Node: the providerID, then the nodeRef.
-func (w *world) swaps(m *clusterv1.Machine) {
+func (f *fixture) swaps(m *clusterv1.Machine) {
 	first := m.Status.NodeRef.Name
-	second := w.node(m.Name + "-second")
-	w.hand(m, second.Spec.ProviderID)
-	w.Eventually(w.providerIDOf(m)).Should(Equal(second.Spec.ProviderID))
+	second := f.node(m.Name + "-second")
+	f.setProviderID(m, second.Spec.ProviderID)
+	f.Eventually(f.providerIDOf(m)).Should(Equal(second.Spec.ProviderID))
 	// Core copies nodeInfo from the Node with the Machine's providerID.
-	w.Eventually(w.machineIDOf(m)).Should(Equal(second.Status.NodeInfo.MachineID))
-	w.Expect(m.Status.NodeRef.Name).To(Equal(first), "core does not change a nodeRef")
+	f.Eventually(f.machineIDOf(m)).Should(Equal(second.Status.NodeInfo.MachineID))
+	f.Expect(m.Status.NodeRef.Name).To(Equal(first), "core does not change a nodeRef")
 
-	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
-	w.report(second, func(s *corev1.NodeStatus) { s.NodeInfo.MachineID = "reported later" })
-	w.Eventually(w.machineIDOf(m)).Should(Equal("reported later"))
-	w.Expect(m.Status.NodeRef.Name).To(Equal(second.Name), "a patched nodeRef stays")
-	for _, e := range w.machines.of(m.Name) {
+	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = second.Name })
+	f.report(second, func(s *corev1.NodeStatus) { s.NodeInfo.MachineID = "reported later" })
+	f.Eventually(f.machineIDOf(m)).Should(Equal("reported later"))
+	f.Expect(m.Status.NodeRef.Name).To(Equal(second.Name), "a patched nodeRef stays")
+	for _, e := range f.machines.of(m.Name) {
 		if name := e.object.Status.NodeRef.Name; name != second.Name {
-			w.Expect(name).To(Or(BeEmpty(), Equal(first)))
+			f.Expect(name).To(Or(BeEmpty(), Equal(first)))
 		}
 	}
 }
 
-func (w *world) machineIDOf(m *clusterv1.Machine) func() string {
+func (f *fixture) machineIDOf(m *clusterv1.Machine) func() string {
 	return func() string {
-		if w.read(management, m); m.Status.NodeInfo == nil {
+		if f.read(management, m); m.Status.NodeInfo == nil {
 			return ""
 		}
 		return m.Status.NodeInfo.MachineID
 	}
 }
 
-func (w *world) tooLate() {
-	m, node := w.bound("too-late")
-	w.hold(m)
-	w.delete(management, m)
-	w.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atInfra))
-	w.hand(m, "portal://"+w.namespace+"/elsewhere")
-	w.say(m, "a pass with another providerID")
-	w.Expect(w.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
-	w.letGo(m)
-	w.Eventually(w.exists(management, m)).Should(BeFalse())
-	w.Expect(w.exists(workload, node)()).To(BeFalse())
+func (f *fixture) tooLate() {
+	m, node := f.bound("too-late")
+	f.addFinalizer(m)
+	f.delete(management, m)
+	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
+	f.setProviderID(m, "portal://"+f.namespace+"/elsewhere")
+	f.setReadyMessage(m, "a pass with another providerID")
+	f.Expect(f.providerIDOf(m)()).To(Equal(node.Spec.ProviderID))
+	f.removeFinalizer(m)
+	f.Eventually(f.exists(management, m)).Should(BeFalse())
+	f.Expect(f.exists(workload, node)()).To(BeFalse())
 }
 
 // releases makes the writes of a release one by one, with a Pod on the Node that a drain would evict.
-func (w *world) releases() {
-	m, node := w.bound("released")
-	pod := w.run(node)
-	w.delete(management, m)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
+func (f *fixture) releases() {
+	m, node := f.bound("released")
+	pod := f.run(node)
+	f.delete(management, m)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
 
-	nowhere := "portal://" + w.namespace + "/released/" + m.Name
-	w.hand(m, nowhere)
-	w.Eventually(w.providerIDOf(m)).Should(Equal(nowhere))
-	w.say(m, "a pass with that providerID")
-	w.Expect(w.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts even if no Node has the providerID")
-	w.Expect(m.Status.NodeRef.Name).To(Equal(node.Name))
+	nowhere := "portal://" + f.namespace + "/released/" + m.Name
+	f.setProviderID(m, nowhere)
+	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
+	f.setReadyMessage(m, "a pass with that providerID")
+	f.Expect(f.deletion(m)()).To(HavePrefix(atPreDrain), "a nodeRef counts even if no Node has the providerID")
+	f.Expect(m.Status.NodeRef.Name).To(Equal(node.Name))
 
-	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate), "the pre-drain hook no longer holds")
-	w.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
-	w.Expect(m.Status.NodeRef.Name).To(BeEmpty())
+	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate), "the pre-drain hook no longer holds")
+	f.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
+	f.Expect(m.Status.NodeRef.Name).To(BeEmpty())
 
-	w.release(m)
-	w.Expect(w.exists(workload, pod)()).To(BeTrue())
-	w.untouched(node)
+	f.release(m)
+	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.untouched(node)
 }

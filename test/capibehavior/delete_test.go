@@ -38,175 +38,176 @@ const (
 // Rests on machine/machine_controller.go (reconcileDelete, isDeleteNodeAllowed, isNodeDrainAllowed, drainNode,
 // shouldWaitForNodeVolumes, deleteNode) and util/util.go (IsExternalManagedControlPlane).
 func howMachineGoes(t *testing.T) {
-	w := begin(t, "delete", stable(version))
-	t.Run("hook_drain_hook_PortalMachine_Node", func(t *testing.T) { w.in(t).passesInOrder() })
-	t.Run("a_blocked_drain_holds_all_behind_it", func(t *testing.T) { w.in(t).blockedDrain() })
-	t.Run("attached_volumes_hold_all_behind_them", func(t *testing.T) { w.in(t).attachedVolumes() })
-	t.Run("a_drained_Machine_does_not_drain_another_Node", func(t *testing.T) { w.in(t).drainsOnce() })
-	t.Run("a_Machine_that_got_past_the_drain_without_a_Node_never_drains_one", func(t *testing.T) { w.in(t).drainsNever() })
+	f := newFixture(t, "delete", stable(version))
+	t.Run("hook_drain_hook_PortalMachine_Node", func(t *testing.T) { f.in(t).passesInOrder() })
+	t.Run("a_blocked_drain_holds_all_behind_it", func(t *testing.T) { f.in(t).blockedDrain() })
+	t.Run("attached_volumes_hold_all_behind_them", func(t *testing.T) { f.in(t).attachedVolumes() })
+	t.Run("a_drained_Machine_does_not_drain_another_Node", func(t *testing.T) { f.in(t).drainsOnce() })
+	t.Run("a_Machine_that_got_past_the_drain_without_a_Node_never_drains_one", func(t *testing.T) { f.in(t).drainsNever() })
 	t.Run("without_nodeRef_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		w := w.in(t)
-		m := w.machine("unbound")
-		w.Eventually(w.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
-		w.delete(management, m)
-		w.onlyPreTerminateHolds(m)
+		f := f.in(t)
+		m := f.machine("unbound")
+		f.Eventually(f.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HavePrefix("False"))
+		f.delete(management, m)
+		f.onlyPreTerminateHolds(m)
 	})
 	t.Run("a_nodeRef_without_a_Node_counts", func(t *testing.T) {
-		w := w.in(t)
-		m, node := w.bound("lost")
-		w.delete(workload, node)
-		w.delete(management, m)
-		w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
-		w.drop(m, infrav1.PreDrainHook)
-		w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-		w.drop(m, infrav1.PreTerminateHook)
-		w.Eventually(w.exists(management, m)).Should(BeFalse())
+		f := f.in(t)
+		m, node := f.bound("lost")
+		f.delete(workload, node)
+		f.delete(management, m)
+		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
+		f.removeHooks(m, infrav1.PreDrainHook)
+		f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
+		f.removeHooks(m, infrav1.PreTerminateHook)
+		f.Eventually(f.exists(management, m)).Should(BeFalse())
 	})
 	t.Run("while_the_Cluster_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		w := begin(t, "delete-cluster", stable(version))
-		m, node := w.bound("a")
-		w.delete(management, w.cluster)
-		w.onlyPreTerminateHolds(m)
-		w.untouched(node)
+		f := newFixture(t, "delete-cluster", stable(version))
+		m, node := f.bound("a")
+		f.delete(management, f.cluster)
+		f.onlyPreTerminateHolds(m)
+		f.untouched(node)
 	})
 	t.Run("while_the_control_plane_is_deleted_only_the_pre-terminate_hook_holds", func(t *testing.T) {
-		w := begin(t, "delete-control-plane", stable(version))
-		m, node := w.bound("a")
-		change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
-		w.delete(management, w.controlPlane)
-		w.delete(management, m)
-		w.onlyPreTerminateHolds(m)
-		w.untouched(node)
-		change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
+		f := newFixture(t, "delete-control-plane", stable(version))
+		m, node := f.bound("a")
+		change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = []string{finalizer} })
+		f.delete(management, f.controlPlane)
+		f.delete(management, m)
+		f.onlyPreTerminateHolds(m)
+		f.untouched(node)
+		change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Finalizers = nil })
 	})
 	t.Run("unless_the_control_plane_is_external_only_the_pre-terminate_hook_holds", func(t *testing.T) {
 		status := stable(version)
 		status.ExternalManagedControlPlane = nil
-		w := begin(t, "delete-not-external", status)
-		m, node := w.bound("a")
-		w.delete(management, m)
-		w.onlyPreTerminateHolds(m)
-		w.untouched(node)
+		f := newFixture(t, "delete-not-external", status)
+		m, node := f.bound("a")
+		f.delete(management, m)
+		f.onlyPreTerminateHolds(m)
+		f.untouched(node)
 	})
 }
 
 // passesInOrder follows a complete deletion. At the end the nodeRef names another Node than the providerID does, and core deletes
 // the Node that the nodeRef names.
-func (w *world) passesInOrder() {
-	m, node := w.bound("all")
-	other := w.node("other")
-	w.hold(m)
-	pod := w.run(node)
+func (f *fixture) passesInOrder() {
+	m, node := f.bound("all")
+	other := f.node("other")
+	f.addFinalizer(m)
+	pod := f.run(node)
 
-	w.delete(management, m)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
-	w.Expect(progress(m).NodeDrainStartTime.IsZero()).To(BeTrue())
-	w.untouched(node)
-	w.Expect(w.exists(workload, pod)()).To(BeTrue())
+	f.delete(management, m)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
+	f.Expect(progress(m).NodeDrainStartTime.IsZero()).To(BeTrue())
+	f.untouched(node)
+	f.Expect(f.exists(workload, pod)()).To(BeTrue())
 
-	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(workload, pod)()).To(BeFalse(), "core has evicted the Pod")
-	w.Expect(w.exists(workload, node)()).To(BeTrue())
-	w.Expect(node.Spec.Unschedulable).To(BeTrue())
-	w.Expect(w.claim(m).DeletionTimestamp).To(BeNil())
+	f.removeHooks(m, infrav1.PreDrainHook)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
+	f.Expect(f.exists(workload, pod)()).To(BeFalse(), "core has evicted the Pod")
+	f.Expect(f.exists(workload, node)()).To(BeTrue())
+	f.Expect(node.Spec.Unschedulable).To(BeTrue())
+	f.Expect(f.claim(m).DeletionTimestamp).To(BeNil())
 
-	w.drop(m, infrav1.PreTerminateHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atInfra))
-	w.Expect(w.claim(m).DeletionTimestamp).NotTo(BeNil())
-	w.Expect(w.exists(workload, node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
+	f.removeHooks(m, infrav1.PreTerminateHook)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atInfra))
+	f.Expect(f.claim(m).DeletionTimestamp).NotTo(BeNil())
+	f.Expect(f.exists(workload, node)()).To(BeTrue(), "the Node exists as long as the PortalMachine")
 
-	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
-	w.letGo(m)
-	w.Eventually(w.exists(management, m)).Should(BeFalse())
-	w.Expect(w.exists(workload, other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
-	w.Expect(w.exists(workload, node)()).To(BeTrue(), "core does not delete the Node that providerID names")
+	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	f.removeFinalizer(m)
+	f.Eventually(f.exists(management, m)).Should(BeFalse())
+	f.Expect(f.exists(workload, other)()).To(BeFalse(), "core deletes the Node that nodeRef names")
+	f.Expect(f.exists(workload, node)()).To(BeTrue(), "core does not delete the Node that providerID names")
 }
 
-func (w *world) blockedDrain() {
-	m, node := w.bound("blocked")
-	pod := w.run(node)
-	w.protect(pod)
-	w.delete(management, m)
-	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
-	w.Expect(w.exists(workload, pod)()).To(BeTrue())
-	w.delete(workload, pod)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	for _, e := range w.machines.of(m.Name) {
+func (f *fixture) blockedDrain() {
+	m, node := f.bound("blocked")
+	pod := f.run(node)
+	f.protect(pod)
+	f.delete(management, m)
+	f.removeHooks(m, infrav1.PreDrainHook)
+	f.Eventually(f.deletion(m)).Should(And(HavePrefix(atDrain), ContainSubstring("disruption budget")))
+	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.delete(workload, pod)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
+	for _, e := range f.machines.of(m.Name) {
 		if conditions.GetReason(e.object, clusterv1.MachineDeletingCondition) == clusterv1.MachineDeletingDrainingNodeReason {
-			w.Expect(progress(e.object).WaitForNodeVolumeDetachStartTime.IsZero()).To(BeTrue())
-			w.Expect(progress(e.object).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
+			f.Expect(progress(e.object).WaitForNodeVolumeDetachStartTime.IsZero()).To(BeTrue())
+			f.Expect(progress(e.object).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
 		}
 	}
 }
 
-func (w *world) attachedVolumes() {
-	m, node := w.bound("volumes")
-	w.report(node, func(s *corev1.NodeStatus) {
+func (f *fixture) attachedVolumes() {
+	m, node := f.bound("volumes")
+	f.report(node, func(s *corev1.NodeStatus) {
 		s.VolumesAttached = []corev1.AttachedVolume{{Name: "kubernetes.io/csi/disk"}}
 	})
-	w.delete(management, m)
-	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atVolumes))
-	w.Expect(w.exists(workload, node)()).To(BeTrue())
-	w.Expect(node.Spec.Unschedulable).To(BeTrue(), "core drains the Node before it waits for volumes")
-	w.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
-	w.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
+	f.delete(management, m)
+	f.removeHooks(m, infrav1.PreDrainHook)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atVolumes))
+	f.Expect(f.exists(workload, node)()).To(BeTrue())
+	f.Expect(node.Spec.Unschedulable).To(BeTrue(), "core drains the Node before it waits for volumes")
+	f.Expect(progress(m).WaitForPreTerminateHookStartTime.IsZero()).To(BeTrue())
+	f.report(node, func(s *corev1.NodeStatus) { s.VolumesAttached = nil })
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 }
 
 // drainsOnce moves a Machine from its drained Node to another Node, as our provider does if the portal has removed another
 // node than the drained one. Core does not drain the second Node.
-func (w *world) drainsOnce() {
-	m, drained := w.bound("drained")
-	other := w.node("stays")
-	w.delete(management, m)
-	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(workload, drained)()).To(BeTrue())
-	w.Expect(drained.Spec.Unschedulable).To(BeTrue())
+func (f *fixture) drainsOnce() {
+	m, drained := f.bound("drained")
+	other := f.node("stays")
+	f.delete(management, m)
+	f.removeHooks(m, infrav1.PreDrainHook)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
+	f.Expect(f.exists(workload, drained)()).To(BeTrue())
+	f.Expect(drained.Spec.Unschedulable).To(BeTrue())
 
-	w.hand(m, other.Spec.ProviderID)
-	w.Eventually(w.providerIDOf(m)).Should(Equal(other.Spec.ProviderID))
-	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
-	w.say(m, "a pass with the other Node")
-	w.Expect(w.deletion(m)()).To(HavePrefix(atPreTerminate))
-	w.untouched(other)
+	f.setProviderID(m, other.Spec.ProviderID)
+	f.Eventually(f.providerIDOf(m)).Should(Equal(other.Spec.ProviderID))
+	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef.Name = other.Name })
+	f.setReadyMessage(m, "a pass with the other Node")
+	f.Expect(f.deletion(m)()).To(HavePrefix(atPreTerminate))
+	f.untouched(other)
 }
 
 // drainsNever creates the Node after the Machine, which has no nodeRef, has reached the pre-terminate hook. Core then waits
 // for the pre-drain hook, but does not drain the Node after it.
-func (w *world) drainsNever() {
-	m := w.machine("early")
-	w.hand(m, "portal://"+w.namespace+"/late")
-	w.delete(management, m)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
+func (f *fixture) drainsNever() {
+	m := f.machine("early")
+	f.setProviderID(m, "portal://"+f.namespace+"/late")
+	f.Eventually(func() []string { f.read(management, m); return m.Finalizers }).ShouldNot(BeEmpty(), "without core's finalizer the Machine would be gone at once")
+	f.delete(management, m)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
 
-	node := w.node("late")
-	pod := w.run(node)
-	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreDrain))
-	w.drop(m, infrav1.PreDrainHook)
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(w.exists(workload, pod)()).To(BeTrue())
-	w.untouched(node)
-	w.drop(m, infrav1.PreTerminateHook)
-	w.Eventually(w.exists(management, m)).Should(BeFalse())
-	w.Expect(w.exists(workload, node)()).To(BeFalse(), "core deletes the Node that it has not drained")
+	node := f.node("late")
+	pod := f.run(node)
+	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreDrain))
+	f.removeHooks(m, infrav1.PreDrainHook)
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
+	f.Expect(f.exists(workload, pod)()).To(BeTrue())
+	f.untouched(node)
+	f.removeHooks(m, infrav1.PreTerminateHook)
+	f.Eventually(f.exists(management, m)).Should(BeFalse())
+	f.Expect(f.exists(workload, node)()).To(BeFalse(), "core deletes the Node that it has not drained")
 }
 
 // onlyPreTerminateHolds follows the deletion of a Machine with both hooks, and checks that core waits only for the
 // pre-terminate hook and drains nothing.
-func (w *world) onlyPreTerminateHolds(m *clusterv1.Machine) {
-	w.Helper()
-	w.Eventually(w.deletion(m)).Should(HavePrefix(atPreTerminate))
-	w.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
-	w.drop(m, infrav1.PreTerminateHook)
-	w.Eventually(w.machines.deleted(m.Name)).Should(BeTrue())
-	for _, e := range w.machines.of(m.Name) {
-		w.Expect(progress(e.object).WaitForPreDrainHookStartTime.IsZero()).To(BeTrue(), "core has not waited for the pre-drain hook")
-		w.Expect(progress(e.object).NodeDrainStartTime.IsZero()).To(BeTrue(), "core has not drained the Node")
+func (f *fixture) onlyPreTerminateHolds(m *clusterv1.Machine) {
+	f.Helper()
+	f.Eventually(f.deletion(m)).Should(HavePrefix(atPreTerminate))
+	f.Expect(m.Annotations).To(HaveKey(infrav1.PreDrainHook))
+	f.removeHooks(m, infrav1.PreTerminateHook)
+	f.Eventually(f.machines.deleted(m.Name)).Should(BeTrue())
+	for _, e := range f.machines.of(m.Name) {
+		f.Expect(progress(e.object).WaitForPreDrainHookStartTime.IsZero()).To(BeTrue(), "core has not waited for the pre-drain hook")
+		f.Expect(progress(e.object).NodeDrainStartTime.IsZero()).To(BeTrue(), "core has not drained the Node")
 	}
 }
 

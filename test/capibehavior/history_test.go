@@ -24,10 +24,10 @@ type event[T client.Object] struct {
 }
 
 // observe starts a watch that ends with the test. Its history begins with the existing objects.
-func observe[T client.Object](w *world, c client.WithWatch, list client.ObjectList, options ...client.ListOption) *history[T] {
-	w.Helper()
-	watcher, err := c.Watch(context.WithoutCancel(w.Context()), list, options...)
-	w.Expect(err).NotTo(HaveOccurred())
+func observe[T client.Object](f *fixture, c client.WithWatch, list client.ObjectList, options ...client.ListOption) *history[T] {
+	f.Helper()
+	watcher, err := c.Watch(context.WithoutCancel(f.Context()), list, options...)
+	f.Expect(err).NotTo(HaveOccurred())
 	h := &history[T]{}
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -39,14 +39,14 @@ func observe[T client.Object](w *world, c client.WithWatch, list client.ObjectLi
 			case e := <-watcher.ResultChan():
 				object, ok := e.Object.(T)
 				if !ok {
-					w.Errorf("the watch of %T ended before the test: %s %v", list, e.Type, e.Object)
+					f.Errorf("the watch of %T ended before the test: %s %v", list, e.Type, e.Object)
 					return
 				}
 				h.add(event[T]{e.Type, object})
 			}
 		}
 	}()
-	w.Cleanup(func() { close(stop); <-stopped; watcher.Stop() })
+	f.Cleanup(func() { close(stop); <-stopped; watcher.Stop() })
 	return h
 }
 

@@ -25,40 +25,40 @@ func machineSpec(kind, name, version string) clusterv1.MachineSpec {
 }
 
 // machine creates a Machine with both hooks and without an owner, and its PortalMachine.
-func (w *world) machine(name string) *clusterv1.Machine {
-	w.Helper()
-	claim := &infrav1.PortalMachine{ObjectMeta: w.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
-	w.create(management, claim)
-	m := &clusterv1.Machine{ObjectMeta: w.meta(name), Spec: machineSpec("PortalMachine", name, version)}
+func (f *fixture) machine(name string) *clusterv1.Machine {
+	f.Helper()
+	claim := &infrav1.PortalMachine{ObjectMeta: f.meta(name), Spec: infrav1.PortalMachineSpec{WorkerParameters: parameters}}
+	f.create(management, claim)
+	m := &clusterv1.Machine{ObjectMeta: f.meta(name), Spec: machineSpec("PortalMachine", name, version)}
 	m.Annotations = map[string]string{infrav1.PreDrainHook: "", infrav1.PreTerminateHook: ""}
-	w.create(management, m)
+	f.create(management, m)
 	return m
 }
 
 // bound creates a Machine as machine does, and a Node of the same name, and binds the Machine to the Node.
-func (w *world) bound(name string) (*clusterv1.Machine, *corev1.Node) {
-	w.Helper()
-	m, node := w.machine(name), w.node(name)
-	w.bind(m, node)
+func (f *fixture) bound(name string) (*clusterv1.Machine, *corev1.Node) {
+	f.Helper()
+	m, node := f.machine(name), f.node(name)
+	f.bind(m, node)
 	return m, node
 }
 
 var parameters = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
 
 // template creates a PortalMachineTemplate.
-func (w *world) template(name string) {
-	w.Helper()
-	template := &infrav1.PortalMachineTemplate{ObjectMeta: w.meta(name)}
+func (f *fixture) template(name string) {
+	f.Helper()
+	template := &infrav1.PortalMachineTemplate{ObjectMeta: f.meta(name)}
 	template.Spec.Template.Spec = parameters
-	w.create(management, template)
+	f.create(management, template)
 }
 
 // machineSet creates a MachineSet and a PortalMachineTemplate of the same name.
-func (w *world) machineSet(name, version string, replicas int32, order clusterv1.MachineSetDeletionOrder) *clusterv1.MachineSet {
-	w.Helper()
-	w.template(name)
+func (f *fixture) machineSet(name, version string, replicas int32, order clusterv1.MachineSetDeletionOrder) *clusterv1.MachineSet {
+	f.Helper()
+	f.template(name)
 	labels := map[string]string{"set": name}
-	set := &clusterv1.MachineSet{ObjectMeta: w.meta(name), Spec: clusterv1.MachineSetSpec{
+	set := &clusterv1.MachineSet{ObjectMeta: f.meta(name), Spec: clusterv1.MachineSetSpec{
 		ClusterName: clusterName, Replicas: &replicas,
 		Selector: metav1.LabelSelector{MatchLabels: labels},
 		Deletion: clusterv1.MachineSetDeletionSpec{Order: order},
@@ -66,34 +66,34 @@ func (w *world) machineSet(name, version string, replicas int32, order clusterv1
 			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
 		},
 	}}
-	w.create(management, set)
+	f.create(management, set)
 	return set
 }
 
 // machineDeployment creates a MachineDeployment and a PortalMachineTemplate of the same name.
-func (w *world) machineDeployment(name string, replicas int32) *clusterv1.MachineDeployment {
-	w.Helper()
-	w.template(name)
+func (f *fixture) machineDeployment(name string, replicas int32) *clusterv1.MachineDeployment {
+	f.Helper()
+	f.template(name)
 	labels := map[string]string{"deployment": name}
-	deployment := &clusterv1.MachineDeployment{ObjectMeta: w.meta(name), Spec: clusterv1.MachineDeploymentSpec{
+	deployment := &clusterv1.MachineDeployment{ObjectMeta: f.meta(name), Spec: clusterv1.MachineDeploymentSpec{
 		ClusterName: clusterName, Replicas: &replicas,
 		Selector: metav1.LabelSelector{MatchLabels: labels},
 		Template: clusterv1.MachineTemplateSpec{
 			ObjectMeta: clusterv1.ObjectMeta{Labels: labels}, Spec: machineSpec("PortalMachineTemplate", name, version),
 		},
 	}}
-	w.create(management, deployment)
+	f.create(management, deployment)
 	return deployment
 }
 
 // machinesWith waits until count Machines have the label, and returns them by age, the oldest first, and by name.
-func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machine {
-	w.Helper()
+func (f *fixture) machinesWith(label, value string, count int) []*clusterv1.Machine {
+	f.Helper()
 	var found []*clusterv1.Machine
-	w.Eventually(func() int {
+	f.Eventually(func() int {
 		list := &clusterv1.MachineList{}
-		w.must(func() error {
-			return management.List(w.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels{label: value})
+		f.retry(func() error {
+			return management.List(f.Context(), list, client.InNamespace(f.namespace), client.MatchingLabels{label: value})
 		})
 		found = nil
 		for i := range list.Items {
@@ -111,109 +111,109 @@ func (w *world) machinesWith(label, value string, count int) []*clusterv1.Machin
 }
 
 // claim returns the PortalMachine of a Machine.
-func (w *world) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
-	w.Helper()
+func (f *fixture) claim(m *clusterv1.Machine) *infrav1.PortalMachine {
+	f.Helper()
 	claim := &infrav1.PortalMachine{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Spec.InfrastructureRef.Name}}
-	w.read(management, claim)
+	f.read(management, claim)
 	return claim
 }
 
-// hand sets the providerID of a Machine's claim. It does not wait for core.
-func (w *world) hand(m *clusterv1.Machine, providerID string) {
-	w.Helper()
-	claim := w.claim(m)
-	change(w, management, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
-	changeStatus(w, management, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
+// setProviderID sets the providerID of a Machine's claim. It does not wait for core.
+func (f *fixture) setProviderID(m *clusterv1.Machine, providerID string) {
+	f.Helper()
+	claim := f.claim(m)
+	change(f, management, claim, func(c *infrav1.PortalMachine) { c.Spec.ProviderID = providerID })
+	changeStatus(f, management, claim, func(c *infrav1.PortalMachine) { c.Status.Initialization.Provisioned = ptr.To(true) })
 }
 
 // bind binds a Machine to a Node and waits until core has seen it.
-func (w *world) bind(m *clusterv1.Machine, node *corev1.Node) {
-	w.Helper()
-	w.give(m, node)
-	w.Eventually(w.nodeOf(m)).Should(Equal(node.Name))
+func (f *fixture) bind(m *clusterv1.Machine, node *corev1.Node) {
+	f.Helper()
+	f.claimNode(m, node)
+	f.Eventually(f.nodeOf(m)).Should(Equal(node.Name))
 }
 
-// give binds a Machine to a Node as our controllers do: hooks first, then the providerID.
-func (w *world) give(m *clusterv1.Machine, node *corev1.Node) {
-	w.Helper()
-	change(w, management, m, func(m *clusterv1.Machine) {
+// claimNode binds a Machine to a Node as our controllers do: hooks first, then the providerID.
+func (f *fixture) claimNode(m *clusterv1.Machine, node *corev1.Node) {
+	f.Helper()
+	change(f, management, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
 		m.Annotations[infrav1.PreDrainHook], m.Annotations[infrav1.PreTerminateHook] = "", ""
 	})
-	w.hand(m, node.Spec.ProviderID)
+	f.setProviderID(m, node.Spec.ProviderID)
 }
 
 // bindAll binds each Machine to a new Node of the same name, and returns the Nodes by the names of the Machines.
-func (w *world) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node {
-	w.Helper()
+func (f *fixture) bindAll(machines []*clusterv1.Machine) map[string]*corev1.Node {
+	f.Helper()
 	nodes := map[string]*corev1.Node{}
 	for _, m := range machines {
-		nodes[m.Name] = w.node(m.Name)
-		w.give(m, nodes[m.Name])
+		nodes[m.Name] = f.node(m.Name)
+		f.claimNode(m, nodes[m.Name])
 	}
 	for _, m := range machines {
-		w.Eventually(w.nodeOf(m)).Should(Equal(nodes[m.Name].Name))
+		f.Eventually(f.nodeOf(m)).Should(Equal(nodes[m.Name].Name))
 	}
 	return nodes
 }
 
 // release releases the Node of a Machine that is being deleted, with the three writes of our controllers, and waits until the
 // Machine is gone.
-func (w *world) release(m *clusterv1.Machine) {
-	w.Helper()
-	nowhere := "portal://" + w.namespace + "/released/" + m.Name
-	w.hand(m, nowhere)
-	w.Eventually(w.providerIDOf(m)).Should(Equal(nowhere))
-	changeStatus(w, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
-	w.drop(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
-	w.Eventually(w.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
+func (f *fixture) release(m *clusterv1.Machine) {
+	f.Helper()
+	nowhere := "portal://" + f.namespace + "/released/" + m.Name
+	f.setProviderID(m, nowhere)
+	f.Eventually(f.providerIDOf(m)).Should(Equal(nowhere))
+	changeStatus(f, management, m, func(m *clusterv1.Machine) { m.Status.NodeRef = clusterv1.MachineNodeReference{} })
+	f.removeHooks(m, infrav1.PreDrainHook, infrav1.PreTerminateHook)
+	f.Eventually(f.machines.deleted(m.Name)).Should(BeTrue(), "Machine %s is gone", m.Name)
 }
 
-// drop removes hooks from a Machine.
-func (w *world) drop(m *clusterv1.Machine, hooks ...string) {
-	w.Helper()
-	change(w, management, m, func(m *clusterv1.Machine) {
+// removeHooks removes hooks from a Machine.
+func (f *fixture) removeHooks(m *clusterv1.Machine, hooks ...string) {
+	f.Helper()
+	change(f, management, m, func(m *clusterv1.Machine) {
 		for _, hook := range hooks {
 			delete(m.Annotations, hook)
 		}
 	})
 }
 
-// hold adds a finalizer to a Machine's claim. letGo removes the finalizer.
-func (w *world) hold(m *clusterv1.Machine) {
-	w.Helper()
-	change(w, management, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
+// addFinalizer adds a finalizer to a Machine's claim. removeFinalizer removes it.
+func (f *fixture) addFinalizer(m *clusterv1.Machine) {
+	f.Helper()
+	change(f, management, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = []string{finalizer} })
 }
 
-func (w *world) letGo(m *clusterv1.Machine) {
-	w.Helper()
-	change(w, management, w.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
+func (f *fixture) removeFinalizer(m *clusterv1.Machine) {
+	f.Helper()
+	change(f, management, f.claim(m), func(c *infrav1.PortalMachine) { c.Finalizers = nil })
 }
 
-// say sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
+// setReadyMessage sets the message of the claim's Ready condition, and waits until core has copied it to the Machine. Then core has
 // reconciled the Machine with the claim as it is now.
-func (w *world) say(m *clusterv1.Machine, message string) {
-	w.Helper()
-	changeStatus(w, management, w.claim(m), func(c *infrav1.PortalMachine) {
+func (f *fixture) setReadyMessage(m *clusterv1.Machine, message string) {
+	f.Helper()
+	changeStatus(f, management, f.claim(m), func(c *infrav1.PortalMachine) {
 		c.Status.Conditions = []metav1.Condition{{
 			Type: clusterv1.ReadyCondition, Status: metav1.ConditionTrue, Reason: "Said", Message: message,
 			LastTransitionTime: metav1.Now(),
 		}}
 	})
-	w.Eventually(w.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
+	f.Eventually(f.condition(m, clusterv1.MachineInfrastructureReadyCondition)).Should(HaveSuffix(message))
 }
 
-func (w *world) nodeOf(m *clusterv1.Machine) func() string {
-	return func() string { w.read(management, m); return m.Status.NodeRef.Name }
+func (f *fixture) nodeOf(m *clusterv1.Machine) func() string {
+	return func() string { f.read(management, m); return m.Status.NodeRef.Name }
 }
 
-func (w *world) providerIDOf(m *clusterv1.Machine) func() string {
-	return func() string { w.read(management, m); return m.Spec.ProviderID }
+func (f *fixture) providerIDOf(m *clusterv1.Machine) func() string {
+	return func() string { f.read(management, m); return m.Spec.ProviderID }
 }
 
 // deletion returns a function that reads the Machine's Deleting condition, which names what core waits for.
-func (w *world) deletion(m *clusterv1.Machine) func() string {
-	return w.condition(m, clusterv1.MachineDeletingCondition)
+func (f *fixture) deletion(m *clusterv1.Machine) func() string {
+	return f.condition(m, clusterv1.MachineDeletingCondition)
 }

@@ -5,24 +5,21 @@ package capibehavior
 import (
 	"context"
 	"errors"
-	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 var (
+	box *sandbox.Sandbox
 	// management is a client of the cluster in which Cluster API runs.
 	management client.WithWatch
 	// workload is a client of the API server that all Clusters share as their workload cluster. The names of their Nodes differ.
@@ -33,68 +30,40 @@ var (
 
 // TestMain starts the servers that all facts share.
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	// Facts mostly wait for core, which reconciles an object once a second at most.
-	if err := flag.Set("test.parallel", "64"); err != nil {
-		panic(err)
-	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) (code int) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
-		return m.Run() // TestFacts skips
+		os.Exit(m.Run()) // TestFacts skips
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	box, err := sandbox.Start(ctx, sandbox.Options{
-		Out: os.Stderr, Dir: os.Getenv("FACTS_DIR"), WithoutManager: true, WithoutPortal: true,
-	})
-	if err != nil {
-		return failed(err)
-	}
-	defer func() {
-		if err := box.Close(); err != nil {
-			code = failed(err)
-		}
-	}()
-	if management, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()}); err != nil {
-		return failed(err)
-	}
-	stop, err := startWorkload(ctx, box)
-	if err != nil {
-		return failed(err)
-	}
-	defer stop()
-	return m.Run()
+	stop := func() {}
+	os.Exit(suite.Main(m, &box, suite.Options{
+		Sandbox:  sandbox.Options{Dir: os.Getenv("FACTS_DIR"), WithoutManager: true, WithoutPortal: true},
+		Parallel: 64, // facts mostly wait for core, which reconciles an object once a second at most
+		Setup: func(ctx context.Context) (err error) {
+			if management, err = suite.WatchClient(box); err != nil {
+				return err
+			}
+			stop, err = startWorkload(ctx)
+			return err
+		},
+		Teardown: func(bool) error { stop(); return nil },
+	}))
 }
 
-func failed(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
-}
-
-// startWorkload starts an API server without controllers, kubelets and a scheduler.
-func startWorkload(ctx context.Context, box *sandbox.Sandbox) (stop func(), err error) {
+// startWorkload starts an API server without controllers, kubelets and a scheduler. The function that it returns stops all that it started.
+func startWorkload(ctx context.Context) (stop func(), err error) {
 	dir := filepath.Join(box.Dir, "workload")
 	etcd, err := kubeserver.StartEtcd(ctx, box.Binary("etcd"), dir)
 	if err != nil {
-		return nil, err
+		return func() {}, err
 	}
 	server, err := kubeserver.New(kubeserver.Options{Name: "workload", Dir: dir, Etcd: etcd, EtcdPrefix: "/workload"})
 	if err != nil {
-		etcd.Stop()
-		return nil, err
+		return etcd.Stop, err
 	}
 	stop = func() { server.Stop(); etcd.Stop() }
-	if err := useWorkload(ctx, box, server); err != nil {
-		stop()
-		return nil, err
-	}
-	return stop, nil
+	return stop, useWorkload(ctx, server)
 }
 
-func useWorkload(ctx context.Context, box *sandbox.Sandbox, server *kubeserver.Plane) error {
+func useWorkload(ctx context.Context, server *kubeserver.Plane) error {
 	if err := server.StartAPIServer(ctx, box.Binary("kube-apiserver")); err != nil {
 		return err
 	}

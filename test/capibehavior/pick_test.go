@@ -26,18 +26,18 @@ import (
 // priority, and core sorts them by name. With Newest and Oldest, core computes the priority from the current time at each
 // comparison. So two Machines never have the same priority, and their order is a matter of chance.
 func whichMachineGoes(t *testing.T) {
-	w := begin(t, "pick", stable(version))
+	f := newFixture(t, "pick", stable(version))
 	for _, order := range []clusterv1.MachineSetDeletionOrder{
 		clusterv1.NewestMachineSetDeletionOrder, clusterv1.OldestMachineSetDeletionOrder, clusterv1.RandomMachineSetDeletionOrder,
 	} {
-		t.Run("deleting_annotated_updating_unhealthy_then_"+string(order), func(t *testing.T) { w.in(t).picks(order) })
+		t.Run("deleting_annotated_updating_unhealthy_then_"+string(order), func(t *testing.T) { f.in(t).picks(order) })
 	}
-	t.Run("no_replacement_before_the_old_one_is_gone", func(t *testing.T) { w.in(t).countsDeleting() })
+	t.Run("no_replacement_before_the_old_one_is_gone", func(t *testing.T) { f.in(t).countsDeleting() })
 }
 
-func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
-	set := w.machineSet(strings.ToLower(string(order)), version, 0, order)
-	machines := w.grow(set, 6)
+func (f *fixture) picks(order clusterv1.MachineSetDeletionOrder) {
+	set := f.machineSet(strings.ToLower(string(order)), version, 0, order)
+	machines := f.grow(set, 6)
 	switch order {
 	case clusterv1.OldestMachineSetDeletionOrder:
 		slices.Reverse(machines) // so that the deletion order alone would select the opposite
@@ -45,45 +45,45 @@ func (w *world) picks(order clusterv1.MachineSetDeletionOrder) {
 		slices.SortFunc(machines[4:], func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
 	}
 	deleting, annotated, updating, unhealthy, first := machines[0], machines[1], machines[2], machines[3], machines[5]
-	w.becomes(w.bindAll(machines)[unhealthy.Name], corev1.ConditionFalse, time.Now())
-	w.Eventually(w.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
-	w.annotate(updating, clusterv1.UpdateInProgressAnnotation)
-	w.annotate(annotated, clusterv1.DeleteMachineAnnotation)
-	w.delete(management, deleting)
-	w.Eventually(w.deletion(deleting)).Should(HavePrefix("True"))
+	f.becomes(f.bindAll(machines)[unhealthy.Name], corev1.ConditionFalse, time.Now())
+	f.Eventually(f.condition(unhealthy, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("False"))
+	f.annotate(updating, clusterv1.UpdateInProgressAnnotation)
+	f.annotate(annotated, clusterv1.DeleteMachineAnnotation)
+	f.delete(management, deleting)
+	f.Eventually(f.deletion(deleting)).Should(HavePrefix("True"))
 
 	expected := []string{}
 	for i, m := range []*clusterv1.Machine{deleting, annotated, updating, unhealthy, first} {
 		expected = append(expected, m.Name)
-		w.scale(set, int32(len(machines)-1-i))
-		w.Eventually(w.machines.deleting("set", set.Name)).Should(HaveLen(len(expected)))
-		w.Expect(w.machines.deleting("set", set.Name)()).To(Equal(expected), "scaled down by %d", i+1)
+		f.scale(set, int32(len(machines)-1-i))
+		f.Eventually(f.machines.deleting("set", set.Name)).Should(HaveLen(len(expected)))
+		f.Expect(f.machines.deleting("set", set.Name)()).To(Equal(expected), "scaled down by %d", i+1)
 	}
 }
 
 // grow scales a MachineSet up one by one, so that the ages of its Machines differ. It returns the Machines, the oldest first.
-func (w *world) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machine {
-	w.Helper()
+func (f *fixture) grow(set *clusterv1.MachineSet, count int) []*clusterv1.Machine {
+	f.Helper()
 	var machines []*clusterv1.Machine
 	for i := range count {
-		w.scale(set, int32(i+1))
-		machines = w.machinesWith("set", set.Name, i+1)
+		f.scale(set, int32(i+1))
+		machines = f.machinesWith("set", set.Name, i+1)
 		created := machines[i].CreationTimestamp.Time // whole seconds
-		w.Eventually(func() time.Duration { return time.Since(created) }).Should(BeNumerically(">", time.Second))
+		f.Eventually(func() time.Duration { return time.Since(created) }).Should(BeNumerically(">", time.Second))
 	}
 	return machines
 }
 
 // scale changes the replicas and waits until the MachineSet controller has observed the change.
-func (w *world) scale(set *clusterv1.MachineSet, replicas int32) {
-	w.Helper()
-	change(w, management, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
-	w.Eventually(func() bool { w.read(management, set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
+func (f *fixture) scale(set *clusterv1.MachineSet, replicas int32) {
+	f.Helper()
+	change(f, management, set, func(s *clusterv1.MachineSet) { s.Spec.Replicas = &replicas })
+	f.Eventually(func() bool { f.read(management, set); return set.Status.ObservedGeneration == set.Generation }).Should(BeTrue())
 }
 
-func (w *world) annotate(m *clusterv1.Machine, annotation string) {
-	w.Helper()
-	change(w, management, m, func(m *clusterv1.Machine) {
+func (f *fixture) annotate(m *clusterv1.Machine, annotation string) {
+	f.Helper()
+	change(f, management, m, func(m *clusterv1.Machine) {
 		if m.Annotations == nil {
 			m.Annotations = map[string]string{}
 		}
@@ -91,23 +91,23 @@ func (w *world) annotate(m *clusterv1.Machine, annotation string) {
 	})
 }
 
-func (w *world) countsDeleting() {
-	set := w.machineSet("count", version, 2, clusterv1.NewestMachineSetDeletionOrder)
-	machines := w.machinesWith("set", set.Name, 2)
-	w.bindAll(machines)
-	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 2}))
-	w.delete(management, machines[0])
-	w.Eventually(w.readyOf(set)).Should(Equal([2]int32{2, 1}), "replicas and ready replicas while a Machine is being deleted")
-	w.release(machines[0])
-	w.machinesWith("set", set.Name, 2)
-	w.Eventually(func() int { return len(w.machines.lives("set", set.Name)) }).Should(Equal(4))
-	w.Expect(w.machines.lives("set", set.Name)).To(Equal([]string{"ADDED", "ADDED", "DELETED", "ADDED"}))
+func (f *fixture) countsDeleting() {
+	set := f.machineSet("count", version, 2, clusterv1.NewestMachineSetDeletionOrder)
+	machines := f.machinesWith("set", set.Name, 2)
+	f.bindAll(machines)
+	f.Eventually(f.readyOf(set)).Should(Equal([2]int32{2, 2}))
+	f.delete(management, machines[0])
+	f.Eventually(f.readyOf(set)).Should(Equal([2]int32{2, 1}), "replicas and ready replicas while a Machine is being deleted")
+	f.release(machines[0])
+	f.machinesWith("set", set.Name, 2)
+	f.Eventually(func() int { return len(f.machines.lives("set", set.Name)) }).Should(Equal(4))
+	f.Expect(f.machines.lives("set", set.Name)).To(Equal([]string{"ADDED", "ADDED", "DELETED", "ADDED"}))
 }
 
 // readyOf returns a function that reads the replicas and the ready replicas in a MachineSet's status.
-func (w *world) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
+func (f *fixture) readyOf(set *clusterv1.MachineSet) func() [2]int32 {
 	return func() [2]int32 {
-		w.read(management, set)
+		f.read(management, set)
 		return [2]int32{ptr.Deref(set.Status.Replicas, 0), ptr.Deref(set.Status.ReadyReplicas, 0)}
 	}
 }

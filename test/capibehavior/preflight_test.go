@@ -22,32 +22,32 @@ func preflight(t *testing.T) {
 	const unstable, skewed = "ControlPlaneIsStable", "KubernetesVersionSkew"
 	status := stable(version)
 	status.Version, status.Versions = "", nil
-	w := begin(t, "preflight", status)
+	f := newFixture(t, "preflight", status)
 	set := func(name, version string) *clusterv1.MachineSet {
-		return w.machineSet(name, version, 1, clusterv1.RandomMachineSetDeletionOrder)
+		return f.machineSet(name, version, 1, clusterv1.RandomMachineSetDeletionOrder)
 	}
 	blocked := func(set *clusterv1.MachineSet, check string) {
 		t.Helper()
-		w.Eventually(w.condition(set, clusterv1.MachineSetScalingUpCondition)).
+		f.Eventually(f.condition(set, clusterv1.MachineSetScalingUpCondition)).
 			Should(And(HavePrefix("True"), ContainSubstring(`"%s" preflight check failed`, check)))
-		w.Expect(w.machines.lives("set", set.Name)).To(BeEmpty())
+		f.Expect(f.machines.lives("set", set.Name)).To(BeEmpty())
 	}
 
 	same := set("same", version)
 	blocked(same, unstable) // provisioning
 
-	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
-	w.machinesWith("set", same.Name, 1)
-	w.machinesWith("set", set("newer-patch", "v1.35.99").Name, 1)
+	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(version) })
+	f.machinesWith("set", same.Name, 1)
+	f.machinesWith("set", set("newer-patch", "v1.35.99").Name, 1)
 	newerMinor := set("newer-minor", newer)
 	blocked(newerMinor, skewed)
 	blocked(set("older", "v1.31.0"), skewed)
 
-	change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	blocked(set("upgrading", version), unstable)
 	blocked(newerMinor, unstable)
 
-	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	w.machinesWith("set", newerMinor.Name, 1)
-	w.machinesWith("set", "upgrading", 1)
+	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	f.machinesWith("set", newerMinor.Name, 1)
+	f.machinesWith("set", "upgrading", 1)
 }

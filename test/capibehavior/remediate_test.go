@@ -31,106 +31,106 @@ import (
 func remediation(t *testing.T) {
 	t.Parallel()
 	t.Run("missing_or_long_unhealthy_is_deleted_unless_skipped", func(t *testing.T) {
-		begin(t, "remediate", stable(version)).remediates()
+		newFixture(t, "remediate", stable(version)).remediates()
 	})
 	t.Run("skip-remediation_comes_too_late_for_a_marked_Machine", func(t *testing.T) {
-		begin(t, "remediate-marked", stable(version)).skipsTooLate()
+		newFixture(t, "remediate-marked", stable(version)).skipsTooLate()
 	})
 	t.Run("an_older_revision_is_left_to_the_rollout", func(t *testing.T) {
-		begin(t, "remediate-older", stable(version)).leavesOlderRevision()
+		newFixture(t, "remediate-older", stable(version)).leavesOlderRevision()
 	})
 	t.Run("a_Machine_without_a_MachineSet_is_marked_and_left", func(t *testing.T) {
-		w := begin(t, "remediate-alone", stable(version))
-		m, node := w.bound("alone")
-		w.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
-		w.healthCheck()
-		w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+		f := newFixture(t, "remediate-alone", stable(version))
+		m, node := f.bound("alone")
+		f.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
+		f.healthCheck()
+		f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineOwnerRemediatedWaitingForRemediationReason))
-		w.Expect(m.DeletionTimestamp).To(BeNil())
+		f.Expect(m.DeletionTimestamp).To(BeNil())
 	})
 }
 
 // healthCheck creates a MachineHealthCheck for all Machines, with a timeout of 30 minutes.
-func (w *world) healthCheck() *clusterv1.MachineHealthCheck {
-	w.Helper()
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: w.meta("check"), Spec: clusterv1.MachineHealthCheckSpec{
+func (f *fixture) healthCheck() *clusterv1.MachineHealthCheck {
+	f.Helper()
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: f.meta("check"), Spec: clusterv1.MachineHealthCheckSpec{
 		ClusterName: clusterName,
 		Selector:    metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: clusterName}},
 		Checks: clusterv1.MachineHealthCheckChecks{UnhealthyNodeConditions: []clusterv1.UnhealthyNodeCondition{{
 			Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](1800),
 		}}},
 	}}
-	w.create(management, check)
+	f.create(management, check)
 	return check
 }
 
-func (w *world) remediates() {
-	set := w.machineSet("set", version, 4, clusterv1.RandomMachineSetDeletionOrder)
-	machines := w.machinesWith("set", set.Name, 4)
+func (f *fixture) remediates() {
+	set := f.machineSet("set", version, 4, clusterv1.RandomMachineSetDeletionOrder)
+	machines := f.machinesWith("set", set.Name, 4)
 	missing, long, brief, skipped := machines[0], machines[1], machines[2], machines[3]
-	nodes := w.bindAll(machines)
-	w.becomes(nodes[long.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
-	w.becomes(nodes[skipped.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
-	w.becomes(nodes[brief.Name], corev1.ConditionFalse, time.Now())
-	w.delete(workload, nodes[missing.Name])
-	w.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
-	check := w.healthCheck()
+	nodes := f.bindAll(machines)
+	f.becomes(nodes[long.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
+	f.becomes(nodes[skipped.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
+	f.becomes(nodes[brief.Name], corev1.ConditionFalse, time.Now())
+	f.delete(workload, nodes[missing.Name])
+	f.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
+	check := f.healthCheck()
 
-	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name))
-	w.Eventually(func() []string { w.read(management, check); return check.Status.Targets }).Should(ContainElement(brief.Name))
-	w.Expect(check.Status.Targets).NotTo(ContainElement(skipped.Name))
-	w.Expect(conditions.Has(skipped, clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse())
+	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name))
+	f.Eventually(func() []string { f.read(management, check); return check.Status.Targets }).Should(ContainElement(brief.Name))
+	f.Expect(check.Status.Targets).NotTo(ContainElement(skipped.Name))
+	f.Expect(conditions.Has(skipped, clusterv1.MachineHealthCheckSucceededCondition)).To(BeFalse())
 
-	change(w, management, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
-	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name, skipped.Name))
+	change(f, management, skipped, func(m *clusterv1.Machine) { delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation) })
+	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(missing.Name, long.Name, skipped.Name))
 }
 
 // skipsTooLate delays the deletion of two marked Machines by an upgrade of the control plane. Their Nodes become Ready in the
 // meantime. The MachineHealthCheck removes the mark of one Machine. The other has the annotation, so its mark stays.
-func (w *world) skipsTooLate() {
-	set := w.machineSet("set", version, 2, clusterv1.RandomMachineSetDeletionOrder)
-	machines := w.machinesWith("set", set.Name, 2)
+func (f *fixture) skipsTooLate() {
+	set := f.machineSet("set", version, 2, clusterv1.RandomMachineSetDeletionOrder)
+	machines := f.machinesWith("set", set.Name, 2)
 	recovers, skipped := machines[0], machines[1]
-	nodes := w.bindAll(machines)
-	change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	nodes := f.bindAll(machines)
+	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
 	for _, m := range machines {
-		w.becomes(nodes[m.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
+		f.becomes(nodes[m.Name], corev1.ConditionFalse, time.Now().Add(-time.Hour))
 	}
-	w.healthCheck()
+	f.healthCheck()
 	for _, m := range machines {
-		w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+		f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 			Should(HavePrefix("False " + clusterv1.MachineSetMachineRemediationDeferredReason))
 	}
 
-	w.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
+	f.annotate(skipped, clusterv1.MachineSkipRemediationAnnotation)
 	for _, m := range machines {
-		w.report(nodes[m.Name], func(s *corev1.NodeStatus) {
+		f.report(nodes[m.Name], func(s *corev1.NodeStatus) {
 			s.Conditions[len(s.Conditions)-1] = ready(corev1.ConditionTrue, time.Now())
 		})
-		w.Eventually(w.condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
+		f.Eventually(f.condition(m, clusterv1.MachineNodeHealthyCondition)).Should(HavePrefix("True"))
 	}
-	w.Eventually(w.condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
-	w.Expect(w.machines.deleting("set", set.Name)()).To(BeEmpty())
+	f.Eventually(f.condition(recovers, clusterv1.MachineOwnerRemediatedCondition)).Should(Equal("none"))
+	f.Expect(f.machines.deleting("set", set.Name)()).To(BeEmpty())
 
-	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	w.Eventually(w.machines.deleting("set", set.Name)).Should(ConsistOf(skipped.Name))
+	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	f.Eventually(f.machines.deleting("set", set.Name)).Should(ConsistOf(skipped.Name))
 }
 
-func (w *world) leavesOlderRevision() {
-	deployment := w.machineDeployment("workers", 1)
-	m := w.machinesWith("deployment", deployment.Name, 1)[0]
-	node := w.node("a")
-	w.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
-	w.bind(m, node)
-	w.template("next")
-	change(w, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
-	w.machinesWith("deployment", deployment.Name, 2)
-	w.Eventually(func() string {
-		w.read(management, deployment)
+func (f *fixture) leavesOlderRevision() {
+	deployment := f.machineDeployment("workers", 1)
+	m := f.machinesWith("deployment", deployment.Name, 1)[0]
+	node := f.node("a")
+	f.becomes(node, corev1.ConditionFalse, time.Now().Add(-time.Hour))
+	f.bind(m, node)
+	f.template("next")
+	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	f.machinesWith("deployment", deployment.Name, 2)
+	f.Eventually(func() string {
+		f.read(management, deployment)
 		return deployment.Annotations[clusterv1.RevisionAnnotation]
 	}).Should(Equal("2"))
-	w.healthCheck()
-	w.Eventually(w.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
+	f.healthCheck()
+	f.Eventually(f.condition(m, clusterv1.MachineOwnerRemediatedCondition)).
 		Should(HavePrefix("False " + clusterv1.MachineSetMachineCannotBeRemediatedReason))
-	w.Expect(m.DeletionTimestamp).To(BeNil())
+	f.Expect(m.DeletionTimestamp).To(BeNil())
 }

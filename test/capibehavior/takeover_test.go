@@ -30,16 +30,16 @@ import (
 // machine/machine_controller.go (nodeToMachine).
 func takeover(t *testing.T) {
 	t.Parallel()
-	t.Run("surge_1_unavailable_0", func(t *testing.T) { begin(t, "takeover", stable(version)).takesOver() })
-	t.Run("surge_0_unavailable_1", func(t *testing.T) { begin(t, "takeover-in-place", stable(version)).takesOverFreed() })
+	t.Run("surge_1_unavailable_0", func(t *testing.T) { newFixture(t, "takeover", stable(version)).takesOver() })
+	t.Run("surge_0_unavailable_1", func(t *testing.T) { newFixture(t, "takeover-in-place", stable(version)).takesOverFreed() })
 }
 
 // rollout creates a MachineDeployment with two Machines on Nodes, and then changes its template. Core would delete the first of the
 // returned old Machines last. The returned Nodes have the names of the Machines as keys.
-func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
-	w.Helper()
-	deployment = w.machineDeployment("workers", 2)
-	change(w, management, deployment, func(d *clusterv1.MachineDeployment) {
+func (f *fixture) rollout(surge, unavailable int) (deployment *clusterv1.MachineDeployment, old []*clusterv1.Machine, nodes map[string]*corev1.Node) {
+	f.Helper()
+	deployment = f.machineDeployment("workers", 2)
+	change(f, management, deployment, func(d *clusterv1.MachineDeployment) {
 		d.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
 			Type: clusterv1.RollingUpdateMachineDeploymentStrategyType,
 			RollingUpdate: clusterv1.MachineDeploymentRolloutStrategyRollingUpdate{
@@ -47,44 +47,44 @@ func (w *world) rollout(surge, unavailable int) (deployment *clusterv1.MachineDe
 			},
 		}
 	})
-	old = w.machinesWith("deployment", deployment.Name, 2)
+	old = f.machinesWith("deployment", deployment.Name, 2)
 	slices.SortFunc(old, func(a, b *clusterv1.Machine) int { return strings.Compare(b.Name, a.Name) })
-	nodes = w.bindAll(old)
-	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
-	w.template("next")
-	change(w, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
+	nodes = f.bindAll(old)
+	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentAvailableCondition)).Should(HavePrefix("True"))
+	f.template("next")
+	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.InfrastructureRef.Name = "next" })
 	return deployment, old, nodes
 }
 
-func (w *world) takesOver() {
-	deployment, old, nodes := w.rollout(1, 0)
-	seen := observe[*clusterv1.MachineDeployment](w, management, &clusterv1.MachineDeploymentList{}, client.InNamespace(w.namespace))
+func (f *fixture) takesOver() {
+	deployment, old, nodes := f.rollout(1, 0)
+	seen := observe[*clusterv1.MachineDeployment](f, management, &clusterv1.MachineDeploymentList{}, client.InNamespace(f.namespace))
 	expected := []string{}
 	for _, o := range old {
-		next := w.unbound(deployment, 3)
-		w.annotate(o, clusterv1.DeleteMachineAnnotation)
-		w.bind(next, nodes[o.Name])
-		w.Eventually(w.condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
+		next := f.unbound(deployment, 3)
+		f.annotate(o, clusterv1.DeleteMachineAnnotation)
+		f.bind(next, nodes[o.Name])
+		f.Eventually(f.condition(next, clusterv1.MachineReadyCondition)).Should(HavePrefix("True"))
 
 		expected = append(expected, o.Name)
-		w.Eventually(w.machines.deleting("deployment", deployment.Name)).Should(HaveLen(len(expected)))
-		w.Expect(w.machines.deleting("deployment", deployment.Name)()).To(Equal(expected))
-		w.Expect(w.shared(o, next)).To(BeTrue(), "both Machines are Ready on one Node")
-		w.release(o)
+		f.Eventually(f.machines.deleting("deployment", deployment.Name)).Should(HaveLen(len(expected)))
+		f.Expect(f.machines.deleting("deployment", deployment.Name)()).To(Equal(expected))
+		f.Expect(f.shared(o, next)).To(BeTrue(), "both Machines are Ready on one Node")
+		f.release(o)
 	}
-	w.rolledOut(deployment, nodes)
-	w.Expect(w.machines.deleting("deployment", deployment.Name)()).To(Equal(expected), "no other Machine was deleted")
-	w.Expect(len(seen.all())).To(BeNumerically(">", len(old)))
+	f.rolledOut(deployment, nodes)
+	f.Expect(f.machines.deleting("deployment", deployment.Name)()).To(Equal(expected), "no other Machine was deleted")
+	f.Expect(len(seen.all())).To(BeNumerically(">", len(old)))
 	for _, e := range seen.all() {
 		available := conditions.Get(e.object, clusterv1.MachineDeploymentAvailableCondition)
-		w.Expect(available.Status).To(BeEquivalentTo("True"), "%s", available.Message)
+		f.Expect(available.Status).To(BeEquivalentTo("True"), "%s", available.Message)
 	}
 }
 
 // shared reports whether both Machines were Ready on the same Node at some time before the deletion of the old one.
-func (w *world) shared(old, next *clusterv1.Machine) bool {
+func (f *fixture) shared(old, next *clusterv1.Machine) bool {
 	latest := map[string]*clusterv1.Machine{}
-	for _, e := range w.machines.all() {
+	for _, e := range f.machines.all() {
 		latest[e.object.Name] = e.object
 		o, n := latest[old.Name], latest[next.Name]
 		if o != nil && n != nil && o.DeletionTimestamp == nil && o.Status.NodeRef == n.Status.NodeRef &&
@@ -96,24 +96,24 @@ func (w *world) shared(old, next *clusterv1.Machine) bool {
 }
 
 // takesOverFreed lets core delete the old Machine first, as MaxUnavailable allows, and binds the new Machine to the released Node.
-func (w *world) takesOverFreed() {
-	deployment, old, nodes := w.rollout(0, 1)
+func (f *fixture) takesOverFreed() {
+	deployment, old, nodes := f.rollout(0, 1)
 	for i := range old {
-		w.Eventually(w.machines.deleting("deployment", deployment.Name)).Should(HaveLen(i + 1))
-		name := w.machines.deleting("deployment", deployment.Name)()[i]
+		f.Eventually(f.machines.deleting("deployment", deployment.Name)).Should(HaveLen(i + 1))
+		name := f.machines.deleting("deployment", deployment.Name)()[i]
 		o := old[slices.IndexFunc(old, func(m *clusterv1.Machine) bool { return m.Name == name })]
-		w.release(o)
-		w.bind(w.unbound(deployment, 2), nodes[o.Name])
+		f.release(o)
+		f.bind(f.unbound(deployment, 2), nodes[o.Name])
 	}
-	w.rolledOut(deployment, nodes)
+	f.rolledOut(deployment, nodes)
 }
 
 // unbound waits until the MachineDeployment has count Machines, one of them without a providerID, and returns that Machine.
-func (w *world) unbound(deployment *clusterv1.MachineDeployment, count int) *clusterv1.Machine {
-	w.Helper()
+func (f *fixture) unbound(deployment *clusterv1.MachineDeployment, count int) *clusterv1.Machine {
+	f.Helper()
 	var found *clusterv1.Machine
-	w.Eventually(func() bool {
-		machines := w.machinesWith("deployment", deployment.Name, count)
+	f.Eventually(func() bool {
+		machines := f.machinesWith("deployment", deployment.Name, count)
 		i := slices.IndexFunc(machines, func(m *clusterv1.Machine) bool { return m.Spec.ProviderID == "" })
 		if i >= 0 {
 			found = machines[i]
@@ -124,22 +124,22 @@ func (w *world) unbound(deployment *clusterv1.MachineDeployment, count int) *clu
 }
 
 // rolledOut waits until all Machines have the new template, and checks that core has neither cordoned nor deleted the Nodes.
-func (w *world) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[string]*corev1.Node) {
-	w.Helper()
-	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
-	w.Eventually(w.condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
-	w.Eventually(func() [2]int32 {
-		w.read(management, deployment)
+func (f *fixture) rolledOut(deployment *clusterv1.MachineDeployment, nodes map[string]*corev1.Node) {
+	f.Helper()
+	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.condition(deployment, clusterv1.MachineDeploymentRollingOutCondition)).Should(HavePrefix("False"))
+	f.Eventually(func() [2]int32 {
+		f.read(management, deployment)
 		return [2]int32{ptr.Deref(deployment.Status.Replicas, 0), ptr.Deref(deployment.Status.UpToDateReplicas, 0)}
 	}).Should(Equal([2]int32{2, 2}), "replicas and up-to-date replicas")
 	for _, node := range nodes {
-		w.untouched(node)
+		f.untouched(node)
 	}
 	// Core annotates each Node with the name of its Machine. The cluster autoscaler, for example, reads the annotation.
-	for _, m := range w.machinesWith("deployment", deployment.Name, 2) {
-		w.Eventually(func() string {
+	for _, m := range f.machinesWith("deployment", deployment.Name, 2) {
+		f.Eventually(func() string {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Status.NodeRef.Name}}
-			w.read(workload, node)
+			f.read(workload, node)
 			return node.Annotations[clusterv1.MachineAnnotation]
 		}).Should(Equal(m.Name))
 	}

@@ -30,30 +30,30 @@ const (
 // Rests on machine/machine_controller_status.go (setUpToDateCondition) and machinedeployment/mdutil/util.go
 // (MachineTemplateUpToDate).
 func upToDate(t *testing.T) {
-	w := begin(t, "up-to-date", stable(version))
-	deployment := w.machineDeployment("workers", 1)
-	m := w.machinesWith("deployment", deployment.Name, 1)[0]
-	w.Eventually(w.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate), "without a Node")
-	node := w.node("a")
-	w.bind(m, node)
-	w.Expect(w.condition(m, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate))
+	f := newFixture(t, "up-to-date", stable(version))
+	deployment := f.machineDeployment("workers", 1)
+	m := f.machinesWith("deployment", deployment.Name, 1)[0]
+	f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate), "without a Node")
+	node := f.node("a")
+	f.bind(m, node)
+	f.Expect(f.condition(m, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate))
 
 	for _, kubelet := range []string{version + "+build.1", newer} {
-		w.report(node, func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = kubelet })
-		w.Eventually(w.condition(m, clusterv1.MachineUpToDateCondition)).
+		f.report(node, func(s *corev1.NodeStatus) { s.NodeInfo.KubeletVersion = kubelet })
+		f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).
 			Should(And(HavePrefix(isUpdating), ContainSubstring(kubelet)), "the portal has upgraded the kubelet")
 	}
 
-	change(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
-	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
-	change(w, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
-	w.Eventually(w.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
-	both := w.machinesWith("deployment", deployment.Name, 2)
+	change(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Spec.Version = newer })
+	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = stable(newer) })
+	change(f, management, deployment, func(d *clusterv1.MachineDeployment) { d.Spec.Template.Spec.Version = newer })
+	f.Eventually(f.condition(m, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isOutdated))
+	both := f.machinesWith("deployment", deployment.Name, 2)
 	next := both[slices.IndexFunc(both, func(o *clusterv1.Machine) bool { return o.Name != m.Name })]
-	w.Eventually(w.condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
-	w.bind(next, node)
-	w.Expect(w.condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
+	f.Eventually(f.condition(next, clusterv1.MachineUpToDateCondition)).Should(HavePrefix(isUpToDate))
+	f.bind(next, node)
+	f.Expect(f.condition(next, clusterv1.MachineUpToDateCondition)()).To(HavePrefix(isUpToDate), "the kubelet has the version of the Machine")
 
-	alone, _ := w.bound("alone")
-	w.Expect(conditions.Has(alone, clusterv1.MachineUpToDateCondition)).To(BeFalse())
+	alone, _ := f.bound("alone")
+	f.Expect(conditions.Has(alone, clusterv1.MachineUpToDateCondition)).To(BeFalse())
 }

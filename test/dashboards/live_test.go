@@ -3,10 +3,8 @@
 package dashboards
 
 import (
-	"context"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 var live = flag.Bool("live", false, "ask a real Prometheus that scrapes a sandbox (make test-dashboards builds what it needs)")
@@ -31,15 +30,15 @@ var live = flag.Bool("live", false, "ask a real Prometheus that scrapes a sandbo
 // patience is how long one step may take. It is many times what an idle machine needs.
 const patience = 3 * time.Minute
 
-// world is a sandbox with a Prometheus that scrapes it.
-type world struct {
+// fixture is a sandbox with a Prometheus that scrapes it.
+type fixture struct {
 	*testing.T
 	box *sandbox.Sandbox
 	prometheus
 	start time.Time
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if !*live {
 		t.Skip("the flag -live is not set: run make test-dashboards")
@@ -48,58 +47,47 @@ func newWorld(t *testing.T) *world {
 		t.Skip("prometheus not found: install Debian's package prometheus")
 	}
 	log.SetLogger(logr.Discard())
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	options := sandbox.Options{Out: os.Stderr}
-	options.Portal.Seed = 1
+	options := sandbox.Options{}
 	options.Portal.Durations = emulator.Durations{Create: 4 * time.Second, Scale: 4 * time.Second, Delete: 2 * time.Second}
-	box, err := sandbox.Start(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	box := suite.StartFor(t, options)
 	manager := strings.TrimSuffix(strings.TrimPrefix(box.MetricsURL, "http://"), "/metrics")
-	w := &world{T: t, box: box, start: time.Now()}
-	w.prometheus = startPrometheus(t, manager, startKubeStateMetrics(t, box))
-	return w
+	f := &fixture{T: t, box: box, start: time.Now()}
+	f.prometheus = startPrometheus(t, manager, startKubeStateMetrics(t, box))
+	return f
 }
 
 // eventually waits until missing returns "".
-func (w *world) eventually(what string, missing func() string) {
-	w.Helper()
+func (f *fixture) eventually(what string, missing func() string) {
+	f.Helper()
 	last := ""
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Second) {
 		if last = missing(); last == "" {
 			return
 		}
 	}
-	w.Fatalf("timed out waiting for %s. Missing:\n%s", what, last)
+	f.Fatalf("timed out waiting for %s. Missing:\n%s", what, last)
 }
 
 // TestEveryQueryFindsData creates and scales a cluster, and then checks that every query of every panel finds data, Prometheus can evaluate
 // every rule, and no alert fires. At the end it causes the alerts.
 func TestEveryQueryFindsData(t *testing.T) {
-	w := newWorld(t)
-	w.grow()
+	f := newFixture(t)
+	f.grow()
 	dashboards := readDashboards(t)
 	asked := 0
-	w.eventually("an answer to every query", func() string {
+	f.eventually("an answer to every query", func() string {
 		var none []string
-		none, asked = w.unanswered(t.Context(), dashboards, w.start)
+		none, asked = f.unanswered(t.Context(), dashboards, f.start)
 		return strings.Join(none, "\n")
 	})
 	t.Logf("%d queries of %d dashboards found data", asked, len(dashboards))
 	for _, name := range append(recorded(t), configured(t)...) {
-		w.eventually("the series "+name, func() string { return w.none(name) })
+		f.eventually("the series "+name, func() string { return f.none(name) })
 	}
-	w.healthyRules()
-	w.agree()
-	w.shrink()
-	w.troubles()
+	f.healthyRules()
+	f.agree()
+	f.shrink()
+	f.troubles()
 }
 
 // recorded returns the names of the series that the rules record.
@@ -139,8 +127,8 @@ func configured(t *testing.T) (names []string) {
 }
 
 // none returns a message if the expression finds no number, and "" if it finds one.
-func (w *world) none(expr string) string {
-	found, err := w.query(w.Context(), expr, true, w.start)
+func (f *fixture) none(expr string) string {
+	found, err := f.query(f.Context(), expr, true, f.start)
 	if err != nil || len(found) == 0 {
 		return fmt.Sprintf("%s: %d series, %v", expr, len(found), err)
 	}
@@ -148,25 +136,25 @@ func (w *world) none(expr string) string {
 }
 
 // grow creates a cluster with one worker and scales it to two.
-func (w *world) grow() {
-	w.Helper()
-	key := client.ObjectKey{Namespace: w.box.Identity.Namespace, Name: "watched"}
-	w.create(key.Name, w.box.Identity.Name, "")
-	w.eventually("a cluster with one worker", func() string { return w.unready(key, 1) })
+func (f *fixture) grow() {
+	f.Helper()
+	key := client.ObjectKey{Namespace: f.box.Identity.Namespace, Name: "watched"}
+	f.create(key.Name, f.box.Identity.Name, "")
+	f.eventually("a cluster with one worker", func() string { return f.unready(key, 1) })
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name + "-workers"}}
-	if err := w.box.Client.Patch(w.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))); err != nil {
-		w.Fatal(err)
+	if err := f.box.Client.Patch(f.Context(), deployment, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":2}}`))); err != nil {
+		f.Fatal(err)
 	}
-	w.eventually("a cluster with two workers", func() string { return w.unready(key, 2) })
+	f.eventually("a cluster with two workers", func() string { return f.unready(key, 2) })
 }
 
 // unready describes what is missing until the Cluster is available and has count Machines, all Ready.
-func (w *world) unready(key client.ObjectKey, count int) string {
+func (f *fixture) unready(key client.ObjectKey, count int) string {
 	cluster, machines := &clusterv1.Cluster{}, &clusterv1.MachineList{}
-	if err := w.box.Client.Get(w.Context(), key, cluster); err != nil {
+	if err := f.box.Client.Get(f.Context(), key, cluster); err != nil {
 		return err.Error()
 	}
-	if err := w.box.Client.List(w.Context(), machines, client.InNamespace(key.Namespace)); err != nil {
+	if err := f.box.Client.List(f.Context(), machines, client.InNamespace(key.Namespace)); err != nil {
 		return err.Error()
 	}
 	ready := 0
@@ -182,8 +170,8 @@ func (w *world) unready(key client.ObjectKey, count int) string {
 }
 
 // healthyRules fails the test if Prometheus cannot evaluate a rule, or an alert is pending or firing.
-func (w *world) healthyRules() {
-	w.Helper()
+func (f *fixture) healthyRules() {
+	f.Helper()
 	var data struct {
 		Groups []struct {
 			Rules []struct {
@@ -192,25 +180,25 @@ func (w *world) healthyRules() {
 			}
 		}
 	}
-	if err := w.ask(w.Context(), "rules", nil, &data); err != nil {
-		w.Fatal(err)
+	if err := f.ask(f.Context(), "rules", nil, &data); err != nil {
+		f.Fatal(err)
 	}
 	count := 0
 	for _, group := range data.Groups {
 		for _, r := range group.Rules {
 			if count++; r.Health != "ok" || !slices.Contains([]string{"", "inactive"}, r.State) {
-				w.Errorf("rule %s: health %s, state %s, %s", r.Name, r.Health, r.State, r.LastError)
+				f.Errorf("rule %s: health %s, state %s, %s", r.Name, r.Health, r.State, r.LastError)
 			}
 		}
 	}
-	if want := len(readRules(w.T)); count != want {
-		w.Errorf("Prometheus has %d rules: want %d", count, want)
+	if want := len(readRules(f.T)); count != want {
+		f.Errorf("Prometheus has %d rules: want %d", count, want)
 	}
 }
 
 // agree checks that the manager's sums equal those of kube-state-metrics, which has a series for each object.
-func (w *world) agree() {
-	w.Helper()
+func (f *fixture) agree() {
+	f.Helper()
 	for ours, theirs := range map[string]string{
 		`sum by (state) (capportal_workers == 2)`: `sum by (state) (capi_portalcontrolplane_status_workers)`,
 		`sum by (condition, status, reason) (capportal_conditions{kind="PortalControlPlane"})`: `label_replace(count by (type, status, reason) (` +
@@ -219,7 +207,7 @@ func (w *world) agree() {
 		`sum(capportal_workers{state="claimed"})`:                        `count(capi_portalmachine_info{node!=""})`,
 	} {
 		both := fmt.Sprintf("count(%s) == count(%s) == count(%[1]s == on (%[3]s) group_left() %[2]s)", ours, theirs, labels(ours))
-		w.eventually("agreement of the manager and kube-state-metrics", func() string { return w.none(both) })
+		f.eventually("agreement of the manager and kube-state-metrics", func() string { return f.none(both) })
 	}
 }
 
@@ -234,13 +222,13 @@ func labels(expr string) string {
 }
 
 // shrink deletes the cluster, and waits until the series of its objects have ended and the sums are 0.
-func (w *world) shrink() {
-	w.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.box.Identity.Namespace, Name: "watched"}}
-	if err := w.box.Client.Delete(w.Context(), cluster); err != nil {
-		w.Fatal(err)
+func (f *fixture) shrink() {
+	f.Helper()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.box.Identity.Namespace, Name: "watched"}}
+	if err := f.box.Client.Delete(f.Context(), cluster); err != nil {
+		f.Fatal(err)
 	}
-	w.eventually("the end of the cluster's series", func() string {
-		return w.none(`sum(capportal_workers) == 0 unless on () (capportal_conditions or capi_portalcontrolplane_info)`)
+	f.eventually("the end of the cluster's series", func() string {
+		return f.none(`sum(capportal_workers) == 0 unless on () (capportal_conditions or capi_portalcontrolplane_info)`)
 	})
 }

@@ -42,7 +42,7 @@ const kindNetwork = "kind"
 
 // management is a management cluster.
 type management struct {
-	name       string // kind's name of the cluster; empty if the tests did not create it
+	name       string // kind's name of the cluster, empty if the tests did not create it
 	kubeconfig string // path of the file
 	config     *rest.Config
 	client.Client

@@ -22,9 +22,9 @@ const (
 )
 
 // owner returns the owner behind a field manager. For the topology controller this is the user, who has written the ClusterClass.
-func (w *world) owner(manager string) string {
+func (f *fixture) owner(manager string) string {
 	switch {
-	case manager == w.git.applier.name, manager == "capi-topology":
+	case manager == f.git.applier.name, manager == "capi-topology":
 		return user
 	case manager == "cluster-api-provider-portal":
 		return provider
@@ -36,16 +36,16 @@ func (w *world) owner(manager string) string {
 
 // fieldsAreOwned compares the field managers of the provider's kinds with the table on the page. For the given kinds it also checks that every
 // entry of the table is true.
-func (w *world) fieldsAreOwned(complete ...string) {
-	w.Helper()
+func (f *fixture) fieldsAreOwned(complete ...string) {
+	f.Helper()
 	table := page.Fields()
-	w.Expect(table).NotTo(BeEmpty(), "rows of the table")
+	f.Expect(table).NotTo(BeEmpty(), "rows of the table")
 	for kind, row := range table {
 		managed := map[string]bool{}
-		for _, o := range w.objectsOf(kind) {
+		for _, o := range f.objectsOf(kind) {
 			for _, entry := range o.GetManagedFields() {
-				for _, field := range fieldsIn(w, entry.FieldsV1.GetRawBytes()) {
-					managed[w.owner(entry.Manager)+" "+field] = true
+				for _, field := range fieldsIn(f, entry.FieldsV1.GetRawBytes()) {
+					managed[f.owner(entry.Manager)+" "+field] = true
 				}
 			}
 		}
@@ -56,50 +56,50 @@ func (w *world) fieldsAreOwned(complete ...string) {
 		}
 		for entry := range managed {
 			who, field, _ := strings.Cut(entry, " ")
-			w.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, but docs/gitops.md does not list this", who, field, kind)
+			f.Expect(allowed[who]).To(ContainElement(field), "%s sets %s of a %s, but docs/gitops.md does not list this", who, field, kind)
 		}
 		for _, field := range row.Filled {
-			w.Expect(managed[user+" "+field] && managed[provider+" "+field]).To(BeFalse(), "user and provider both set %s of a %s", field, kind)
+			f.Expect(managed[user+" "+field] && managed[provider+" "+field]).To(BeFalse(), "user and provider both set %s of a %s", field, kind)
 		}
 		if slices.Contains(complete, kind) {
-			w.complete(kind, managed, map[string][]string{provider: row.Provider, core: row.Core})
+			f.complete(kind, managed, map[string][]string{provider: row.Provider, core: row.Core})
 		}
 	}
 }
 
 // complete checks that every entry of the table was seen. In a topology, the topology controller sets some of the fields that core sets
 // otherwise.
-func (w *world) complete(kind string, managed map[string]bool, columns map[string][]string) {
-	w.Helper()
+func (f *fixture) complete(kind string, managed map[string]bool, columns map[string][]string) {
+	f.Helper()
 	for who, fields := range columns {
 		for _, field := range fields {
-			w.Expect(managed[who+" "+field] || who == core && managed[user+" "+field]).To(BeTrue(),
+			f.Expect(managed[who+" "+field] || who == core && managed[user+" "+field]).To(BeTrue(),
 				"docs/gitops.md says that %s sets %s of a %s, but the fields that were set are %v", who, field, kind, managed)
 		}
 	}
 }
 
-// objectsOf returns the world's objects of a kind of the provider.
-func (w *world) objectsOf(kind string) []unstructured.Unstructured {
-	w.Helper()
+// objectsOf returns the fixture's objects of a kind of the provider.
+func (f *fixture) objectsOf(kind string) []unstructured.Unstructured {
+	f.Helper()
 	gvk := infrav1.GroupVersion.WithKind(kind)
 	if kind != "PortalClusterIdentity" {
-		return w.list(gvk)
+		return f.list(gvk)
 	}
 	identity := &unstructured.Unstructured{}
 	identity.SetGroupVersionKind(gvk)
-	if err := live.Get(w.Context(), client.ObjectKey{Name: w.namespace}, identity); err != nil {
-		w.Expect(client.IgnoreNotFound(err)).To(Succeed())
+	if err := live.Get(f.Context(), client.ObjectKey{Name: f.Namespace}, identity); err != nil {
+		f.Expect(client.IgnoreNotFound(err)).To(Succeed())
 		return nil
 	}
 	return []unstructured.Unstructured{*identity}
 }
 
 // fieldsIn returns the fields of an entry of managedFields, in the notation of the table.
-func fieldsIn(w *world, raw []byte) (fields []string) {
-	w.Helper()
+func fieldsIn(f *fixture, raw []byte) (fields []string) {
+	f.Helper()
 	var entry map[string]map[string]any
-	w.Expect(json.Unmarshal(raw, &entry)).To(Succeed())
+	f.Expect(json.Unmarshal(raw, &entry)).To(Succeed())
 	for key := range entry["f:spec"] {
 		if key != "." {
 			fields = append(fields, "spec."+strings.TrimPrefix(key, "f:"))

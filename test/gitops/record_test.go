@@ -41,24 +41,24 @@ type record struct {
 }
 
 // watch records all versions of all objects until the test ends.
-func (w *world) watch() {
-	w.Helper()
-	w.seen.values = map[string][]string{}
+func (f *fixture) watch() {
+	f.Helper()
+	f.seen.values = map[string][]string{}
 	for _, kind := range recorded {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		events, err := live.Watch(w.Context(), list, client.InNamespace(w.namespace))
-		w.Expect(err).NotTo(HaveOccurred())
+		events, err := live.Watch(f.Context(), list, client.InNamespace(f.Namespace))
+		f.Expect(err).NotTo(HaveOccurred())
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for event := range events.ResultChan() {
 				if o, ok := event.Object.(*unstructured.Unstructured); ok && event.Type != "DELETED" && o.GetDeletionTimestamp() == nil {
-					w.seen.saw(o)
+					f.seen.saw(o)
 				}
 			}
 		}()
-		w.Cleanup(func() {
+		f.Cleanup(func() {
 			events.Stop()
 			<-done
 		})

@@ -30,25 +30,25 @@ type repository struct {
 }
 
 // sync applies the manifests until the test ends.
-func (w *world) sync() {
-	w.Helper()
-	ctx, cancel := context.WithCancel(w.Context())
+func (f *fixture) sync() {
+	f.Helper()
+	ctx, cancel := context.WithCancel(f.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			w.git.round(ctx)
+			f.git.round(ctx)
 			select {
 			case <-ctx.Done():
 			case <-time.After(interval):
 			}
 		}
 	}()
-	w.stopSync = sync.OnceFunc(func() {
+	f.stopSync = sync.OnceFunc(func() {
 		cancel()
 		<-done
 	})
-	w.Cleanup(w.stopSync)
+	f.Cleanup(f.stopSync)
 }
 
 // round applies all manifests once, and prunes the objects that are no longer in them. If a deletion fails, as of a ClusterClass in use, the
@@ -100,25 +100,25 @@ func (r *repository) refused() []string {
 }
 
 // commit changes the manifests.
-func (w *world) commit(change func(manifests *manifests)) {
-	w.Helper()
-	w.git.mu.Lock()
-	defer w.git.mu.Unlock()
-	m := manifests{world: w, all: w.git.manifests}
+func (f *fixture) commit(change func(manifests *manifests)) {
+	f.Helper()
+	f.git.mu.Lock()
+	defer f.git.mu.Unlock()
+	m := manifests{fixture: f, all: f.git.manifests}
 	change(&m)
-	w.git.manifests = m.all
-	w.committed = w.git.rounds
+	f.git.manifests = m.all
+	f.committed = f.git.rounds
 }
 
 // synced waits until the last commit has been applied the given number of times.
-func (w *world) synced(times int) {
-	w.Helper()
-	w.Eventually(w.git.count).Should(BeNumerically(">=", w.committed+times), "rounds of applying")
+func (f *fixture) synced(times int) {
+	f.Helper()
+	f.Eventually(f.git.count).Should(BeNumerically(">=", f.committed+times), "rounds of applying")
 }
 
 // manifests are what a commit changes.
 type manifests struct {
-	*world
+	*fixture
 	all []*unstructured.Unstructured
 }
 

@@ -15,23 +15,23 @@ func TestTopology(t *testing.T) {
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, a, "clusterclass-portal.yaml", "cluster-template-topology.yaml")
-			w.watch()
-			w.sync()
-			w.arrived(older, 1)
-			w.idle()
-			w.commit(func(m *manifests) {
+			f := newFixture(t, a, "clusterclass-portal.yaml", "cluster-template-topology.yaml")
+			f.watch()
+			f.sync()
+			f.arrived(older, 1)
+			f.idle()
+			f.commit(func(m *manifests) {
 				workers, _, err := unstructured.NestedSlice(m.of("Cluster").Object, "spec", "topology", "workers", "machineDeployments")
 				m.Expect(err).NotTo(HaveOccurred())
 				workers[0].(map[string]any)["replicas"] = int64(2) //nolint:forcetypeassert // the API has a list of objects here
 				m.set("Cluster", workers, "spec", "topology", "workers", "machineDeployments")
 			})
-			w.arrived(older, 2)
-			w.commit(func(m *manifests) { m.set("Cluster", newer, "spec", "topology", "version") })
-			w.arrived(newer, 2)
-			w.idle()
-			w.fieldsAreOwned("PortalBootstrapConfig", "PortalClusterTemplate", "PortalControlPlaneTemplate", "PortalBootstrapConfigTemplate")
-			w.prune()
+			f.arrived(older, 2)
+			f.commit(func(m *manifests) { m.set("Cluster", newer, "spec", "topology", "version") })
+			f.arrived(newer, 2)
+			f.idle()
+			f.fieldsAreOwned("PortalBootstrapConfig", "PortalClusterTemplate", "PortalControlPlaneTemplate", "PortalBootstrapConfigTemplate")
+			f.prune()
 		})
 	}
 }

@@ -35,57 +35,57 @@ func TestUserFieldsStay(t *testing.T) {
 	for title, a := range map[string]applier{"Flux": flux, "Argo CD": argoCD} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, a, "cluster-template.yaml")
-			w.Expect(box.Portal.Inject(emulator.Fault{Account: w.account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
-			w.commit(func(m *manifests) {
+			f := newFixture(t, a, "cluster-template.yaml")
+			f.Expect(box.Portal.Inject(emulator.Fault{Account: f.User.Account, Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFails, Count: 1})).To(Succeed())
+			f.commit(func(m *manifests) {
 				for field, value := range chosen {
 					m.set("PortalControlPlane", value, "spec", field)
 				}
 				m.set("PortalControlPlane", "v1.99.0", "spec", "version")
 			})
-			w.watch()
-			w.sync()
-			w.fails("Flux", "Argo CD")
-			w.commit(func(m *manifests) { m.set("PortalControlPlane", older, "spec", "version") })
-			w.arrived(older, 1)
-			w.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
-			w.arrived(older, 2)
-			w.idle()
-			w.fieldsStayed()
-			w.Expect(w.portalClusters()).To(HaveLen(1))
-			w.Expect(w.portalClusters()[0].Name).To(Equal("chosen"))
-			w.hold()
+			f.watch()
+			f.sync()
+			f.fails("Flux", "Argo CD")
+			f.commit(func(m *manifests) { m.set("PortalControlPlane", older, "spec", "version") })
+			f.arrived(older, 1)
+			f.commit(func(m *manifests) { m.set("MachineDeployment", int64(2), "spec", "replicas") })
+			f.arrived(older, 2)
+			f.idle()
+			f.fieldsStayed()
+			f.Expect(f.PortalClusters()).To(HaveLen(1))
+			f.Expect(f.PortalClusters()[0].Name).To(Equal("chosen"))
+			f.hold()
 		})
 	}
 }
 
 // controlPlane reads the PortalControlPlane.
-func (w *world) controlPlane() *unstructured.Unstructured {
-	w.Helper()
-	all := w.list(infrav1.GroupVersion.WithKind("PortalControlPlane"))
-	w.Expect(all).To(HaveLen(1))
+func (f *fixture) controlPlane() *unstructured.Unstructured {
+	f.Helper()
+	all := f.list(infrav1.GroupVersion.WithKind("PortalControlPlane"))
+	f.Expect(all).To(HaveLen(1))
 	return &all[0]
 }
 
-func (w *world) fieldsStayed() {
-	w.Helper()
-	cp := w.controlPlane()
+func (f *fixture) fieldsStayed() {
+	f.Helper()
+	cp := f.controlPlane()
 	for field, value := range chosen {
 		got, _, err := unstructured.NestedFieldNoCopy(cp.Object, "spec", field)
-		w.Expect(err).NotTo(HaveOccurred())
-		w.Expect(got).To(Equal(value), "spec.%s", field)
+		f.Expect(err).NotTo(HaveOccurred())
+		f.Expect(got).To(Equal(value), "spec.%s", field)
 	}
 	id, _, _ := unstructured.NestedString(cp.Object, "spec", "clusterID")
-	w.Expect(id).NotTo(BeEmpty(), "spec.clusterID, which is not in the manifest")
+	f.Expect(id).NotTo(BeEmpty(), "spec.clusterID, which is not in the manifest")
 }
 
 // fails waits until the health checks report Failed, which means that the user has to act.
-func (w *world) fails(who ...string) {
-	w.Helper()
+func (f *fixture) fails(who ...string) {
+	f.Helper()
 	for _, who := range who {
-		w.Eventually(func() health.State {
-			for _, o := range w.list(infrav1.GroupVersion.WithKind("PortalControlPlane")) {
-				state, _ := w.checks[who]["PortalControlPlane"](&o) // an object without status is an error for Flux
+		f.Eventually(func() health.State {
+			for _, o := range f.list(infrav1.GroupVersion.WithKind("PortalControlPlane")) {
+				state, _ := f.checks[who]["PortalControlPlane"](&o) // an object without status is an error for Flux
 				return state
 			}
 			return health.Unknown
@@ -95,22 +95,22 @@ func (w *world) fails(who ...string) {
 
 // hold removes the Cluster by force and deletes its PortalControlPlane, so that the provider holds the deletion. It waits until the health check
 // of Flux reports Failed, and then confirms the deletion.
-func (w *world) hold() {
-	w.Helper()
-	w.stopSync()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name}}
-	w.patch(cluster, `{"spec":{"paused":true}}`)
-	w.Expect(live.Delete(w.Context(), cluster)).To(Succeed())
-	w.patch(cluster, `{"metadata":{"finalizers":null}}`)
-	w.Expect(live.Delete(w.Context(), w.controlPlane())).To(Succeed())
-	w.fails("Flux")
-	cp := w.controlPlane()
+func (f *fixture) hold() {
+	f.Helper()
+	f.stopSync()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name}}
+	f.patch(cluster, `{"spec":{"paused":true}}`)
+	f.Expect(live.Delete(f.Context(), cluster)).To(Succeed())
+	f.patch(cluster, `{"metadata":{"finalizers":null}}`)
+	f.Expect(live.Delete(f.Context(), f.controlPlane())).To(Succeed())
+	f.fails("Flux")
+	cp := f.controlPlane()
 	id, _, _ := unstructured.NestedString(cp.Object, "spec", "clusterID")
-	w.patch(cp, `{"metadata":{"annotations":{"`+infrav1.ConfirmDeletionAnnotation+`":"`+id+`"}}}`)
-	w.Eventually(w.portalClusters).Should(BeEmpty())
+	f.patch(cp, `{"metadata":{"annotations":{"`+infrav1.ConfirmDeletionAnnotation+`":"`+id+`"}}}`)
+	f.Eventually(f.PortalClusters).Should(BeEmpty())
 }
 
-func (w *world) patch(o client.Object, patch string) {
-	w.Helper()
-	w.Expect(live.Patch(w.Context(), o, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
+func (f *fixture) patch(o client.Object, patch string) {
+	f.Helper()
+	f.Expect(live.Patch(f.Context(), o, client.RawPatch(types.MergePatchType, []byte(patch)))).To(Succeed())
 }

@@ -14,20 +14,20 @@ import (
 )
 
 // waits runs the kubectl wait commands of the page.
-func (w *world) waits() {
-	w.Helper()
+func (f *fixture) waits() {
+	f.Helper()
 	all, err := page.Waits()
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Expect(all).NotTo(BeEmpty(), "kubectl wait commands of the page")
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(all).NotTo(BeEmpty(), "kubectl wait commands of the page")
 	for _, arguments := range all {
-		w.Expect(w.kubectlWait(arguments)).To(Succeed(), "kubectl wait %q", arguments)
+		f.Expect(f.kubectlWait(arguments)).To(Succeed(), "kubectl wait %q", arguments)
 	}
 }
 
 // kubectlWait runs kubectl wait with kubectl's own package.
-func (w *world) kubectlWait(arguments []string) error {
+func (f *fixture) kubectlWait(arguments []string) error {
 	config := genericclioptions.NewConfigFlags(false)
-	config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(w.namespace)
+	config.KubeConfig, config.Namespace = ptr.To(box.Kubeconfig), ptr.To(f.Namespace)
 	var output bytes.Buffer
 	flags := wait.NewWaitFlags(config, genericiooptions.IOStreams{In: &output, Out: &output, ErrOut: &output})
 	command := &cobra.Command{}
@@ -39,5 +39,5 @@ func (w *world) kubectlWait(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return options.RunWaitContext(w.Context())
+	return options.RunWaitContext(f.Context())
 }

@@ -29,6 +29,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -41,8 +42,8 @@ const (
 	patience = 100 * time.Second
 )
 
-// house is a management cluster with the real manager and core.
-type house struct {
+// fixture is a management cluster with the real manager and core.
+type fixture struct {
 	*testing.T
 	*WithT
 	*sandbox.Sandbox
@@ -60,15 +61,15 @@ func TestHostileServers(t *testing.T) {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
 	log.SetLogger(logr.Discard())
-	h := newHouse(t)
-	go h.weigh()
-	alone := h.ready("alone")
+	f := newFixture(t)
+	go f.weigh()
+	alone := f.ready("alone")
 	t.Logf("alone: %s", alone.Round(100*time.Millisecond))
 
-	h.attack()
+	f.attack()
 	var took time.Duration
 	for round := range rounds {
-		took = h.ready(fmt.Sprintf("round-%d", round))
+		took = f.ready(fmt.Sprintf("round-%d", round))
 		t.Logf("under attack: %s, %.1f times as long", took.Round(100*time.Millisecond), float64(took)/float64(alone))
 		if float64(took) <= bar*float64(alone) {
 			break
@@ -77,25 +78,23 @@ func TestHostileServers(t *testing.T) {
 	if float64(took) > bar*float64(alone) {
 		t.Errorf("ready in %s instead of %s: clusters of one namespace delay those of another", took, alone)
 	}
-	h.reported()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t.Logf("the manager used at most %.0f MB", h.largest/(1<<20))
-	if h.largest == 0 || h.largest >= maxMemory {
-		t.Errorf("the manager used %.0f MB of memory, want less than %d", h.largest/(1<<20), maxMemory>>20)
+	f.reported()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	t.Logf("the manager used at most %.0f MB", f.largest/(1<<20))
+	if f.largest == 0 || f.largest >= maxMemory {
+		t.Errorf("the manager used %.0f MB of memory, want less than %d", f.largest/(1<<20), maxMemory>>20)
 	}
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	all, err := newServers()
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	t.Cleanup(cancel)
-	options := sandbox.Options{Out: os.Stderr, Dir: os.Getenv("HOSTILE_DIR"), WithoutWorkloads: true, Portal: emulator.Options{
-		Seed: 1, Workloads: all, ProviderIDs: true, RateLimit: emulator.RateLimit{PerMinute: 60_000, Burst: 1000},
+	options := sandbox.Options{Dir: os.Getenv("HOSTILE_DIR"), WithoutWorkloads: true, Portal: emulator.Options{
+		Workloads: all, ProviderIDs: true, RateLimit: emulator.RateLimit{PerMinute: 60_000, Burst: 1000},
 		Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 	}}
 	for _, account := range []string{tenant, attacker} {
@@ -103,69 +102,61 @@ func newHouse(t *testing.T) *house {
 			ID: account, Email: account + "@portal.invalid", Password: "of-" + account, Account: account, Role: emulator.RoleAdministrator,
 		})
 	}
-	box, err := sandbox.Start(ctx, options)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		box.KillManager() // when it stops, the ClusterCache waits for controllers that have ended
-		if err := box.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	box := suite.StartFor(t, options)
+	t.Cleanup(box.KillManager) // when it stops, the ClusterCache waits for controllers that have ended
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(box.Describe(context.WithoutCancel(t.Context()), tenant, tenant))
 		}
 	})
-	h := &house{T: t, WithT: NewWithT(t), Sandbox: box, servers: all}
-	h.SetDefaultEventuallyTimeout(patience)
-	h.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
+	f := &fixture{T: t, WithT: NewWithT(t), Sandbox: box, servers: all}
+	f.SetDefaultEventuallyTimeout(patience)
+	f.SetDefaultEventuallyPollingInterval(100 * time.Millisecond)
 	for _, namespace := range []string{tenant, attacker} {
-		h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-		secret := h.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: "portal-identity"})
+		f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		secret := f.IdentitySecret(client.ObjectKey{Namespace: namespace, Name: "portal-identity"})
 		secret.StringData[infrav1.IdentityEmail] = namespace + "@portal.invalid"
 		secret.StringData[infrav1.IdentityPassword] = "of-" + namespace
-		h.create(secret)
+		f.create(secret)
 	}
-	return h
+	return f
 }
 
 // attack creates the hostile clusters, and returns when the manager has connected to all of their API servers.
-func (h *house) attack() {
-	h.Helper()
+func (f *fixture) attack() {
+	f.Helper()
 	for i := range hanging {
 		how := []manner{silent, trickle, stuck, stuck, stuck, stuck, halt, halt, halt, halt}[i%10]
-		h.createCluster(attacker, fmt.Sprintf("%s-%d", how, i))
+		f.createCluster(attacker, fmt.Sprintf("%s-%d", how, i))
 	}
-	h.createCluster(attacker, string(crowd))
-	h.createCluster(attacker, string(endless))
-	h.Eventually(h.servers.met.Load).Should(BeNumerically(">=", hanging+2))
-	go h.pester()
+	f.createCluster(attacker, string(crowd))
+	f.createCluster(attacker, string(endless))
+	f.Eventually(f.servers.met.Load).Should(BeNumerically(">=", hanging+2))
+	go f.pester()
 }
 
 // pester changes the attacker's control planes all the time, so that the manager reconciles each of them again at once.
-func (h *house) pester() {
-	for i := 0; h.Context().Err() == nil; i++ {
+func (f *fixture) pester() {
+	for i := 0; f.Context().Err() == nil; i++ {
 		all := &infrav1.PortalControlPlaneList{}
-		_ = h.Client.List(h.Context(), all, client.InNamespace(attacker))
+		_ = f.Client.List(f.Context(), all, client.InNamespace(attacker))
 		for j := range all.Items {
 			change := fmt.Sprintf(`{"metadata":{"annotations":{"pestered":"%d"}}}`, i)
-			_ = h.Client.Patch(h.Context(), &all.Items[j], client.RawPatch(types.MergePatchType, []byte(change)))
+			_ = f.Client.Patch(f.Context(), &all.Items[j], client.RawPatch(types.MergePatchType, []byte(change)))
 		}
 		time.Sleep(time.Second)
 	}
 }
 
 // reported checks that the conditions of the hostile clusters name the problem of each.
-func (h *house) reported() {
-	h.Helper()
+func (f *fixture) reported() {
+	f.Helper()
 	for name, reason := range map[string]string{
 		string(crowd): infrav1.TooManyNodesReason, string(endless): infrav1.TooManyNodesReason, "silent-0": infrav1.ConnectionDownReason,
 	} {
 		controlPlane := &infrav1.PortalControlPlane{}
-		h.Eventually(func() string {
-			h.Expect(h.Client.Get(h.Context(), client.ObjectKey{Namespace: attacker, Name: name}, controlPlane)).To(Succeed())
+		f.Eventually(func() string {
+			f.Expect(f.Client.Get(f.Context(), client.ObjectKey{Namespace: attacker, Name: name}, controlPlane)).To(Succeed())
 			return conditions.GetReason(controlPlane, infrav1.ConnectedCondition)
 		}).Should(Equal(reason), name)
 	}
@@ -173,20 +164,20 @@ func (h *house) reported() {
 
 // ready creates three clusters of the tenant, and returns the median time until the manager has read their Nodes. It does not wait for
 // core, which takes longer.
-func (h *house) ready(name string) time.Duration {
-	h.Helper()
+func (f *fixture) ready(name string) time.Duration {
+	f.Helper()
 	start := time.Now()
 	left := map[string]bool{}
 	for i := range 3 {
 		one := fmt.Sprintf("%s-%s-%d", calm, name, i)
-		h.createCluster(tenant, one)
+		f.createCluster(tenant, one)
 		left[one] = true
 	}
 	var times []time.Duration
-	h.Eventually(func() int {
+	f.Eventually(func() int {
 		for one := range left {
 			controlPlane := &infrav1.PortalControlPlane{}
-			h.Expect(h.Client.Get(h.Context(), client.ObjectKey{Namespace: tenant, Name: one}, controlPlane)).To(Succeed())
+			f.Expect(f.Client.Get(f.Context(), client.ObjectKey{Namespace: tenant, Name: one}, controlPlane)).To(Succeed())
 			if conditions.IsTrue(controlPlane, infrav1.ConnectedCondition) {
 				times = append(times, time.Since(start))
 				delete(left, one)
@@ -199,12 +190,12 @@ func (h *house) ready(name string) time.Duration {
 }
 
 // weigh records the largest memory size of the manager.
-func (h *house) weigh() {
-	for h.Context().Err() == nil {
-		size := resident(h.Context(), h.MetricsURL)
-		h.mu.Lock()
-		h.largest = max(h.largest, size)
-		h.mu.Unlock()
+func (f *fixture) weigh() {
+	for f.Context().Err() == nil {
+		size := resident(f.Context(), f.MetricsURL)
+		f.mu.Lock()
+		f.largest = max(f.largest, size)
+		f.mu.Unlock()
 		time.Sleep(100 * time.Millisecond)
 	}
 }
@@ -231,42 +222,42 @@ func resident(ctx context.Context, url string) float64 {
 }
 
 // createCluster creates a Cluster with one worker, and the objects that it references.
-func (h *house) createCluster(namespace, name string) {
-	h.Helper()
+func (f *fixture) createCluster(namespace, name string) {
+	f.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
-	h.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+	f.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: reference("PortalCluster", name), ControlPlaneRef: reference("PortalControlPlane", name),
 	}})
-	h.create(&infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
+	f.create(&infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
 		IdentityRef: infrav1.PortalIdentityReference{Name: "portal-identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
 	}})
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}
 	controlPlane.Spec.Version, controlPlane.Spec.Replicas = "v1.35.6", ptr.To[int32](1)
-	h.create(controlPlane)
-	h.createWorkers(namespace, name)
+	f.create(controlPlane)
+	f.createWorkers(namespace, name)
 }
 
 // createWorkers creates a MachineDeployment with one replica.
-func (h *house) createWorkers(namespace, name string) {
-	h.Helper()
+func (f *fixture) createWorkers(namespace, name string) {
+	f.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	template := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
 	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	h.create(template)
+	f.create(template)
 	deployment := &clusterv1.MachineDeployment{ObjectMeta: meta}
 	deployment.Spec.ClusterName, deployment.Spec.Replicas = name, ptr.To[int32](1)
 	deployment.Spec.Template.Spec = clusterv1.MachineSpec{
 		ClusterName: name, Version: "v1.35.6", Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
 		InfrastructureRef: reference("PortalMachineTemplate", name),
 	}
-	h.create(deployment)
+	f.create(deployment)
 }
 
 func reference(kind, name string) clusterv1.ContractVersionedObjectReference {
 	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 }
 
-func (h *house) create(obj client.Object) {
-	h.Helper()
-	h.Expect(h.Client.Create(h.Context(), obj)).To(Succeed())
+func (f *fixture) create(obj client.Object) {
+	f.Helper()
+	f.Expect(f.Client.Create(f.Context(), obj)).To(Succeed())
 }

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // kinds are the kinds of a Cluster's objects, in the order in which Velero restores them.
@@ -56,7 +57,7 @@ func list(ctx context.Context, c client.Client, namespace string) (backup, error
 // backup saves the namespace.
 func (s *story) backup() backup {
 	s.Helper()
-	all, err := list(s.Context(), box.Client, s.namespace)
+	all, err := list(s.Context(), box.Client, s.Namespace)
 	s.Expect(err).NotTo(HaveOccurred())
 	for _, o := range all {
 		for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "deletionTimestamp"} {
@@ -131,7 +132,7 @@ func (s *story) lose() {
 // pause makes core and the provider ignore the object, and waits until they report this.
 func (s *story) pause(o client.Object) {
 	s.Helper()
-	change(s, o, func(o client.Object) {
+	suite.Change(s.Fixture, o, func(o client.Object) {
 		if cluster, ok := o.(*clusterv1.Cluster); ok {
 			cluster.Spec.Paused = new(true)
 			return
@@ -150,7 +151,7 @@ func (s *story) pause(o client.Object) {
 func (s *story) strip() {
 	s.Helper()
 	s.Eventually(func() (left int) {
-		left, err := raze(s.Context(), box.Client, s.namespace)
+		left, err := raze(s.Context(), box.Client, s.Namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		return left
 	}).Should(BeZero(), "objects in the namespace")

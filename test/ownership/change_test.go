@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // changes make changes that users should not make, on purpose or by mistake.
@@ -41,13 +42,13 @@ func changes() []row {
 			event: "the Cluster loses its finalizers while it is deleted", clusters: 1,
 			happens: (*story).loseCluster,
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
-			after:   func(s *story) { s.fetch(s.controlPlane) },
+			after:   func(s *story) { s.Get(s.controlPlane) },
 		}, {
 			event: "the PortalControlPlane loses its finalizer", clusters: 1,
 			happens: func(s *story) {
-				change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
+				suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Finalizers = nil })
 				s.Eventually(func() bool {
-					s.fetch(s.controlPlane)
+					s.Get(s.controlPlane)
 					return controllerutil.ContainsFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer)
 				}).Should(BeTrue())
 			},
@@ -75,13 +76,13 @@ func changes() []row {
 
 // replaceControlPlane replaces the whole object, as kubectl replace -f does: without spec.clusterID and without annotations.
 func (s *story) replaceControlPlane() {
-	current := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-	s.fetch(current)
+	current := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	s.Get(current)
 	s.compose()
 	s.controlPlane.ResourceVersion = current.ResourceVersion
 	err := box.Client.Update(s.Context(), s.controlPlane)
 	s.Expect(err == nil || apierrors.IsInvalid(err) || apierrors.IsConflict(err)).To(BeTrue(), "%v", err)
-	s.fetch(s.controlPlane)
+	s.Get(s.controlPlane)
 }
 
 // replacePortalCluster does the same with the PortalCluster. It tries again after a conflict.
@@ -91,7 +92,7 @@ func (s *story) replacePortalCluster() {
 		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), current); err != nil {
 			return err
 		}
-		manifest := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name, ResourceVersion: current.ResourceVersion}, Spec: current.Spec}
+		manifest := &infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, ResourceVersion: current.ResourceVersion}, Spec: current.Spec}
 		return box.Client.Update(s.Context(), manifest)
 	}).Should(Succeed())
 }
@@ -103,9 +104,9 @@ func misown(s *story, o client.Object) {
 	s.leaveAlone(true)
 	if o == s.deployment {
 		s.pause(o)
-		defer change(s, s.deployment, func(md *clusterv1.MachineDeployment) { delete(md.Annotations, clusterv1.PausedAnnotation) })
+		defer suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { delete(md.Annotations, clusterv1.PausedAnnotation) })
 	}
-	change(s, o, func(o client.Object) {
+	suite.Change(s.Fixture, o, func(o client.Object) {
 		o.SetOwnerReferences([]metav1.OwnerReference{{
 			APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: uuid.NewUUID(),
 		}})
@@ -124,7 +125,7 @@ func misown(s *story, o client.Object) {
 // other controllers.
 func (s *story) leaveAlone(on bool) {
 	s.Helper()
-	change(s, s.cluster, func(c *clusterv1.Cluster) {
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) {
 		delete(c.Annotations, clusterv1.PausedAnnotation)
 		if on {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1.PausedAnnotation, "")
@@ -137,11 +138,13 @@ func (s *story) leaveAlone(on bool) {
 func (s *story) loseCluster() {
 	s.leaveAlone(true)
 	s.delete(s.cluster)
-	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Finalizers = nil })
 }
 
 // changeAccount puts the credentials of another account into the identity Secret.
 func (s *story) changeAccount() {
-	credentials := s.identitySecret(nextAccount(s.T))
-	change(s, s.secret, func(secret *corev1.Secret) { secret.StringData = credentials.StringData })
+	other := suite.User(provider, accounts.Next(s.T))
+	suite.Change(s.Fixture, s.secret, func(secret *corev1.Secret) {
+		secret.StringData = map[string]string{infrav1.IdentityEmail: other.Email, infrav1.IdentityPassword: other.Password}
+	})
 }

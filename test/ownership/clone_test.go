@@ -41,16 +41,16 @@ func clones() []row {
 func (s *story) clone(namespace, newName string) {
 	s.Helper()
 	if namespace != "" {
-		s.createNamespace(box, s.namespace+namespace)
-		secret := s.identitySecret(s.number)
+		s.createNamespace(box, s.Namespace+namespace)
+		secret := s.IdentitySecret(identity)
 		secret.Namespace += namespace
-		s.Expect(box.Client.Create(s.Context(), secret)).To(Succeed())
+		s.Create(secret)
 	}
 	manifest := s.backup().withoutOwners().withoutStatus().
 		only("Cluster", "MachineDeployment", "PortalBootstrapConfigTemplate", "PortalCluster", "PortalControlPlane", "PortalMachineTemplate")
 	for _, o := range manifest {
 		o = s.renamed(o, newName)
-		o.SetNamespace(s.namespace + namespace)
+		o.SetNamespace(s.Namespace + namespace)
 		o.SetFinalizers(nil)
 		if o.GetKind() == "MachineDeployment" {
 			s.Expect(unstructured.SetNestedField(o.Object, int64(3), "spec", "replicas")).To(Succeed())
@@ -72,7 +72,7 @@ func (s *story) renamed(o *unstructured.Unstructured, newName string) *unstructu
 // removeClone deletes the clone, and waits until it is gone.
 func (s *story) removeClone(namespace, name string) {
 	s.Helper()
-	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace + namespace, Name: name}}
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace + namespace, Name: name}}
 	s.delete(cluster)
 	gone := sight{kind: "Cluster", namespace: namespace, name: name}
 	s.Eventually(func() metav1.ConditionStatus { _, status, _ := gone.look(s); return status }).Should(BeEmpty(), "the clone is gone")

@@ -48,11 +48,11 @@ func deletions() []row {
 		}, {
 			event: "`kubectl delete secret` of the identity", happens: func(s *story) { s.delete(s.secret) }, clusters: 1,
 			sees:  []sight{available, {kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: metav1.ConditionTrue}},
-			after: func(s *story) { s.fetch(s.secret) },
+			after: func(s *story) { s.Get(s.secret) },
 		}, {
 			event: "`kubectl delete namespace`",
 			happens: func(s *story) {
-				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}})
+				s.delete(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})
 			},
 			asked: []string{deleteRequest}, sees: []sight{{kind: "Cluster"}, {kind: "PortalControlPlane"}, {kind: "PortalCluster"}},
 		},
@@ -62,7 +62,7 @@ func deletions() []row {
 // deleteOne deletes one object of the kind.
 func (s *story) deleteOne(kind string) {
 	s.Helper()
-	all, err := list(s.Context(), box.Client, s.namespace)
+	all, err := list(s.Context(), box.Client, s.Namespace)
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Expect(all.only(kind)).NotTo(BeEmpty())
 	s.delete(all.only(kind)[0])
@@ -70,12 +70,12 @@ func (s *story) deleteOne(kind string) {
 
 // deleteKubeconfig deletes the kubeconfig Secret, and waits until the provider has created it again.
 func (s *story) deleteKubeconfig() {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}}
-	s.fetch(secret)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-kubeconfig"}}
+	s.Get(secret)
 	before := secret.UID
 	s.delete(secret)
 	s.Eventually(func() bool {
-		all, err := list(s.Context(), box.Client, s.namespace)
+		all, err := list(s.Context(), box.Client, s.Namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		for _, o := range all.only("Secret") {
 			if o.GetName() == secret.Name && o.GetUID() != before {

@@ -42,7 +42,7 @@ func moves() []row {
 			sees: []sight{available},
 			after: func(s *story) {
 				s.Consistently(s.requests, quiet, time.Second).Should(BeEmpty())
-				s.Eventually(func() (int, error) { return raze(s.Context(), s.away().Client, s.namespace) }).Should(BeZero())
+				s.Eventually(func() (int, error) { return raze(s.Context(), s.away().Client, s.Namespace) }).Should(BeZero())
 			},
 		},
 	}
@@ -54,7 +54,7 @@ func (s *story) away() *sandbox.Sandbox {
 	awayUsed.Store(true)
 	there, err := away()
 	s.Expect(err).NotTo(HaveOccurred())
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 	s.Expect(client.IgnoreAlreadyExists(there.Client.Create(s.Context(), namespace))).To(Succeed())
 	return there
 }
@@ -76,7 +76,7 @@ func (s *story) move(from, to *sandbox.Sandbox) {
 	s.Helper()
 	s.label(from)
 	s.label(to)
-	command := exec.CommandContext(s.Context(), box.Binary("clusterctl"), "move", "--namespace", s.namespace,
+	command := exec.CommandContext(s.Context(), box.Binary("clusterctl"), "move", "--namespace", s.Namespace,
 		"--kubeconfig", from.Kubeconfig, "--to-kubeconfig", to.Kubeconfig)
 	command.Env = append(os.Environ(), from.Environment()...)
 	out, err := command.CombinedOutput()

@@ -41,7 +41,7 @@ func restores() []row {
 			happens:  (*story).adopt,
 			clusters: 1, sees: []sight{notDeleting, available},
 			after: func(s *story) {
-				s.fetch(s.controlPlane)
+				s.Get(s.controlPlane)
 				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 			},
 		}, {
@@ -80,20 +80,20 @@ func (s *story) adopt() {
 	s.compose()
 	s.controlPlane.Spec.ClusterID = s.id
 	for _, o := range s.objects() {
-		s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+		s.Create(o)
 	}
 }
 
 // noOtherCluster checks that the control plane names the existing portal cluster or none.
 func (s *story) noOtherCluster() {
-	s.fetch(s.controlPlane)
+	s.Get(s.controlPlane)
 	s.Expect(s.controlPlane.Spec.ClusterID).To(Or(BeEmpty(), Equal(s.id)))
 }
 
 // secretsHaveOwners waits until every kubeconfig Secret has an owner, so that no Secret with credentials outlives the Cluster.
 func (s *story) secretsHaveOwners() {
 	s.Eventually(func() (orphans []string) {
-		all, err := list(s.Context(), box.Client, s.namespace)
+		all, err := list(s.Context(), box.Client, s.Namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		for _, o := range all.only("Secret") {
 			if kind, _, _ := unstructured.NestedString(o.Object, "type"); kind == string(clusterv1.ClusterSecretType) && metav1.GetControllerOf(o) == nil {

@@ -15,17 +15,17 @@ import (
 // TestMoveWithSharedIdentity moves a namespace that uses a PortalClusterIdentity. clusterctl copies the identity, and its Secret must already
 // exist at the target. The provider then releases the identity and the Secret at the source, where nothing uses them any more.
 func TestMoveWithSharedIdentity(t *testing.T) {
-	s := tell(t)
+	s := newStory(t)
 	shared := &infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "moved"}}
 	shared.Spec.SecretRef.Name = "moved-account"
-	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{s.namespace}}
-	s.Expect(box.Client.Create(s.Context(), shared)).To(Succeed())
+	shared.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{List: []string{s.Namespace}}
+	s.Create(shared)
 	s.secret.Namespace, s.secret.Name = "capportal-system", shared.Spec.SecretRef.Name
 	beforehand := s.secret.DeepCopy()
 	s.portalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
 	s.settle()
 	for _, o := range []client.Object{shared, s.secret} {
-		s.fetch(o)
+		s.Get(o)
 		s.Expect(o.GetFinalizers()).To(HaveLen(1), "%T", o)
 	}
 
@@ -39,16 +39,16 @@ func TestMoveWithSharedIdentity(t *testing.T) {
 	s.Expect(copied.Spec).To(Equal(shared.Spec))
 	s.Expect(copied.Finalizers).To(ConsistOf(infrav1.IdentityFinalizer))
 	s.Eventually(func() []string {
-		s.fetch(shared)
-		s.fetch(s.secret)
+		s.Get(shared)
+		s.Get(s.secret)
 		return append(shared.Finalizers, s.secret.Finalizers...)
 	}).Should(BeEmpty())
 	s.Expect(s.requests()).To(BeEmpty())
 
 	s.Expect(there.Client.Delete(s.Context(), s.cluster)).To(Succeed())
-	s.Eventually(func() int { return len(s.portalClusters()) }).Should(BeZero())
+	s.Eventually(func() int { return len(s.PortalClusters()) }).Should(BeZero())
 	s.Eventually(func() int {
-		left, err := list(s.Context(), there.Client, s.namespace)
+		left, err := list(s.Context(), there.Client, s.Namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		return len(left)
 	}).Should(BeNumerically("<=", 2), "the templates may stay")

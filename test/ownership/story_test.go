@@ -3,9 +3,7 @@
 package ownership
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,15 +11,13 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -34,10 +30,8 @@ const (
 
 // story is one Cluster in its own namespace, under its own portal account.
 type story struct {
-	*testing.T
-	*WithT
-	number    int
-	namespace string
+	*suite.Fixture
+	number int // of the account
 
 	secret        *corev1.Secret
 	cluster       *clusterv1.Cluster
@@ -51,31 +45,20 @@ type story struct {
 	id    string // of the portal cluster
 }
 
-// tell prepares a story with two workers. Nothing is applied yet.
-func tell(t *testing.T) *story {
+// newStory prepares a story with two workers. Nothing is applied yet.
+func newStory(t *testing.T) *story {
 	t.Helper()
-	i := nextAccount(t)
-	s := &story{T: t, WithT: NewWithT(t), number: i, namespace: fmt.Sprintf("row-%d", i)}
+	i := accounts.Next(t)
+	s := &story{number: i, Fixture: &suite.Fixture{
+		T: t, WithT: NewWithT(t), Box: box, Namespace: fmt.Sprintf("row-%d", i), User: suite.User(provider, i),
+	}}
 	s.SetDefaultEventuallyTimeout(patience)
 	s.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	s.createNamespace(box, s.namespace)
+	s.createNamespace(box, s.Namespace)
 	s.compose()
 	t.Cleanup(s.demolish)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(box.Describe(context.WithoutCancel(t.Context()), s.namespace, account(i)))
-		}
-	})
+	t.Cleanup(s.Explain)
 	return s
-}
-
-func nextAccount(t *testing.T) int {
-	t.Helper()
-	i := int(used.Add(1)) - 1
-	if i >= accounts {
-		t.Fatal("more rows than accounts: raise the constant")
-	}
-	return i
 }
 
 func (s *story) createNamespace(at *sandbox.Sandbox, namespace string) {
@@ -84,37 +67,10 @@ func (s *story) createNamespace(at *sandbox.Sandbox, namespace string) {
 }
 
 func (s *story) compose() {
-	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: name}
-	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
-	}
-	s.secret = s.identitySecret(s.number)
-	s.cluster = &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
-	}}
-	s.portalCluster = &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
-		IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-	}}
-	s.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
-		Version: "v1.35.6", Replicas: ptr.To[int32](1),
-	}}
-	s.template = &infrav1.PortalMachineTemplate{ObjectMeta: meta}
-	s.template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	s.bootstrap = &infrav1.PortalBootstrapConfigTemplate{ObjectMeta: meta}
-	s.deployment = &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: name, Replicas: ptr.To[int32](2),
-		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: name, Version: "v1.35.6", InfrastructureRef: ref("PortalMachineTemplate"),
-			Bootstrap: clusterv1.Bootstrap{ConfigRef: ref("PortalBootstrapConfigTemplate")},
-		}},
-	}}
-}
-
-// identitySecret returns the identity Secret with the credentials of the account's user provider.
-func (s *story) identitySecret(account int) *corev1.Secret {
-	secret := box.IdentitySecret(client.ObjectKey{Namespace: s.namespace, Name: identity})
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(provider, account), password(provider, account)
-	return secret
+	objects := suite.NewObjects(metav1.ObjectMeta{Namespace: s.Namespace, Name: name}, identity)
+	s.secret = s.IdentitySecret(identity)
+	s.cluster, s.portalCluster, s.controlPlane = objects.Cluster, objects.PortalCluster, objects.ControlPlane
+	s.bootstrap, s.template, s.deployment = objects.Bootstrap, objects.Template, objects.Deployment
 }
 
 // objects returns the objects of the story in the order of a manifest.
@@ -126,51 +82,19 @@ func (s *story) objects() []client.Object {
 func (s *story) settle() {
 	s.Helper()
 	for _, o := range s.objects() {
-		s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+		s.Create(o)
 	}
 	s.settled(box)
-	s.id = s.portalClusters()[0].ID
-	s.fetch(s.controlPlane)
+	s.id = s.PortalClusters()[0].ID
+	s.Get(s.controlPlane)
 }
 
 // settled waits until the Cluster is available and both Machines are ready.
 func (s *story) settled(at *sandbox.Sandbox) {
 	s.Helper()
-	cluster := &clusterv1.Cluster{}
-	s.Eventually(func() string {
-		if err := at.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), cluster); err != nil {
-			return err.Error()
-		}
-		return conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition))
-	}).Should(Equal("true"))
-	s.Eventually(func() (ready int) {
-		machines := &clusterv1.MachineList{}
-		s.Expect(at.Client.List(s.Context(), machines, client.InNamespace(s.namespace))).To(Succeed())
-		for i := range machines.Items {
-			if conditions.IsTrue(&machines.Items[i], clusterv1.MachineReadyCondition) && machines.Items[i].DeletionTimestamp.IsZero() {
-				ready++
-			}
-		}
-		return ready
-	}).Should(Equal(2), "Machines that are ready")
-}
-
-func (s *story) fetch(o client.Object) {
-	s.Helper()
-	s.Expect(box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
-}
-
-// change patches an object until the API server accepts the patch.
-func change[T client.Object](s *story, o T, change func(T)) {
-	s.Helper()
-	s.Eventually(func() error {
-		if err := box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); err != nil {
-			return err
-		}
-		before, _ := o.DeepCopyObject().(client.Object)
-		change(o)
-		return box.Client.Patch(s.Context(), o, client.MergeFrom(before))
-	}).Should(Succeed())
+	f := *s.Fixture
+	f.Box = at
+	f.AwaitReady(s.cluster, 2)
 }
 
 func (s *story) delete(o client.Object) {
@@ -183,24 +107,20 @@ func (s *story) requests() []string {
 	all := []string{}
 	for _, e := range box.Portal.RequestLog()[s.begin:] {
 		changes := e.Method == "POST" || e.Method == "DELETE"
-		if changes && e.User == userID(provider, s.number) && (strings.HasPrefix(e.Route, "/kubernetes-clusters") || strings.HasPrefix(e.Route, "/networks")) {
+		if changes && e.User == s.User.ID && (strings.HasPrefix(e.Route, "/kubernetes-clusters") || strings.HasPrefix(e.Route, "/networks")) {
 			all = append(all, fmt.Sprintf("%s %s → %d", e.Method, e.Route, e.Status))
 		}
 	}
 	return all
 }
 
-// portalClusters returns the portal clusters of the account.
-func (s *story) portalClusters() []emulator.Cluster {
-	return slices.DeleteFunc(box.Portal.Clusters(), func(c emulator.Cluster) bool { return c.Account != account(s.number) })
-}
-
 // person returns a client of the portal for a person who uses the same account.
 func (s *story) person() *cloud.Client {
 	s.Helper()
+	user := suite.User(person, s.number)
 	c, err := cloud.New(cloud.Config{
 		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true,
-		Email: email(person, s.number), Password: password(person, s.number),
+		Email: user.Email, Password: user.Password,
 	})
 	s.Expect(err).NotTo(HaveOccurred())
 	return c

@@ -94,7 +94,7 @@ func rows() []row {
 
 // live runs the row and notes the reasons of the conditions.
 func (r row) live(t *testing.T) {
-	s := tell(t)
+	s := newStory(t)
 	if r.with != nil {
 		r.with(s)
 	}
@@ -122,7 +122,7 @@ func (r row) live(t *testing.T) {
 		r.after(s)
 	}
 	s.Consistently(s.requests, quiet, time.Second).Should(HaveExactElements(r.asked), "requests")
-	s.Eventually(s.portalClusters).Should(HaveLen(r.clusters), "portal clusters")
+	s.Eventually(s.PortalClusters).Should(HaveLen(r.clusters), "portal clusters")
 }
 
 // begins reports whether got are the first of the wanted requests, or all of them.
@@ -197,7 +197,7 @@ func (w sight) object(s *story) client.Object {
 		"PortalCluster": &infrav1.PortalCluster{}, "PortalControlPlane": &infrav1.PortalControlPlane{},
 	}
 	o := objects[w.kind]
-	o.SetNamespace(s.namespace + w.namespace)
+	o.SetNamespace(s.Namespace + w.namespace)
 	o.SetName(name)
 	if w.name != "" {
 		o.SetName(w.name)
@@ -218,7 +218,7 @@ func isTrue(s *story, o client.Object, condition string) bool {
 func (s *story) demolish() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.T.Context()), time.Minute)
 	defer cancel()
-	for _, namespace := range []string{s.namespace, s.namespace + other} {
+	for _, namespace := range []string{s.Namespace, s.Namespace + other} {
 		for ctx.Err() == nil {
 			if left, err := raze(ctx, box.Client, namespace); err == nil && left == 0 {
 				break
@@ -227,7 +227,7 @@ func (s *story) demolish() {
 		}
 	}
 	portal := s.person()
-	for _, c := range s.portalClusters() {
+	for _, c := range s.PortalClusters() {
 		_, _ = portal.DeleteCluster(ctx, c.ID)
 	}
 }

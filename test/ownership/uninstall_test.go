@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // absence is how long a manager or the CRDs are missing.
@@ -49,7 +50,7 @@ func uninstalls() []row {
 			event: "Cluster API's CRDs are deleted, finalizers are removed by force, and Cluster API is installed again", clusters: 1,
 			happens: (*story).loseCore,
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
-			after:   func(s *story) { s.fetch(s.controlPlane) },
+			after:   func(s *story) { s.Get(s.controlPlane) },
 		}, {
 			event: "the provider's CRDs are deleted while the provider is uninstalled, `deletionPolicy` is set to `Retain`, the provider is installed again, " +
 				"and the manifest is applied with `spec.clusterID`",
@@ -91,7 +92,7 @@ func (s *story) loseCore() {
 	s.Expect(box.Client.DeleteAllOf(s.Context(), &admissionv1.MutatingWebhookConfiguration{})).To(Succeed())
 	s.deleteCRDs("cluster-api")
 	s.Eventually(func() (left int) {
-		all, err := list(s.Context(), box.Client, s.namespace)
+		all, err := list(s.Context(), box.Client, s.Namespace)
 		s.Expect(err).NotTo(HaveOccurred())
 		for _, o := range all.only("Cluster", "MachineDeployment", "MachineSet", "Machine") {
 			if o.GetFinalizers() != nil {
@@ -115,7 +116,7 @@ func (s *story) loseProvider() {
 	box.StopManager()
 	s.deleteCRDs("infrastructure-portal")
 	time.Sleep(absence)
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	s.Expect(s.controlPlane.DeletionTimestamp.IsZero()).To(BeFalse(), "the deletion of the CRD deletes its objects")
 	s.Expect(s.requests()).To(BeEmpty())
 	s.installProvider()
@@ -132,7 +133,7 @@ func (s *story) loseProvider() {
 	s.compose()
 	s.controlPlane.Spec.ClusterID = s.id
 	for _, o := range s.objects() {
-		s.Expect(box.Client.Create(s.Context(), o)).To(Succeed())
+		s.Create(o)
 	}
 }
 

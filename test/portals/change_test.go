@@ -101,7 +101,7 @@ func (o *operator) deleteID(id string) error {
 // tidy deletes the remains of failed creations, as conditions ask a person to do.
 func (o *operator) tidy() error {
 	for _, c := range o.portal.Clusters() {
-		o.tell("a person finds %s, which is %s", c.Name, c.State)
+		o.logf("a person finds %s, which is %s", c.Name, c.State)
 		if err := o.deleteID(c.ID); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type operator struct {
 	versions []string // ids, oldest first
 }
 
-func (o *operator) tell(format string, args ...any) {
+func (o *operator) logf(format string, args ...any) {
 	if len(args) == 1 && args[0] == "" {
 		return
 	}
@@ -54,10 +54,10 @@ func (o *operator) persist(what string, call func() error, legal ...string) erro
 	for range maxTries {
 		err := call()
 		if err == nil {
-			o.tell("%s: done", what)
+			o.logf("%s: done", what)
 			return nil
 		}
-		o.tell("%s: %v", what, err)
+		o.logf("%s: %v", what, err)
 		shown := conditionOf(err)
 		if !errors.Is(err, errLost) {
 			shown = o.judge.judge(err, legal...)
@@ -140,11 +140,11 @@ func (o *operator) foundNetwork() cloud.Created {
 	time.Sleep(settle)
 	for _, n := range o.portal.Networks() {
 		if n.CIDR == "10.1.0.0/24" {
-			o.tell("a person finds network %s", n.ID)
+			o.logf("a person finds network %s", n.ID)
 			return cloud.Created{ID: n.ID}
 		}
 	}
-	o.tell("a person finds no network")
+	o.logf("a person finds no network")
 	return cloud.Created{}
 }
 
@@ -211,11 +211,11 @@ func (o *operator) createNamed(name string) (string, error) {
 // find looks for the cluster in the portal's list, then in the portal's records as a person would.
 func (o *operator) find(name string) string {
 	for time.Sleep(settle); o.creating(name); time.Sleep(settle) {
-		o.tell("%s is still being created", name)
+		o.logf("%s is still being created", name)
 	}
 	found, err := o.client.FindClusters(o.ctx, name)
 	if err == nil && len(found) == 1 && found[0].State == string(emulator.ClusterRunning) {
-		o.tell("the portal lists %s", found[0].ID)
+		o.logf("the portal lists %s", found[0].ID)
 		return found[0].ID
 	}
 	if err != nil && !cloud.IsUnsupported(err) {
@@ -223,11 +223,11 @@ func (o *operator) find(name string) string {
 	}
 	for _, c := range o.portal.Clusters() {
 		if c.Name == name && c.State == emulator.ClusterRunning {
-			o.tell("a person finds cluster %s", c.ID)
+			o.logf("a person finds cluster %s", c.ID)
 			return c.ID
 		}
 	}
-	o.tell("a person finds no cluster")
+	o.logf("a person finds no cluster")
 	return ""
 }
 
@@ -267,7 +267,7 @@ func (o *operator) follow(id string) (job cloud.Job, err error) {
 	})
 	if err == nil && job.Failed() {
 		o.judge.judgeJob(job)
-		o.tell("job %s has failed: %v", id, job.Error)
+		o.logf("job %s has failed: %v", id, job.Error)
 	}
 	return job, err
 }

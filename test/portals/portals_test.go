@@ -20,7 +20,7 @@ import (
 var (
 	lives = flag.Int("lives", 100, "how many random portals to live at")
 	first = flag.Int64("seed", 1, "seed of the first of them; the others follow")
-	only  = flag.Int64("only", 0, "live at the portal of this seed only, and tell the story")
+	only  = flag.Int64("only", 0, "live at the portal of this seed only, and print each step")
 )
 
 // workers run the lives in parallel, so that one process uses all cores.
@@ -78,9 +78,9 @@ type ended struct {
 }
 
 // report fails the test if the life had a problem.
-func report(t *testing.T, seed64 int64, life ended, tell bool) {
+func report(t *testing.T, seed64 int64, life ended, verbose bool) {
 	t.Helper()
-	if len(life.problems) > 0 || tell {
+	if len(life.problems) > 0 || verbose {
 		t.Logf("seed %d:\n%s", seed64, life.story)
 	}
 	for _, p := range life.problems {
@@ -100,11 +100,11 @@ func liveAt(t *testing.T, seed64 int64) (life ended) {
 		defer portal.Close()
 		o := newOperator(t, portal, options)
 		for n := range r.IntN(9) {
-			told, err := causes[r.IntN(len(causes))].inject(r, portal, n)
+			injected, err := causes[r.IntN(len(causes))].inject(r, portal, n)
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed64, err)
 			}
-			o.tell("%s", told)
+			o.logf("%s", injected)
 		}
 		life.problems = o.problems(o.live())
 		life.struck = struckBy(portal)

@@ -4,7 +4,6 @@ package release
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,12 +12,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -35,31 +31,17 @@ var (
 
 // TestMain writes a release and starts a management cluster for it.
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	scratch, err := os.MkdirTemp("", "portal-release-")
-	if err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
-	if err := write(ctx, scratch); err != nil {
-		return 1, err
-	}
-	if box, err = sandbox.Start(ctx, sandbox.Options{WithoutManager: true, WithoutPortal: true}); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, box.Close()) }()
-	return m.Run(), nil
+	scratch := ""
+	os.Exit(suite.Main(m, &box, suite.Options{
+		Sandbox: sandbox.Options{WithoutManager: true, WithoutPortal: true},
+		Setup: func(ctx context.Context) (err error) {
+			if scratch, err = os.MkdirTemp("", "portal-release-"); err != nil {
+				return err
+			}
+			return write(ctx, scratch)
+		},
+		Teardown: func(bool) error { return os.RemoveAll(scratch) },
+	}))
 }
 
 // write writes a release, and a configuration of clusterctl that names it.

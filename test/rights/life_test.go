@@ -21,13 +21,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -37,8 +37,7 @@ const (
 
 // life is a Cluster in the namespace that the manager watches.
 type life struct {
-	*testing.T
-	*WithT
+	*suite.Fixture
 	cluster      *clusterv1.Cluster
 	controlPlane *infrav1.PortalControlPlane
 	deployment   *clusterv1.MachineDeployment
@@ -47,63 +46,16 @@ type life struct {
 
 func newLife(t *testing.T) *life {
 	t.Helper()
-	l := &life{T: t, WithT: NewWithT(t)}
+	l := &life{Fixture: &suite.Fixture{T: t, WithT: NewWithT(t), Box: box, Namespace: watched}}
 	l.SetDefaultEventuallyTimeout(patience)
 	l.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	object := metav1.ObjectMeta{Namespace: watched, Name: name}
-	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
-	}
-	l.cluster = &clusterv1.Cluster{ObjectMeta: object, Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
-	}}
-	l.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: object, Spec: infrav1.PortalControlPlaneSpec{
-		Version: "v1.35.6", Replicas: ptr.To[int32](1),
-	}}
-	l.deployment = &clusterv1.MachineDeployment{ObjectMeta: object, Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: name, Replicas: ptr.To[int32](2),
-		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: name, Version: "v1.35.6", InfrastructureRef: ref("PortalMachineTemplate"),
-			Bootstrap: clusterv1.Bootstrap{ConfigRef: ref("PortalBootstrapConfigTemplate")},
-		}},
-	}}
-	template := &infrav1.PortalMachineTemplate{ObjectMeta: object}
-	template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
+	t.Cleanup(l.Explain)
+	objects := suite.NewObjects(metav1.ObjectMeta{Namespace: watched, Name: name}, name)
+	l.cluster, l.controlPlane, l.deployment = objects.Cluster, objects.ControlPlane, objects.Deployment
 	l.others = []client.Object{
-		box.IdentitySecret(client.ObjectKeyFromObject(l.cluster)),
-		&infrav1.PortalCluster{ObjectMeta: object, Spec: infrav1.PortalClusterSpec{
-			IdentityRef: infrav1.PortalIdentityReference{Name: name}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-		}},
-		&infrav1.PortalBootstrapConfigTemplate{ObjectMeta: object}, template,
+		box.IdentitySecret(client.ObjectKeyFromObject(l.cluster)), objects.PortalCluster, objects.Bootstrap, objects.Template,
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Log(box.Describe(context.WithoutCancel(t.Context()), watched, ""))
-		}
-	})
 	return l
-}
-
-// settled waits until the Cluster is available and has that many ready Machines.
-func (l *life) settled(workers int) {
-	l.Helper()
-	l.Eventually(func() string {
-		cluster := &clusterv1.Cluster{}
-		if err := box.Client.Get(l.Context(), client.ObjectKeyFromObject(l.cluster), cluster); err != nil {
-			return err.Error()
-		}
-		return fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition), conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition))
-	}).Should(Equal("true"))
-	l.Eventually(func() (ready int) {
-		machines := &clusterv1.MachineList{}
-		l.Expect(box.Client.List(l.Context(), machines, client.InNamespace(watched))).To(Succeed())
-		for i := range machines.Items {
-			if conditions.IsTrue(&machines.Items[i], clusterv1.MachineReadyCondition) && machines.Items[i].DeletionTimestamp.IsZero() {
-				ready++
-			}
-		}
-		return ready
-	}).Should(Equal(workers), "Machines that are ready")
 }
 
 func (l *life) get() *infrav1.PortalControlPlane {
@@ -113,17 +65,6 @@ func (l *life) get() *infrav1.PortalControlPlane {
 	return cp
 }
 
-// asked returns the requests that change something at the portal, without ids.
-func (l *life) asked() (all []string) {
-	for _, e := range box.Portal.RequestLog() {
-		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
-			parts := strings.Split(e.Route, "/")
-			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
-		}
-	}
-	return all
-}
-
 // TestLife checks a Cluster's life with the rights of config/namespaced and of core's release. In between, the objects are saved and
 // restored, first by a person with every right except adopt, and then by a person who may adopt.
 func TestLife(t *testing.T) {
@@ -131,11 +72,11 @@ func TestLife(t *testing.T) {
 	for _, o := range append([]client.Object{l.cluster, l.controlPlane, l.deployment}, l.others...) {
 		l.Expect(box.Client.Create(t.Context(), o)).To(Succeed())
 	}
-	l.settled(2)
+	l.AwaitReady(l.cluster, 2)
 	id := l.get().Spec.ClusterID
 	l.scale(3)
-	l.settled(3)
-	before := l.asked()
+	l.AwaitReady(l.cluster, 3)
+	before := l.Changes()
 
 	operator := "operator"
 	kubeconfig := l.operator(operator)
@@ -163,15 +104,15 @@ func TestLife(t *testing.T) {
 		}
 		return nil
 	}).Should(Succeed(), "the same restore must succeed with the right")
-	l.settled(3)
+	l.AwaitReady(l.cluster, 3)
 	l.Expect(l.get().Spec.ClusterID).To(Equal(id))
-	l.Expect(l.asked()).To(Equal(before), "the restore must change nothing at the portal")
+	l.Expect(l.Changes()).To(Equal(before), "the restore must change nothing at the portal")
 
 	l.Expect(box.Client.Delete(t.Context(), l.cluster)).To(Succeed())
 	l.Eventually(func() bool {
 		return apierrors.IsNotFound(box.Client.Get(t.Context(), client.ObjectKeyFromObject(l.cluster), l.cluster))
 	}).Should(BeTrue())
-	l.Expect(l.asked()).To(Equal(append(before, "DELETE {cluster_id} 202")))
+	l.Expect(l.Changes()).To(Equal(append(before, "DELETE {cluster_id} 202")))
 	l.nothingForbidden()
 }
 
@@ -237,7 +178,7 @@ func (l *life) lose() {
 		l.Expect(box.Client.Patch(l.Context(), o, paused)).To(Succeed())
 		getter, _ := o.(conditions.Getter)
 		l.Eventually(func() bool {
-			l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+			l.Get(o)
 			return conditions.IsTrue(getter, clusterv1.PausedCondition)
 		}).Should(BeTrue(), "%T must be paused", o)
 	}

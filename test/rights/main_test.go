@@ -15,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,10 +22,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -39,42 +38,24 @@ var box *sandbox.Sandbox
 
 // TestMain starts a sandbox whose managers have the rights of their releases. Our manager has those of config/namespaced.
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	options := sandbox.Options{
-		Out: os.Stderr, Dir: os.Getenv("RIGHTS_DIR"), WithoutManager: true, ManagerArgs: []string{"--namespace=" + watched},
-	}
-	options.Portal.Seed = 1
+	options := sandbox.Options{Dir: os.Getenv("RIGHTS_DIR"), WithoutManager: true, ManagerArgs: []string{"--namespace=" + watched}}
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second,
 	}
-	if box, err = sandbox.Start(ctx, options); err != nil {
-		return 1, err
-	}
-	defer func() { err = errors.Join(err, box.Close()) }()
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, StartTimeout: 5 * time.Minute, Setup: setUp}))
+}
+
+func setUp(ctx context.Context) error {
 	if err := box.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: watched}}); err != nil {
-		return 1, err
+		return err
 	}
 	if err := confine(ctx); err != nil {
-		return 1, err
+		return err
 	}
 	if err := demoteCore(ctx); err != nil {
-		return 1, err
+		return err
 	}
-	if err := box.StartManager(ctx); err != nil {
-		return 1, err
-	}
-	return m.Run(), nil
+	return box.StartManager(ctx)
 }
 
 // confine replaces the manager's rights with those of config/namespaced.

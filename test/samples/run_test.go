@@ -3,7 +3,6 @@
 package samples
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -22,13 +21,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -40,9 +39,7 @@ const (
 
 // revival is a cluster that is restored from the samples of a release, at a portal that has a similar cluster.
 type revival struct {
-	*testing.T
-	*WithT
-	namespace  string
+	*suite.Fixture
 	kubeconfig []byte            // of the portal's cluster
 	workers    []corev1.Node     // of the portal's cluster
 	uids       map[string]string // new UIDs by the UIDs in the samples
@@ -51,14 +48,12 @@ type revival struct {
 // TestRun checks that today's manager takes over a cluster of each release without changing it.
 func TestRun(t *testing.T) {
 	for i, release := range releases(t) {
-		r := &revival{T: t, WithT: NewWithT(t), namespace: fmt.Sprintf("revived-%d", i), uids: map[string]string{}}
+		r := &revival{uids: map[string]string{}, Fixture: &suite.Fixture{
+			T: t, WithT: NewWithT(t), Box: box, Namespace: fmt.Sprintf("revived-%d", i), User: user,
+		}}
 		r.SetDefaultEventuallyTimeout(patience)
 		r.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-		t.Cleanup(func() {
-			if t.Failed() {
-				t.Log(box.Describe(context.WithoutCancel(t.Context()), r.namespace, account))
-			}
-		})
+		t.Cleanup(r.Explain)
 		text, err := os.ReadFile(filepath.Join("testdata", release, account+".yaml"))
 		r.Expect(err).NotTo(HaveOccurred())
 		r.restore(r.makePortalCluster(string(text)))
@@ -68,12 +63,12 @@ func TestRun(t *testing.T) {
 		r.Expect(box.StartManager(t.Context())).To(Succeed())
 		r.unpause()
 		if r.withoutDigest() {
-			r.Eventually(func() string { return conditions.GetReason(r.controlPlane(), infrav1.KubeconfigReadyCondition) }).Should(Equal(infrav1.KubeconfigInvalidReason))
+			r.Eventually(r.Condition(r.controlPlane(), infrav1.KubeconfigReadyCondition)).Should(ContainSubstring(" " + infrav1.KubeconfigInvalidReason + ": "))
 			r.Consistently(r.machines, quiet, time.Second).Should(Equal(before), "Machines while the portal cannot be asked for the kubeconfig")
 		}
 		box.Portal.RemoveFault("away")
-		r.Eventually(r.available).Should(Equal("true"))
-		r.Eventually(r.readyMachines).Should(Equal(len(r.workers)))
+		r.Eventually(r.Condition(r.cluster(), clusterv1.ClusterAvailableCondition)).Should(Equal(suite.Available))
+		r.Eventually(r.ReadyMachines).Should(Equal(len(r.workers)))
 		r.Consistently(func() []string { return changes(begin) }, quiet, time.Second).Should(BeEmpty(), "requests that change something")
 		r.Expect(r.machines()).To(Equal(before), "Machines")
 		r.Expect(r.controlPlane().Spec).To(Equal(spec), "spec of the PortalControlPlane")
@@ -96,13 +91,13 @@ func (r *revival) makePortalCluster(text string) string {
 			r.Expect(json.Unmarshal(mustMarshal(r.T, o.Object), controlPlane)).To(Succeed())
 			r.Expect(json.Unmarshal([]byte(o.GetAnnotations()[infrav1.RecordAnnotation]), &record)).To(Succeed())
 		case "Node":
-			if worker(o.GetLabels()) {
+			if suite.IsWorker(o) {
 				old = append(old, o)
 			}
 		}
 	}
 	portal, err := cloud.New(cloud.Config{
-		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: "ready@portal.example", Password: "password of ready",
+		BaseURL: box.Portal.URL(), CABundle: box.Portal.CAPEM(), Wait: true, Email: user.Email, Password: user.Password,
 	})
 	r.Expect(err).NotTo(HaveOccurred())
 	vpcs, err := portal.VPCs(r.Context(), "default")
@@ -126,7 +121,7 @@ func (r *revival) makePortalCluster(text string) string {
 	r.Expect(r.workers).To(HaveLen(len(old)))
 	names := []string{
 		controlPlane.Spec.ClusterID, made.ID, fmt.Sprint(record["vpcID"]), vpcs[0].ID, fmt.Sprint(record["networkID"]), made.NetworkID,
-		controlPlane.Namespace, r.namespace,
+		controlPlane.Namespace, r.Namespace,
 	}
 	for i, n := range old {
 		names = append(names, n.GetName(), r.workers[i].Name, string(n.GetUID()), string(r.workers[i].UID))
@@ -153,21 +148,15 @@ func (r *revival) workload() client.Client {
 func (r *revival) nodes() []corev1.Node {
 	list := &corev1.NodeList{}
 	r.Expect(r.workload().List(r.Context(), list)).To(Succeed())
-	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !worker(n.Labels) })
-}
-
-func worker(labels map[string]string) bool {
-	_, control := labels["node-role.kubernetes.io/control-plane"]
-	return !control
+	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !suite.IsWorker(&n) })
 }
 
 // restore creates the objects, with their status, in a paused Cluster.
 func (r *revival) restore(text string) {
 	r.Helper()
-	r.Expect(box.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.namespace}})).To(Succeed())
-	secret := box.IdentitySecret(client.ObjectKey{Namespace: r.namespace, Name: "portal-identity"})
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = "ready@portal.example", "password of ready"
-	r.Expect(box.Client.Create(r.Context(), secret)).To(Succeed())
+	r.Expect(box.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: r.Namespace}})).To(Succeed())
+	secret := r.IdentitySecret("portal-identity")
+	r.Create(secret)
 	all := parse(r.T, []byte(text))
 	slices.SortStableFunc(all, func(a, b *unstructured.Unstructured) int { return last(a) - last(b) })
 	for _, o := range all {
@@ -233,14 +222,14 @@ func (r *revival) adapt(o *unstructured.Unstructured) {
 
 func (r *revival) cluster() *clusterv1.Cluster {
 	list := &clusterv1.ClusterList{}
-	r.Expect(box.Client.List(r.Context(), list, client.InNamespace(r.namespace))).To(Succeed())
+	r.List(list)
 	r.Expect(list.Items).To(HaveLen(1))
 	return &list.Items[0]
 }
 
 func (r *revival) controlPlane() *infrav1.PortalControlPlane {
 	list := &infrav1.PortalControlPlaneList{}
-	r.Expect(box.Client.List(r.Context(), list, client.InNamespace(r.namespace))).To(Succeed())
+	r.List(list)
 	r.Expect(list.Items).To(HaveLen(1))
 	return &list.Items[0]
 }
@@ -259,18 +248,12 @@ func (r *revival) unpause() {
 	r.Expect(box.Client.Patch(r.Context(), r.cluster(), none)).To(Succeed())
 }
 
-func (r *revival) available() string {
-	cluster := r.cluster()
-	return conditions.GetMessage(cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(cluster, clusterv1.ClusterAvailableCondition))
-}
-
 // machines returns the UIDs of all Machines and PortalMachines.
 func (r *revival) machines() []string {
-	machines, infra := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
-	r.Expect(box.Client.List(r.Context(), machines, client.InNamespace(r.namespace))).To(Succeed())
-	r.Expect(box.Client.List(r.Context(), infra, client.InNamespace(r.namespace))).To(Succeed())
+	infra := &infrav1.PortalMachineList{}
+	r.List(infra)
 	var all []string
-	for _, m := range machines.Items {
+	for _, m := range r.Machines() {
 		all = append(all, string(m.UID))
 	}
 	for _, m := range infra.Items {
@@ -280,21 +263,10 @@ func (r *revival) machines() []string {
 	return all
 }
 
-func (r *revival) readyMachines() (ready int) {
-	list := &clusterv1.MachineList{}
-	r.Expect(box.Client.List(r.Context(), list, client.InNamespace(r.namespace))).To(Succeed())
-	for i := range list.Items {
-		if conditions.IsTrue(&list.Items[i], clusterv1.MachineReadyCondition) {
-			ready++
-		}
-	}
-	return ready
-}
-
 // changes returns the requests after the first begin ones that change something.
 func changes(begin int) (all []string) {
 	for _, e := range box.Portal.RequestLogFrom(begin) {
-		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
+		if suite.IsChange(e) {
 			all = append(all, e.String())
 		}
 	}

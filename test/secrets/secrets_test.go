@@ -22,115 +22,115 @@ func TestNoVerbosityWritesSecrets(t *testing.T) {
 	if os.Getenv("PORTAL_TEST_WITHOUT_KUBE") != "" {
 		t.Skip("PORTAL_TEST_WITHOUT_KUBE is set: no Kubernetes binaries wanted")
 	}
-	w := newWorld(t)
-	first := w.startManager("text", "-v=10", "--vmodule=*=10")
-	w.createCluster()
-	w.available(2)
-	w.noteKubeconfig()
-	w.scale(1)
-	w.available(1)
-	w.noteWritten("the first manager's metrics", w.metrics())
+	f := newFixture(t)
+	first := f.startManager("text", "-v=10", "--vmodule=*=10")
+	f.createCluster()
+	f.available(2)
+	f.noteKubeconfig()
+	f.scale(1)
+	f.available(1)
+	f.noteWritten("the first manager's metrics", f.metrics())
 	first.Stop()
-	w.Expect(first.Err()).NotTo(HaveOccurred())
+	f.Expect(first.Err()).NotTo(HaveOccurred())
 
-	w.changePassword("Another-\"Horse\" & <8> / ü + 0?")
-	second := w.startManager("json", "--logging-format=json", "-v=6")
-	w.Expect(w.setVerbosity("10")).To(ContainSubstring("klog.logging.verbosity"))
-	w.Eventually(w.identityReady).Should(HavePrefix("False"), "the Secret has the old password")
-	w.storePassword()
-	w.Eventually(w.identityReady).Should(HavePrefix("True"))
-	w.renewKubeconfig()
-	w.noteWritten("the second manager's metrics", w.metrics())
-	w.noteObjects()
-	w.deleteCluster()
+	f.changePassword("Another-\"Horse\" & <8> / ü + 0?")
+	second := f.startManager("json", "--logging-format=json", "-v=6")
+	f.Expect(f.setVerbosity("10")).To(ContainSubstring("klog.logging.verbosity"))
+	f.Eventually(f.identityReady).Should(HavePrefix("False"), "the Secret has the old password")
+	f.storePassword()
+	f.Eventually(f.identityReady).Should(HavePrefix("True"))
+	f.renewKubeconfig()
+	f.noteWritten("the second manager's metrics", f.metrics())
+	f.noteObjects()
+	f.deleteCluster()
 	second.Stop()
-	w.Expect(second.Err()).NotTo(HaveOccurred())
+	f.Expect(second.Err()).NotTo(HaveOccurred())
 
-	w.noteLogs()
-	w.noteWritten("the emulator's request log", w.requestLog.String())
+	f.noteLogs()
+	f.noteWritten("the emulator's request log", f.requestLog.String())
 	for _, what := range []string{
 		"the password", "the old password", "the TOTP seed", "the reset token", "the kubeconfig's key", "the manager's token", "a reader's token",
 	} {
-		w.Expect(w.secrets.kinds()).To(HaveKey(what))
+		f.Expect(f.secrets.kinds()).To(HaveKey(what))
 	}
-	for what, text := range w.written {
+	for what, text := range f.written {
 		t.Logf("%s: %d bytes", what, len(text))
-		w.Expect(text).NotTo(BeEmpty(), what)
-		if found := w.secrets.in(text); len(found) > 0 {
+		f.Expect(text).NotTo(BeEmpty(), what)
+		if found := f.secrets.in(text); len(found) > 0 {
 			t.Errorf("%s: %q", what, found)
 		}
 	}
 	for _, manager := range []string{"text.log", "json.log"} {
-		if !strings.Contains(w.written[manager], "/api/v1/namespaces/default/secrets") {
+		if !strings.Contains(f.written[manager], "/api/v1/namespaces/default/secrets") {
 			t.Errorf("%s has no request for a Secret, so the manager logs too little for this test", manager)
 		}
 	}
 }
 
 // createCluster creates a cluster as a user would, for a portal user with MFA.
-func (w *world) createCluster() {
-	w.Helper()
+func (f *fixture) createCluster() {
+	f.Helper()
 	secret := &corev1.Secret{}
-	w.change(w.Identity, secret, func() { secret.Data[infrav1.IdentityTOTPSeed] = []byte(seed) })
-	objects, err := w.GenerateCluster(w.Context(), w.cluster, "--kubernetes-version", "v1.35.6", "--worker-machine-count", "2")
-	w.Expect(err).NotTo(HaveOccurred())
+	f.change(f.Identity, secret, func() { secret.Data[infrav1.IdentityTOTPSeed] = []byte(seed) })
+	objects, err := f.GenerateCluster(f.Context(), f.cluster, "--kubernetes-version", "v1.35.6", "--worker-machine-count", "2")
+	f.Expect(err).NotTo(HaveOccurred())
 	for _, object := range objects {
-		w.Expect(w.Client.Create(w.Context(), object)).To(Succeed())
+		f.Expect(f.Client.Create(f.Context(), object)).To(Succeed())
 	}
 }
 
-func (w *world) scale(replicas int32) {
-	w.Helper()
+func (f *fixture) scale(replicas int32) {
+	f.Helper()
 	deployment := &clusterv1.MachineDeployment{}
-	w.change(client.ObjectKey{Namespace: w.cluster.Namespace, Name: w.cluster.Name + "-workers"}, deployment, func() {
+	f.change(client.ObjectKey{Namespace: f.cluster.Namespace, Name: f.cluster.Name + "-workers"}, deployment, func() {
 		deployment.Spec.Replicas = &replicas
 	})
 }
 
 // available waits until the Cluster is available with this many Machines.
-func (w *world) available(workers int) {
-	w.Helper()
-	w.Eventually(func(g Gomega) {
+func (f *fixture) available(workers int) {
+	f.Helper()
+	f.Eventually(func(g Gomega) {
 		machines := &clusterv1.MachineList{}
-		g.Expect(w.Client.List(w.Context(), machines, client.InNamespace(w.cluster.Namespace))).To(Succeed())
+		g.Expect(f.Client.List(f.Context(), machines, client.InNamespace(f.cluster.Namespace))).To(Succeed())
 		g.Expect(machines.Items).To(HaveLen(workers))
 		for _, m := range machines.Items {
 			g.Expect(m.Status.NodeRef.Name).NotTo(BeEmpty())
 		}
-		g.Expect(w.condition(&clusterv1.Cluster{}, clusterv1.ClusterAvailableCondition)).To(HavePrefix("True"))
+		g.Expect(f.condition(&clusterv1.Cluster{}, clusterv1.ClusterAvailableCondition)).To(HavePrefix("True"))
 	}).Should(Succeed())
 }
 
 // storePassword writes the new password into the identity Secret.
-func (w *world) storePassword() {
-	w.Helper()
+func (f *fixture) storePassword() {
+	f.Helper()
 	secret := &corev1.Secret{}
-	w.change(w.Identity, secret, func() { secret.Data[infrav1.IdentityPassword] = []byte(w.password) })
+	f.change(f.Identity, secret, func() { secret.Data[infrav1.IdentityPassword] = []byte(f.password) })
 }
 
 // renewKubeconfig deletes the kubeconfig Secret, and waits until a new one exists.
-func (w *world) renewKubeconfig() {
-	w.Helper()
+func (f *fixture) renewKubeconfig() {
+	f.Helper()
 	secret := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: w.cluster.Namespace, Name: w.cluster.Name + "-kubeconfig"}
-	w.Expect(w.Client.Get(w.Context(), key, secret)).To(Succeed())
+	key := client.ObjectKey{Namespace: f.cluster.Namespace, Name: f.cluster.Name + "-kubeconfig"}
+	f.Expect(f.Client.Get(f.Context(), key, secret)).To(Succeed())
 	before := secret.UID
-	w.Expect(w.Client.Delete(w.Context(), secret)).To(Succeed())
-	w.Eventually(func(g Gomega) {
-		g.Expect(w.Client.Get(w.Context(), key, secret)).To(Succeed())
+	f.Expect(f.Client.Delete(f.Context(), secret)).To(Succeed())
+	f.Eventually(func(g Gomega) {
+		g.Expect(f.Client.Get(f.Context(), key, secret)).To(Succeed())
 		g.Expect(secret.UID).NotTo(Equal(before))
 	}).Should(Succeed())
-	w.noteKubeconfig()
+	f.noteKubeconfig()
 }
 
-func (w *world) deleteCluster() {
-	w.Helper()
+func (f *fixture) deleteCluster() {
+	f.Helper()
 	cluster := &clusterv1.Cluster{}
-	w.Expect(w.Client.Get(w.Context(), w.cluster, cluster)).To(Succeed())
-	w.Expect(w.Client.Delete(w.Context(), cluster)).To(Succeed())
-	w.Eventually(func() bool { return apierrors.IsNotFound(w.Client.Get(w.Context(), w.cluster, cluster)) }).Should(BeTrue())
+	f.Expect(f.Client.Get(f.Context(), f.cluster, cluster)).To(Succeed())
+	f.Expect(f.Client.Delete(f.Context(), cluster)).To(Succeed())
+	f.Eventually(func() bool { return apierrors.IsNotFound(f.Client.Get(f.Context(), f.cluster, cluster)) }).Should(BeTrue())
 }
 
-func (w *world) identityReady() string {
-	return w.condition(&infrav1.PortalCluster{}, infrav1.IdentityReadyCondition)
+func (f *fixture) identityReady() string {
+	return f.condition(&infrav1.PortalCluster{}, infrav1.IdentityReadyCondition)
 }

@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // bindingTime is how long a new node may be Ready before its Machine is available. In this time the provider binds the Machine,
@@ -29,23 +30,23 @@ const bindingTime = 12 * time.Second
 // A MachineHealthCheck sees Machines lose their nodes and replaces none.
 func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
 	s.apply()
 	s.settled(3)
 	s.checkHealth(
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](10)},
 		clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, TimeoutSeconds: ptr.To[int32](10)})
-	before, machines := uids(s.nodes()), s.machineNames()
+	before, machines := uids(s.Nodes()), s.machineNames()
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, UpgradeStyle: emulator.UpgradeReplace, JobDelay: time.Minute})
 	stop := s.watchAvailable(2)
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(func() string { return s.portalClusters()[0].Version }).Should(Equal("v1.36.3"))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(func() string { return s.PortalClusters()[0].Version }).Should(Equal("v1.36.3"))
 	s.settled(3)
 	s.Expect(stop()).To(BeEmpty(), "times when fewer than 2 of 3 workers were available for longer than %s", bindingTime)
-	s.Expect(uids(s.nodes())).NotTo(ContainElement(BeElementOf(before)), "all nodes are new")
+	s.Expect(uids(s.Nodes())).NotTo(ContainElement(BeElementOf(before)), "all nodes are new")
 	s.Expect(s.machineNames()).To(Equal(machines), "no Machine was replaced")
-	s.Expect(s.changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
 	s.deleteAll()
 	s.gone()
 }
@@ -54,14 +55,14 @@ func TestUpgradeThatReplacesNodesKeepsWorkersAvailable(t *testing.T) {
 // upgrade as running until the workers have the version. Only then does it report that the version is up to date.
 func TestLostAnswerToAnUpgrade(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 40 * time.Second, Count: 1})
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
-	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
-	for _, n := range s.allNodes() {
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	for _, n := range s.AllNodes() {
 		s.Expect(n.Status.NodeInfo.KubeletVersion).To(Equal("v1.36.3"), "Node %s, when the condition says that the version is up to date", n.Name)
 	}
 	s.settled(2)
@@ -76,7 +77,7 @@ func (s *story) watchAvailable(least int32) (stop func() []string) {
 	var (
 		looks sync.WaitGroup
 		gaps  []string
-		since time.Time // beginning of a gap; zero: no gap
+		since time.Time // beginning of a gap, zero without a gap
 		low   int32
 	)
 	end := func() {
@@ -89,7 +90,7 @@ func (s *story) watchAvailable(least int32) (stop func() []string) {
 		defer end()
 		md := &clusterv1.MachineDeployment{}
 		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
-			if err := s.box.Client.Get(ctx, client.ObjectKeyFromObject(s.deployment), md); err != nil {
+			if err := s.Box.Client.Get(ctx, client.ObjectKeyFromObject(s.deployment), md); err != nil {
 				continue
 			}
 			available := ptr.Deref(md.Status.AvailableReplicas, 0)

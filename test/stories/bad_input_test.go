@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestBadInputIsExplained makes the mistakes that users make. A condition must report each mistake and how to correct it.
@@ -68,8 +69,8 @@ func TestBadInputIsExplained(t *testing.T) {
 			wrong: func(s *story) {
 				meta := s.template.ObjectMeta
 				meta.Name = "large"
-				s.create(newTemplate(meta, "large"))
-				s.create(newDeployment(meta, 1))
+				s.Create(newTemplate(meta, "large"))
+				s.Create(newDeployment(meta, 1))
 			},
 			reason: infrav1.TemplatesDisagreeReason, says: "large: offering large, SSH key pair ops; story: offering small",
 		},
@@ -85,20 +86,20 @@ func TestBadInputIsExplained(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			test.wrong(s)
 			s.apply()
 			object, conditionType := client.Object(s.controlPlane), infrav1.AvailableCondition
 			if test.onPortalCluster {
 				object, conditionType = s.portalCluster, infrav1.ReadyCondition
 			}
-			told := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
-			s.Eventually(condition(s, object, conditionType)).Should(told)
+			reports := And(HavePrefix("False "+test.reason), ContainSubstring(test.says))
+			s.Eventually(s.Condition(object, conditionType)).Should(reports)
 			before := s.requests()
 			time.Sleep(time.Minute) // to count the requests while the mistake lasts
 			s.Expect(s.requests()-before).To(BeNumerically("<=", 2), "requests in a minute")
-			s.Expect(condition(s, object, conditionType)()).To(told, "the condition still reports it")
-			s.Expect(s.portalClusters()).To(BeEmpty())
+			s.Expect(s.Condition(object, conditionType)()).To(reports, "the condition still reports it")
+			s.Expect(s.PortalClusters()).To(BeEmpty())
 			s.deleteAll()
 			s.gone()
 			s.secretIsGone()
@@ -109,7 +110,7 @@ func TestBadInputIsExplained(t *testing.T) {
 // TestBadInputIsRejected writes objects that cannot be valid. The API server rejects them.
 func TestBadInputIsRejected(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	tests := map[string]struct {
 		object func() client.Object
@@ -147,7 +148,7 @@ func TestBadInputIsRejected(t *testing.T) {
 			o := test.object()
 			o.SetName("bad")
 			o.SetResourceVersion("")
-			g.Expect(s.box.Client.Create(t.Context(), o)).To(MatchError(ContainSubstring(test.says)))
+			g.Expect(s.Box.Client.Create(t.Context(), o)).To(MatchError(ContainSubstring(test.says)))
 		})
 	}
 	changes := map[string]struct {
@@ -165,10 +166,10 @@ func TestBadInputIsRejected(t *testing.T) {
 		t.Run("change "+title, func(t *testing.T) {
 			g := NewWithT(t)
 			o, _ := test.object.DeepCopyObject().(client.Object)
-			g.Expect(s.box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+			g.Expect(s.Box.Client.Get(t.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
 			before, _ := o.DeepCopyObject().(client.Object)
 			test.change(o)
-			g.Expect(s.box.Client.Patch(t.Context(), o, client.MergeFrom(before))).To(MatchError(ContainSubstring(test.says)))
+			g.Expect(s.Box.Client.Patch(t.Context(), o, client.MergeFrom(before))).To(MatchError(ContainSubstring(test.says)))
 		})
 	}
 	s.deleteAll()
@@ -178,20 +179,20 @@ func TestBadInputIsRejected(t *testing.T) {
 // TestDowngradeIsExplained sets a lower version in the spec of a running cluster, and then the old version again.
 func TestDowngradeIsExplained(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.34.9" })
-	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(Equal(
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.34.9" })
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(Equal(
 		"False DowngradeNotSupported: The cluster runs v1.35.6, and the portal does not downgrade. Set spec.version to v1.35.6 or a later version"))
 	before := s.requests()
 	time.Sleep(30 * time.Second) // to count the requests while the mistake lasts
 	s.Expect(s.requests()-before).To(BeNumerically("<=", 1), "requests in half a minute")
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.35.6" })
-	s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.35.6" })
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
 	s.deleteAll()
 	s.gone()
-	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 }
 
 func closedPort(s *story) string {

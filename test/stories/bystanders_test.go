@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestHealthCheckOnAnotherCondition uses a MachineHealthCheck of a node condition other than Ready. The Machine that replaces the
@@ -23,12 +24,12 @@ import (
 func TestHealthCheckOnAnotherCondition(t *testing.T) {
 	t.Parallel()
 	const trouble corev1.NodeConditionType = "DiskTrouble"
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	first, before := s.machineNames(), uids(s.nodes())
+	first, before := s.machineNames(), uids(s.Nodes())
 	s.checkHealth(clusterv1.UnhealthyNodeCondition{Type: trouble, Status: corev1.ConditionTrue, TimeoutSeconds: ptr.To[int32](1)})
-	s.setNodeCondition(s.nodes()[0].Name, trouble, corev1.ConditionTrue)
+	s.setNodeCondition(s.Nodes()[0].Name, trouble, corev1.ConditionTrue)
 
 	seen := map[string]bool{}
 	replacements := func() int {
@@ -42,7 +43,7 @@ func TestHealthCheckOnAnotherCondition(t *testing.T) {
 	s.Eventually(replacements).Should(Equal(1), "the health check replaces one Machine")
 	s.Consistently(replacements, time.Minute).Should(Equal(1), "it replaces no other one: the node is the same")
 	s.Eventually(func() (bound int) {
-		for _, m := range s.machines() {
+		for _, m := range s.Machines() {
 			if m.Status.NodeRef.IsDefined() && m.DeletionTimestamp.IsZero() {
 				bound++
 			}
@@ -50,10 +51,10 @@ func TestHealthCheckOnAnotherCondition(t *testing.T) {
 		return bound
 	}).Should(Equal(2), "the Machine that replaces the first one holds its node")
 
-	s.setNodeCondition(s.nodes()[0].Name, trouble, corev1.ConditionFalse)
+	s.setNodeCondition(s.Nodes()[0].Name, trouble, corev1.ConditionFalse)
 	s.settled(2)
-	s.Expect(uids(s.nodes())).To(ConsistOf(before))
-	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	s.deleteAll()
 	s.gone()
 }
@@ -63,12 +64,12 @@ func (s *story) setNodeCondition(name string, conditionType corev1.NodeCondition
 	s.Helper()
 	s.Eventually(func() error {
 		node := &corev1.Node{}
-		if err := s.workload().Get(s.Context(), client.ObjectKey{Name: name}, node); err != nil {
+		if err := s.Workload().Get(s.Context(), client.ObjectKey{Name: name}, node); err != nil {
 			return err
 		}
 		node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == conditionType })
 		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: conditionType, Status: status, Reason: "Story"})
-		return s.workload().Status().Update(s.Context(), node)
+		return s.Workload().Status().Update(s.Context(), node)
 	}).Should(Succeed())
 }
 
@@ -76,31 +77,31 @@ func (s *story) setNodeCondition(name string, conditionType corev1.NodeCondition
 // a condition reports why. In the meantime the first MachineDeployment scales up, rolls out and scales down.
 func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	meta := s.template.ObjectMeta
 	meta.Name, meta.ResourceVersion, meta.UID = "large", "", ""
-	s.create(newTemplate(meta, "large"))
+	s.Create(newTemplate(meta, "large"))
 	large := newDeployment(meta, 1)
-	s.create(large)
+	s.Create(large)
 	waits := And(HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("large"))
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits)
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits)
 
 	s.scale(3)
 	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(3), "the healthy MachineDeployment scales up")
 	old := s.healthy()
-	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Rollout.After.Time = time.Now() })
+	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Rollout.After.Time = time.Now() })
 	s.Eventually(s.healthy).Should(And(HaveLen(3), Not(ContainElement(BeElementOf(old)))), "the healthy MachineDeployment rolls out")
 	s.scale(1)
 	s.Eventually(func() int { return len(s.healthy()) }).Should(Equal(1), "the healthy MachineDeployment scales down")
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits, "the other one still waits")
-	for _, m := range s.machines() {
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits, "the other one still waits")
+	for _, m := range s.Machines() {
 		if m.Labels[clusterv1.MachineDeploymentNameLabel] == large.Name {
 			s.Expect(m.Status.NodeRef.IsDefined()).To(BeFalse(), "Machine %s holds no node", m.Name)
 		}
 	}
-	s.Expect(s.box.Client.Delete(s.Context(), large)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), large)).To(Succeed())
 	s.settled(1)
 	s.sameNodes()
 	s.deleteAll()
@@ -109,7 +110,7 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 
 // healthy returns the Machines of the story's own MachineDeployment that are Ready and not being deleted.
 func (s *story) healthy() (names []string) {
-	for _, m := range s.machines() {
+	for _, m := range s.Machines() {
 		if strings.HasPrefix(m.Name, name+"-") && m.DeletionTimestamp.IsZero() && conditions.IsTrue(&m, clusterv1.MachineReadyCondition) {
 			names = append(names, m.Name)
 		}

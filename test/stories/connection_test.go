@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // longestGap is how long a user may have no connection after the portal has rotated credentials or the endpoint. The documentation
@@ -47,7 +48,7 @@ func (s *story) watchGaps(ctx context.Context) *gaps {
 
 func (s *story) reachable(ctx context.Context) bool {
 	stored := &corev1.Secret{}
-	if err := s.box.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name + "-kubeconfig"}, stored); err != nil {
+	if err := s.Box.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name + "-kubeconfig"}, stored); err != nil {
 		return false
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(stored.Data["value"])
@@ -71,11 +72,11 @@ func (s *story) rotated(what emulator.Rotation, replicas int32) (users, provider
 	defer cancel()
 	g := s.watchGaps(ctx)
 	begin := time.Now()
-	s.Expect(s.box.Portal.Rotate(ctx, s.portalClusters()[0].ID, what)).To(Succeed())
+	s.Expect(s.Box.Portal.Rotate(ctx, s.PortalClusters()[0].ID, what)).To(Succeed())
 	s.scale(replicas)
 	s.Eventually(s.scaleRequests).WithPolling(100 * time.Millisecond).Should(Equal(int(replicas) - 2))
 	provider = time.Since(begin)
-	s.Eventually(condition(s, s.controlPlane, infrav1.ConnectedCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ConnectedCondition)).Should(HavePrefix("True"))
 	cancel()
 	<-g.done
 	users = time.Duration(g.longest.Load())
@@ -84,7 +85,7 @@ func (s *story) rotated(what emulator.Rotation, replicas int32) (users, provider
 }
 
 func (s *story) scaleRequests() (n int) {
-	for _, e := range s.requestLog() {
+	for _, e := range s.RequestLog() {
 		if e.IsRequest() && e.Route == "/kubernetes-clusters/{cluster_id}/scale" && e.Status == 202 {
 			n++
 		}
@@ -96,7 +97,7 @@ func (s *story) scaleRequests() (n int) {
 // certificate authority.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	for i, what := range []emulator.Rotation{{Credentials: true}, {Endpoint: true}, {Credentials: true, Endpoint: true}, {Authority: true}} {
@@ -113,39 +114,39 @@ func TestRotation(t *testing.T) {
 // the portal. The user can then adopt another portal cluster.
 func TestGone(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	person := s.person()
 	s.apply()
 	s.settled(2)
-	old := s.portalClusters()[0]
+	old := s.PortalClusters()[0]
 	changeID := func(id string) error {
 		cp := &infrav1.PortalControlPlane{}
-		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), cp)).To(Succeed())
+		s.Expect(s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), cp)).To(Succeed())
 		before := cp.DeepCopy()
 		cp.Spec.ClusterID = id
-		return s.box.Client.Patch(s.Context(), cp, client.MergeFrom(before))
+		return s.Box.Client.Patch(s.Context(), cp, client.MergeFrom(before))
 	}
 	s.Expect(changeID("another")).To(MatchError(ContainSubstring("cannot be changed")))
 	other := s.createByHand(person, old)
 	_, err := person.DeleteCluster(s.Context(), old.ID)
 	s.Expect(err).NotTo(HaveOccurred())
 	begin := time.Now()
-	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(And(
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(And(
 		HavePrefix("False "+infrav1.PortalClusterGoneReason), ContainSubstring("Set spec.clusterID")))
 	s.Logf("reported after %.1f s", time.Since(begin).Seconds())
-	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.PortalClusterGoneReason))
-	s.Eventually(condition(s, s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("False"))
-	before := s.changes()
+	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.PortalClusterGoneReason))
+	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterAvailableCondition)).Should(HavePrefix("False"))
+	before := s.Changes()
 	s.scale(3)
-	s.Consistently(s.changes, 5*time.Second).Should(Equal(before), "the provider does not ask the portal to scale")
+	s.Consistently(s.Changes, 5*time.Second).Should(Equal(before), "the provider does not ask the portal to scale")
 
 	s.Expect(changeID("")).To(MatchError(ContainSubstring("cannot be removed")))
 	s.Expect(changeID(other)).To(Succeed())
-	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("True"))
 	s.settled(3)
 	s.Expect(changeID(old.ID)).To(MatchError(ContainSubstring("cannot be changed")))
 	s.Expect(s.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
 	s.deleteAll()
 	s.gone()
 }
@@ -159,8 +160,8 @@ func (s *story) createByHand(person *cloud.Client, like emulator.Cluster) string
 	})
 	s.Expect(err).NotTo(HaveOccurred())
 	s.Eventually(func() bool {
-		all := s.portalClusters()
+		all := s.PortalClusters()
 		return len(all) == 2 && all[1].State == emulator.ClusterRunning
 	}).Should(BeTrue())
-	return s.portalClusters()[1].ID
+	return s.PortalClusters()[1].ID
 }

@@ -14,32 +14,33 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-// Stories that end the manager use tellAlone.
+// Stories that end the manager use newStoryAlone.
 
 const routeClusters = "/kubernetes-clusters"
 
 // strike arms a fault for the story's account.
 func (s *story) strike(f emulator.Fault) {
 	s.Helper()
-	f.Account = s.account
+	f.Account = s.User.Account
 	if f.ID == "" {
-		f.ID = s.namespace
+		f.ID = s.Namespace
 	}
-	s.Expect(s.box.Portal.Inject(f)).To(Succeed())
-	s.Cleanup(func() { s.box.Portal.RemoveFault(f.ID) })
+	s.Expect(s.Box.Portal.Inject(f)).To(Succeed())
+	s.Cleanup(func() { s.Box.Portal.RemoveFault(f.ID) })
 }
 
 // restart starts the manager again after a stop or kill.
 func (s *story) restart() {
 	s.Helper()
-	s.Expect(s.box.StartManager(s.Context())).To(Succeed())
+	s.Expect(s.Box.StartManager(s.Context())).To(Succeed())
 }
 
 // asked returns the number of changes with this prefix, such as "POST kubernetes-clusters".
 func (s *story) asked(prefix string) (n int) {
-	for _, change := range s.changes() {
+	for _, change := range s.Changes() {
 		if strings.HasPrefix(change, prefix) {
 			n++
 		}
@@ -51,24 +52,24 @@ func (s *story) asked(prefix string) (n int) {
 // neither create a second cluster nor forget the first. It stops, reports what the user has to check, and continues with the
 // id that the user sets.
 func TestCrashInsideCreate(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 30 * time.Second})
 	s.apply()
-	s.Eventually(s.portalClusters).Should(HaveLen(1))
-	s.box.KillManager()
+	s.Eventually(s.PortalClusters).Should(HaveLen(1))
+	s.Box.KillManager()
 	s.restart()
 
-	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(And(
+	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(And(
 		HavePrefix("False "+infrav1.OutcomeUnknownReason),
-		ContainSubstring("cannot know whether the portal created cluster %q", s.portalClusters()[0].Name),
+		ContainSubstring("cannot know whether the portal created cluster %q", s.PortalClusters()[0].Name),
 		ContainSubstring("set spec.clusterID to its id"),
 		ContainSubstring("kubectl annotate portalcontrolplane"),
 	))
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(clusterctlv1.BlockMoveAnnotation), "a held unknown outcome does not block a move")
 	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
 
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.portalClusters()[0].ID, infrav1.DeletionPolicyDelete
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.PortalClusters()[0].ID, infrav1.DeletionPolicyDelete
 	})
 	s.settled(2)
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(1))
@@ -80,19 +81,19 @@ func TestCrashInsideCreate(t *testing.T) {
 // The user, who has checked the portal, allows one retry.
 func TestCreateCutOff(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Cut: true, Count: 1})
 	s.apply()
-	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(HavePrefix("False " + infrav1.OutcomeUnknownReason))
 	s.Consistently(func() int { return s.asked("POST kubernetes-clusters") }, 10*time.Second).Should(Equal(1))
-	s.Expect(s.portalClusters()).To(BeEmpty())
+	s.Expect(s.PortalClusters()).To(BeEmpty())
 
 	id := s.operationID()
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, id)
 	})
 	s.settled(2)
-	s.Expect(s.portalClusters()).To(HaveLen(1))
+	s.Expect(s.PortalClusters()).To(HaveLen(1))
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.RetryOperationAnnotation), "the annotation allows one retry only")
 	s.deleteAll()
 	s.gone()
@@ -100,22 +101,22 @@ func TestCreateCutOff(t *testing.T) {
 
 // TestCrashWhileTheJobRuns kills the manager after it has stored the job. The next manager waits for the same job.
 func TestCrashWhileTheJobRuns(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.apply()
 	s.Eventually(s.operation).Should(Equal(operation.Create))
-	s.box.KillManager()
+	s.Box.KillManager()
 	s.restart()
 	s.settled(2)
-	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
 
 	// The same with a scale whose answer is lost. The provider treats the scale as running until the node count shows that it is done.
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", After: true, Delay: 30 * time.Second, Count: 1})
 	s.scale(3)
-	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
-	s.box.KillManager()
+	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(3))
+	s.Box.KillManager()
 	s.restart()
 	s.settled(3)
-	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
+	s.Expect(s.PortalClusters()[0].Size).To(Equal(3))
 	s.deleteAll()
 	s.gone()
 }
@@ -123,11 +124,11 @@ func TestCrashWhileTheJobRuns(t *testing.T) {
 // TestStopInsideCreate ends the manager with SIGTERM during a call. The manager finishes the call and stores its outcome, so
 // the next manager knows the outcome.
 func TestStopInsideCreate(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, After: true, Delay: 5 * time.Second, Count: 1})
 	s.apply()
-	s.Eventually(s.portalClusters).Should(HaveLen(1))
-	s.box.StopManager()
+	s.Eventually(s.PortalClusters).Should(HaveLen(1))
+	s.Box.StopManager()
 	s.Expect(s.operation()).To(Equal(operation.Create), "the manager stores the job before it ends")
 	s.restart()
 	s.settled(2)

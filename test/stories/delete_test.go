@@ -16,11 +16,12 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // operation returns the operation that runs at the portal for the story's control plane.
 func (s *story) operation() operation.Type {
-	if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
+	if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
 	}
 	op, err := operation.Load(s.controlPlane)
@@ -43,7 +44,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	moments := map[string]func(*story){
 		"before the control plane asks": func(s *story) {
-			s.Eventually(condition(s, s.portalCluster, infrav1.ReadyCondition)).ShouldNot(Equal("none"))
+			s.Eventually(s.Condition(s.portalCluster, infrav1.ReadyCondition)).ShouldNot(Equal("none"))
 		},
 		"while the cluster is created": func(s *story) {
 			s.Eventually(s.operation).Should(Equal(operation.Create))
@@ -60,17 +61,17 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 		},
 		"while it is upgraded": func(s *story) {
 			s.settled(2)
-			change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+			suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 			s.Eventually(s.operation).Should(Equal(operation.Upgrade))
 		},
 	}
 	for title, moment := range moments {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.apply()
 			moment(s)
-			s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+			s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 			s.gone()
 		})
 	}
@@ -82,7 +83,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 	for title, backwards := range map[string]bool{"in the order of the manifest": false, "backwards": true} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
 			s.apply()
 			s.settled(2)
@@ -91,11 +92,11 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 				if backwards {
 					i = len(objects) - 1 - i
 				}
-				s.Expect(s.box.Client.Delete(s.Context(), objects[i])).To(Succeed())
+				s.Expect(s.Box.Client.Delete(s.Context(), objects[i])).To(Succeed())
 			}
 			s.gone()
 			s.secretIsGone()
-			s.Expect(s.changes()).To(Equal([]string{"POST networks 201", "POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+			s.Expect(s.Changes()).To(Equal([]string{"POST networks 201", "POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 			s.Expect(s.events()).To(ContainElement(ContainSubstring("remains at the portal: its API cannot delete networks")))
 		})
 	}
@@ -104,7 +105,7 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 // events returns the messages of the namespace's events.
 func (s *story) events() (messages []string) {
 	list := &corev1.EventList{}
-	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	s.List(list)
 	for _, e := range list.Items {
 		messages = append(messages, e.Message)
 	}
@@ -115,43 +116,43 @@ func (s *story) events() (messages []string) {
 // and core deletes the objects in its own order.
 func TestDeleteInForeground(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	s.Expect(s.box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster, client.PropagationPolicy(metav1.DeletePropagationForeground))).To(Succeed())
 	s.gone()
-	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202", "DELETE {cluster_id} 202"}))
 }
 
 // TestProtected checks that deletion protection refuses every deletion except that of clusterctl move, until the user removes it.
 func TestProtected(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.controlPlane.Spec.DeletionProtection = ptr.To(true)
 	s.cluster.Annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
 	s.apply()
 	s.settled(2)
 	ways := map[client.Object]string{s.controlPlane: "first set spec.deletionProtection to false", s.cluster: "first remove its annotation"}
 	for object, way := range ways {
-		s.Expect(s.box.Client.Delete(s.Context(), object)).To(MatchError(ContainSubstring(way)))
+		s.Expect(s.Box.Client.Delete(s.Context(), object)).To(MatchError(ContainSubstring(way)))
 		kind, _ := object.DeepCopyObject().(client.Object)
-		s.Expect(s.box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.namespace))).To(MatchError(ContainSubstring(way)))
-		change(s, object, func(o client.Object) {
+		s.Expect(s.Box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.Namespace))).To(MatchError(ContainSubstring(way)))
+		suite.Change(s.Fixture, object, func(o client.Object) {
 			annotations := map[string]string{clusterctlv1.DeleteForMoveAnnotation: ""}
 			maps.Copy(annotations, o.GetAnnotations())
 			o.SetAnnotations(annotations)
 		})
-		s.Expect(s.box.Client.Delete(s.Context(), object, client.DryRunAll)).To(Succeed())
-		change(s, object, func(o client.Object) {
+		s.Expect(s.Box.Client.Delete(s.Context(), object, client.DryRunAll)).To(Succeed())
+		suite.Change(s.Fixture, object, func(o client.Object) {
 			annotations := o.GetAnnotations()
 			delete(annotations, clusterctlv1.DeleteForMoveAnnotation)
 			o.SetAnnotations(annotations)
 		})
 	}
-	change(s, s.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, infrav1.DeletionProtectionAnnotation) })
-	s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
-	s.Eventually(condition(s, s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
-	s.Consistently(s.portalClusters, quiet).Should(HaveLen(1), "the control plane is still protected")
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionProtection = ptr.To(false) })
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { delete(c.Annotations, infrav1.DeletionProtectionAnnotation) })
+	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
+	s.Consistently(s.PortalClusters, quiet).Should(HaveLen(1), "the control plane is still protected")
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionProtection = ptr.To(false) })
 	s.gone()
 }

@@ -44,19 +44,19 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			kept := s.sixWorkers()
 			for _, fault := range faults {
-				fault.ID += s.namespace
+				fault.ID += s.Namespace
 				fault.Method, fault.Path, fault.Scale = "POST", scalePath, emulator.ScaleDown
 				s.strike(fault)
 			}
 			s.scale(3)
-			s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(3))
+			s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(3))
 			s.noPodWasKilled(3)
 			s.settled(3)
 			s.sameNodes()
-			s.Expect(uids(s.nodes())).To(ConsistOf(kept))
+			s.Expect(uids(s.Nodes())).To(ConsistOf(kept))
 			s.unmarked()
 			s.deleteAll()
 			s.gone()
@@ -68,12 +68,12 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 // their Machines are deleted. When the user raises the replicas again, the nodes become schedulable and get Machines and Pods.
 func TestDrainedNodesWaitForThePortal(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.sixWorkers()
-	before := uids(s.nodes())
+	before := uids(s.Nodes())
 	s.strike(emulator.Fault{Method: "POST", Path: scalePath, Scale: emulator.ScaleDown, Code: emulator.CodeOperationNotAllowed})
 	s.scale(3)
-	s.Eventually(s.machines).Should(HaveLen(3))
+	s.Eventually(s.Machines).Should(HaveLen(3))
 	marked := func() (names []string) {
 		for _, n := range s.cordoned() {
 			if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation) {
@@ -92,7 +92,7 @@ func TestDrainedNodesWaitForThePortal(t *testing.T) {
 	s.settled(6)
 	s.unmarked()
 	s.Eventually(func() int { return s.running("web") }).Should(Equal(6))
-	s.Expect(uids(s.nodes())).To(ConsistOf(before))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 	s.Expect(s.removals()).To(BeEmpty())
 	s.deleteAll()
 	s.gone()
@@ -102,22 +102,22 @@ func TestDrainedNodesWaitForThePortal(t *testing.T) {
 // as soon as the Machine has released the node. No Machine holds the node, so core cannot drain it and the provider does.
 func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.scale(3)
 	s.settled(3)
 	s.onePodPerNode(3, 2)
-	newest := slices.MaxFunc(s.machines(), func(a, b clusterv1.Machine) int {
+	newest := slices.MaxFunc(s.Machines(), func(a, b clusterv1.Machine) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	node := newest.Status.NodeRef.Name
-	s.Expect(s.box.Client.Delete(s.Context(), &newest)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), &newest)).To(Succeed())
 	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == newest.Name && m.Status.NodeRef.Name == node })
+		return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return m.Name == newest.Name && m.Status.NodeRef.Name == node })
 	}).WithPolling(20*time.Millisecond).Should(BeFalse(), "the Machine releases its node")
 	s.scale(2)
-	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(2))
+	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(2))
 	s.noPodWasKilled(1)
 	s.settled(2)
 	s.sameNodes()
@@ -130,19 +130,19 @@ func TestDeletedMachineAndFewerReplicas(t *testing.T) {
 // as a user does. The portal also removes the added worker, which no Machine has ever held.
 func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.deployment.Spec.Replicas = ptr.To[int32](1)
 	person := s.person()
 	s.apply()
 	s.settled(1)
 	s.scale(2)
 	s.settled(2)
-	_, err := person.ScaleCluster(s.Context(), s.portalClusters()[0].ID, 3)
+	_, err := person.ScaleCluster(s.Context(), s.PortalClusters()[0].ID, 3)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Eventually(s.nodes).Should(HaveLen(3))
+	s.Eventually(s.Nodes).Should(HaveLen(3))
 	s.onePodPerNode(3, 1)
 	s.scale(1)
-	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(1))
+	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(1))
 	s.noPodWasKilled(2)
 	s.settled(1)
 	s.sameNodes()
@@ -158,7 +158,7 @@ func (s *story) sixWorkers() (kept []string) {
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
 	s.apply()
 	s.settled(3)
-	kept = uids(s.nodes())
+	kept = uids(s.Nodes())
 	s.scale(6)
 	s.settled(6)
 	s.onePodPerNode(6, 3)
@@ -175,7 +175,7 @@ func (s *story) onePodPerNode(pods, protected int32) {
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
 		}},
 	}}
-	workload := s.workload()
+	workload := s.Workload()
 	s.Expect(workload.Create(s.Context(), &policyv1.PodDisruptionBudget{ObjectMeta: meta, Spec: policyv1.PodDisruptionBudgetSpec{
 		MinAvailable: ptr.To(intstr.FromInt32(protected)), Selector: &metav1.LabelSelector{MatchLabels: labels},
 	}})).To(Succeed())
@@ -198,7 +198,7 @@ func (s *story) onePodPerNode(pods, protected int32) {
 func (s *story) running(app string) (n int) {
 	s.Helper()
 	list := &corev1.PodList{}
-	s.Expect(s.workload().List(s.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": app})).To(Succeed())
+	s.Expect(s.Workload().List(s.Context(), list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": app})).To(Succeed())
 	for _, pod := range list.Items {
 		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
 			n++
@@ -209,7 +209,7 @@ func (s *story) running(app string) (n int) {
 
 // removals returns the request log's entries of the nodes that the portal removed for a smaller size.
 func (s *story) removals() []emulator.LogEntry {
-	return slices.DeleteFunc(s.requestLog(), func(e emulator.LogEntry) bool { return e.Removal == nil || e.Removal.By != emulator.JobScaleCluster })
+	return slices.DeleteFunc(s.RequestLog(), func(e emulator.LogEntry) bool { return e.Removal == nil || e.Removal.By != emulator.JobScaleCluster })
 }
 
 // noPodWasKilled checks that the portal removed this number of nodes by scaling down, each of them cordoned and empty.
@@ -229,7 +229,7 @@ func (s *story) noPodWasKilled(removed int) {
 func (s *story) unmarked() {
 	s.Helper()
 	s.Eventually(func() (marks []string) {
-		for _, n := range s.nodes() {
+		for _, n := range s.Nodes() {
 			for _, mark := range []string{infrav1.DrainStartedAnnotation, infrav1.DrainedAnnotation} {
 				if metav1.HasAnnotation(n.ObjectMeta, mark) {
 					marks = append(marks, n.Name+" "+mark)

@@ -26,15 +26,15 @@ func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Cli
 	meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
 	if namespace != "" {
-		s.create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
-		s.create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}})
+		s.Create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
+		s.Create(&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user}})
 	} else {
-		s.create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
-		s.create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}})
+		s.Create(&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}})
+		s.Create(&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user}})
 	}
-	config := rest.CopyConfig(s.box.Config)
+	config := rest.CopyConfig(s.Box.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	c, err := client.New(config, client.Options{Scheme: s.box.Client.Scheme()})
+	c, err := client.New(config, client.Options{Scheme: s.Box.Client.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
 	return c
 }
@@ -43,12 +43,12 @@ func (s *story) grant(user, namespace string, rule rbacv1.PolicyRule) client.Cli
 // tenant with all rights in one namespace.
 func TestKubeconfigPolicy(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	everything := rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}
-	tenant := s.grant(s.namespace+"-tenant", s.namespace, everything)
-	controller := s.grant(s.namespace+"-controller", "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update"}})
-	trusted := s.grant(s.namespace+"-trusted", s.namespace, everything)
-	s.grant(s.namespace+"-trusted", "", rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: []string{"write-kubeconfig"}})
+	tenant := s.grant(s.Namespace+"-tenant", s.Namespace, everything)
+	controller := s.grant(s.Namespace+"-controller", "", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"create", "update"}})
+	trusted := s.grant(s.Namespace+"-trusted", s.Namespace, everything)
+	s.grant(s.Namespace+"-trusted", "", rbacv1.PolicyRule{APIGroups: []string{clusterv1.GroupVersion.Group}, Resources: []string{"clusters"}, Verbs: []string{"write-kubeconfig"}})
 
 	file := func(user string) string {
 		return "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: c}}], " +
@@ -74,7 +74,7 @@ func TestKubeconfigPolicy(t *testing.T) {
 	n := 0
 	secret := func(content string) *corev1.Secret {
 		n++
-		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: fmt.Sprintf("c%d-kubeconfig", n)}, Data: map[string][]byte{"value": []byte(content)}}
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: fmt.Sprintf("c%d-kubeconfig", n)}, Data: map[string][]byte{"value": []byte(content)}}
 	}
 	denied := And(MatchError(apierrors.IsInvalid, "IsInvalid"), MatchError(ContainSubstring("verb write-kubeconfig")))
 	for title, content := range refused {

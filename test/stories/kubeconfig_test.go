@@ -28,6 +28,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // trap is a tenant's API server, and a proxy that leads to it for every host name.
@@ -102,25 +103,25 @@ func TestTenantsKubeconfig(t *testing.T) {
 	for title, attack := range attacks {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s, r := tell(t), setTrap(t)
-			s.create(&corev1.Secret{
-				ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: name}},
+			s, r := newStory(t), setTrap(t)
+			s.Create(&corev1.Secret{
+				ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-kubeconfig", Labels: map[string]string{clusterv1.ClusterNameLabel: name}},
 				Type:       clusterv1.ClusterSecretType, Data: map[string][]byte{"value": attack(t, r)},
 			})
-			s.controlPlane.Spec.ClusterID = "another-tenants-" + s.namespace
+			s.controlPlane.Spec.ClusterID = "another-tenants-" + s.Namespace
 			s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443}
 			s.apply()
 			s.Eventually(func() error {
-				if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster); err != nil {
+				if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), s.cluster); err != nil {
 					return err
 				}
 				before := s.cluster.DeepCopy()
 				s.cluster.Status.Initialization.ControlPlaneInitialized = ptr.To(true)
 				s.cluster.Status.Initialization.InfrastructureProvisioned = ptr.To(true)
-				return s.box.Client.Status().Patch(s.Context(), s.cluster, client.MergeFrom(before))
+				return s.Box.Client.Status().Patch(s.Context(), s.cluster, client.MergeFrom(before))
 			}).Should(Succeed())
 			s.Consistently(r.got, 10*time.Second).Should(BeEmpty())
-			s.Eventually(condition(s, s.controlPlane, infrav1.KubeconfigReadyCondition)).Should(And(
+			s.Eventually(s.Condition(s.controlPlane, infrav1.KubeconfigReadyCondition)).Should(And(
 				HavePrefix("False "+infrav1.KubeconfigSecretTakenReason), ContainSubstring(infrav1.UserManagedAnnotation)))
 			s.Expect(r.got()).To(BeEmpty())
 		})
@@ -131,34 +132,36 @@ func TestTenantsKubeconfig(t *testing.T) {
 // delete it.
 func TestKubeconfigSecret(t *testing.T) {
 	t.Parallel()
-	s, r := tell(t), setTrap(t)
+	s, r := newStory(t), setTrap(t)
 	s.apply()
 	s.settled(2)
-	stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name + "-kubeconfig"}}
+	stored := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-kubeconfig"}}
 	content := func() string {
 		ctx := context.WithoutCancel(s.Context())
-		if err := s.box.Client.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
+		if err := s.Box.Client.Get(ctx, client.ObjectKeyFromObject(stored), stored); err != nil {
 			return err.Error()
 		}
 		return string(stored.Data["value"])
 	}
 	portals := content()
 	theirs := string(r.kubeconfig(r.server.URL, "", "token: a"))
-	write := func(content string) { change(s, stored, func(o *corev1.Secret) { o.Data["value"] = []byte(content) }) }
+	write := func(content string) {
+		suite.Change(s.Fixture, stored, func(o *corev1.Secret) { o.Data["value"] = []byte(content) })
+	}
 	write("damaged")
 	s.Eventually(content).Should(Equal(portals), "the provider replaces a damaged kubeconfig")
 	write(theirs)
 	s.Eventually(content).Should(Equal(portals), "the provider replaces a kubeconfig of the user without the annotation")
 	s.Expect(r.got()).To(BeEmpty())
 
-	change(s, stored, func(o *corev1.Secret) { o.Annotations[infrav1.UserManagedAnnotation] = "true" })
+	suite.Change(s.Fixture, stored, func(o *corev1.Secret) { o.Annotations[infrav1.UserManagedAnnotation] = "true" })
 	s.scale(3) // the provider fetches the kubeconfig after the scale
 	s.settled(3)
 	write(strings.Replace(portals, "current-context", "# mine\ncurrent-context", 1))
 	s.scale(2)
 	s.settled(2)
 	s.Expect(content()).To(ContainSubstring("# mine"), "the provider does not replace a kubeconfig that the user manages")
-	s.Expect(s.box.Client.Delete(s.Context(), stored)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), stored)).To(Succeed())
 	s.Eventually(content).Should(Equal(portals))
 	s.settled(2)
 	s.deleteAll()

@@ -14,6 +14,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const routeUpgrade = "/kubernetes-clusters/*/upgrade"
@@ -22,32 +23,32 @@ const routeUpgrade = "/kubernetes-clusters/*/upgrade"
 // previous version.
 func (s *story) upgraded(version string) {
 	s.Helper()
-	upToDate := condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)
+	upToDate := s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)
 	s.Eventually(upToDate).ShouldNot(HavePrefix("True"))
 	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation) })
+		return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return metav1.HasAnnotation(m.ObjectMeta, infrav1.ShieldAnnotation) })
 	}).Should(BeTrue())
 	for deadline := time.Now().Add(patience); ; time.Sleep(200 * time.Millisecond) {
 		is := upToDate()
 		// The test reads versions at the portal, because the API server of the workload cluster is away for moments.
-		behind := slices.ContainsFunc(s.portalClusters()[0].Nodes, func(n emulator.Node) bool { return n.Version != version })
+		behind := slices.ContainsFunc(s.PortalClusters()[0].Nodes, func(n emulator.Node) bool { return n.Version != version })
 		if strings.HasPrefix(is, "True") {
 			s.Expect(behind).To(BeFalse(), "a worker runs the previous version, and the condition is %q", is)
 			break
 		}
 		s.Expect(time.Now().Before(deadline)).To(BeTrue(), "the condition is still %q", is)
 	}
-	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.changes())
+	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.Changes())
 }
 
 // TestUpgradeWhoseAnswerIsLost cuts the connection after the portal has started the upgrade.
 func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1})
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.upgraded("v1.36.3")
 	s.deleteAll()
 	s.gone()
@@ -56,13 +57,13 @@ func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 // TestCrashInsideUpgrade kills the manager after the portal has started the upgrade and before it answers. The next manager takes half
 // a minute to connect to the workload cluster, so the upgrade of this test takes two minutes.
 func TestCrashInsideUpgrade(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Delay: 30 * time.Second, After: true, JobDelay: 2 * time.Minute, Count: 1})
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(func() emulator.ClusterState { return s.portalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
-	s.box.KillManager()
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(func() emulator.ClusterState { return s.PortalClusters()[0].State }).Should(Equal(emulator.ClusterUpgrading))
+	s.Box.KillManager()
 	s.restart()
 	s.upgraded("v1.36.3")
 	s.deleteAll()
@@ -73,21 +74,21 @@ func TestCrashInsideUpgrade(t *testing.T) {
 // decides again.
 func TestAbandonedScale(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Job: emulator.JobStuck, Count: 1})
 	s.scale(3)
 	s.Eventually(s.operation).Should(BeEquivalentTo("scale"))
 	id := s.operationID()
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, id)
 	})
 	s.Eventually(s.operation).Should(BeEmpty())
 	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.AbandonOperationAnnotation))
 	s.Eventually(s.events).Should(ContainElement(ContainSubstring("Abandoned the scale from 2 to 3 workers")))
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalBusyReason))
-	s.box.Portal.RemoveFault(s.namespace)
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalBusyReason))
+	s.Box.Portal.RemoveFault(s.Namespace)
 	s.settled(3)
 	s.deleteAll()
 	s.gone()

@@ -24,7 +24,7 @@ import (
 func (s *story) person() *cloud.Client {
 	s.Helper()
 	c, err := cloud.New(cloud.Config{
-		BaseURL: s.box.Portal.URL(), CABundle: s.box.Portal.CAPEM(), Wait: true,
+		BaseURL: s.Box.Portal.URL(), CABundle: s.Box.Portal.CAPEM(), Wait: true,
 		Email: s.secret.StringData[infrav1.IdentityEmail], Password: s.secret.StringData[infrav1.IdentityPassword],
 	})
 	s.Expect(err).NotTo(HaveOccurred())
@@ -35,61 +35,61 @@ func (s *story) person() *cloud.Client {
 // provider must not remove nodes. Then the story adds a MachineDeployment.
 func TestAdoption(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.person() // reads the credentials while they are there
 	s.controlPlane.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain
 	s.apply()
 	s.settled(2)
-	id, before := s.portalClusters()[0].ID, uids(s.nodes())
+	id, before := s.PortalClusters()[0].ID, uids(s.Nodes())
 	for _, o := range s.objects()[1:] {
-		s.Expect(s.box.Client.Delete(s.Context(), o)).To(Succeed())
+		s.Expect(s.Box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
 	s.Eventually(func() error {
-		return client.IgnoreNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), s.portalCluster))
+		return client.IgnoreNotFound(s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.portalCluster), s.portalCluster))
 	}).Should(Succeed())
-	s.Eventually(func() int { return len(s.machines()) }).Should(BeZero())
-	s.Expect(s.portalClusters()).To(HaveLen(1), "the portal cluster is retained")
+	s.Eventually(func() int { return len(s.Machines()) }).Should(BeZero())
+	s.Expect(s.PortalClusters()).To(HaveLen(1), "the portal cluster is retained")
 
 	s.compose()
 	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
 	for _, o := range []client.Object{s.cluster, s.portalCluster, s.controlPlane} {
-		s.Eventually(func() error { return s.box.Client.Create(s.Context(), o) }).Should(Succeed())
+		s.Eventually(func() error { return s.Box.Client.Create(s.Context(), o) }).Should(Succeed())
 	}
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("The 2 that exist stay")))
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
+	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.deployment.Spec.Replicas = ptr.To[int32](1)
-	s.create(s.deployment)
-	s.create(s.template)
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+	s.Create(s.deployment)
+	s.Create(s.template)
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("Raise the replicas to keep them")))
-	s.Eventually(func() bool { all := s.machines(); return len(all) == 1 && all[0].Status.NodeRef.IsDefined() }).Should(BeTrue())
-	s.deleteMachine(s.machines()[0])
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}), "the provider removes no node that no Machine has held")
+	s.Eventually(func() bool { all := s.Machines(); return len(all) == 1 && all[0].Status.NodeRef.IsDefined() }).Should(BeTrue())
+	s.deleteMachine(s.Machines()[0])
+	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}), "the provider removes no node that no Machine has held")
 	s.scale(2)
 	s.settled(2)
-	s.Expect(uids(s.nodes())).To(ConsistOf(before))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 	s.deleteAll()
 	s.gone()
-	s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
 // TestScaledOnThePortalsPages adds a worker as a person does on the portal's pages. After two minutes the provider asks the
 // portal once to restore the size.
 func TestScaledOnThePortalsPages(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	person := s.person()
 	s.apply()
 	s.settled(2)
-	_, err := person.ScaleCluster(s.Context(), s.portalClusters()[0].ID, 3)
+	_, err := person.ScaleCluster(s.Context(), s.PortalClusters()[0].ID, 3)
 	s.Expect(err).NotTo(HaveOccurred())
-	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(3))
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.NodesDifferReason))
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}), "the provider does not ask at once: nodes may still join or leave")
-	s.Eventually(func() int { return len(s.nodes()) }).Should(Equal(2))
+	s.Eventually(func() int { return len(s.Nodes()) }).Should(Equal(3))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.NodesDifferReason))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}), "the provider does not ask at once: nodes may still join or leave")
+	s.Eventually(func() int { return len(s.Nodes()) }).Should(Equal(2))
 	s.settled(2)
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
@@ -99,16 +99,16 @@ func TestScaledOnThePortalsPages(t *testing.T) {
 // once, and the provider asks the portal for nothing.
 func TestHealthCheckCostsOneMachine(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.checkHealth()
-	lost := s.nodes()[0]
-	first := s.machines()
-	s.Expect(s.workload().Delete(s.Context(), &lost)).To(Succeed())
+	lost := s.Nodes()[0]
+	first := s.Machines()
+	s.Expect(s.Workload().Delete(s.Context(), &lost)).To(Succeed())
 	replaced := func() int {
 		n := 0
-		for _, m := range s.machines() {
+		for _, m := range s.Machines() {
 			if !slices.ContainsFunc(first, func(f clusterv1.Machine) bool { return f.Name == m.Name }) {
 				n++
 			}
@@ -116,10 +116,10 @@ func TestHealthCheckCostsOneMachine(t *testing.T) {
 		return n
 	}
 	s.Eventually(replaced).Should(Equal(1))
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False"))
 	names := s.machineNames()
 	s.Consistently(s.machineNames, 20*time.Second).Should(Equal(names), "the health check replaces no other Machine")
-	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	s.deleteAll()
 	s.gone()
 }
@@ -130,25 +130,25 @@ var dead = flag.Duration("dead", 30*time.Second, "how long the node of TestDeadN
 // Machine would get the same node. A condition reports what the user can do. The provider asks the portal for nothing.
 func TestDeadNode(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.checkHealth(clusterv1.UnhealthyNodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, TimeoutSeconds: ptr.To[int32](1)})
 	first := s.machineNames()
-	node := s.nodes()[0]
-	s.Expect(s.workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":null}}}`)))).To(Succeed())
+	node := s.Nodes()[0]
+	s.Expect(s.Workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":null}}}`)))).To(Succeed())
 
 	replaced := func() int {
 		return len(slices.DeleteFunc(s.machineNames(), func(m string) bool { return slices.Contains(first, m) }))
 	}
 	s.Eventually(replaced).Should(Equal(1), "the health check replaces one Machine")
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 		And(HavePrefix("False "+infrav1.NodesNotReadyReason), ContainSubstring(node.Name), ContainSubstring("ask its support")))
 	second := s.machineNames()
 	s.Consistently(s.machineNames, *dead).Should(Equal(second), "the health check replaces no other Machine")
-	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 
-	s.Expect(s.workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":"fake"}}}`)))).To(Succeed())
+	s.Expect(s.Workload().Patch(s.Context(), &node, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"kwok.x-k8s.io/node":"fake"}}}`)))).To(Succeed())
 	s.settled(2)
 	s.sameNodes()
 	s.deleteAll()
@@ -158,15 +158,15 @@ func TestDeadNode(t *testing.T) {
 // checkHealth creates a MachineHealthCheck for all Machines.
 func (s *story) checkHealth(unhealthy ...clusterv1.UnhealthyNodeCondition) {
 	s.Helper()
-	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
+	check := &clusterv1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
 	check.Spec.ClusterName = name
 	check.Spec.Selector = metav1.LabelSelector{MatchLabels: map[string]string{clusterv1.ClusterNameLabel: name}}
 	check.Spec.Checks.UnhealthyNodeConditions = unhealthy
-	s.create(check)
+	s.Create(check)
 }
 
 func (s *story) machineNames() (names []string) {
-	for _, m := range s.machines() {
+	for _, m := range s.Machines() {
 		names = append(names, m.Name)
 	}
 	slices.Sort(names)

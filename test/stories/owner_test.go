@@ -8,14 +8,12 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // In these stories several control planes name the same portal cluster: clones, and objects restored from a backup. One of them owns the
@@ -24,7 +22,7 @@ import (
 // cloneOf makes the story a copy of the other one, in its own namespace and with the other's account. The copy asks for three workers.
 func (s *story) cloneOf(other *story) {
 	s.Helper()
-	s.account, s.secret.StringData, s.secret.Data = other.account, nil, other.secret.Data
+	s.User.Account, s.secret.StringData, s.secret.Data = other.User.Account, nil, other.secret.Data
 	s.controlPlane.Spec, s.controlPlane.Annotations = *other.live().Spec.DeepCopy(), other.controlPlane.Annotations
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
 }
@@ -32,40 +30,38 @@ func (s *story) cloneOf(other *story) {
 // live reads the control plane again and returns it.
 func (s *story) live() *infrav1.PortalControlPlane {
 	s.Helper()
-	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	s.Get(s.controlPlane)
 	return s.controlPlane
 }
 
 // awaitDeletion waits until the Cluster of the story is gone.
 func (s *story) awaitDeletion() {
 	s.Helper()
-	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), &clusterv1.Cluster{}))
-	}).Should(BeTrue())
+	s.Eventually(s.Gone(s.cluster)).Should(BeTrue())
 }
 
 // TestHandOver deletes the owner of a portal cluster with the policy Retain while another control plane waits for the cluster. The other
 // control plane adopts the cluster, also with Retain, until the user changes the policy.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
-	s, heir := tell(t), tell(t)
+	s, heir := newStory(t), newStory(t)
 	s.apply()
 	s.settled(2)
-	nodes := uids(s.nodes())
+	nodes := uids(s.Nodes())
 	heir.cloneOf(s)
 	heir.controlPlane.Annotations = nil
 	heir.deployment.Spec.Replicas = ptr.To[int32](2)
 	heir.apply()
-	heir.Eventually(condition(heir, heir.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OwnedByAnotherReason))
+	heir.Eventually(heir.Condition(heir.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.OwnedByAnotherReason))
 
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
-	s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.awaitDeletion()
 	heir.settled(2)
 	heir.Expect(heir.live().Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
-	heir.Expect(uids(heir.nodes())).To(ConsistOf(nodes))
-	heir.Expect(heir.changes()).To(Equal([]string{createRequest}))
-	change(heir, heir.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
+	heir.Expect(uids(heir.Nodes())).To(ConsistOf(nodes))
+	heir.Expect(heir.Changes()).To(Equal([]string{createRequest}))
+	suite.Change(heir.Fixture, heir.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyDelete })
 	heir.deleteAll()
 	heir.gone()
 }
@@ -73,15 +69,13 @@ func TestHandOver(t *testing.T) {
 // retire deletes the objects and waits until they are gone. The portal cluster is retained.
 func (s *story) retire() {
 	s.Helper()
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	for _, o := range s.objects()[1:] {
-		s.Expect(s.box.Client.Delete(s.Context(), o)).To(Succeed())
+		s.Expect(s.Box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
 	s.awaitDeletion()
 	for _, o := range s.objects()[1:] {
-		s.Eventually(func() bool {
-			return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
-		}).Should(BeTrue())
+		s.Eventually(s.Gone(o)).Should(BeTrue())
 	}
 }
 
@@ -100,9 +94,9 @@ func (s *story) backup() *infrav1.PortalControlPlane {
 func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 	s.Helper()
 	for _, o := range s.objects()[:4] {
-		s.create(o)
+		s.Create(o)
 	}
-	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.WaitingForWorkersReason))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.WaitingForWorkersReason))
 	return s.backup()
 }
 
@@ -110,36 +104,36 @@ func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 // user what to do, and creates no second cluster.
 func TestOldBackup(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	backup := s.saveWhileItWaits()
-	s.create(s.deployment)
-	s.create(s.template)
+	s.Create(s.deployment)
+	s.Create(s.template)
 	s.settled(2)
-	nodes := uids(s.nodes())
+	nodes := uids(s.Nodes())
 	s.retire()
 
 	s.compose()
 	s.controlPlane = backup
 	for _, o := range s.objects()[1:] {
-		s.create(o)
+		s.Create(o)
 	}
-	s.Eventually(condition(s, s.controlPlane, infrav1.AvailableCondition)).Should(And(
+	s.Eventually(s.Condition(s.controlPlane, infrav1.AvailableCondition)).Should(And(
 		HavePrefix("False "+infrav1.RestoredObjectReason), ContainSubstring("instances that look like its nodes"), ContainSubstring("set spec.clusterID")))
-	s.Consistently(s.changes, 10*time.Second).Should(Equal([]string{createRequest}))
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.portalClusters()[0].ID, infrav1.DeletionPolicyDelete
+	s.Consistently(s.Changes, 10*time.Second).Should(Equal([]string{createRequest}))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		cp.Spec.ClusterID, cp.Spec.DeletionPolicy = s.PortalClusters()[0].ID, infrav1.DeletionPolicyDelete
 	})
 	s.settled(2)
-	s.Expect(uids(s.nodes())).To(ConsistOf(nodes))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(nodes))
 	s.deleteAll()
 	s.gone()
-	s.Expect(s.changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, "DELETE {cluster_id} 202"}))
 }
 
 // TestOldBackupAtAPortalThatLists does the same at a portal that lists clusters by name. The provider finds the first cluster.
 func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	portal, err := emulator.New(emulator.Options{ListClusters: true, Durations: emulator.Durations{Create: time.Second}})
 	s.Expect(err).NotTo(HaveOccurred())
 	t.Cleanup(portal.Close)
@@ -153,17 +147,17 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 	}
 
 	backup := s.saveWhileItWaits()
-	s.create(s.deployment)
-	s.create(s.template)
-	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
+	s.Create(s.deployment)
+	s.Create(s.template)
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
 	s.retire()
 
 	s.compose()
 	s.controlPlane = backup
 	for _, o := range s.objects()[1:] {
-		s.create(o)
+		s.Create(o)
 	}
-	s.Eventually(condition(s, s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("True"))
 	s.Expect(posts()).To(Equal(1))
 	s.Expect(s.live().Spec.ClusterID).To(Equal(portal.Clusters()[0].ID))
 	s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain))
@@ -176,13 +170,13 @@ func TestOldBackupAtAPortalThatLists(t *testing.T) {
 // can apply the manifest again.
 func TestChosenNameIsKept(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.strike(emulator.Fault{Method: "POST", Path: routeClusters, Job: emulator.JobFails, Count: 1})
 	s.controlPlane.Spec.ClusterName = "chosen"
 	s.apply()
 	s.settled(2)
-	s.Expect(s.portalClusters()[0].Name).To(Equal("chosen"))
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "chosen" })
+	s.Expect(s.PortalClusters()[0].Name).To(Equal("chosen"))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterName = "chosen" })
 	s.Expect(s.asked("POST kubernetes-clusters")).To(Equal(2))
 	s.deleteAll()
 	s.gone()

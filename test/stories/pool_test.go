@@ -9,13 +9,13 @@ import (
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // poolStory is a story with a MachinePool beside the MachineDeployment.
@@ -26,20 +26,20 @@ type poolStory struct {
 	seen        map[string]string // UIDs of the worker Nodes that poolSettled has seen, by name
 }
 
-func tellPool(t *testing.T, machines, pool int32) *poolStory {
+func newPoolStory(t *testing.T, machines, pool int32) *poolStory {
 	t.Helper()
-	s := &poolStory{story: tell(t), seen: map[string]string{}}
+	s := &poolStory{story: newStory(t), seen: map[string]string{}}
 	s.deployment.Spec.Replicas = &machines
 	s.machinePool, s.pool = s.newPool("pool", pool)
 	s.apply()
-	s.create(s.machinePool)
-	s.create(s.pool)
+	s.Create(s.machinePool)
+	s.Create(s.pool)
 	return s
 }
 
 // newPool returns a MachinePool and the PortalMachinePool that it names.
 func (s *story) newPool(poolName string, replicas int32) (*clusterv1.MachinePool, *infrav1.PortalMachinePool) {
-	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: poolName}
+	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: poolName}
 	pool := &infrav1.PortalMachinePool{ObjectMeta: meta}
 	pool.Spec.WorkerParameters = s.template.Spec.Template.Spec
 	return &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
@@ -55,33 +55,33 @@ func (s *story) newPool(poolName string, replicas int32) (*clusterv1.MachinePool
 
 func (s *poolStory) scalePool(replicas int32) {
 	s.Helper()
-	change(s.story, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &replicas })
+	suite.Change(s.Fixture, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Replicas = &replicas })
 }
 
 // poolSettled waits until machines nodes have a Machine and pool nodes belong to the pool, and until the conditions and the status of both
 // pool objects report this. It then checks that the Node objects of running machines were not deleted.
 func (s *poolStory) poolSettled(machines, pool int) {
 	s.Helper()
-	s.Eventually(condition(s.story, s.pool, infrav1.ReadyCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.pool, infrav1.ReadyCondition)).Should(HavePrefix("True"))
 	s.Eventually(func() (got [6]int) {
-		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.machinePool), s.machinePool)).To(Succeed())
-		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.pool), s.pool)).To(Succeed())
+		s.Get(s.machinePool)
+		s.Get(s.pool)
 		held := 0
-		for _, n := range s.nodes() {
+		for _, n := range s.Nodes() {
 			if s.held(n) {
 				held++
 			}
 		}
 		listed := len(s.pool.Spec.ProviderIDList) // nodes that Machines took from the pool stay in the list
 		return [6]int{
-			len(s.machines()), held, len(s.nodes()) - held, int(ptr.Deref(s.machinePool.Status.Replicas, -1)) - listed,
+			len(s.Machines()), held, len(s.Nodes()) - held, int(ptr.Deref(s.machinePool.Status.Replicas, -1)) - listed,
 			int(ptr.Deref(s.pool.Status.Replicas, -1)) - listed, len(s.machinePool.Status.NodeRefs) - listed,
 		}
 	}).Should(Equal([6]int{machines, machines, pool, 0, 0, 0}), "Machines, Nodes with a Machine, Nodes without; then replicas of the MachinePool, "+
 		"replicas of the PortalMachinePool, and nodeRefs, each minus the length of the list")
-	s.Eventually(condition(s.story, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 	s.sameNodes()
-	for _, n := range s.nodes() {
+	for _, n := range s.Nodes() {
 		if uid, seen := s.seen[n.Name]; seen {
 			s.Expect(string(n.UID)).To(Equal(uid), "the Node object of %s was deleted while its machine ran", n.Name)
 		}
@@ -90,18 +90,18 @@ func (s *poolStory) poolSettled(machines, pool int) {
 }
 
 func (s *story) held(n corev1.Node) bool {
-	return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == n.Name })
+	return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return m.Status.NodeRef.Name == n.Name })
 }
 
 // newest returns the newest worker Node, which the portal removes next.
 func (s *story) newest() corev1.Node {
-	return slices.MaxFunc(s.nodes(), func(a, b corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return slices.MaxFunc(s.Nodes(), func(a, b corev1.Node) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 }
 
 // poolGone deletes the MachinePool and waits until it and its PortalMachinePool are gone.
 func (s *poolStory) poolGone() {
 	s.Helper()
-	s.Expect(s.box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), s.machinePool)).To(Succeed())
 	s.poolLeft()
 }
 
@@ -109,9 +109,7 @@ func (s *poolStory) poolGone() {
 func (s *poolStory) poolLeft() {
 	s.Helper()
 	for _, o := range []client.Object{s.pool, s.machinePool} {
-		s.Eventually(func() bool {
-			return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o))
-		}).Should(BeTrue())
+		s.Eventually(s.Gone(o)).Should(BeTrue())
 	}
 }
 
@@ -119,21 +117,21 @@ func (s *poolStory) poolLeft() {
 // the pool.
 func TestPool(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 1, 3)
+	s := newPoolStory(t, 1, 3)
 	s.poolSettled(1, 3)
-	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
 	s.scalePool(4)
 	s.poolSettled(1, 4)
 
 	going := s.newest()
 	s.Expect(s.held(going)).To(BeFalse())
 	pod, budget := protectedPod(going.Name)
-	workload := s.workload()
+	workload := s.Workload()
 	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
 	s.Expect(workload.Create(s.Context(), pod)).To(Succeed())
 	s.scalePool(2)
-	s.Eventually(condition(s.story, s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.DrainingReason))
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest, scaleRequest}), "the provider moves Pods before it asks the portal to remove nodes")
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.DrainingReason))
+	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest, scaleRequest}), "the provider moves Pods before it asks the portal to remove nodes")
 	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
 	s.poolSettled(1, 2)
 
@@ -142,21 +140,21 @@ func TestPool(t *testing.T) {
 	s.scalePool(2)
 	s.poolSettled(1, 2)
 
-	change(s.story, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-	s.Eventually(condition(s.story, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
-	s.Eventually(condition(s.story, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
-	change(s.story, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = "v1.36.3" })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+	suite.Change(s.Fixture, s.machinePool, func(mp *clusterv1.MachinePool) { mp.Spec.Template.Spec.Version = "v1.36.3" })
 	s.rollOut("v1.36.3")
 	s.poolSettled(1, 2)
-	for _, n := range s.nodes() {
+	for _, n := range s.Nodes() {
 		s.Expect(n.Status.NodeInfo.KubeletVersion).To(Equal("v1.36.3"))
 	}
 
-	before := s.changes()
+	before := s.Changes()
 	s.poolGone()
 	s.settled(1)
 	s.sameNodes()
-	s.Expect(s.changes()).To(Equal(append(before, scaleRequest)), "the provider asks the portal once to remove the nodes of the pool")
+	s.Expect(s.Changes()).To(Equal(append(before, scaleRequest)), "the provider asks the portal once to remove the nodes of the pool")
 	s.deleteAll()
 	s.gone()
 }
@@ -165,7 +163,7 @@ func TestPool(t *testing.T) {
 // must not delete the Node object of that node, neither then nor when the user deletes the pool.
 func TestMachineTakesNodeOfPool(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 0, 2)
+	s := newPoolStory(t, 0, 2)
 	s.poolSettled(0, 2)
 	s.scale(1)
 	s.poolSettled(1, 2)
@@ -173,7 +171,7 @@ func TestMachineTakesNodeOfPool(t *testing.T) {
 	s.scalePool(1)
 	s.poolSettled(1, 1)
 	s.Expect(s.pool.Spec.ProviderIDList).To(HaveLen(2), "the Machine's node stays in the list")
-	s.Consistently(s.nodes, 10*time.Second, time.Second).Should(HaveLen(2))
+	s.Consistently(s.Nodes, 10*time.Second, time.Second).Should(HaveLen(2))
 	s.poolSettled(1, 1)
 	s.poolGone()
 	s.settled(1)
@@ -185,29 +183,27 @@ func TestMachineTakesNodeOfPool(t *testing.T) {
 // TestSecondPool creates a second pool, which gets no nodes until the user deletes the first one.
 func TestSecondPool(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 1, 1)
+	s := newPoolStory(t, 1, 1)
 	s.poolSettled(1, 1)
 	machinePool, pool := s.newPool("second", 2)
-	s.create(machinePool)
-	s.create(pool)
-	s.Eventually(condition(s.story, pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool is the pool of the Cluster")))
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
+	s.Create(machinePool)
+	s.Create(pool)
+	s.Eventually(s.Condition(pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool is the pool of the Cluster")))
+	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.poolGone()
 	s.machinePool, s.pool = machinePool, pool
 	s.poolSettled(1, 2)
-	s.Expect(s.box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.gone()
 }
 
 // TestPoolWithoutControlPlane deletes the control plane by hand, which also deletes the nodes. The user can still delete the pool.
 func TestPoolWithoutControlPlane(t *testing.T) {
 	t.Parallel()
-	s := tellPool(t, 0, 1)
+	s := newPoolStory(t, 0, 1)
 	s.poolSettled(0, 1)
-	s.Expect(s.box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
-	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane))
-	}).Should(BeTrue())
+	s.Expect(s.Box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
+	s.Eventually(s.Gone(s.controlPlane)).Should(BeTrue())
 	s.poolGone()
 	s.deleteAll()
 	s.gone()

@@ -31,25 +31,25 @@ func TestScaleDownIsRefused(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.deployment.Spec.Replicas = ptr.To[int32](3)
 			s.apply()
 			s.settled(3)
-			before := uids(s.nodes())
+			before := uids(s.Nodes())
 			s.placePods()
 			test.fault.Method, test.fault.Path = "POST", "/kubernetes-clusters/*/scale"
 			s.strike(test.fault)
 			for _, replicas := range []int{2, 1} {
 				s.scale(int32(replicas)) //nolint:gosec // Two numbers.
-				s.Eventually(s.machines).Should(HaveLen(replicas))
-				s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
+				s.Eventually(s.Machines).Should(HaveLen(replicas))
+				s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 					And(HavePrefix("False "+test.reason), MatchRegexp("[Ss]cale from (at most )?3 to %d workers", replicas)))
 				s.Consistently(s.pods, 5*time.Second).Should(HaveLen(replicas), "the provider drains only the surplus nodes")
 				s.Expect(s.cordoned()).To(HaveLen(3-replicas), "drained nodes stay drained")
 			}
 			s.scale(3)
 			s.settled(3)
-			s.Expect(uids(s.nodes())).To(ConsistOf(before))
+			s.Expect(uids(s.Nodes())).To(ConsistOf(before))
 			s.Expect(s.cordoned()).To(BeEmpty())
 			s.unmarked()
 			s.deleteAll()
@@ -61,8 +61,8 @@ func TestScaleDownIsRefused(t *testing.T) {
 // placePods runs a Pod on each worker node.
 func (s *story) placePods() {
 	s.Helper()
-	for i, n := range s.nodes() {
-		s.Expect(s.workload().Create(s.Context(), &corev1.Pod{
+	for i, n := range s.Nodes() {
+		s.Expect(s.Workload().Create(s.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("pod-%d", i)},
 			Spec:       corev1.PodSpec{NodeName: n.Name, Containers: []corev1.Container{{Name: "main", Image: "main"}}},
 		})).To(Succeed())
@@ -73,7 +73,7 @@ func (s *story) placePods() {
 func (s *story) pods() (names []string) {
 	s.Helper()
 	list := &corev1.PodList{}
-	s.Expect(s.workload().List(s.Context(), list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
+	s.Expect(s.Workload().List(s.Context(), list, client.InNamespace(metav1.NamespaceDefault))).To(Succeed())
 	for _, pod := range list.Items {
 		names = append(names, fmt.Sprintf("%s %s", pod.Name, pod.Status.Phase))
 	}
@@ -82,5 +82,5 @@ func (s *story) pods() (names []string) {
 
 // cordoned returns the worker Nodes that are unschedulable.
 func (s *story) cordoned() []corev1.Node {
-	return slices.DeleteFunc(s.nodes(), func(n corev1.Node) bool { return !n.Spec.Unschedulable })
+	return slices.DeleteFunc(s.Nodes(), func(n corev1.Node) bool { return !n.Spec.Unschedulable })
 }

@@ -31,7 +31,7 @@ const busyTime = 15 * time.Second
 // TestRestartKeepsAvailable kills the manager. When the next manager starts, the portal answers slowly and at first with 429, and the API
 // server of the workload cluster does not answer for a while. Conditions that are True stay True.
 func TestRestartKeepsAvailable(t *testing.T) {
-	s := tellAlone(t)
+	s := newStoryAlone(t)
 	s.apply()
 	s.settled(2)
 	s.Eventually(func() error { return s.connected("1") }).Should(Succeed())
@@ -39,9 +39,9 @@ func TestRestartKeepsAvailable(t *testing.T) {
 	before := s.transitions()
 	s.Expect(before).To(HaveKey(ContainSubstring("PortalMachine")))
 
-	s.box.KillManager()
-	s.strike(emulator.Fault{ID: s.namespace + "-slow", Delay: 3 * time.Second})
-	s.strike(emulator.Fault{ID: s.namespace + "-limit", Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second, Count: 3})
+	s.Box.KillManager()
+	s.strike(emulator.Fault{ID: s.Namespace + "-slow", Delay: 3 * time.Second})
+	s.strike(emulator.Fault{ID: s.Namespace + "-limit", Status: http.StatusTooManyRequests, RetryAfter: 2 * time.Second, Count: 3})
 	server := s.apiServer()
 	s.Expect(server.Signal(syscall.SIGSTOP)).To(Succeed())
 	s.Cleanup(func() { _ = server.Signal(syscall.SIGCONT) })
@@ -73,13 +73,13 @@ func (s *story) transitions() map[string]time.Time {
 	}
 	cluster, portalCluster, controlPlane := &clusterv1.Cluster{}, &infrav1.PortalCluster{}, &infrav1.PortalControlPlane{}
 	for _, obj := range []client.Object{cluster, portalCluster, controlPlane} {
-		s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), obj)).To(Succeed()) // all have one name
+		s.Expect(s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.cluster), obj)).To(Succeed()) // all have one name
 	}
 	note("Cluster", cluster, clusterv1.ClusterAvailableCondition, clusterv1.ClusterInfrastructureReadyCondition, clusterv1.ClusterControlPlaneAvailableCondition)
 	note("PortalCluster", portalCluster)
 	note("PortalControlPlane", controlPlane)
 	claims := &infrav1.PortalMachineList{}
-	s.Expect(s.box.Client.List(s.Context(), claims, client.InNamespace(s.namespace))).To(Succeed())
+	s.List(claims)
 	for i := range claims.Items {
 		note("PortalMachine", &claims.Items[i])
 	}
@@ -88,7 +88,7 @@ func (s *story) transitions() map[string]time.Time {
 
 // connected returns an error unless the manager's metric of the connection to the workload cluster has the value.
 func (s *story) connected(value string) error {
-	response, err := http.Get(s.box.MetricsURL)
+	response, err := http.Get(s.Box.MetricsURL)
 	if err != nil {
 		return err
 	}
@@ -98,18 +98,18 @@ func (s *story) connected(value string) error {
 		return err
 	}
 	for line := range strings.Lines(string(body)) {
-		if strings.HasPrefix(line, "capi_cluster_cache_connection_up{") && strings.Contains(line, strconv.Quote(s.namespace)) &&
+		if strings.HasPrefix(line, "capi_cluster_cache_connection_up{") && strings.Contains(line, strconv.Quote(s.Namespace)) &&
 			strings.HasSuffix(strings.TrimSpace(line), " "+value) {
 			return nil
 		}
 	}
-	return fmt.Errorf("capi_cluster_cache_connection_up of %s is not %s", s.namespace, value)
+	return fmt.Errorf("capi_cluster_cache_connection_up of %s is not %s", s.Namespace, value)
 }
 
 // apiServer returns the process of the workload cluster's API server. It finds the process by its port.
 func (s *story) apiServer() *os.Process {
 	s.Helper()
-	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	s.Get(s.controlPlane)
 	port := fmt.Sprintf("--secure-port=%d", s.controlPlane.Spec.ControlPlaneEndpoint.Port)
 	processes, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	s.Expect(err).NotTo(HaveOccurred())

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // quiet is how long stories check that nothing happens. The garbage collector deletes an orphan within two seconds.
@@ -42,25 +43,25 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 		s := restored(t)
 		s.Eventually(s.deleted).Should(ConsistOf("PortalCluster", "PortalControlPlane", "MachineDeployment"))
 		s.resume()
-		s.Eventually(condition(s, s.controlPlane, clusterv1.DeletingCondition)).Should(HavePrefix("True DeletionNotConfirmed: "))
+		s.Eventually(s.Condition(s.controlPlane, clusterv1.DeletingCondition)).Should(HavePrefix("True DeletionNotConfirmed: "))
 		s.Eventually(s.owner).Should(Equal(s.cluster.UID), "core corrects the owner reference, although the object is being deleted")
-		s.Consistently(s.changes, quiet).Should(Equal([]string{"POST kubernetes-clusters 202"}))
+		s.Consistently(s.Changes, quiet).Should(Equal([]string{"POST kubernetes-clusters 202"}))
 		s.letGoAndApplyAgain()
 		s.settled(2)
 		s.intact()
 	})
 	t.Run("a pool, without the policy", func(t *testing.T) {
 		withoutPolicy(t)
-		s := tellPool(t, 0, 2)
+		s := newPoolStory(t, 0, 2)
 		s.poolSettled(0, 2)
-		s.Expect(s.box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
+		s.Expect(s.Box.Client.Delete(s.Context(), s.deployment)).To(Succeed())
 		s.restorePool()
 		s.resume()
 		s.poolLeft()
-		s.Consistently(s.changes, quiet).Should(Equal([]string{createRequest}))
+		s.Consistently(s.Changes, quiet).Should(Equal([]string{createRequest}))
 		s.machinePool, s.pool = s.newPool("pool", 2)
-		s.create(s.machinePool)
-		s.create(s.pool)
+		s.Create(s.machinePool)
+		s.Create(s.pool)
 		s.poolSettled(0, 2)
 		s.intact()
 	})
@@ -70,24 +71,24 @@ func TestRestoreWithStaleOwners(t *testing.T) {
 // has deleted both.
 func (s *poolStory) restorePool() {
 	s.Helper()
-	change(s.story, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
-	s.Eventually(condition(s.story, s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(s.Condition(s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
 	pools := []client.Object{s.machinePool, s.pool}
 	for _, o := range pools {
-		s.Eventually(condition(s.story, o, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+		s.Eventually(s.Condition(o, clusterv1.PausedCondition)).Should(HavePrefix("True"))
 		backup, _ := o.DeepCopyObject().(client.Object)
-		change(s.story, o, func(o client.Object) { o.SetFinalizers(nil) })
-		s.Expect(client.IgnoreNotFound(s.box.Client.Delete(s.Context(), o))).To(Succeed())
+		suite.Change(s.Fixture, o, func(o client.Object) { o.SetFinalizers(nil) })
+		s.Expect(client.IgnoreNotFound(s.Box.Client.Delete(s.Context(), o))).To(Succeed())
 		backup.SetResourceVersion("")
 		backup.SetManagedFields(nil)
 		owners := backup.GetOwnerReferences()
 		owners[0].UID = "before"
 		backup.SetOwnerReferences(owners)
-		s.create(backup)
+		s.Create(backup)
 	}
 	s.Eventually(func() bool {
 		for _, o := range pools {
-			if s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil || o.GetDeletionTimestamp().IsZero() {
+			if s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o) != nil || o.GetDeletionTimestamp().IsZero() {
 				return false
 			}
 		}
@@ -98,15 +99,15 @@ func (s *poolStory) restorePool() {
 // restored returns a story that has lost all objects and restored them from a backup. The Cluster is paused.
 func restored(t *testing.T) *story {
 	t.Helper()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	backup := s.everything()
-	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
-	s.Eventually(condition(s, s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
-	s.Eventually(condition(s, s.deployment, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(s.Condition(s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	s.Eventually(s.Condition(s.deployment, clusterv1.PausedCondition)).Should(HavePrefix("True"))
 	s.lose()
-	canary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "canary", OwnerReferences: []metav1.OwnerReference{
+	canary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "canary", OwnerReferences: []metav1.OwnerReference{
 		{APIVersion: clusterv1.GroupVersion.String(), Kind: "Cluster", Name: name, UID: s.cluster.UID},
 	}}}
 	for _, object := range append(backup, canary) {
@@ -116,11 +117,9 @@ func restored(t *testing.T) *story {
 			cluster.Spec.Paused = ptr.To(true)
 			s.cluster = cluster
 		}
-		s.create(object)
+		s.Create(object)
 	}
-	s.Eventually(func() bool {
-		return apierrors.IsNotFound(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(canary), canary))
-	}).Should(BeTrue(), "the garbage collector works")
+	s.Eventually(s.Gone(canary)).Should(BeTrue(), "the garbage collector works")
 	return s
 }
 
@@ -131,7 +130,7 @@ func (s *story) everything() (all []client.Object) {
 		&clusterv1.ClusterList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineTemplateList{},
 		&clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &infrav1.PortalMachineList{},
 	} {
-		s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+		s.List(list)
 		s.Expect(meta.EachListItem(list, func(o runtime.Object) error {
 			object, _ := o.(client.Object)
 			all = append(all, object)
@@ -149,8 +148,8 @@ func (s *story) lose() {
 		for _, object := range left {
 			before, _ := object.DeepCopyObject().(client.Object)
 			object.SetFinalizers(nil)
-			s.Expect(client.IgnoreNotFound(s.box.Client.Patch(s.Context(), object, client.MergeFrom(before)))).To(Succeed())
-			s.Expect(client.IgnoreNotFound(s.box.Client.Delete(s.Context(), object))).To(Succeed())
+			s.Expect(client.IgnoreNotFound(s.Box.Client.Patch(s.Context(), object, client.MergeFrom(before)))).To(Succeed())
+			s.Expect(client.IgnoreNotFound(s.Box.Client.Delete(s.Context(), object))).To(Succeed())
 		}
 		return left
 	}).Should(BeEmpty())
@@ -161,7 +160,7 @@ func (s *story) deleted() (kinds []string) {
 	for kind, object := range map[string]client.Object{
 		"PortalCluster": s.portalCluster, "PortalControlPlane": s.controlPlane, "MachineDeployment": s.deployment,
 	} {
-		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(object), object); err != nil || !object.GetDeletionTimestamp().IsZero() {
+		if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(object), object); err != nil || !object.GetDeletionTimestamp().IsZero() {
 			kinds = append(kinds, kind)
 		}
 	}
@@ -170,7 +169,7 @@ func (s *story) deleted() (kinds []string) {
 
 // owner returns the UID in the owner reference of the control plane.
 func (s *story) owner() types.UID {
-	if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
+	if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane); err != nil {
 		return ""
 	}
 	return s.controlPlane.OwnerReferences[0].UID
@@ -178,17 +177,17 @@ func (s *story) owner() types.UID {
 
 func (s *story) resume() {
 	s.Helper()
-	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 }
 
 // intact checks that the creation is the only change at the portal, and that the two workers are not cordoned.
 func (s *story) intact() {
 	s.Helper()
-	s.Expect(s.changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
-	clusters := s.portalClusters()
+	s.Expect(s.Changes()).To(Equal([]string{"POST kubernetes-clusters 202"}))
+	clusters := s.PortalClusters()
 	s.Expect(clusters).To(HaveLen(1))
 	s.Expect(clusters[0].Size).To(Equal(2))
-	for _, node := range s.nodes() {
+	for _, node := range s.Nodes() {
 		s.Expect(node.Spec.Unschedulable).To(BeFalse(), "Node %s was drained", node.Name)
 	}
 }
@@ -197,28 +196,28 @@ func (s *story) intact() {
 func (s *story) letGoAndApplyAgain() {
 	s.Helper()
 	id := s.controlPlane.Spec.ClusterID
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
 	s.Eventually(s.left).Should(BeEmpty())
 	cluster, secret := s.cluster, s.secret
 	s.compose()
 	s.cluster, s.secret = cluster, secret
 	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyRetain
 	for _, o := range []client.Object{s.portalCluster, s.controlPlane, s.deployment, s.template} {
-		s.create(o)
+		s.Create(o)
 	}
 }
 
 // left returns the objects that must be gone before the user can apply them again. It removes the finalizers of Machines: core does not
 // reconcile a Machine whose MachineSet the garbage collector has deleted.
 func (s *story) left() (names []string) {
-	for _, machine := range s.machines() {
+	for _, machine := range s.Machines() {
 		names = append(names, machine.Name)
 		before := machine.DeepCopy()
 		machine.Finalizers = nil
-		_ = s.box.Client.Patch(s.Context(), &machine, client.MergeFrom(before))
+		_ = s.Box.Client.Patch(s.Context(), &machine, client.MergeFrom(before))
 	}
 	for _, o := range []client.Object{s.controlPlane, s.portalCluster, s.deployment, s.template} {
-		if err := s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+		if err := s.Box.Client.Get(s.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
 			names = append(names, o.GetName())
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // home is the namespace of the manager and of the Secrets of PortalClusterIdentities.
@@ -38,7 +39,7 @@ func (s *story) newShared(name string, limits *infrav1.PortalIdentityLimits) (*i
 
 // share makes the story use the PortalClusterIdentity with the account of the other story.
 func (s *story) share(of *story, shared *infrav1.PortalClusterIdentity) {
-	s.account = of.account
+	s.User.Account = of.User.Account
 	s.portalCluster.Spec.IdentityRef = infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}
 }
 
@@ -46,14 +47,14 @@ func (s *story) share(of *story, shared *infrav1.PortalClusterIdentity) {
 func (s *story) applyShared() {
 	s.Helper()
 	for _, o := range s.objects()[1:] {
-		s.create(o)
+		s.Create(o)
 	}
 }
 
 // label sets a label of the namespace, or removes it.
 func (s *story) label(key string, set bool) {
 	s.Helper()
-	change(s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, func(n *corev1.Namespace) {
+	suite.Change(s.Fixture, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, func(n *corev1.Namespace) {
 		if n.Labels[key] = "yes"; !set {
 			delete(n.Labels, key)
 		}
@@ -63,17 +64,17 @@ func (s *story) label(key string, set bool) {
 // tenant returns a client with all rights in the namespace of the story, and none elsewhere.
 func (s *story) tenant() client.Client {
 	s.Helper()
-	s.create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
+	s.Create(&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "tenant"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}},
 	}})
-	s.create(&rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "tenant"},
+	s.Create(&rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "tenant"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "tenant"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant-of-" + s.namespace}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "tenant-of-" + s.Namespace}},
 	})
-	config := rest.CopyConfig(s.box.Config)
-	config.Impersonate.UserName = "tenant-of-" + s.namespace
-	c, err := client.New(config, client.Options{Scheme: s.box.Client.Scheme()})
+	config := rest.CopyConfig(s.Box.Config)
+	config.Impersonate.UserName = "tenant-of-" + s.Namespace
+	c, err := client.New(config, client.Options{Scheme: s.Box.Client.Scheme()})
 	s.Expect(err).NotTo(HaveOccurred())
 	return c
 }
@@ -91,7 +92,7 @@ func (s *story) cannotRead(shared *infrav1.PortalClusterIdentity, secret *corev1
 	for _, list := range []client.ObjectList{
 		&corev1.SecretList{}, &corev1.EventList{}, &infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &clusterv1.ClusterList{},
 	} {
-		s.Expect(tenant.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+		s.Expect(tenant.List(s.Context(), list, client.InNamespace(s.Namespace))).To(Succeed())
 		s.Expect(plain(list)).NotTo(Or(
 			ContainSubstring(secret.StringData[infrav1.IdentityPassword]), ContainSubstring(secret.StringData[infrav1.IdentityEmail]), ContainSubstring(secret.Name),
 		), "%T", list)
@@ -114,8 +115,8 @@ func plain(list client.ObjectList) string {
 
 // TestPlain checks that plain shows a password in a Secret.
 func TestPlain(t *testing.T) {
-	secret := corev1.Secret{Data: map[string][]byte{infrav1.IdentityPassword: []byte(password(0))}}
-	if text := plain(&corev1.SecretList{Items: []corev1.Secret{secret}}); !strings.Contains(text, password(0)) {
+	secret := corev1.Secret{Data: map[string][]byte{infrav1.IdentityPassword: []byte(suite.User("story", 0).Password)}}
+	if text := plain(&corev1.SecretList{Items: []corev1.Secret{secret}}); !strings.Contains(text, suite.User("story", 0).Password) {
 		t.Error(text)
 	}
 }
@@ -124,10 +125,10 @@ func TestPlain(t *testing.T) {
 // allows them to, and within its limits. A namespace can always delete the clusters that it has created.
 func TestSharedIdentity(t *testing.T) {
 	t.Parallel()
-	a, b, third := tell(t), tell(t), tell(t)
+	a, b, third := newStory(t), newStory(t), newStory(t)
 	shared, secret := a.newShared("shared", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](2), Workers: ptr.To[int32](3), Zones: []string{"zone-1"}})
-	a.create(secret.DeepCopy())
-	a.create(shared)
+	a.Create(secret.DeepCopy())
+	a.Create(shared)
 	a.deployment.Spec.Replicas, b.deployment.Spec.Replicas = ptr.To[int32](2), ptr.To[int32](1)
 	for _, s := range []*story{a, b, third} {
 		s.share(a, shared)
@@ -136,12 +137,12 @@ func TestSharedIdentity(t *testing.T) {
 	a.applyShared()
 	b.applyShared()
 	a.settled(2)
-	a.Eventually(condition(a, shared, infrav1.ReadyCondition)).Should(HavePrefix("True"))
-	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(HavePrefix(
-		`False IdentityNotAllowed: PortalClusterIdentity "shared" does not exist, or does not allow namespace %q. Ask`, b.namespace))
+	a.Eventually(a.Condition(shared, infrav1.ReadyCondition)).Should(HavePrefix("True"))
+	b.Eventually(b.Condition(b.portalCluster, infrav1.ReadyCondition)).Should(HavePrefix(
+		`False IdentityNotAllowed: PortalClusterIdentity "shared" does not exist, or does not allow namespace %q. Ask`, b.Namespace))
 	a.cannotRead(shared, secret)
 	b.cannotRead(shared, secret)
-	a.Expect(a.portalClusters()).To(HaveLen(1), "the namespace that the identity does not allow has no portal cluster")
+	a.Expect(a.PortalClusters()).To(HaveLen(1), "the namespace that the identity does not allow has no portal cluster")
 
 	b.label("shared", true)
 	b.settled(1)
@@ -153,7 +154,7 @@ func TestSharedIdentity(t *testing.T) {
 	a.Eventually(func() bool {
 		left := []client.Object{shared, &corev1.Secret{ObjectMeta: secret.ObjectMeta}}
 		for _, obj := range left {
-			if !apierrors.IsNotFound(a.box.Client.Get(a.Context(), client.ObjectKeyFromObject(obj), obj)) {
+			if !apierrors.IsNotFound(a.Box.Client.Get(a.Context(), client.ObjectKeyFromObject(obj), obj)) {
 				return false
 			}
 		}
@@ -165,43 +166,43 @@ func TestSharedIdentity(t *testing.T) {
 func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
 	third.label("shared", true)
 	third.applyShared()
-	third.Eventually(condition(third, third.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix(
+	third.Eventually(third.Condition(third.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix(
 		`False IdentityLimitReached: PortalClusterIdentity "shared" allows 2 clusters, and 2 exist.`))
 	a.scale(3)
-	a.Eventually(condition(a, a.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix(
+	a.Eventually(a.Condition(a.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix(
 		`False IdentityLimitReached: PortalClusterIdentity "shared" allows 3 workers. Other clusters have 1 of them, and this one wants 3.`))
 	third.deleteAll()
-	third.Eventually(condition(third, third.controlPlane, infrav1.ProvisionedCondition)).Should(ContainSubstring("not found"))
-	a.Expect(a.portalClusters()).To(HaveLen(2))
-	a.Expect(a.changes()).NotTo(ContainElement(ContainSubstring("scale")))
-	change(a, shared, func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Workers = ptr.To[int32](4) })
+	third.Eventually(third.Condition(third.controlPlane, infrav1.ProvisionedCondition)).Should(ContainSubstring("not found"))
+	a.Expect(a.PortalClusters()).To(HaveLen(2))
+	a.Expect(a.Changes()).NotTo(ContainElement(ContainSubstring("scale")))
+	suite.Change(a.Fixture, shared, func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Workers = ptr.To[int32](4) })
 	a.settled(3)
 }
 
 // sharedIsHeld deletes the identity and its Secret while clusters use them. Both stay, and the provider keeps using them.
 func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
-	a.Expect(a.box.Client.Delete(a.Context(), shared)).To(Succeed())
-	a.Expect(a.box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
-	a.Eventually(condition(a, shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: Waiting for 2 PortalClusters"))
+	a.Expect(a.Box.Client.Delete(a.Context(), shared)).To(Succeed())
+	a.Expect(a.Box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
+	a.Eventually(a.Condition(shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: Waiting for 2 PortalClusters"))
 	a.scale(2)
 	a.settled(2)
-	a.Expect(condition(a, shared, infrav1.ReadyCondition)()).To(HavePrefix("True"))
+	a.Expect(a.Condition(shared, infrav1.ReadyCondition)()).To(HavePrefix("True"))
 }
 
 // sharedIsWithdrawn removes the label from the namespace. The provider scales nothing there, but still deletes the cluster.
 func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 	b.label("shared", false)
-	before := len(b.changes())
+	before := len(b.Changes())
 	b.scale(2)
-	b.Eventually(condition(b, b.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False IdentityNotAllowed"))
-	b.Expect(b.changes()).To(HaveLen(before))
-	b.Expect(b.box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
-	b.Expect(shared.Status.Clusters).To(ContainElement(infrav1.PortalIdentityCluster{ID: b.controlPlane.Spec.ClusterID, Namespace: b.namespace}))
-	b.Expect(b.box.Client.Delete(b.Context(), b.cluster)).To(Succeed())
-	b.Eventually(func() int { return len(b.portalClusters()) }).Should(Equal(1))
+	b.Eventually(b.Condition(b.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False IdentityNotAllowed"))
+	b.Expect(b.Changes()).To(HaveLen(before))
+	b.Get(shared)
+	b.Expect(shared.Status.Clusters).To(ContainElement(infrav1.PortalIdentityCluster{ID: b.controlPlane.Spec.ClusterID, Namespace: b.Namespace}))
+	b.Expect(b.Box.Client.Delete(b.Context(), b.cluster)).To(Succeed())
+	b.Eventually(func() int { return len(b.PortalClusters()) }).Should(Equal(1))
 	b.deleteAll()
-	b.Eventually(condition(b, b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
-	b.Expect(b.box.Client.Get(b.Context(), client.ObjectKeyFromObject(shared), shared)).To(Succeed())
+	b.Eventually(b.Condition(b.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring("not found"))
+	b.Get(shared)
 	b.Expect(shared.Status.Clusters).To(HaveLen(1), "the cluster of the other namespace")
 }
 
@@ -209,7 +210,7 @@ func sharedIsWithdrawn(b *story, shared *infrav1.PortalClusterIdentity) {
 // a reference to a Secret.
 func TestSharedIdentityIsValidated(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	for title, test := range map[string]struct {
 		wrong func(*infrav1.PortalClusterIdentity)
 		says  string
@@ -222,13 +223,13 @@ func TestSharedIdentityIsValidated(t *testing.T) {
 	} {
 		shared, _ := s.newShared("validated", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](0)})
 		test.wrong(shared)
-		err := s.box.Client.Create(s.Context(), shared)
+		err := s.Box.Client.Create(s.Context(), shared)
 		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", title, err)
 		s.Expect(err).To(MatchError(ContainSubstring(test.says)), title)
 	}
 	shared, _ := s.newShared("validated", nil)
-	s.create(shared)
-	s.create(s.portalCluster)
+	s.Create(shared)
+	s.Create(s.portalCluster)
 	s.Expect(s.portalCluster.Spec.IdentityRef.Kind).To(Equal(infrav1.PortalIdentitySecret))
 	for _, test := range []struct {
 		obj         client.Object
@@ -238,10 +239,10 @@ func TestSharedIdentityIsValidated(t *testing.T) {
 		{s.portalCluster, `{"spec": {"identityRef": {"kind": "PortalClusterIdentity"}}}`, "identityRef cannot be changed"},
 		{s.portalCluster, `{"spec": {"identityRef": {"kind": "ConfigMap"}}}`, "spec.identityRef.kind"},
 	} {
-		err := s.box.Client.Patch(s.Context(), test.obj, client.RawPatch(types.MergePatchType, []byte(test.patch)))
+		err := s.Box.Client.Patch(s.Context(), test.obj, client.RawPatch(types.MergePatchType, []byte(test.patch)))
 		s.Expect(err).To(MatchError(ContainSubstring(test.says)), test.patch)
 	}
 	for _, o := range []client.Object{s.portalCluster, shared} {
-		s.Expect(s.box.Client.Delete(s.Context(), o)).To(Succeed())
+		s.Expect(s.Box.Client.Delete(s.Context(), o)).To(Succeed())
 	}
 }

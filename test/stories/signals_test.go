@@ -15,23 +15,23 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestRefusedUpgradeIsSeen asks for a version that the portal does not offer. kubectl get, clusterctl describe, the condition Ready and one
 // Warning event report it. A health check that waits for Ready does not pass with the Ready condition of the old spec.
 func TestRefusedUpgradeIsSeen(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	s.Eventually(condition(s, s.controlPlane, infrav1.ReadyCondition)).Should(HavePrefix("True Ready"))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ReadyCondition)).Should(HavePrefix("True Ready"))
 	s.Expect(s.row()).To(And(HaveKeyWithValue("Ready", "True"), HaveKeyWithValue("Reason", infrav1.ReadyReason)))
-	change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.99.0" })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.99.0" })
 	s.Eventually(s.observed).Should(BeTrue())
-	s.Expect(condition(s, s.controlPlane, infrav1.ReadyCondition)()).To(HavePrefix("False " + infrav1.VersionNotOfferedReason))
+	s.Expect(s.Condition(s.controlPlane, infrav1.ReadyCondition)()).To(HavePrefix("False " + infrav1.VersionNotOfferedReason))
 	s.Expect(s.row()).To(And(HaveKeyWithValue("Available", "True"), HaveKeyWithValue("Ready", "False"),
 		HaveKeyWithValue("Reason", infrav1.VersionNotOfferedReason), HaveKeyWithValue("Version", "v1.35.6")))
 	s.Expect(strings.Join(strings.Fields(s.describedByClusterctl()), " ")).To(ContainSubstring("runs v1.35.6. The portal does not offer v1.99.0"))
@@ -43,17 +43,17 @@ func TestRefusedUpgradeIsSeen(t *testing.T) {
 // observed reports whether the provider has observed the latest spec of the control plane.
 func (s *story) observed() bool {
 	s.Helper()
-	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.controlPlane), s.controlPlane)).To(Succeed())
+	s.Get(s.controlPlane)
 	return s.controlPlane.Status.ObservedGeneration == s.controlPlane.Generation
 }
 
 // row returns what kubectl get prints for the control plane, by column.
 func (s *story) row() map[string]any {
 	s.Helper()
-	web, err := rest.HTTPClientFor(s.box.Config)
+	web, err := rest.HTTPClientFor(s.Box.Config)
 	s.Expect(err).NotTo(HaveOccurred())
-	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.box.Config.Host+"/apis/"+infrav1.GroupVersion.String()+
-		"/namespaces/"+s.namespace+"/portalcontrolplanes/"+name, nil)
+	request, err := http.NewRequestWithContext(s.Context(), http.MethodGet, s.Box.Config.Host+"/apis/"+infrav1.GroupVersion.String()+
+		"/namespaces/"+s.Namespace+"/portalcontrolplanes/"+name, nil)
 	s.Expect(err).NotTo(HaveOccurred())
 	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	answer, err := web.Do(request)
@@ -74,8 +74,8 @@ func (s *story) row() map[string]any {
 // describedByClusterctl returns the output of clusterctl describe.
 func (s *story) describedByClusterctl() string {
 	s.Helper()
-	command := exec.CommandContext(s.Context(), s.box.Binary("clusterctl"), "describe", "cluster", name, "--namespace", s.namespace, "--color=false")
-	command.Env = []string{"HOME=" + s.TempDir(), "KUBECONFIG=" + s.box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
+	command := exec.CommandContext(s.Context(), s.Box.Binary("clusterctl"), "describe", "cluster", name, "--namespace", s.Namespace, "--color=false")
+	command.Env = []string{"HOME=" + s.TempDir(), "KUBECONFIG=" + s.Box.Kubeconfig, "CLUSTERCTL_DISABLE_VERSIONCHECK=true"}
 	out, err := command.CombinedOutput()
 	s.Expect(err).NotTo(HaveOccurred(), string(out))
 	s.Logf("\n%s", out)
@@ -86,7 +86,7 @@ func (s *story) describedByClusterctl() string {
 func (s *story) warnings() (all []string) {
 	s.Helper()
 	list := &eventsv1.EventList{}
-	s.Expect(s.box.Client.List(s.Context(), list, client.InNamespace(s.namespace))).To(Succeed())
+	s.List(list)
 	for _, e := range list.Items {
 		if e.Type == "Warning" && e.Regarding.Kind == "PortalControlPlane" {
 			all = append(all, e.Reason+" "+e.Note)

@@ -19,6 +19,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // Requests as changes returns them.
@@ -32,12 +33,12 @@ func (s *story) sameNodes() {
 	s.Helper()
 	s.Eventually(func(g Gomega) {
 		var want, have []string
-		for _, i := range s.box.Portal.Instances() {
-			if i.ClusterID == s.portalClusters()[0].ID {
+		for _, i := range s.Box.Portal.Instances() {
+			if i.ClusterID == s.PortalClusters()[0].ID {
 				want = append(want, i.Name)
 			}
 		}
-		for _, n := range s.allNodes() {
+		for _, n := range s.AllNodes() {
 			have = append(have, n.Name)
 			g.Expect(n.Spec.Unschedulable).To(BeFalse(), "Node %s stays cordoned", n.Name)
 		}
@@ -47,7 +48,7 @@ func (s *story) sameNodes() {
 
 // resizes returns the old and the new size of each scale at the portal, in order.
 func (s *story) resizes() (all [][2]int) {
-	for _, e := range s.requestLog() {
+	for _, e := range s.RequestLog() {
 		var from, to int
 		if n, _ := fmt.Sscanf(e.Detail, "size %d → %d", &from, &to); n == 2 {
 			all = append(all, [2]int{from, to})
@@ -61,11 +62,11 @@ func (s *story) resizes() (all [][2]int) {
 // that the user asked for, and there must not be more scale-ups than the user made.
 func TestScaleFollowsReplicas(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
-	s.Expect(s.template.Status.Capacity).To(Equal(s.nodes()[0].Status.Capacity), "capacity of a worker, for the cluster autoscaler")
+	s.Get(s.template)
+	s.Expect(s.template.Status.Capacity).To(Equal(s.Nodes()[0].Status.Capacity), "capacity of a worker, for the cluster autoscaler")
 	s.scale(4)
 	s.settled(4)
 	s.scale(1)
@@ -75,10 +76,10 @@ func TestScaleFollowsReplicas(t *testing.T) {
 		s.scale(replicas)
 	}
 	s.settled(1)
-	s.Eventually(func() int { return s.portalClusters()[0].Size }).Should(Equal(1))
+	s.Eventually(func() int { return s.PortalClusters()[0].Size }).Should(Equal(1))
 	s.sameNodes()
 	raised, resizes := 0, s.resizes()
-	s.Expect(resizes).To(HaveLen(s.asked(scaleRequest)), "%v", s.changes())
+	s.Expect(resizes).To(HaveLen(s.asked(scaleRequest)), "%v", s.Changes())
 	for i, size := range resizes {
 		s.Expect(size[1]).NotTo(Equal(size[0]), "request %d of %v changes nothing", i, resizes)
 		if size[1] > size[0] {
@@ -95,21 +96,21 @@ func TestScaleFollowsReplicas(t *testing.T) {
 // TestSumOfDeployments creates a second MachineDeployment for a cluster, and deletes it.
 func TestSumOfDeployments(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	meta := s.template.ObjectMeta
 	meta.Name = "more"
 	s.apply()
 	more := newDeployment(meta, 1)
 	more.Spec.Template.Spec.InfrastructureRef.Name = name // the same template
 	more.Spec.Template.Labels = map[string]string{poolLabel: "more"}
-	s.create(more)
+	s.Create(more)
 	s.settled(3)
 	s.Eventually(s.pools).Should(ConsistOf("", "", "more"), "pool labels of the Nodes, which core copies from Machines")
-	s.Expect(s.portalClusters()[0].Size).To(Equal(3))
-	s.Expect(s.changes()).To(Equal([]string{createRequest}), "the first size is the sum")
-	s.Expect(s.box.Client.Delete(s.Context(), more)).To(Succeed())
+	s.Expect(s.PortalClusters()[0].Size).To(Equal(3))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}), "the first size is the sum")
+	s.Expect(s.Box.Client.Delete(s.Context(), more)).To(Succeed())
 	s.settled(2)
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}))
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
@@ -119,7 +120,7 @@ func TestSumOfDeployments(t *testing.T) {
 const poolLabel = "node.cluster.x-k8s.io/pool"
 
 func (s *story) pools() (pools []string) {
-	for _, n := range s.nodes() {
+	for _, n := range s.Nodes() {
 		pools = append(pools, n.Labels[poolLabel])
 	}
 	return pools
@@ -128,14 +129,14 @@ func (s *story) pools() (pools []string) {
 // TestMachineDeletionAsksThePortalNothing deletes a Machine. Core replaces the Machine, and the node stays.
 func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	before := s.nodes()
-	s.deleteMachine(s.machines()[0])
+	before := s.Nodes()
+	s.deleteMachine(s.Machines()[0])
 	s.settled(2)
-	s.Expect(uids(s.nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
-	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
@@ -144,9 +145,9 @@ func TestMachineDeletionAsksThePortalNothing(t *testing.T) {
 // deleteMachine deletes the Machine and waits until it is gone.
 func (s *story) deleteMachine(victim clusterv1.Machine) {
 	s.Helper()
-	s.Expect(s.box.Client.Delete(s.Context(), &victim)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), &victim)).To(Succeed())
 	s.Eventually(func() bool {
-		return slices.ContainsFunc(s.machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
+		return slices.ContainsFunc(s.Machines(), func(m clusterv1.Machine) bool { return m.Name == victim.Name })
 	}).Should(BeFalse())
 }
 
@@ -154,17 +155,17 @@ func (s *story) deleteMachine(victim clusterv1.Machine) {
 // from the Machine. The node must stay.
 func TestPortalMachineIsDeletedByHand(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	before, victim := s.nodes(), s.machines()[0]
+	before, victim := s.Nodes(), s.Machines()[0]
 	claim := &infrav1.PortalMachine{}
 	claim.Namespace, claim.Name = victim.Namespace, victim.Spec.InfrastructureRef.Name
-	s.Expect(s.box.Client.Delete(s.Context(), claim)).To(Succeed())
+	s.Expect(s.Box.Client.Delete(s.Context(), claim)).To(Succeed())
 	s.deleteMachine(victim)
 	s.settled(2)
-	s.Expect(uids(s.nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
-	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(uids(before)), "no Node was deleted or replaced")
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	s.deleteAll()
 	s.gone()
 }
@@ -180,7 +181,7 @@ func uids(nodes []corev1.Node) (all []string) {
 // the nodes that still run stay and are schedulable, and the Machines that have lost their nodes take them.
 func TestPortalTakesAnotherNode(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.deployment.Spec.Deletion.Order = clusterv1.OldestMachineSetDeletionOrder
 	s.apply()
 	s.settled(2)
@@ -189,7 +190,7 @@ func TestPortalTakesAnotherNode(t *testing.T) {
 	s.scale(2)
 	s.settled(2)
 	s.sameNodes()
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 	s.deleteAll()
 	s.gone()
 }
@@ -198,14 +199,14 @@ func TestPortalTakesAnotherNode(t *testing.T) {
 // a node until the Pod can be evicted.
 func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
 	s.scale(3)
 	s.settled(3)
-	machines := s.machines()
+	machines := s.Machines()
 	newest := slices.MaxFunc(machines, func(a, b clusterv1.Machine) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	workload := s.workload()
+	workload := s.Workload()
 	pod, budget := protectedPod(newest.Status.NodeRef.Name)
 	s.Expect(workload.Create(s.Context(), budget)).To(Succeed())
 	s.Expect(workload.Create(s.Context(), pod)).To(Succeed())
@@ -219,12 +220,12 @@ func TestBlockedDrainHoldsTheScaleDown(t *testing.T) {
 	}).Should(BeNumerically(">", 0))
 
 	s.scale(2)
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.DrainingReason), ContainSubstring(newest.Name)))
 	s.Consistently(func() int { return s.asked("POST scale") }, 10*time.Second).Should(Equal(1), "requests to scale: only the scale-up")
 	s.Expect(workload.Delete(s.Context(), budget)).To(Succeed())
 	s.settled(2)
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
 	s.sameNodes()
 	s.deleteAll()
 	s.gone()
@@ -247,16 +248,16 @@ func protectedPod(node string) (*corev1.Pod, *policyv1.PodDisruptionBudget) {
 // TestPause pauses the Cluster. The provider asks the portal for nothing until the user resumes it.
 func TestPause(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
-	s.Eventually(condition(s, s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = ptr.To(true) })
+	s.Eventually(s.Condition(s.controlPlane, clusterv1.PausedCondition)).Should(HavePrefix("True"))
 	s.scale(3)
-	s.Consistently(s.changes, 5*time.Second).Should(Equal([]string{createRequest}))
-	change(s, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
+	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}))
+	suite.Change(s.Fixture, s.cluster, func(c *clusterv1.Cluster) { c.Spec.Paused = nil })
 	s.settled(3)
-	s.Expect(s.changes()).To(Equal([]string{createRequest, scaleRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest}))
 	s.deleteAll()
 	s.gone()
 }
@@ -266,12 +267,12 @@ func TestPause(t *testing.T) {
 func (s *story) rollOut(version string) {
 	s.Helper()
 	old := map[string]bool{}
-	for _, m := range s.machines() {
+	for _, m := range s.Machines() {
 		old[m.Name] = true
 	}
-	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = version })
+	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.Version = version })
 	s.Eventually(func() (left []string) {
-		for _, m := range s.machines() {
+		for _, m := range s.Machines() {
 			if old[m.Name] {
 				left = append(left, m.Name)
 			}
@@ -292,23 +293,23 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 	for title, strategy := range strategies {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
-			s := tell(t)
+			s := newStory(t)
 			s.deployment.Spec.Rollout.Strategy = clusterv1.MachineDeploymentRolloutStrategy{
 				Type: clusterv1.RollingUpdateMachineDeploymentStrategyType, RollingUpdate: strategy,
 			}
 			s.apply()
 			s.settled(2)
-			change(s, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
-			s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
-			s.Eventually(condition(s, s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
+			suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+			s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("False"))
+			s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(HavePrefix("True"))
 			s.settled(2)
-			before := uids(s.nodes())
+			before := uids(s.Nodes())
 			s.rollOut("v1.36.3")
 			s.settled(2)
-			s.Expect(uids(s.nodes())).To(ConsistOf(before), "no Node was deleted or replaced")
+			s.Expect(uids(s.Nodes())).To(ConsistOf(before), "no Node was deleted or replaced")
 			s.sameNodes()
-			s.Eventually(condition(s, s.deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
-			s.Expect(s.changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
+			s.Eventually(s.Condition(s.deployment, clusterv1.MachineDeploymentMachinesUpToDateCondition)).Should(HavePrefix("True"))
+			s.Expect(s.Changes()).To(Equal([]string{createRequest, "POST upgrade 202"}))
 			s.deleteAll()
 			s.gone()
 		})
@@ -318,19 +319,19 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 // TestTemplateThatThePortalCannotHonour rolls out another offering, and then the old one again.
 func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	before := uids(s.nodes())
-	s.create(newTemplate(metav1.ObjectMeta{Namespace: s.namespace, Name: "large"}, "large"))
-	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "large" })
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
+	before := uids(s.Nodes())
+	s.Create(newTemplate(metav1.ObjectMeta{Namespace: s.Namespace, Name: "large"}, "large"))
+	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "large" })
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
 		HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("Revert the template")))
-	s.Consistently(func() []string { return uids(s.nodes()) }, 5*time.Second).Should(ConsistOf(before))
-	change(s, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = name })
+	s.Consistently(func() []string { return uids(s.Nodes()) }, 5*time.Second).Should(ConsistOf(before))
+	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = name })
 	s.settled(2)
-	s.Expect(uids(s.nodes())).To(ConsistOf(before))
-	s.Expect(s.changes()).To(Equal([]string{createRequest}))
+	s.Expect(uids(s.Nodes())).To(ConsistOf(before))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest}))
 	s.deleteAll()
 	s.gone()
 }
@@ -340,32 +341,32 @@ func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 // needs the capacity in the template's status.
 func TestAutoscaler(t *testing.T) {
 	t.Parallel()
-	s := tell(t)
+	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	unwanted := s.machines()[0]
-	change(s, &unwanted, func(m *clusterv1.Machine) {
+	unwanted := s.Machines()[0]
+	suite.Change(s.Fixture, &unwanted, func(m *clusterv1.Machine) {
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, clusterv1.DeleteMachineAnnotation, "")
 	})
-	for _, n := range s.nodes() {
+	for _, n := range s.Nodes() {
 		if n.Name == unwanted.Status.NodeRef.Name {
 			before := n.DeepCopy()
 			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectNoSchedule})
-			s.Expect(s.workload().Patch(s.Context(), &n, client.MergeFrom(before))).To(Succeed())
+			s.Expect(s.Workload().Patch(s.Context(), &n, client.MergeFrom(before))).To(Succeed())
 		}
 	}
 	s.scale(1)
 	s.settled(1)
-	s.Expect(s.machines()[0].Name).NotTo(Equal(unwanted.Name), "core deletes the Machine that is marked for deletion")
-	s.Eventually(func() []corev1.Taint { return s.nodes()[0].Spec.Taints }).Should(BeEmpty(), "taints of the remaining node")
+	s.Expect(s.Machines()[0].Name).NotTo(Equal(unwanted.Name), "core deletes the Machine that is marked for deletion")
+	s.Eventually(func() []corev1.Taint { return s.Nodes()[0].Spec.Taints }).Should(BeEmpty(), "taints of the remaining node")
 
 	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Status: 422, Code: "INVALID_PARAMETER", Field: "size", Count: 1})
 	s.scale(0)
-	s.Eventually(s.machines).Should(BeEmpty())
-	s.Eventually(condition(s, s.controlPlane, infrav1.WorkersReadyCondition)).Should(
+	s.Eventually(s.Machines).Should(BeEmpty())
+	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(
 		And(HavePrefix("True"), ContainSubstring("ne worker node stays without a Machine, because the portal refuses a cluster without workers")))
 	s.sameNodes()
-	s.Expect(s.box.Client.Get(s.Context(), client.ObjectKeyFromObject(s.template), s.template)).To(Succeed())
+	s.Get(s.template)
 	s.Expect(s.template.Status.Capacity).NotTo(BeEmpty(), "capacity in the template, which the autoscaler needs to scale up from zero")
 	s.scale(2)
 	s.settled(2)

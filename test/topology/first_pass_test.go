@@ -24,28 +24,28 @@ import (
 // creates the portal cluster with all workers of the topology, and keeps the workers until the MachineDeployments exist.
 func TestFirstPassFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, 2, 1)
-	allow := w.denyDeployments()
-	w.apply()
-	told := w.conditionOf(w.controlPlane(), infrav1.ProvisionedCondition)
-	w.Eventually(told).Should(And(HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("workers-0, workers-1")))
-	w.Eventually(w.asked).Should(Equal([]string{createRequest}))
-	controlPlane := w.controlPlane()
-	w.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())
-	created := slices.IndexFunc(w.requestLog(), func(e emulator.LogEntry) bool { return e.Method == "POST" && e.Route == "/kubernetes-clusters" })
-	w.Expect(w.requestLog()[created].Time).To(BeTemporally(">=", controlPlane.CreationTimestamp.Add(time.Minute)), "the time of the creation: the provider waits a minute")
+	f := newFixture(t, 2, 1)
+	allow := f.denyDeployments()
+	f.apply()
+	told := f.Condition(f.controlPlane(), infrav1.ProvisionedCondition)
+	f.Eventually(told).Should(And(HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("workers-0, workers-1")))
+	f.Eventually(f.Changes).Should(Equal([]string{createRequest}))
+	controlPlane := f.controlPlane()
+	f.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())
+	created := slices.IndexFunc(f.RequestLog(), func(e emulator.LogEntry) bool { return e.Method == "POST" && e.Route == "/kubernetes-clusters" })
+	f.Expect(f.RequestLog()[created].Time).To(BeTemporally(">=", controlPlane.CreationTimestamp.Add(time.Minute)), "the time of the creation: the provider waits a minute")
 	allow()
-	w.settled(3)
-	w.Expect(w.asked()).To(Equal([]string{createRequest}), "the provider removes no worker in the meantime")
+	f.settled(3)
+	f.Expect(f.Changes()).To(Equal([]string{createRequest}), "the provider removes no worker in the meantime")
 }
 
 // denyDeployments creates a policy that refuses new MachineDeployments in the namespace until the test calls allow.
-func (w *world) denyDeployments() (allow func()) {
-	w.Helper()
-	meta := metav1.ObjectMeta{Name: "deny-" + w.namespace}
+func (f *fixture) denyDeployments() (allow func()) {
+	f.Helper()
+	meta := metav1.ObjectMeta{Name: "deny-" + f.Namespace}
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.namespace}},
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: f.Namespace}},
 			ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 				Operations: []admissionv1.OperationType{admissionv1.Create},
 				Rule: admissionv1.Rule{
@@ -58,11 +58,11 @@ func (w *world) denyDeployments() (allow func()) {
 	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: meta.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
 	}}
-	w.create(policy)
-	w.create(binding)
-	w.Eventually(func() error {
-		return box.Client.Create(w.Context(), &clusterv1.MachineDeployment{
-			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "try"},
+	f.Create(policy)
+	f.Create(binding)
+	f.Eventually(func() error {
+		return box.Client.Create(f.Context(), &clusterv1.MachineDeployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: "try"},
 			Spec: clusterv1.MachineDeploymentSpec{ClusterName: name, Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
 				ClusterName: name, Bootstrap: clusterv1.Bootstrap{DataSecretName: ptr.To("")},
 				InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachineTemplate", Name: "any"},
@@ -70,7 +70,7 @@ func (w *world) denyDeployments() (allow func()) {
 		}, client.DryRunAll)
 	}).Should(MatchError(ContainSubstring("not now")))
 	return func() {
-		w.Expect(box.Client.Delete(w.Context(), binding)).To(Succeed())
-		w.Expect(box.Client.Delete(w.Context(), policy)).To(Succeed())
+		f.Expect(box.Client.Delete(f.Context(), binding)).To(Succeed())
+		f.Expect(box.Client.Delete(f.Context(), policy)).To(Succeed())
 	}
 }

@@ -4,80 +4,42 @@ package topology
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
-const accounts = 20
-
 var (
-	box *sandbox.Sandbox
+	box      *sandbox.Sandbox
+	accounts = suite.NewAccounts(20, "topology")
 	// live is a client of the management cluster that can watch.
 	live client.WithWatch
-	used atomic.Int32
 )
 
 // TestMain starts the sandbox that all tests share.
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	options := sandbox.Options{Out: os.Stderr, Dir: os.Getenv("TOPOLOGY_DIR")}
+	options := sandbox.Options{Dir: os.Getenv("TOPOLOGY_DIR")}
+	options.Portal.Users = accounts.Users()
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: 2 * time.Second, Delete: time.Second,
 	}
-	options.Portal.Seed = 1
-	for i := range accounts {
-		options.Portal.Users = append(options.Portal.Users, emulator.User{
-			ID: fmt.Sprintf("user-%d", i), Email: email(i), Password: password(i), Account: account(i), Role: emulator.RoleAdministrator,
-		})
-	}
-	if err := flag.Set("test.parallel", "16"); err != nil { // tests spend most of their time waiting
-		panic(err)
-	}
-	var err error
-	if box, err = sandbox.Start(ctx, options); err != nil {
-		return failed(err)
-	}
-	code := 1
-	if live, err = client.NewWithWatch(box.Config, client.Options{Scheme: box.Client.Scheme()}); err == nil {
-		if err = writeRepository(); err == nil {
-			code = m.Run()
-		}
-	}
-	if err != nil {
-		code = failed(err)
-	}
-	if err := box.Close(); err != nil {
-		return failed(err)
-	}
-	return code
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 16, Setup: setUp}))
 }
 
-func failed(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+func setUp(context.Context) (err error) {
+	if live, err = suite.WatchClient(box); err != nil {
+		return err
+	}
+	return writeRepository()
 }
-
-func email(i int) string    { return fmt.Sprintf("topology-%d@portal.example", i) }
-func password(i int) string { return fmt.Sprintf("password of topology %d", i) }
-func account(i int) string  { return fmt.Sprintf("account-%d", i) }
 
 // release is the version of the templates in the repository. It can be any version that metadata.yaml has.
 const release = "v0.1.0"

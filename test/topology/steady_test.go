@@ -30,12 +30,12 @@ var made = []schema.GroupVersionKind{
 }
 
 // objects returns the objects that the topology controller has created for the Cluster.
-func (w *world) objects() (all []unstructured.Unstructured) {
-	w.Helper()
+func (f *fixture) objects() (all []unstructured.Unstructured) {
+	f.Helper()
 	for _, kind := range made {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
-		w.Expect(box.Client.List(w.Context(), list, client.InNamespace(w.namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
+		f.Expect(box.Client.List(f.Context(), list, client.InNamespace(f.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name})).To(Succeed())
 		all = append(all, list.Items...)
 	}
 	return all
@@ -44,10 +44,10 @@ func (w *world) objects() (all []unstructured.Unstructured) {
 const touched = "test.capportal.example/touched"
 
 // shape returns what must not change: the names of the objects, their generations, labels and annotations.
-func (w *world) shape() map[string]string {
-	w.Helper()
+func (f *fixture) shape() map[string]string {
+	f.Helper()
 	shape := map[string]string{}
-	for _, o := range w.objects() {
+	for _, o := range f.objects() {
 		annotations := o.GetAnnotations()
 		delete(annotations, touched)
 		shape[o.GetKind()+" "+o.GetName()] = fmt.Sprintf("generation %d, labels %v, annotations %v", o.GetGeneration(), o.GetLabels(), annotations)
@@ -57,11 +57,11 @@ func (w *world) shape() map[string]string {
 
 // steady makes the topology controller compare all objects again, several times, and checks that it changes nothing. The topology
 // controller compares an object again only if its resource version has changed, so steady first annotates all objects.
-func (w *world) steady() {
-	w.Helper()
-	before := w.shape()
+func (f *fixture) steady() {
+	f.Helper()
+	before := f.shape()
 	for round := range 3 {
-		compared := w.dryRuns("portalmachinetemplates")
+		compared := f.dryRuns("portalmachinetemplates")
 		touch := func(o client.Object) {
 			base, _ := o.DeepCopyObject().(client.Object)
 			annotations := maps.Clone(o.GetAnnotations())
@@ -70,35 +70,35 @@ func (w *world) steady() {
 			}
 			annotations[touched] = strconv.Itoa(round)
 			o.SetAnnotations(annotations)
-			w.Expect(box.Client.Patch(w.Context(), o, client.MergeFrom(base))).To(Succeed())
+			f.Expect(box.Client.Patch(f.Context(), o, client.MergeFrom(base))).To(Succeed())
 		}
-		for _, o := range w.objects() {
+		for _, o := range f.objects() {
 			touch(&o)
 		}
-		w.Expect(box.Client.Get(w.Context(), client.ObjectKeyFromObject(w.cluster), w.cluster)).To(Succeed())
-		touch(w.cluster)
-		w.Eventually(func() int { return w.dryRuns("portalmachinetemplates") }).Should(BeNumerically(">=", compared+2), "dry runs with which the topology controller compares")
-		w.Consistently(w.shape, 2*time.Second, 500*time.Millisecond).Should(Equal(before), "generations, labels and annotations")
+		f.Get(f.cluster)
+		touch(f.cluster)
+		f.Eventually(func() int { return f.dryRuns("portalmachinetemplates") }).Should(BeNumerically(">=", compared+2), "dry runs with which the topology controller compares")
+		f.Consistently(f.shape, 2*time.Second, 500*time.Millisecond).Should(Equal(before), "generations, labels and annotations")
 	}
-	w.Expect(w.condition(clusterv1.ClusterTopologyReconciledCondition)()).To(HavePrefix("True"))
-	w.neverFailed()
+	f.Expect(f.Condition(f.cluster, clusterv1.ClusterTopologyReconciledCondition)()).To(HavePrefix("True"))
+	f.neverFailed()
 }
 
 // dryRuns returns the number of successful server-side-apply dry runs for a resource. It includes those of other tests.
-func (w *world) dryRuns(resource string) (count int) {
-	w.Helper()
+func (f *fixture) dryRuns(resource string) (count int) {
+	f.Helper()
 	administrator, err := rest.HTTPClientFor(box.Config)
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	answer, err := administrator.Get(box.Config.Host + "/metrics")
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	defer answer.Body.Close() //nolint:errcheck // The body is only read.
 	metrics, err := io.ReadAll(answer.Body)
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	for line := range strings.SplitSeq(string(metrics), "\n") {
 		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `code="200"`) && strings.Contains(line, `dry_run="All"`) &&
 			strings.Contains(line, `resource="`+resource+`"`) && strings.Contains(line, `verb="APPLY"`) {
 			n, err := strconv.ParseFloat(line[strings.LastIndex(line, " ")+1:], 64)
-			w.Expect(err).NotTo(HaveOccurred())
+			f.Expect(err).NotTo(HaveOccurred())
 			count += int(n)
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // may change a template, and it has an annotation. The API server refuses all other changes, also in a dry run.
 func TestTemplatesCannotChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	meta := metav1.ObjectMeta{Namespace: w.namespace, Name: "constant"}
+	f := newFixture(t)
+	meta := metav1.ObjectMeta{Namespace: f.Namespace, Name: "constant"}
 	cluster := &infrav1.PortalClusterTemplate{ObjectMeta: meta}
 	controlPlane := &infrav1.PortalControlPlaneTemplate{ObjectMeta: meta}
 	machine := &infrav1.PortalMachineTemplate{ObjectMeta: meta}
@@ -30,7 +30,7 @@ func TestTemplatesCannotChange(t *testing.T) {
 		machine:      func() { machine.Spec.Template.Spec.SSHKeyPair = "other" },
 	}
 	for template, alter := range templates {
-		w.create(template)
+		f.Create(template)
 		original, _ := template.DeepCopyObject().(client.Object)
 		try := func(options ...client.PatchOption) error {
 			candidate, _ := template.DeepCopyObject().(client.Object)
@@ -38,14 +38,14 @@ func TestTemplatesCannotChange(t *testing.T) {
 		}
 		alter()
 		refused := And(MatchError(apierrors.IsInvalid, "IsInvalid"), MatchError(ContainSubstring("cannot be changed: make a new Portal")))
-		w.Expect(try()).To(refused, "%T", template)
-		w.Expect(try(client.DryRunAll)).To(refused, "%T", template)
+		f.Expect(try()).To(refused, "%T", template)
+		f.Expect(try(client.DryRunAll)).To(refused, "%T", template)
 		template.SetAnnotations(map[string]string{clusterv1.TopologyDryRunAnnotation: ""})
-		w.Expect(try(client.DryRunAll)).To(Succeed(), "%T", template)
-		w.Expect(try()).To(refused, "%T: the annotation allows only dry runs", template)
+		f.Expect(try(client.DryRunAll)).To(Succeed(), "%T", template)
+		f.Expect(try()).To(refused, "%T: the annotation allows only dry runs", template)
 
-		w.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
+		f.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(template), template)).To(Succeed())
 		template.SetLabels(map[string]string{"mine": "too"})
-		w.Expect(box.Client.Update(t.Context(), template)).To(Succeed(), "%T: the labels of the template itself", template)
+		f.Expect(box.Client.Update(t.Context(), template)).To(Succeed(), "%T: the labels of the template itself", template)
 	}
 }

@@ -3,22 +3,20 @@
 package upgrade
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -32,8 +30,7 @@ const (
 // life is one Cluster in its own namespace, under its own portal account.
 type life struct {
 	phase
-	*testing.T
-	*WithT
+	*suite.Fixture
 
 	secret        *corev1.Secret
 	cluster       *clusterv1.Cluster
@@ -49,34 +46,11 @@ type life struct {
 	fault               string // id of the phase's fault
 }
 
-func (l *life) namespace() string { return "phase-" + l.name }
-
 func (l *life) compose() {
-	meta := metav1.ObjectMeta{Namespace: l.namespace(), Name: name}
-	ref := func(kind string) clusterv1.ContractVersionedObjectReference {
-		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
-	}
-	l.secret = box.IdentitySecret(client.ObjectKey{Namespace: meta.Namespace, Name: identity})
-	l.secret.StringData[infrav1.IdentityEmail], l.secret.StringData[infrav1.IdentityPassword] = l.email(), l.password()
-	l.cluster = &clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
-		InfrastructureRef: ref("PortalCluster"), ControlPlaneRef: ref("PortalControlPlane"),
-	}}
-	l.portalCluster = &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
-		IdentityRef: infrav1.PortalIdentityReference{Name: identity}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
-	}}
-	l.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: meta, Spec: infrav1.PortalControlPlaneSpec{
-		Version: "v1.35.6", Replicas: ptr.To[int32](1),
-	}}
-	l.template = &infrav1.PortalMachineTemplate{ObjectMeta: meta}
-	l.template.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	l.bootstrap = &infrav1.PortalBootstrapConfigTemplate{ObjectMeta: meta}
-	l.deployment = &clusterv1.MachineDeployment{ObjectMeta: meta, Spec: clusterv1.MachineDeploymentSpec{
-		ClusterName: name, Replicas: ptr.To[int32](2),
-		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: name, Version: "v1.35.6", InfrastructureRef: ref("PortalMachineTemplate"),
-			Bootstrap: clusterv1.Bootstrap{ConfigRef: ref("PortalBootstrapConfigTemplate")},
-		}},
-	}}
+	objects := suite.NewObjects(metav1.ObjectMeta{Namespace: l.Namespace, Name: name}, identity)
+	l.secret = l.IdentitySecret(identity)
+	l.cluster, l.portalCluster, l.controlPlane = objects.Cluster, objects.PortalCluster, objects.ControlPlane
+	l.bootstrap, l.template, l.deployment = objects.Bootstrap, objects.Template, objects.Deployment
 }
 
 // enter creates the Cluster with two workers, and brings it into its phase.
@@ -86,14 +60,14 @@ func (l *life) enter() {
 		l.with(l)
 	}
 	objects := []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.namespace()}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.Namespace}},
 		l.secret, l.cluster, l.portalCluster, l.controlPlane, l.bootstrap, l.template, l.deployment,
 	}
 	if l.fresh {
 		l.strike()
 	}
 	for _, o := range objects {
-		l.Expect(box.Client.Create(l.Context(), o)).To(Succeed())
+		l.Create(o)
 	}
 	if !l.fresh {
 		l.settled(2)
@@ -101,13 +75,6 @@ func (l *life) enter() {
 	}
 	if l.begin != nil {
 		l.begin(l)
-	}
-}
-
-// explain logs the state of a failed life.
-func (l *life) explain() {
-	if l.Failed() {
-		l.Log(box.Describe(context.WithoutCancel(l.T.Context()), l.namespace(), l.name))
 	}
 }
 
@@ -139,7 +106,7 @@ func (l *life) leave() {
 // snapshot records the existing objects, and checks that the portal received the requests of the phase.
 func (l *life) snapshot() {
 	l.machines, l.instances = l.present(), l.running()
-	l.fetch(l.controlPlane)
+	l.Get(l.controlPlane)
 	l.spec, l.inFlight = l.controlPlane.Spec, l.operation()
 	l.Expect(l.asked).To(ContainElements(l.requests()))
 }
@@ -147,7 +114,7 @@ func (l *life) snapshot() {
 // unchanged compares the current state with the snapshot.
 func (l *life) unchanged() {
 	l.Expect(l.running()).To(Equal(l.instances), "machines of the portal")
-	l.fetch(l.controlPlane)
+	l.Get(l.controlPlane)
 	l.Expect(l.controlPlane.Spec).To(Equal(l.spec), "spec of the PortalControlPlane")
 	if l.inFlight != "" {
 		l.Expect(idOf(l, l.operation())).To(Equal(idOf(l, l.inFlight)), "operation in flight")
@@ -159,15 +126,15 @@ func (l *life) unchanged() {
 		l.Expect(l.present()).To(Equal(l.machines), "Machines")
 	}
 	templates := &infrav1.PortalMachineTemplateList{}
-	l.Expect(box.Client.List(l.Context(), templates, client.InNamespace(l.namespace()))).To(Succeed())
+	l.List(templates)
 	l.Expect(len(templates.Items)).To(BeNumerically("<=", 1), "PortalMachineTemplates")
 }
 
 // requests returns the account's requests that change something at the portal.
 func (l *life) requests() []string {
 	var all []string
-	for _, e := range box.Portal.RequestLog() {
-		if e.Account == l.name && (e.Method == "POST" || e.Method == "DELETE" || e.Method == "PUT" || e.Method == "PATCH") && e.Route != "/login" {
+	for _, e := range l.RequestLog() {
+		if suite.IsChange(e) {
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, e.Route, e.Status))
 		}
 	}
@@ -176,11 +143,10 @@ func (l *life) requests() []string {
 
 // present returns the Machines that are not being deleted, and their PortalMachines, with their UIDs.
 func (l *life) present() []string {
-	machines, infra := &clusterv1.MachineList{}, &infrav1.PortalMachineList{}
-	l.Expect(box.Client.List(l.Context(), machines, client.InNamespace(l.namespace()))).To(Succeed())
-	l.Expect(box.Client.List(l.Context(), infra, client.InNamespace(l.namespace()))).To(Succeed())
+	infra := &infrav1.PortalMachineList{}
+	l.List(infra)
 	all, stays := []string{}, map[string]bool{}
-	for _, m := range machines.Items {
+	for _, m := range l.Machines() {
 		if m.DeletionTimestamp.IsZero() {
 			all, stays[m.Name] = append(all, "Machine "+m.Name+" "+string(m.UID)), true
 		}
@@ -209,46 +175,27 @@ func (l *life) running() []string {
 // settled waits until the Cluster is available with that many ready Machines and no others.
 func (l *life) settled(workers int) {
 	l.Helper()
-	l.Eventually(func() string {
-		l.fetch(l.cluster)
-		return conditions.GetMessage(l.cluster, clusterv1.ClusterAvailableCondition) + fmt.Sprint(conditions.IsTrue(l.cluster, clusterv1.ClusterAvailableCondition))
-	}).Should(Equal("true"))
+	l.Eventually(l.Condition(l.cluster, clusterv1.ClusterAvailableCondition)).Should(Equal(suite.Available))
 	l.Eventually(func() (got [2]int) {
-		list := &clusterv1.MachineList{}
-		l.Expect(box.Client.List(l.Context(), list, client.InNamespace(l.namespace()))).To(Succeed())
-		for i := range list.Items {
-			if conditions.IsTrue(&list.Items[i], clusterv1.MachineReadyCondition) {
+		for _, m := range l.Machines() {
+			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) {
 				got[1]++
 			}
+			got[0]++
 		}
-		got[0] = len(list.Items)
 		return got
 	}).Should(Equal([2]int{workers, workers}), "Machines, and those that are ready")
-	l.Eventually(func() string { return l.condition(infrav1.WorkersReadyCondition) }).Should(HavePrefix("True"))
-}
-
-// condition returns a condition of the PortalControlPlane, with its reason.
-func (l *life) condition(condition string) string {
-	l.fetch(l.controlPlane)
-	if c := conditions.Get(l.controlPlane, condition); c != nil {
-		return fmt.Sprintf("%s %s: %s", c.Status, c.Reason, c.Message)
-	}
-	return "none"
+	l.Eventually(l.Condition(l.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("True"))
 }
 
 func (l *life) sees(condition, reason string) {
 	l.Helper()
-	l.Eventually(func() string { return l.condition(condition) }).Should(HavePrefix("False " + reason))
-}
-
-func (l *life) fetch(o client.Object) {
-	l.Helper()
-	l.Expect(box.Client.Get(l.Context(), client.ObjectKeyFromObject(o), o)).To(Succeed())
+	l.Eventually(l.Condition(l.controlPlane, condition)).Should(HavePrefix("False " + reason))
 }
 
 // operation returns the operation in flight as the running release has written it.
 func (l *life) operation() string {
-	l.fetch(l.controlPlane)
+	l.Get(l.controlPlane)
 	return l.controlPlane.Annotations[infrav1.OperationAnnotation]
 }
 

@@ -4,7 +4,6 @@ package upgrade
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -14,11 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
-
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -36,61 +33,32 @@ var (
 // TestMain starts a sandbox of the previous release.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	log.SetLogger(logr.Discard())
 	if _, err := os.Stat(filepath.Join(previous, "bin", "manager-built")); err != nil {
 		fmt.Println("skipped: the previous release is not built. Run make test-upgrade.")
 		os.Exit(0)
 	}
-	os.Exit(run(m))
-}
-
-func run(m *testing.M) int {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	defer cancel()
-	if err := wrapManager(ctx); err != nil {
-		return failed(err)
+	if err := wrapManager(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	options := sandbox.Options{Root: previous, Out: os.Stderr, Dir: os.Getenv("UPGRADE_DIR")}
+	options := sandbox.Options{Root: previous, Dir: os.Getenv("UPGRADE_DIR")}
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second, Network: time.Second,
 	}
-	options.Portal.Seed = 1
 	for _, p := range phases() {
-		options.Portal.Users = append(options.Portal.Users, emulator.User{
-			ID: p.name, Email: p.email(), Password: p.password(), Account: p.name, Role: emulator.RoleAdministrator,
-		})
+		options.Portal.Users = append(options.Portal.Users, p.user())
 	}
-	if err := flag.Set("test.parallel", "16"); err != nil { // lives mostly wait
-		return failed(err)
-	}
-	var err error
-	if box, err = sandbox.Start(ctx, options); err != nil {
-		return failed(err)
-	}
-	code := m.Run()
-	if code != 0 {
-		box.Keep()
-		fmt.Fprintln(os.Stderr, "logs are in "+box.Dir)
-	}
-	if err := box.Close(); err != nil {
-		return failed(err)
-	}
-	return code
-}
-
-func failed(err error) int {
-	fmt.Fprintln(os.Stderr, err)
-	return 1
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 16, StartTimeout: 10 * time.Minute}))
 }
 
 // wrapManager makes the sandbox start the previous manager without the flags that it does not have.
-func wrapManager(ctx context.Context) error {
+func wrapManager() error {
 	built, err := filepath.Abs(filepath.Join(previous, "bin", "manager-built"))
 	if err != nil {
 		return err
 	}
 	var usage bytes.Buffer
-	help := exec.CommandContext(ctx, built, "--help")
+	help := exec.Command(built, "--help")
 	help.Stdout, help.Stderr = &usage, &usage
 	_ = help.Run() // some releases return an error after printing their flags
 	unknown := ""

@@ -43,8 +43,11 @@ type phase struct {
 	rolls bool
 }
 
-func (p phase) email() string    { return p.name + "@portal.example" }
-func (p phase) password() string { return "password of " + p.name }
+func (p phase) user() emulator.User {
+	return emulator.User{
+		ID: p.name, Email: p.name + "@portal.example", Password: "password of " + p.name, Account: p.name, Role: emulator.RoleAdministrator,
+	}
+}
 
 // stuck returns a fault that makes the job of a request run until the fault is removed.
 func stuck(method, path string) *emulator.Fault {
@@ -76,8 +79,8 @@ func phases() []phase {
 			asked: []string{creation, scale},
 		}, {
 			name:    "draining",
-			begin:   func(l *life) { l.hold(); l.replicas(1); l.live(1) },
-			release: (*life).letGo, ended: func(l *life) { l.settled(1) },
+			begin:   func(l *life) { l.addHooks(); l.replicas(1); l.live(1) },
+			release: (*life).removeHooks, ended: func(l *life) { l.settled(1) },
 			asked: []string{creation, scale},
 		}, {
 			name: "upgrading", fault: stuck("POST", "/kubernetes-clusters/*/upgrade"),
@@ -86,8 +89,8 @@ func phases() []phase {
 			asked: []string{creation, update},
 		}, {
 			name:    "rolling",
-			begin:   func(l *life) { l.hold(); l.rollOut(); l.deletingMachine() },
-			release: (*life).letGo, ended: func(l *life) { l.settled(2); l.rolledOut() },
+			begin:   func(l *life) { l.addHooks(); l.rollOut(); l.deletingMachine() },
+			release: (*life).removeHooks, ended: func(l *life) { l.settled(2); l.rolledOut() },
 			asked: []string{creation}, rolls: true,
 		}, {
 			name: "deleting", fault: stuck("DELETE", "/kubernetes-clusters/*"),

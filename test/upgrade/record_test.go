@@ -39,7 +39,7 @@ var kinds = []schema.GroupVersionKind{
 func (l *life) record() {
 	var text strings.Builder
 	for _, kind := range kinds {
-		l.write(&text, box.Client, kind, client.InNamespace(l.namespace()))
+		l.write(&text, box.Client, kind, client.InNamespace(l.Namespace))
 	}
 	if kubeconfig, err := box.WorkloadKubeconfig(l.Context(), client.ObjectKeyFromObject(l.cluster)); err == nil {
 		config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)

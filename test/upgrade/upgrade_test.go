@@ -8,6 +8,8 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // quiet is how long the test watches the new manager while the portal's jobs do not progress. The manager reconciles every object within
@@ -50,8 +52,8 @@ func together(t *testing.T, what string, lives map[string]*life, do func(*life))
 		for name, l := range lives {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				l.T, l.WithT = t, within(t)
-				t.Cleanup(l.explain)
+				l.Fixture = &suite.Fixture{T: t, WithT: within(t), Box: box, Namespace: "phase-" + l.name, User: l.user()}
+				t.Cleanup(l.Explain)
 				do(l)
 			})
 		}
@@ -61,7 +63,7 @@ func together(t *testing.T, what string, lives map[string]*life, do func(*life))
 // changes returns how many requests of all accounts change something.
 func changes() (count int) {
 	for _, e := range box.Portal.RequestLog() {
-		if e.IsRequest() && e.Method != "GET" && e.Route != "/login" {
+		if suite.IsChange(e) {
 			count++
 		}
 	}

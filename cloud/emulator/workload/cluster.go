@@ -80,6 +80,9 @@ func (c *Clusters) prepare(id string) (*cluster, error) {
 		Bind:        c.options.Bind,
 		Host:        c.options.Host,
 		AuditPolicy: c.options.AuditPolicy,
+		// The servers of a portal cluster are mostly idle, and there are many. With more threads, Go's garbage collector uses a third more
+		// CPU while they start.
+		Env: []string{"GOMAXPROCS=1"},
 	})
 	if err != nil {
 		return nil, err

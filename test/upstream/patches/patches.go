@@ -20,8 +20,8 @@ type Patch struct {
 
 // An Edit replaces the text from From up to, but not including, To.
 type Edit struct {
-	After    string // search from here on; if empty, from the beginning of the file
-	From, To string // To is searched after From; if To is empty, only From is replaced
+	After    string // The search starts after this text. If it is empty, it starts at the beginning of the file.
+	From, To string // To is searched after From. If To is empty, only From is replaced.
 	With     string
 	All      bool // replace all occurrences, not only the first
 }

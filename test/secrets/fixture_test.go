@@ -36,6 +36,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/internal/kubeserver"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -48,8 +49,8 @@ const (
 	patience = 3 * time.Minute
 )
 
-// world is a sandbox with known secrets, and everything that was written in it.
-type world struct {
+// fixture is a sandbox with known secrets, and everything that was written in it.
+type fixture struct {
 	*testing.T
 	*WithT
 	*sandbox.Sandbox
@@ -61,47 +62,42 @@ type world struct {
 	address    string // of the running manager's diagnostics
 }
 
-func newWorld(t *testing.T) *world {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{
+	f := &fixture{
 		T: t, WithT: NewWithT(t), cluster: client.ObjectKey{Namespace: "default", Name: "canary"},
 		password: canary, requestLog: &requestLog{}, secrets: secrets{}, written: map[string]string{},
 	}
-	w.SetDefaultEventuallyTimeout(patience)
-	w.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
-	w.secrets.add("the old password", canary)
-	w.secrets.add("the TOTP seed", seed)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var err error
-	w.Sandbox, err = sandbox.Start(ctx, sandbox.Options{
-		Dir: t.TempDir(), Out: os.Stderr, WithoutManager: true,
+	f.SetDefaultEventuallyTimeout(patience)
+	f.SetDefaultEventuallyPollingInterval(200 * time.Millisecond)
+	f.secrets.add("the old password", canary)
+	f.secrets.add("the TOTP seed", seed)
+	f.Sandbox = suite.StartFor(t, sandbox.Options{
+		Dir: t.TempDir(), WithoutManager: true,
 		Portal: emulator.Options{
-			Seed: 1, RequestLogTo: w.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
+			RequestLogTo: f.requestLog, Users: []emulator.User{{Email: email, Password: canary, TOTPSeed: seed}},
 			Durations: emulator.Durations{Pending: -1, Create: time.Second, Scale: time.Second, Delete: time.Second},
 		},
 	})
-	w.Expect(err).NotTo(HaveOccurred())
-	t.Cleanup(func() { w.Expect(w.Close()).To(Succeed()) })
-	w.Expect(w.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+	f.Expect(f.Client.Create(t.Context(), &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "operators"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:serviceaccounts:kube-public"}},
 	})).To(Succeed())
-	return w
+	return f
 }
 
 // startManager runs the manager that make build has built, with a token of its ServiceAccount as in a Pod, and returns when the manager is
 // ready.
-func (w *world) startManager(name string, flags ...string) *kubeserver.Process {
-	w.Helper()
-	kubeconfig := filepath.Join(w.TempDir(), "manager.kubeconfig")
-	w.writeKubeconfig(kubeconfig)
-	health := w.freeAddress()
-	w.address = w.freeAddress()
-	manager, err := kubeserver.Start(w.Context(), kubeserver.Spec{
-		Name: name, Path: w.Binary("manager"), Log: filepath.Join(w.Dir, name+".log"), Grace: 100 * time.Second,
-		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + w.address, "--allow-unverified-core", "--portal-host=127.0.0.1"}, flags...),
+func (f *fixture) startManager(name string, flags ...string) *kubeserver.Process {
+	f.Helper()
+	kubeconfig := filepath.Join(f.TempDir(), "manager.kubeconfig")
+	f.writeKubeconfig(kubeconfig)
+	health := f.freeAddress()
+	f.address = f.freeAddress()
+	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
+		Name: name, Path: f.Binary("manager"), Log: filepath.Join(f.Dir, name+".log"), Grace: 100 * time.Second,
+		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--allow-unverified-core", "--portal-host=127.0.0.1"}, flags...),
 		Env:  []string{"KUBECONFIG=" + kubeconfig},
 		Ready: func(context.Context) error {
 			response, err := http.Get("http://" + health + "/readyz")
@@ -111,58 +107,58 @@ func (w *world) startManager(name string, flags ...string) *kubeserver.Process {
 			return err
 		},
 	})
-	w.Expect(err).NotTo(HaveOccurred())
-	w.Cleanup(manager.Stop)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Cleanup(manager.Stop)
 	return manager
 }
 
-func (w *world) writeKubeconfig(path string) {
-	w.Helper()
+func (f *fixture) writeKubeconfig(path string) {
+	f.Helper()
 	accounts := &corev1.ServiceAccountList{}
-	w.Expect(w.Client.List(w.Context(), accounts, client.InNamespace(provider),
+	f.Expect(f.Client.List(f.Context(), accounts, client.InNamespace(provider),
 		client.MatchingLabels{clusterv1.ProviderNameLabel: "infrastructure-portal"})).To(Succeed())
-	w.Expect(accounts.Items).To(HaveLen(1))
-	config, err := clientcmd.LoadFromFile(w.Kubeconfig)
-	w.Expect(err).NotTo(HaveOccurred())
-	token := w.token(&accounts.Items[0], "the manager's token")
+	f.Expect(accounts.Items).To(HaveLen(1))
+	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
+	f.Expect(err).NotTo(HaveOccurred())
+	token := f.token(&accounts.Items[0], "the manager's token")
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	}
-	w.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
+	f.Expect(clientcmd.WriteToFile(*config, path)).To(Succeed())
 }
 
-func (w *world) token(account *corev1.ServiceAccount, what string) string {
-	w.Helper()
+func (f *fixture) token(account *corev1.ServiceAccount, what string) string {
+	f.Helper()
 	request := &authenticationv1.TokenRequest{}
-	w.Expect(w.Client.SubResource("token").Create(w.Context(), account, request)).To(Succeed())
-	w.secrets.add(what, request.Status.Token[strings.LastIndex(request.Status.Token, ".")+1:]) // tokens differ only in their signatures
+	f.Expect(f.Client.SubResource("token").Create(f.Context(), account, request)).To(Succeed())
+	f.secrets.add(what, request.Status.Token[strings.LastIndex(request.Status.Token, ".")+1:]) // tokens differ only in their signatures
 	return request.Status.Token
 }
 
-func (w *world) freeAddress() string {
-	w.Helper()
+func (f *fixture) freeAddress() string {
+	f.Helper()
 	port, err := kubeserver.FreePort("127.0.0.1")
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // metrics returns the metrics as Prometheus would read them.
-func (w *world) metrics() string { return w.diagnostics(http.MethodGet, "/metrics", "") }
+func (f *fixture) metrics() string { return f.diagnostics(http.MethodGet, "/metrics", "") }
 
 // setVerbosity changes the verbosity of the running manager.
-func (w *world) setVerbosity(v string) string {
-	return w.diagnostics(http.MethodPut, "/debug/flags/v", v)
+func (f *fixture) setVerbosity(v string) string {
+	return f.diagnostics(http.MethodPut, "/debug/flags/v", v)
 }
 
 // diagnostics sends a request to the manager's diagnostics as a new ServiceAccount, so that the manager has to review the token.
-func (w *world) diagnostics(method, path, body string) (answer string) {
-	w.Helper()
+func (f *fixture) diagnostics(method, path, body string) (answer string) {
+	f.Helper()
 	reader := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", GenerateName: "reader-"}}
-	w.Expect(w.Client.Create(w.Context(), reader)).To(Succeed())
-	token := w.token(reader, "a reader's token")
+	f.Expect(f.Client.Create(f.Context(), reader)).To(Succeed())
+	token := f.token(reader, "a reader's token")
 	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // the manager signs its certificate itself
-	w.Eventually(func(g Gomega) {
-		request, err := http.NewRequestWithContext(w.Context(), method, "https://"+w.address+path, strings.NewReader(body))
+	f.Eventually(func(g Gomega) {
+		request, err := http.NewRequestWithContext(f.Context(), method, "https://"+f.address+path, strings.NewReader(body))
 		g.Expect(err).NotTo(HaveOccurred())
 		request.Header.Set("Authorization", "Bearer "+token)
 		response, err := asker.Do(request)
@@ -177,75 +173,75 @@ func (w *world) diagnostics(method, path, body string) (answer string) {
 }
 
 // changePassword resets the password at the portal with portalctl, and then uses the new one.
-func (w *world) changePassword(to string) {
-	w.Helper()
-	w.secrets.add("the password", to)
-	w.portalctl("password", "", "password", "reset")
-	token := w.Portal.Mailbox(email)[0].ResetToken
-	w.secrets.add("the reset token", token)
-	w.portalctl("reset", token+"\n"+to+"\n", "password", "complete", "--password-stdin")
-	w.password = to
-	w.portalctl("doctor", "", "doctor")
+func (f *fixture) changePassword(to string) {
+	f.Helper()
+	f.secrets.add("the password", to)
+	f.portalctl("password", "", "password", "reset")
+	token := f.Portal.Mailbox(email)[0].ResetToken
+	f.secrets.add("the reset token", token)
+	f.portalctl("reset", token+"\n"+to+"\n", "password", "complete", "--password-stdin")
+	f.password = to
+	f.portalctl("doctor", "", "doctor")
 }
 
-func (w *world) portalctl(what, input string, arguments ...string) {
-	w.Helper()
-	ca := filepath.Join(w.TempDir(), "ca.crt")
-	w.Expect(os.WriteFile(ca, w.Portal.CAPEM(), 0o600)).To(Succeed())
-	command := exec.CommandContext(w.Context(), w.Binary("portalctl"), append(arguments, "-v")...)
-	command.Env = append(os.Environ(), "PORTAL_URL="+w.Portal.URL(), "PORTAL_EMAIL="+email, "PORTAL_CA_FILE="+ca,
-		"PORTAL_PASSWORD="+w.password, "PORTAL_TOTP_SEED="+seed)
+func (f *fixture) portalctl(what, input string, arguments ...string) {
+	f.Helper()
+	ca := filepath.Join(f.TempDir(), "ca.crt")
+	f.Expect(os.WriteFile(ca, f.Portal.CAPEM(), 0o600)).To(Succeed())
+	command := exec.CommandContext(f.Context(), f.Binary("portalctl"), append(arguments, "-v")...)
+	command.Env = append(os.Environ(), "PORTAL_URL="+f.Portal.URL(), "PORTAL_EMAIL="+email, "PORTAL_CA_FILE="+ca,
+		"PORTAL_PASSWORD="+f.password, "PORTAL_TOTP_SEED="+seed)
 	command.Stdin = strings.NewReader(input)
 	out, err := command.CombinedOutput()
-	w.Expect(err).NotTo(HaveOccurred(), string(out))
-	w.noteWritten("portalctl "+what, string(out))
+	f.Expect(err).NotTo(HaveOccurred(), string(out))
+	f.noteWritten("portalctl "+what, string(out))
 }
 
 // noteKubeconfig adds the credentials in the cluster's kubeconfig to the secrets.
-func (w *world) noteKubeconfig() {
-	w.Helper()
-	raw, err := w.WorkloadKubeconfig(w.Context(), w.cluster)
-	w.Expect(err).NotTo(HaveOccurred())
+func (f *fixture) noteKubeconfig() {
+	f.Helper()
+	raw, err := f.WorkloadKubeconfig(f.Context(), f.cluster)
+	f.Expect(err).NotTo(HaveOccurred())
 	config, err := clientcmd.Load(raw)
-	w.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	for _, user := range config.AuthInfos {
-		w.secrets.add(clientKey, string(user.ClientKeyData))
-		w.secrets.add("the kubeconfig's token", user.Token)
+		f.secrets.add(clientKey, string(user.ClientKeyData))
+		f.secrets.add("the kubeconfig's token", user.Token)
 	}
 }
 
 // noteObjects records what users without the right to read Secrets can read in the namespace.
-func (w *world) noteObjects() {
-	w.Helper()
+func (f *fixture) noteObjects() {
+	f.Helper()
 	for _, list := range []client.ObjectList{
 		&corev1.EventList{}, &clusterv1.ClusterList{}, &clusterv1.MachineList{},
 		&infrav1.PortalClusterList{}, &infrav1.PortalControlPlaneList{}, &infrav1.PortalMachineList{},
 	} {
-		w.Expect(w.Client.List(w.Context(), list)).To(Succeed())
+		f.Expect(f.Client.List(f.Context(), list)).To(Succeed())
 		text, err := json.Marshal(list)
-		w.Expect(err).NotTo(HaveOccurred())
-		kinds, _, err := w.Client.Scheme().ObjectKinds(list)
-		w.Expect(err).NotTo(HaveOccurred())
-		w.noteWritten(kinds[0].Kind, string(text))
+		f.Expect(err).NotTo(HaveOccurred())
+		kinds, _, err := f.Client.Scheme().ObjectKinds(list)
+		f.Expect(err).NotTo(HaveOccurred())
+		f.noteWritten(kinds[0].Kind, string(text))
 	}
 }
 
 // noteLogs records the logs of all servers.
-func (w *world) noteLogs() {
-	w.Helper()
-	w.Expect(filepath.WalkDir(w.Dir, func(path string, _ os.DirEntry, err error) error {
+func (f *fixture) noteLogs() {
+	f.Helper()
+	f.Expect(filepath.WalkDir(f.Dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".log" {
 			return err
 		}
 		text, err := os.ReadFile(path) //nolint:gosec // a file of this test
-		if name, _ := filepath.Rel(w.Dir, path); len(text) > 0 {
-			w.noteWritten(name, string(text))
+		if name, _ := filepath.Rel(f.Dir, path); len(text) > 0 {
+			f.noteWritten(name, string(text))
 		}
 		return err
 	})).To(Succeed())
 }
 
-func (w *world) noteWritten(what, text string) { w.written[what] = text }
+func (f *fixture) noteWritten(what, text string) { f.written[what] = text }
 
 func (s secrets) kinds() map[string]bool {
 	kinds := map[string]bool{}
@@ -256,20 +252,20 @@ func (s secrets) kinds() map[string]bool {
 }
 
 // change updates an object and retries until the API server accepts the update.
-func (w *world) change(key client.ObjectKey, object client.Object, change func()) {
-	w.Helper()
-	w.Eventually(func() error {
-		if err := w.Client.Get(w.Context(), key, object); err != nil {
+func (f *fixture) change(key client.ObjectKey, object client.Object, change func()) {
+	f.Helper()
+	f.Eventually(func() error {
+		if err := f.Client.Get(f.Context(), key, object); err != nil {
 			return err
 		}
 		change()
-		return w.Client.Update(w.Context(), object)
+		return f.Client.Update(f.Context(), object)
 	}).Should(Succeed())
 }
 
 // condition returns the status and reason of a condition of the object that has the Cluster's name.
-func (w *world) condition(object client.Object, kind string) string {
-	if err := w.Client.Get(w.Context(), w.cluster, object); err != nil {
+func (f *fixture) condition(object client.Object, kind string) string {
+	if err := f.Client.Get(f.Context(), f.cluster, object); err != nil {
 		return err.Error()
 	}
 	getter, _ := object.(conditions.Getter)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (l *life) settle(ctx context.Context) error {
 			since = time.Time{}
 			if reason != err.Error() {
 				reason, news = err.Error(), time.Now()
-				l.say("not settled: %v", err)
+				l.logf("not settled: %v", err)
 			}
 			if time.Since(news) > patience {
 				stuck = err
@@ -58,7 +58,7 @@ func (l *life) settle(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("does not settle in %s: %w", endurance, err)
 	}
-	l.say("settled")
+	l.logf("settled")
 	return nil
 }
 
@@ -186,5 +186,5 @@ func (l *life) controlPlaneSettled(ctx context.Context, leftovers int) error {
 
 // explain adds the objects of the Cluster and the portal's request log to the history.
 func (l *life) explain(ctx context.Context) {
-	l.say("%s", l.box.Describe(ctx, l.namespace, l.account))
+	l.logf("%s", l.box.Describe(ctx, l.namespace, l.user.Account))
 }

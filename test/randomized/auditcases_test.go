@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"fmt"
@@ -113,7 +113,7 @@ type auditCase struct {
 	size                 int // workers that the portal runs
 	management, workload string
 	entries              []emulator.LogEntry
-	want                 string // part of the only violation; empty: none
+	want                 string // part of the only violation, empty if there is none
 }
 
 var auditCases = []auditCase{

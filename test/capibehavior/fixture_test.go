@@ -21,16 +21,16 @@ const (
 	clusterName = "fact"
 	// version is the first version of control planes and Machines. newer is one minor version later.
 	version, newer = "v1.35.6", "v1.36.3"
-	// worldLabel marks the Nodes of a world.
-	worldLabel = "fact"
+	// fixtureLabel marks the Nodes of a fixture.
+	fixtureLabel = "fact"
 	// finalizer stands in for a real provider's finalizer.
 	finalizer = "fact.example/finalizer"
 	// patience is several times core's longest wait of 20 seconds, for a busy host.
 	patience = 3 * time.Minute
 )
 
-// world is a provisioned Cluster. The test takes the part of its infrastructure and control plane providers.
-type world struct {
+// fixture is a provisioned Cluster. The test takes the part of its infrastructure and control plane providers.
+type fixture struct {
 	*testing.T
 	*WithT
 	namespace string
@@ -42,23 +42,23 @@ type world struct {
 	nodes    *history[*corev1.Node]
 }
 
-// begin creates a Cluster in a new namespace, with a control plane of the given status, and waits until it is initialized.
-func begin(t *testing.T, namespace string, status infrav1.PortalControlPlaneStatus) *world {
+// newFixture creates a Cluster in a new namespace, with a control plane of the given status, and waits until it is initialized.
+func newFixture(t *testing.T, namespace string, status infrav1.PortalControlPlaneStatus) *fixture {
 	t.Helper()
-	w := (&world{namespace: namespace}).in(t)
-	w.create(management, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	w.machines = observe[*clusterv1.Machine](w, management, &clusterv1.MachineList{}, client.InNamespace(namespace))
-	w.nodes = observe[*corev1.Node](w, workload, &corev1.NodeList{}, client.MatchingLabels{worldLabel: namespace})
-	w.createCluster(status)
-	w.Eventually(w.condition(w.cluster, clusterv1.ClusterInfrastructureReadyCondition)).Should(HavePrefix("True"))
-	w.Eventually(w.condition(w.cluster, clusterv1.ClusterControlPlaneInitializedCondition)).Should(HavePrefix("True"))
-	return w
+	f := (&fixture{namespace: namespace}).in(t)
+	f.create(management, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	f.machines = observe[*clusterv1.Machine](f, management, &clusterv1.MachineList{}, client.InNamespace(namespace))
+	f.nodes = observe[*corev1.Node](f, workload, &corev1.NodeList{}, client.MatchingLabels{fixtureLabel: namespace})
+	f.createCluster(status)
+	f.Eventually(f.condition(f.cluster, clusterv1.ClusterInfrastructureReadyCondition)).Should(HavePrefix("True"))
+	f.Eventually(f.condition(f.cluster, clusterv1.ClusterControlPlaneInitializedCondition)).Should(HavePrefix("True"))
+	return f
 }
 
-// in returns the same world for a subtest, which it marks as parallel.
-func (w *world) in(t *testing.T) *world {
+// in returns the same fixture for a subtest, which it marks as parallel.
+func (f *fixture) in(t *testing.T) *fixture {
 	t.Parallel()
-	sub := *w
+	sub := *f
 	sub.T, sub.WithT = t, NewWithT(t)
 	sub.SetDefaultEventuallyTimeout(patience)
 	sub.SetDefaultEventuallyPollingInterval(250 * time.Millisecond)
@@ -77,32 +77,32 @@ func stable(version string) infrav1.PortalControlPlaneStatus {
 	}
 }
 
-func (w *world) meta(name string) metav1.ObjectMeta {
+func (f *fixture) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Namespace: w.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
+		Namespace: f.namespace, Name: name, Labels: map[string]string{clusterv1.ClusterNameLabel: clusterName},
 	}
 }
 
-func (w *world) createCluster(status infrav1.PortalControlPlaneStatus) {
-	w.Helper()
-	secret := &corev1.Secret{ObjectMeta: w.meta(clusterName + "-kubeconfig"), Type: clusterv1.ClusterSecretType}
+func (f *fixture) createCluster(status infrav1.PortalControlPlaneStatus) {
+	f.Helper()
+	secret := &corev1.Secret{ObjectMeta: f.meta(clusterName + "-kubeconfig"), Type: clusterv1.ClusterSecretType}
 	secret.Data = map[string][]byte{"value": kubeconfig}
-	w.create(management, secret)
-	w.cluster = &clusterv1.Cluster{ObjectMeta: w.meta(clusterName), Spec: clusterv1.ClusterSpec{
+	f.create(management, secret)
+	f.cluster = &clusterv1.Cluster{ObjectMeta: f.meta(clusterName), Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: ref("PortalCluster", clusterName), ControlPlaneRef: ref("PortalControlPlane", clusterName),
 	}}
-	w.create(management, w.cluster)
-	infrastructure := &infrav1.PortalCluster{ObjectMeta: w.meta(clusterName), Spec: infrav1.PortalClusterSpec{
+	f.create(management, f.cluster)
+	infrastructure := &infrav1.PortalCluster{ObjectMeta: f.meta(clusterName), Spec: infrav1.PortalClusterSpec{
 		IdentityRef: infrav1.PortalIdentityReference{Name: "none"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
 	}}
-	w.create(management, infrastructure)
-	changeStatus(w, management, infrastructure, func(c *infrav1.PortalCluster) { c.Status.Initialization.Provisioned = ptr.To(true) })
-	w.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: w.meta(clusterName), Spec: infrav1.PortalControlPlaneSpec{
+	f.create(management, infrastructure)
+	changeStatus(f, management, infrastructure, func(c *infrav1.PortalCluster) { c.Status.Initialization.Provisioned = ptr.To(true) })
+	f.controlPlane = &infrav1.PortalControlPlane{ObjectMeta: f.meta(clusterName), Spec: infrav1.PortalControlPlaneSpec{
 		Version: version, Replicas: ptr.To[int32](1),
 		ControlPlaneEndpoint: clusterv1.APIEndpoint{Host: "127.0.0.1", Port: 6443},
 	}}
-	w.create(management, w.controlPlane)
-	changeStatus(w, management, w.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = status })
+	f.create(management, f.controlPlane)
+	changeStatus(f, management, f.controlPlane, func(c *infrav1.PortalControlPlane) { c.Status = status })
 }
 
 func ref(kind, name string) clusterv1.ContractVersionedObjectReference {

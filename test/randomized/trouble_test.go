@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -29,7 +29,7 @@ const kubeletLabel, kubeletValue = "kwok.x-k8s.io/node", "fake"
 func (l *life) mend(ctx context.Context) {
 	for _, mend := range l.mends {
 		if err := within(ctx, time.Minute, func() error { return mend(ctx) }); err != nil {
-			l.say("cannot mend: %v", err)
+			l.logf("cannot mend: %v", err)
 		}
 	}
 	l.mends = nil

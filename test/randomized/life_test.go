@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"cmp"
@@ -25,6 +25,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -41,11 +42,11 @@ var versions = []string{"v1.34.9", "v1.35.6", "v1.36.3"}
 
 // life is one Cluster and what happens to it.
 type life struct {
-	*globe
+	*environment
 	seed      int64
 	roll      *rand.Rand
 	namespace string
-	account   string
+	user      emulator.User
 	number    int
 
 	workload    client.WithWatch
@@ -54,7 +55,7 @@ type life struct {
 	templates   int      // created so far
 	sequence    int
 	mends       []func(context.Context) error // the functions that end the troubles of the sequence
-	pool        string                        // name of the MachinePool; empty: none, or dropped. Written under seen
+	pool        string                        // name of the MachinePool, empty if there is none. Guarded by seen
 	pools       int                           // created so far
 	mismatched  string                        // the MachineDeployment whose template the portal cannot honour. Guarded by seen
 
@@ -62,36 +63,36 @@ type life struct {
 	audit   *auditLog // of the portal's cluster
 	auditor *auditor
 
-	telling sync.Mutex
-	story   []string
-	book    *os.File // a copy of the story; nil: none
+	logMu   sync.Mutex
+	log     []string
+	logFile *os.File // a copy of the log, nil without -dir
 }
 
-func newLife(g *globe, number int, seed int64) *life {
+func newLife(e *environment, number int, seed int64) *life {
 	l := &life{
-		globe: g, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)), //nolint:gosec // a seed
-		namespace: fmt.Sprintf("life-%d", number), account: account(number),
+		environment: e, seed: seed, number: number, roll: rand.New(rand.NewPCG(uint64(seed), 0)), //nolint:gosec // a seed
+		namespace: fmt.Sprintf("life-%d", number), user: suite.User("life", number),
 	}
 	l.auditor = newAuditor(l.wrong)
 	return l
 }
 
-// say adds a line to the history.
-func (l *life) say(format string, args ...any) {
-	l.telling.Lock()
-	defer l.telling.Unlock()
+// logf adds a line to the history.
+func (l *life) logf(format string, args ...any) {
+	l.logMu.Lock()
+	defer l.logMu.Unlock()
 	line := fmt.Sprintf("%s %d: ", time.Now().Format("15:04:05.000"), l.sequence) + fmt.Sprintf(format, args...)
-	l.story = append(l.story, line)
-	if l.book != nil {
-		_, _ = fmt.Fprintln(l.book, line) // the story still has the line
+	l.log = append(l.log, line)
+	if l.logFile != nil {
+		_, _ = fmt.Fprintln(l.logFile, line) // the log still has the line
 	}
 }
 
-// told returns the history so far.
-func (l *life) told() string {
-	l.telling.Lock()
-	defer l.telling.Unlock()
-	return strings.Join(l.story, "\n")
+// history returns the history so far.
+func (l *life) history() string {
+	l.logMu.Lock()
+	defer l.logMu.Unlock()
+	return strings.Join(l.log, "\n")
 }
 
 // live creates the Cluster, runs the sequences, and deletes the Cluster.
@@ -100,10 +101,10 @@ func (l *life) live(ctx context.Context, sequences int) error {
 	defer cancel()
 	if *keepIn != "" {
 		var err error
-		if l.book, err = os.Create(filepath.Join(*keepIn, fmt.Sprintf("%s-seed-%d.log", l.globe, l.seed))); err != nil {
+		if l.logFile, err = os.Create(filepath.Join(*keepIn, fmt.Sprintf("%s-seed-%d.log", l.environment, l.seed))); err != nil {
 			return err
 		}
-		defer l.book.Close() //nolint:errcheck // A copy.
+		defer l.logFile.Close() //nolint:errcheck // A copy.
 	}
 	if err := l.begin(ctx); err != nil {
 		l.explain(ctx)
@@ -150,7 +151,7 @@ func (l *life) begin(ctx context.Context) error {
 		if err := l.client.Create(ctx, l.healthCheck()); err != nil {
 			return err
 		}
-		l.say("with a MachineHealthCheck")
+		l.logf("with a MachineHealthCheck")
 	}
 	if *withPool {
 		if err := l.addPool(ctx, l.drawPoolReplicas()); err != nil {
@@ -173,7 +174,7 @@ func (l *life) objects() []client.Object {
 		return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 	}
 	secret := l.box.IdentitySecret(client.ObjectKey{Namespace: l.namespace, Name: identity})
-	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = email(l.number), password(l.number)
+	secret.StringData[infrav1.IdentityEmail], secret.StringData[infrav1.IdentityPassword] = l.user.Email, l.user.Password
 	large := &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: foreignTemplate}}
 	large.Spec.Template.Spec = infrav1.WorkerParameters{ServiceOfferingID: "large", SSHKeyPair: "ops"}
 	return []client.Object{
@@ -241,7 +242,7 @@ func (l *life) addDeploymentOf(ctx context.Context, other string, replicas int32
 			},
 		}},
 	}
-	l.say("new MachineDeployment %s: %d replicas, surge %s, unavailable %s, deletes %s", md.Name, replicas, strategy.MaxSurge, strategy.MaxUnavailable, order)
+	l.logf("new MachineDeployment %s: %d replicas, surge %s, unavailable %s, deletes %s", md.Name, replicas, strategy.MaxSurge, strategy.MaxUnavailable, order)
 	l.deployments = append(l.deployments, md.Name)
 	return md.Name, template, l.sums.change(md.Name, int(replicas), func() error { return l.client.Create(ctx, md) })
 }
@@ -303,7 +304,7 @@ func (l *life) delete(ctx context.Context) error {
 // portalCluster returns the portal cluster of this life, or nil if the portal has none.
 func (l *life) portalCluster() *emulator.Cluster {
 	for _, c := range l.box.Portal.Clusters() {
-		if c.Account == l.account {
+		if c.Account == l.user.Account {
 			return &c
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // The acts of this file once harmed Pods or Machines: long failures of the portal, scale-downs while no Machine holds some
@@ -53,7 +54,7 @@ func (l *life) drawTime(least, most time.Duration) time.Duration {
 
 // inject arms a fault for this account. The end of the sequence removes the fault, but not before until.
 func (l *life) inject(f emulator.Fault, until time.Time) error {
-	f.Account = l.account
+	f.Account = l.user.Account
 	f.ID = fmt.Sprintf("%s-%d-%d", l.namespace, l.sequence, len(l.mends))
 	l.mends = append(l.mends, func(ctx context.Context) error {
 		if err := waitUntil(ctx, until); err != nil {
@@ -79,7 +80,7 @@ func waitUntil(ctx context.Context, until time.Time) error {
 	}
 }
 
-// upgradeStyles are the styles that slowUpgrade draws from. Other upgrades have the world's style.
+// upgradeStyles are the styles that slowUpgrade draws from. Other upgrades have the environment's style.
 var upgradeStyles = []emulator.UpgradeStyle{emulator.UpgradeInPlace, emulator.UpgradeRecreate, emulator.UpgradeReplace, emulator.UpgradeSurge}
 
 // slowUpgrade slows the next upgrade down and draws its style, so that the judges see the time between two nodes. Half of these
@@ -92,20 +93,20 @@ func (l *life) slowUpgrade(ctx context.Context) (string, error) {
 		Method: "POST", Path: "/kubernetes-clusters/*/upgrade", Count: 1,
 		UpgradeStyle: upgradeStyles[l.roll.IntN(len(upgradeStyles))], JobDelay: l.drawTime(20*time.Second, 60*time.Second),
 	}
-	told := fmt.Sprintf(", slowly (%s, %s)", f.UpgradeStyle, f.JobDelay)
+	details := fmt.Sprintf(", slowly (%s, %s)", f.UpgradeStyle, f.JobDelay)
 	if l.roll.IntN(2) == 0 {
 		f.Cut, f.After = true, true
-		told += ", answer lost"
+		details += ", answer lost"
 	}
 	if l.roll.IntN(4) == 0 && !f.Cut { // with both faults the provider would wait half an hour for the outcome, longer than a sequence may take
 		f.Job = emulator.JobFailsHalfway
-		told += ", fails half way"
+		details += ", fails half way"
 	}
 	if err := l.inject(f, time.Now().Add(30*time.Second)); err != nil {
 		return "", err
 	}
 	what, err := l.upgrade(ctx)
-	return what + told, err
+	return what + details, err
 }
 
 // deleteAndShrink deletes a Machine and lowers the replicas of its MachineDeployment, at once or a moment later.
@@ -141,14 +142,15 @@ func (l *life) onThePages(ctx context.Context) (string, error) {
 	if replicas == 0 || cluster == nil || cluster.State != emulator.ClusterRunning {
 		return "", nil
 	}
-	person, err := cloud.New(cloud.Config{
-		BaseURL: l.box.Portal.URL(), CABundle: l.box.Portal.CAPEM(), Wait: true, Email: personEmail(l.number), Password: password(l.number),
+	user := suite.User(person, l.number)
+	pages, err := cloud.New(cloud.Config{
+		BaseURL: l.box.Portal.URL(), CABundle: l.box.Portal.CAPEM(), Wait: true, Email: user.Email, Password: user.Password,
 	})
 	if err != nil {
 		return "", err
 	}
 	size := cluster.Size + more
-	if _, err := person.ScaleCluster(ctx, cluster.ID, size); err != nil {
+	if _, err := pages.ScaleCluster(ctx, cluster.ID, size); err != nil {
 		return "", nil //nolint:nilerr // the portal is busy, or a fault struck this request
 	}
 	time.Sleep(pause)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"cmp"
@@ -163,7 +163,7 @@ func TestIdleNodes(t *testing.T) {
 
 // watched returns a life without servers, which only judges.
 func watched() *life {
-	l := &life{globe: &globe{counts: map[string]int{}}}
+	l := &life{environment: &environment{counts: map[string]int{}}}
 	l.nodes, l.machines, l.harm = map[string]corev1.Node{}, map[string]clusterv1.Machine{}, newHarm()
 	l.sums.open()
 	l.sums.replicas["d"] = 2

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (l *life) addPool(ctx context.Context, replicas int32) error {
 	l.pools++
 	meta := metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprintf("p%d", l.pools)}
 	l.setPool(meta.Name)
-	l.say("new MachinePool %s: %d replicas", meta.Name, replicas)
+	l.logf("new MachinePool %s: %d replicas", meta.Name, replicas)
 	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
 	infra.Spec.WorkerParameters = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
 	pool := &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
@@ -154,7 +154,7 @@ func (l *life) watchPool(ctx context.Context) error {
 		}
 		nodes := &corev1.NodeList{}
 		if err := l.workload.List(ctx, nodes); err != nil {
-			l.say("cannot compare Nodes with the list of pool %s: %v", infra.Name, err)
+			l.logf("cannot compare Nodes with the list of pool %s: %v", infra.Name, err)
 		}
 		l.seen.Lock()
 		defer l.seen.Unlock()
@@ -173,7 +173,7 @@ func (l *life) poolChanged(list []string, nodes []corev1.Node) {
 		}
 	}
 	if !slices.Equal(list, l.poolList) {
-		l.say("  the pool lists %v", list)
+		l.logf("  the pool lists %v", list)
 	}
 	l.poolList = list
 }

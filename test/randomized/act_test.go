@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -58,18 +58,18 @@ func (l *life) happen(ctx context.Context) error {
 		count = 2
 	}
 	started := time.Now()
-	var told []string
+	var done []string
 	for range count {
 		what, err := l.act(ctx, quiet)
 		if err != nil {
-			return fmt.Errorf("%s: %w", strings.Join(told, "; "), err)
+			return fmt.Errorf("%s: %w", strings.Join(done, "; "), err)
 		}
 		if what != "" {
-			told = append(told, what)
+			done = append(done, what)
 		}
 		time.Sleep(time.Duration(l.roll.Int64N(int64(5 * time.Second))))
 	}
-	line := strings.Join(told, "; ")
+	line := strings.Join(done, "; ")
 	if quiet {
 		line = "(quiet) " + line
 	}
@@ -79,9 +79,9 @@ func (l *life) happen(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.globe.settled++
+	l.environment.settled++
 	l.waited = append(l.waited, time.Since(acted))
-	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s; %s\n", time.Now().UTC().Format("15:04:05"), l.globe, l.seed, l.sequence,
+	fmt.Printf("%s %s seed %d sequence %d: %s: settled, %d workers, %s + %s; %s\n", time.Now().UTC().Format("15:04:05"), l.environment, l.seed, l.sequence,
 		line, l.sums.now(), acted.Sub(started).Round(time.Second), time.Since(acted).Round(time.Second), l.tally())
 	return nil
 }
@@ -117,7 +117,7 @@ func (l *life) act(ctx context.Context, quiet bool) (string, error) {
 		}
 		what, err := a.do(l, ctx)
 		if what != "" {
-			l.say("%s", what)
+			l.logf("%s", what)
 			l.count(a.name)
 		}
 		return what, err
@@ -156,15 +156,15 @@ func (l *life) scale(ctx context.Context) (string, error) {
 
 // flurry changes replicas several times in a second.
 func (l *life) flurry(ctx context.Context) (string, error) {
-	deployment, told := l.drawDeployment(), []string{}
+	deployment, done := l.drawDeployment(), []string{}
 	for range 3 + l.roll.IntN(3) {
 		replicas := int32(l.roll.IntN(5)) //nolint:gosec // small
-		told = append(told, fmt.Sprint(replicas))
+		done = append(done, fmt.Sprint(replicas))
 		if err := l.scaleTo(ctx, deployment, replicas); err != nil {
 			return "", err
 		}
 	}
-	return deployment + " to " + strings.Join(told, ","), nil
+	return deployment + " to " + strings.Join(done, ","), nil
 }
 
 func (l *life) newDeployment(ctx context.Context) (string, error) {
@@ -247,7 +247,7 @@ func (l *life) deleteMachine(ctx context.Context) (string, error) {
 	return "delete Machine " + machine.Name, client.IgnoreNotFound(l.client.Delete(ctx, machine))
 }
 
-// kill ends the manager as a crash does. All Clusters of the world share this manager.
+// kill ends the manager as a crash does. All Clusters of the environment share this manager.
 func (l *life) kill(ctx context.Context) (string, error) {
 	return l.endManager(ctx, "kill", l.box.KillManager)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"encoding/json"
@@ -30,7 +30,7 @@ type harm struct {
 	removed    map[string]bool      // machines that are gone
 	orders     []recordedOrder
 	idle       map[string]time.Time // since when each Ready node has had no Machine while a Machine waits for one, by UID
-	upgrading  time.Time            // since when the portal has been upgrading; zero if it is not
+	upgrading  time.Time            // since when the portal has been upgrading, zero if it is not
 	remediated map[string]string    // the remediated Machine of each Node that has not been healthy since, by UID
 }
 
@@ -143,7 +143,7 @@ func (l *life) judgeRemovals(entries []emulator.LogEntry) {
 // healthy again, and none while the portal upgrades nodes. Callers hold seen.
 func (l *life) remediationSeen(m *clusterv1.Machine) {
 	node := l.nodes[m.Status.NodeRef.Name]
-	l.say("  Machine %s on %s is remediated", m.Name, node.Name)
+	l.logf("  Machine %s on %s is remediated", m.Name, node.Name)
 	l.count("Machines remediated")
 	if before := l.remediated[string(node.UID)]; before != "" && node.UID != "" {
 		l.wrong("Machine %s was remediated, and so was Machine %s on the same Node %s, which has not been healthy since", m.Name, before, node.Name)

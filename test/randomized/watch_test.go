@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -145,25 +145,25 @@ func (l *life) machineChanged(m *clusterv1.Machine, gone bool) {
 	before, known := l.machines[m.Name]
 	if gone {
 		delete(l.machines, m.Name)
-		l.say("  Machine %s is gone", m.Name)
+		l.logf("  Machine %s is gone", m.Name)
 		return
 	}
 	l.machines[m.Name] = *m
 	switch {
 	case !known:
-		l.say("  Machine %s is new", m.Name)
+		l.logf("  Machine %s is new", m.Name)
 	case before.DeletionTimestamp.IsZero() && !m.DeletionTimestamp.IsZero():
-		l.say("  Machine %s on %s is being deleted", m.Name, m.Status.NodeRef.Name)
+		l.logf("  Machine %s on %s is being deleted", m.Name, m.Status.NodeRef.Name)
 		if remediates(m) {
 			l.remediationSeen(m)
 		}
 	}
 	if known && before.Status.NodeRef.Name != m.Status.NodeRef.Name {
-		l.say("  Machine %s: node %q → %q", m.Name, before.Status.NodeRef.Name, m.Status.NodeRef.Name)
+		l.logf("  Machine %s: node %q → %q", m.Name, before.Status.NodeRef.Name, m.Status.NodeRef.Name)
 	}
 	hook := func(m *clusterv1.Machine) bool { return metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) }
 	if known && hook(&before) && !hook(m) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook) && m.Status.NodeRef.Name != "" {
-		l.say("  drain of %s begins with Machine %s", m.Status.NodeRef.Name, m.Name)
+		l.logf("  drain of %s begins with Machine %s", m.Status.NodeRef.Name, m.Name)
 		l.drainBegins(m.Status.NodeRef.Name)
 	}
 }
@@ -177,7 +177,7 @@ func (l *life) nodeChanged(n *corev1.Node, gone bool) {
 	before, known := l.nodes[n.Name]
 	if gone {
 		delete(l.nodes, n.Name)
-		l.say("  Node %s is gone", n.Name)
+		l.logf("  Node %s is gone", n.Name)
 		l.nodeGone(n)
 		return
 	}
@@ -188,20 +188,20 @@ func (l *life) nodeChanged(n *corev1.Node, gone bool) {
 		delete(l.remediated, string(n.UID))
 	}
 	if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) && !(known && metav1.HasAnnotation(before.ObjectMeta, infrav1.DrainStartedAnnotation)) {
-		l.say("  drain of %s begins without a Machine", n.Name)
+		l.logf("  drain of %s begins without a Machine", n.Name)
 		l.drainBegins(n.Name)
 	}
 	switch {
 	case !known:
-		l.say("  Node %s is new", n.Name)
+		l.logf("  Node %s is new", n.Name)
 	case !before.Spec.Unschedulable && n.Spec.Unschedulable:
-		l.say("  Node %s is cordoned", n.Name)
+		l.logf("  Node %s is cordoned", n.Name)
 		l.cordons = append(l.cordons, moment{n.Name, time.Now()})
 	case before.Spec.Unschedulable && !n.Spec.Unschedulable:
-		l.say("  Node %s is uncordoned", n.Name)
+		l.logf("  Node %s is uncordoned", n.Name)
 	}
 	if known && isReady(&before) != isReady(n) {
-		l.say("  Node %s: ready %t", n.Name, isReady(n))
+		l.logf("  Node %s: ready %t", n.Name, isReady(n))
 	}
 }
 
@@ -222,7 +222,7 @@ func isReady(n *corev1.Node) bool {
 // wrong notes a violation. Callers hold seen.
 func (l *life) wrong(format string, args ...any) {
 	if l.judging.Load() {
-		l.say("WRONG: "+format, args...)
+		l.logf("WRONG: "+format, args...)
 		l.wrongs = append(l.wrongs, fmt.Sprintf(format, args...))
 	}
 }

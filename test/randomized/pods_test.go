@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"context"
@@ -24,7 +24,7 @@ func (l *life) runPods(ctx context.Context) error {
 	if l.seed%4 == 0 || l.plan.short && l.seed%2 == 0 {
 		return nil
 	}
-	l.say("with Pods")
+	l.logf("with Pods")
 	apart := &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
 			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: ordinary},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"errors"
@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 const (
@@ -140,7 +141,7 @@ func (l *life) nodeGone(n *corev1.Node) {
 	}
 	for _, other := range l.nodes { // the provider cannot know which of two nodes of the same second is newer
 		if other.Spec.Unschedulable && l.runs(&other) && other.CreationTimestamp.Before(&n.CreationTimestamp) {
-			l.say("  Node %s was removed without a drain, and the older Node %s, which is drained, stays", n.Name, other.Name)
+			l.logf("  Node %s was removed without a drain, and the older Node %s, which is drained, stays", n.Name, other.Name)
 			l.count("newest nodes removed undrained while an older one was drained")
 			return
 		}
@@ -177,9 +178,9 @@ func (l *life) judge(quiet bool) error {
 
 // judgeAudit checks the audit events of both API servers since the last call.
 func (l *life) judgeAudit() error {
-	management, err := l.globe.audit.take(l.namespace)
+	management, err := l.environment.audit.take(l.namespace)
 	workload, workloadErr := l.audit.take(l.namespace)
-	entries := slices.DeleteFunc(l.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != l.account })
+	entries := slices.DeleteFunc(l.box.Portal.RequestLog(), func(e emulator.LogEntry) bool { return e.Account != l.user.Account })
 	l.seen.Lock()
 	defer l.seen.Unlock()
 	l.auditor.books = books{entries: entries, sums: &l.sums}
@@ -191,7 +192,7 @@ func (l *life) judgeAudit() error {
 // scale.
 func (l *life) judgeRequestLog() (requests int) {
 	all := l.box.Portal.RequestLog()
-	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.LogEntry) bool { return e.Account != l.account })
+	entries := slices.DeleteFunc(slices.Clone(all[l.judged:]), func(e emulator.LogEntry) bool { return e.Account != l.user.Account })
 	l.judged = len(all)
 	l.seen.Lock()
 	defer l.seen.Unlock()
@@ -199,7 +200,7 @@ func (l *life) judgeRequestLog() (requests int) {
 	byPerson := false
 	for _, e := range entries {
 		if e.IsRequest() {
-			byPerson = e.User == personID(l.number)
+			byPerson = e.User == suite.User(person, l.number).ID
 		}
 		if isScale(e) && !byPerson {
 			requests++

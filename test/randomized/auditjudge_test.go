@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package histories
+package randomized
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ type auditor struct {
 	holds            []hold
 	unset            map[string]time.Time    // when the nodeRef of each Machine was last empty
 	doubtful         map[string][]auditEvent // requests that the API server may or may not have carried out, by object
-	revisions        map[string][]auditEvent // events whose answers have the same version of an object; one of them wrote it
+	revisions        map[string][]auditEvent // events whose answers have the same version of an object, which one of them wrote
 	managers         []string                // credentials, in the order of their first write
 	written          map[string][]time.Time
 	counts           map[string]int // writes by client since the last tally

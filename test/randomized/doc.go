@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package histories runs random acts against real Clusters. It uses Cluster API's own manager, our manager as a process that
+// Package randomized runs random acts against real Clusters. It uses Cluster API's own manager, our manager as a process that
 // the test kills and stops, real API servers on both sides, and the emulated portal with its faults. It is the second layer of
 // the model test of package controllers/claims: fewer histories of the same kind, without a model.
 //
@@ -32,8 +32,8 @@
 // Everything random comes from the life's seed. A failure prints the command that repeats the life. The acts are the same
 // then, but the timing of the real servers is not.
 //
-//	go test -race ./test/histories                                    a few fixed lives, about two minutes
-//	go test ./test/histories -timeout 0 -sequences 40                 40 sequences in each world
-//	go test ./test/histories -timeout 0 -for 30m -seed 1000           30 minutes for all worlds together
-//	go test ./test/histories -run 'TestHistories/random-surge' -seed 1003 -sequences 2
-package histories
+//	go test -race ./test/randomized                                    a few fixed lives, about two minutes
+//	go test ./test/randomized -timeout 0 -sequences 40                 40 sequences in each environment
+//	go test ./test/randomized -timeout 0 -for 30m -seed 1000           30 minutes for all environments together
+//	go test ./test/randomized -run 'TestHistories/random-surge' -seed 1003 -sequences 2
+package randomized

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package autoscaler
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
+)
+
+const (
+	name = "scaled"
+
+	minSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+	maxSizeAnnotation = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+
+	// patience is longer than any of the awaited changes takes, even on a busy machine.
+	patience = 4 * time.Minute
+	// quiet is how long nothing must happen before a test assumes that nothing more will. It is several times as long as the autoscaler
+	// takes to remove an idle node.
+	quiet = time.Minute
+)
+
+// fixture is a Cluster whose MachineDeployment the autoscaler scales.
+type fixture struct {
+	*suite.Fixture
+	cluster    client.ObjectKey
+	live       client.WithWatch // of the management cluster
+	workload   client.WithWatch // of the workload cluster
+	kubeconfig string           // file, of the workload cluster
+	seen       record
+}
+
+// newFixture creates a Cluster that the autoscaler may scale down to minimum workers. It scales the Cluster to the given sizes in turn, so
+// that the nodes have different ages.
+func newFixture(t *testing.T, box *sandbox.Sandbox, minimum int, sizes ...int) *fixture {
+	t.Helper()
+	f := &fixture{Fixture: suite.NewFixture(t, box, suite.User("autoscaler", accounts.Next(t)))}
+	f.cluster = client.ObjectKey{Namespace: f.Namespace, Name: name}
+	f.SetDefaultEventuallyTimeout(patience)
+	f.SetDefaultConsistentlyPollingInterval(200 * time.Millisecond)
+	t.Cleanup(f.explain)
+	var err error
+	f.live, err = suite.WatchClient(box)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Create(f.IdentitySecret("portal-identity"))
+	f.create(minimum, sizes[0])
+	f.settled(sizes[0])
+	f.connect()
+	for _, size := range sizes[1:] {
+		f.scale(size)
+		f.settled(size)
+	}
+	return f
+}
+
+// create applies the output of clusterctl, with the sizes between which the autoscaler may choose.
+func (f *fixture) create(minimum, workers int) {
+	f.Helper()
+	objects, err := f.Box.GenerateCluster(f.Context(), f.cluster, "--kubernetes-version", "v1.36.3",
+		"--control-plane-machine-count", "1", "--worker-machine-count", strconv.Itoa(workers))
+	f.Expect(err).NotTo(HaveOccurred())
+	for _, o := range objects {
+		if o.GetKind() == "MachineDeployment" {
+			o.SetAnnotations(map[string]string{minSizeAnnotation: strconv.Itoa(minimum), maxSizeAnnotation: "8"})
+		}
+		f.Create(o)
+	}
+}
+
+// connect creates the clients of the workload cluster, and the kubeconfig file for the autoscaler.
+func (f *fixture) connect() {
+	f.Helper()
+	kubeconfig, err := f.Box.WorkloadKubeconfig(f.Context(), f.cluster)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.kubeconfig = filepath.Join(f.Box.Dir, f.Namespace+".kubeconfig")
+	f.Expect(os.WriteFile(f.kubeconfig, kubeconfig, 0o600)).To(Succeed())
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	f.Expect(err).NotTo(HaveOccurred())
+	f.workload, err = client.NewWithWatch(config, client.Options{})
+	f.Expect(err).NotTo(HaveOccurred())
+}
+
+func (f *fixture) deployment() *clusterv1.MachineDeployment {
+	return &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: f.Namespace, Name: name + "-workers"}}
+}
+
+// scale sets the replicas as a person would.
+func (f *fixture) scale(replicas int) {
+	f.Helper()
+	suite.Change(f.Fixture, f.deployment(), func(md *clusterv1.MachineDeployment) {
+		md.Spec.Replicas = new(int32)
+		*md.Spec.Replicas = int32(replicas) //nolint:gosec // A handful.
+	})
+}
+
+// settled waits until that many worker nodes exist, each with a Ready Machine, and the provider has nothing left to do.
+func (f *fixture) settled(workers int) {
+	f.Helper()
+	f.Eventually(func() (string, error) {
+		machines, ready := f.Machines(), 0
+		for _, m := range machines {
+			if conditions.IsTrue(&m, clusterv1.MachineReadyCondition) && m.Status.NodeRef.IsDefined() {
+				ready++
+			}
+		}
+		controlPlane := &infrav1.PortalControlPlane{}
+		if err := f.Box.Client.Get(f.Context(), f.cluster, controlPlane); err != nil {
+			return "", err
+		}
+		return fmt.Sprintf("%d Machines, %d Ready, WorkersReady %t", len(machines), ready,
+			conditions.IsTrue(controlPlane, infrav1.WorkersReadyCondition)), nil
+	}).Should(Equal(fmt.Sprintf("%d Machines, %[1]d Ready, WorkersReady true", workers)))
+	if f.workload != nil {
+		f.Eventually(f.nodes).Should(HaveLen(workers))
+	}
+}
+
+// nodes returns the names of the worker nodes, oldest first.
+func (f *fixture) nodes() (names []string) {
+	f.Helper()
+	list := &corev1.NodeList{}
+	f.Expect(f.workload.List(f.Context(), list)).To(Succeed())
+	slices.SortFunc(list.Items, func(a, b corev1.Node) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	for _, n := range list.Items {
+		if suite.IsWorker(&n) {
+			names = append(names, n.Name)
+		}
+	}
+	return names
+}
+
+func node(name string) *corev1.Node { return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// removed returns the nodes that the portal has removed, in order.
+func (f *fixture) removed() (names []string) {
+	for _, e := range f.RequestLog() {
+		if e.Object == "node" && e.To == "removed" {
+			names = append(names, e.ID)
+		}
+	}
+	return names
+}
+
+// scaleRequests counts the scale requests that the portal has accepted.
+func (f *fixture) scaleRequests() (count int) {
+	for _, e := range f.RequestLog() {
+		if e.Method == "POST" && strings.HasSuffix(e.Route, "/scale") && e.Status == 202 {
+			count++
+		}
+	}
+	return count
+}
+
+// explain logs the record of a failed test and the path of the autoscaler's log.
+func (f *fixture) explain() {
+	if f.Failed() {
+		f.Log(f.seen.String())
+		f.Log("autoscaler: ", f.logFile())
+	}
+}
