@@ -10,8 +10,8 @@
 //
 // # The chain
 //
-// A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), which calls mutate and send (client.go).
-// From there the request passes down through five small handlers. The answer passes them on the way up:
+// A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), then mutate and send (client.go). From
+// there the request passes down through five small handlers. The answer passes them on the way up:
 //
 //	Client      client.go    writes the request, and makes an *Error of every answer but a success
 //	replaying   auth.go      sends a request again with a new token if the portal refused its token, and so did not execute it
