@@ -10,10 +10,11 @@
 //
 // # The chain
 //
-// A request passes from the Client down through five small handlers. The answer passes them on the way up:
+// A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), then mutate and send (client.go). From
+// there the request passes down through five small handlers. The answer passes them on the way up:
 //
 //	Client      client.go    writes the request, and makes an *Error of every answer but a success
-//	replaying   auth.go      sends a request again with a new token if its token was refused, since it was not executed
+//	replaying   auth.go      sends a request again with a new token if the portal refused its token, and so did not execute it
 //	authorized  auth.go      adds the token, and logs in first if necessary
 //	limited     limit.go     spends a reservation, and passes the answer's headers to the rate limiter
 //	observed    observe.go   calls Config.Observe
@@ -73,8 +74,8 @@
 // # Polls of jobs
 //
 // A poll of a job is not made at a fixed time (poll.go). The account learns from the polls how long a kind of job takes. A
-// token that no other call needs goes to the job that is likely done and has been due longest. A token that the bucket cannot
-// hold goes to any job. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within
+// token that no other call needs goes to the job that is likely done and has been due longest. If the bucket is full, the next token
+// goes to any job, because it would be lost. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within
 // 5 s. Package fleet measures this.
 //
 // # Hosts

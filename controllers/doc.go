@@ -2,8 +2,8 @@
 
 // Package controllers connects Cluster API to the portal. Each kind has one folder:
 //
-//	portalcluster           account, VPC and network. Holds the identity Secret while it is needed
-//	portalclusteridentity   whether an account that several namespaces share can be used. Holds it while it is needed
+//	portalcluster           account, VPC and network. Holds the identity Secret against deletion while it is needed
+//	portalclusteridentity   whether an account that several namespaces share can be used. Holds its Secret likewise
 //	portalcontrolplane      makes every change to a portal cluster, one operation at a time: create, upgrade, scale, delete. It
 //	                        also binds Machines to worker nodes
 //	portalmachine           status of a claim on a worker node. Never calls the portal
@@ -26,5 +26,6 @@
 //	wakeup      reconciles an object as soon as the account's rate limit has a token for it
 //	metrics     the metrics for Prometheus
 //
-// Imports go one way: main → controllers → cloud → HTTPS. Read portalcontrolplane/doc.go next.
+// Imports go one way: main → controllers → cloud → HTTPS. Read portalcontrolplane/doc.go next. README.md ("Read the code") has
+// the path to the line that sends a request.
 package controllers

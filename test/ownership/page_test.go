@@ -18,9 +18,9 @@ var page = filepath.Join("..", "..", "docs", "ownership.md")
 
 const preface = `# What happens to a portal cluster
 
-No event in this table loses a portal cluster, and none makes a second one. The table is the output of a test (` + "`test/ownership`" + `), which plays
-every row on real servers. Unless the row says otherwise, the portal is asked to change nothing, and one portal cluster remains. Some conditions have
-their reason in brackets.
+Only a deletion by a person ends a portal cluster. No event in this table makes a second one. The table is the output of a test (` + "`test/ownership`" + `),
+which plays every row on real servers. Unless the row says otherwise, the portal is asked to change nothing, and one portal cluster remains. A reason
+is in brackets. A condition without a status may be True or False in this row.
 
 | Event | What you see |
 |---|---|

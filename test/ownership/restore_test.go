@@ -33,7 +33,7 @@ func restores() []row {
 			clusters: 1,
 			sees: []sight{
 				{kind: "Cluster", condition: clusterv1.ClusterInfrastructureReadyCondition, status: metav1.ConditionTrue},
-				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: either},
+				{kind: "PortalControlPlane", condition: infrav1.ProvisionedCondition, status: metav1.ConditionFalse, reason: infrav1.RestoredObjectReason},
 			},
 			after: (*story).noOtherCluster,
 		}, {

@@ -52,7 +52,7 @@ func uninstalls() []row {
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
 			after:   func(s *story) { s.Get(s.controlPlane) },
 		}, {
-			event: "the provider's CRDs are deleted while the provider is uninstalled, the policy is set to Retain, the provider is installed again, " +
+			event: "the provider's CRDs are deleted while the provider is uninstalled, `deletionPolicy` is set to `Retain`, the provider is installed again, " +
 				"and the manifest is applied with `spec.clusterID`",
 			clusters: 1, happens: (*story).loseProvider, sees: []sight{notDeleting, available},
 		}, {
