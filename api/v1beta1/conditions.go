@@ -215,9 +215,9 @@ const (
 	WaitingForNodesReason = "WaitingForNodes"
 	// NodesUnclaimedReason: worker nodes exist that belong to no Machine.
 	NodesUnclaimedReason = "NodesUnclaimed"
-	// TemplateNotHonouredReason: a template asks for other workers than the portal cluster has. Its Machines, and the roll-out of
+	// TemplateNotHonoredReason: a template asks for other workers than the portal cluster has. Its Machines, and the roll-out of
 	// its MachineDeployment, wait until the template is reverted.
-	TemplateNotHonouredReason = "TemplateNotHonoured"
+	TemplateNotHonoredReason = "TemplateNotHonored"
 	// NodesDifferReason: more or fewer worker nodes exist than the portal was asked for. The provider did not cause this.
 	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready. The portal does not repair nodes.

@@ -81,7 +81,7 @@
 // Instances are the machines of nodes. One that is starting or being removed is Stopped. Volumes come from options or [Portal.AddVolume],
 // lose their cluster when it is deleted, and are deleted at once. The deletion is refused while a cluster uses them.
 //
-// [Shapes] chooses other forms of answers, and [Options] other behaviour.
+// [Shapes] chooses other forms of answers, and [Options] other behavior.
 //
 // # Left out
 //

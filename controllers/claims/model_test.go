@@ -82,8 +82,8 @@ type deployment struct {
 	revision int
 	surge    int // 1/0, or 0/1 when 0
 	sets     map[int]int
-	foreign  map[int]bool // revisions that the portal cannot honour
-	good     int          // the last revision that it can honour
+	foreign  map[int]bool // revisions that the portal cannot honor
+	good     int          // the last revision that it can honor
 }
 
 // revise gives the deployment a new revision.

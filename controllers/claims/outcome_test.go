@@ -71,7 +71,7 @@ func TestWaits(t *testing.T) {
 	outcomes{
 		"for nothing": {View{}, ""},
 		"for a node":  {View{Machines: []Machine{machine("m2", "")}}, "1 unbound"},
-		"for a template that the portal can honour": {
+		"for a template that the portal can honor": {
 			View{Machines: []Machine{machine("m3", "", mismatch)}}, "mismatched m3",
 		},
 		"not for the template of a Machine that has a node": {
@@ -183,7 +183,7 @@ func TestTakeoverBeyond(t *testing.T) {
 			View{Desired: 2, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", ""), machine("m2", "n1", outdated), machine("m3", "n1", drained)}},
 			"detach m3/n1, scale 2; 1 unbound",
 		},
-		"nor one whose template the portal cannot honour": {
+		"nor one whose template the portal cannot honor": {
 			View{Desired: 2, Size: 2, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", ""), machine("m3", "", mismatch)}},
 			"1 unbound; mismatched m3",
 		},
@@ -244,7 +244,7 @@ func TestTakeoverBeyond(t *testing.T) {
 func TestNeeded(t *testing.T) {
 	outcomes{
 		"a Machine without a node needs one":                   {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "")}}, "hooks m2, bind m2/n1"},
-		"one whose template the portal cannot honour does not": {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", mismatch)}}, "evict n1; 1 free; mismatched m1; after 5s"},
+		"one whose template the portal cannot honor does not": {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", mismatch)}}, "evict n1; 1 free; mismatched m1; after 5s"},
 		"unless it has a node":                                 {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", mismatch)}}, ""},
 		"two that share a node need one": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n1")}}, "evict n2; 1 free; after 5s",

@@ -203,7 +203,7 @@ func TestLeaving(t *testing.T) {
 			View{Desired: 1, Size: 3, Nodes: []Node{node("n1"), node("n2", gone), node("n3")}, Machines: []Machine{machine("m1", "n1"), machine("m3", "n3", draining)}},
 			"",
 		},
-		"a template that the portal cannot honour: its Machine waits, everything else goes on": {
+		"a template that the portal cannot honor: its Machine waits, everything else goes on": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "n2", deleting), machine("m3", "", mismatch)}},
 			"detach m2/n2",
 		},

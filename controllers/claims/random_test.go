@@ -301,7 +301,7 @@ func (w *world) waiting() string {
 	return ""
 }
 
-// heal reverts templates that cannot be honoured, and heals nodes.
+// heal reverts templates that cannot be honored, and heals nodes.
 func (w *world) heal() {
 	for _, d := range w.groups {
 		d.revision = d.good

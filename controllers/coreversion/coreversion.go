@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package coreversion reports whether the provider was tested with the running version of Cluster API core. Takeovers depend on
-// behaviour of core that no contract promises (test/capibehavior checks it). Beside another version, a rolling update waits instead.
+// behavior of core that no contract promises (test/capibehavior checks it). Beside another version, a rolling update waits instead.
 //
 // The version is read from the running Deployment, which clusterctl, a GitOps tool or the Cluster API Operator may have
 // installed. The API server converts Clusters with core's webhook, so their CustomResourceDefinition names core's namespace. A

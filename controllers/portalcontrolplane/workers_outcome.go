@@ -52,11 +52,11 @@ func (s *scope) countOutcome() outcome.Outcome {
 	workers := len(s.plan.Present)
 	switch {
 	case len(s.plan.Mismatched) > 0:
-		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
+		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "Machines %s ask for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Revert the template of their MachineDeployment, whose roll-out waits until then",
 			joinNames(s.plan.Mismatched), s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case s.mismatchedPool() != "":
-		return outcome.StallFor(0, infrav1.TemplateNotHonouredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
+		return outcome.StallFor(0, infrav1.TemplateNotHonoredReason, "PortalMachinePool %s asks for other workers than the portal cluster has (offering %s, "+
 			"SSH key pair %s), and the portal cannot change that. Delete its MachinePool, and create it again with these", s.mismatchedPool(),
 			s.record.Workers.ServiceOfferingID, s.record.Workers.SSHKeyPair)
 	case len(s.desired.collected) > 0:

@@ -200,7 +200,7 @@ func (l *life) rollOut(ctx context.Context) (string, error) {
 	})
 }
 
-// foreign points a MachineDeployment to a template that the portal cannot honour for this cluster, and back.
+// foreign points a MachineDeployment to a template that the portal cannot honor for this cluster, and back.
 func (l *life) foreign(ctx context.Context) (string, error) {
 	deployment, before := l.drawDeployment(), ""
 	point := func(template string) error {

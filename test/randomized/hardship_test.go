@@ -208,8 +208,8 @@ func (l *life) troubleNode(ctx context.Context) (string, error) {
 	return fmt.Sprintf("node %s in trouble for %s", node.Name, lasts), set(ctx, corev1.ConditionTrue)
 }
 
-// mismatch adds a MachineDeployment whose template the portal cannot honour. After the acts of the sequence, the MachineDeployment
-// gets a template that the portal can honour. Until then its replicas may or may not count for the size.
+// mismatch adds a MachineDeployment whose template the portal cannot honor. After the acts of the sequence, the MachineDeployment
+// gets a template that the portal can honor. Until then its replicas may or may not count for the size.
 func (l *life) mismatch(ctx context.Context) (string, error) {
 	if len(l.deployments) >= 3 || l.mismatched != "" {
 		return "", nil
@@ -232,5 +232,5 @@ func (l *life) mismatch(ctx context.Context) (string, error) {
 			md.Spec.Template.Spec.InfrastructureRef.Name = right
 		})
 	})
-	return fmt.Sprintf("new %s with %d of a template that the portal cannot honour", deployment, replicas), err
+	return fmt.Sprintf("new %s with %d of a template that the portal cannot honor", deployment, replicas), err
 }

@@ -61,7 +61,7 @@ func (s *sums) change(name string, replicas int, do func() error) error {
 	return err
 }
 
-// allowWithout sets how many of the replicas may or may not count from now on, because the portal cannot honour their template.
+// allowWithout sets how many of the replicas may or may not count from now on, because the portal cannot honor their template.
 func (s *sums) allowWithout(optional int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -57,7 +57,7 @@ type life struct {
 	mends       []func(context.Context) error // the functions that end the troubles of the sequence
 	pool        string                        // name of the MachinePool, empty if there is none. Guarded by seen
 	pools       int                           // created so far
-	mismatched  string                        // the MachineDeployment whose template the portal cannot honour. Guarded by seen
+	mismatched  string                        // the MachineDeployment whose template the portal cannot honor. Guarded by seen
 
 	watcher
 	audit   *auditLog // of the portal's cluster

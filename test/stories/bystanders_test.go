@@ -85,7 +85,7 @@ func TestTemplateMismatchHoldsNothingElse(t *testing.T) {
 	s.Create(newTemplate(meta, "large"))
 	large := newDeployment(meta, 1)
 	s.Create(large)
-	waits := And(HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("large"))
+	waits := And(HavePrefix("False "+infrav1.TemplateNotHonoredReason), ContainSubstring("large"))
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(waits)
 
 	s.scale(3)

@@ -41,13 +41,14 @@ func (s *story) upgraded(version string) {
 	s.Expect(s.asked("POST upgrade 202")+s.asked("POST upgrade 0")).To(BeNumerically("<=", 1), "%v", s.Changes())
 }
 
-// TestUpgradeWhoseAnswerIsLost cuts the connection after the portal has started the upgrade.
+// TestUpgradeWhoseAnswerIsLost cuts the connection after the portal has started the upgrade. The upgrade takes a minute, so the provider
+// is connected again before it ends, and shields the Machines.
 func TestUpgradeWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.apply()
 	s.settled(2)
-	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: 20 * time.Second, Count: 1})
+	s.strike(emulator.Fault{Method: "POST", Path: routeUpgrade, Cut: true, After: true, JobDelay: time.Minute, Count: 1})
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
 	s.upgraded("v1.36.3")
 	s.deleteAll()

@@ -316,8 +316,8 @@ func TestRolloutTakesNodesOver(t *testing.T) {
 	}
 }
 
-// TestTemplateThatThePortalCannotHonour rolls out another offering, and then the old one again.
-func TestTemplateThatThePortalCannotHonour(t *testing.T) {
+// TestTemplateThatThePortalCannotHonor rolls out another offering, and then the old one again.
+func TestTemplateThatThePortalCannotHonor(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.apply()
@@ -326,7 +326,7 @@ func TestTemplateThatThePortalCannotHonour(t *testing.T) {
 	s.Create(newTemplate(metav1.ObjectMeta{Namespace: s.Namespace, Name: "large"}, "large"))
 	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = "large" })
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.TemplateNotHonouredReason), ContainSubstring("Revert the template")))
+		HavePrefix("False "+infrav1.TemplateNotHonoredReason), ContainSubstring("Revert the template")))
 	s.Consistently(func() []string { return uids(s.Nodes()) }, 5*time.Second).Should(ConsistOf(before))
 	suite.Change(s.Fixture, s.deployment, func(md *clusterv1.MachineDeployment) { md.Spec.Template.Spec.InfrastructureRef.Name = name })
 	s.settled(2)

@@ -83,7 +83,7 @@ func TestTemplateOfOtherWorkers(t *testing.T) {
 	before := f.variable("serviceOfferingID", `"offering-8-32"`)
 	f.Eventually(func() string { return f.template().Spec.Template.Spec.ServiceOfferingID }).Should(Equal("offering-8-32"))
 	f.Expect(f.template().Name).NotTo(Equal(template))
-	f.Eventually(f.Condition(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.TemplateNotHonouredReason))
+	f.Eventually(f.Condition(f.controlPlane(), infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.TemplateNotHonoredReason))
 	f.variable("serviceOfferingID", before)
 	f.settled(1)
 	f.Expect(f.nodes()).To(Equal(nodes))

@@ -75,7 +75,7 @@ func TestChecks(t *testing.T) {
 		"scaling":            {controlPlane, false, []string{"Available True Available 2", "VersionUpToDate True VersionUpToDate 2", "WorkersReady False ScalingUp 2"}, InProgress, InProgress},
 		"upgrading":          {controlPlane, false, []string{"Available True Available 2", "VersionUpToDate False Upgrading 2", "WorkersReady Unknown WaitingForOperation 2"}, InProgress, InProgress},
 		"failed":             {controlPlane, false, []string{"Available False QuotaExceeded 2", "VersionUpToDate Unknown WaitingForPortalCluster 2", "WorkersReady Unknown WaitingForConnection 2"}, Failed, Failed},
-		"failed later":       {controlPlane, false, []string{"Available True Available 2", "VersionUpToDate False Upgrading 2", "WorkersReady False TemplateNotHonoured 2"}, Failed, Failed},
+		"failed later":       {controlPlane, false, []string{"Available True Available 2", "VersionUpToDate False Upgrading 2", "WorkersReady False TemplateNotHonored 2"}, Failed, Failed},
 		"failed, corrected":  {controlPlane, false, []string{"Available False VersionNotOffered 1", "VersionUpToDate Unknown WaitingForPortalCluster 1", "WorkersReady Unknown WaitingForConnection 1"}, InProgress, InProgress},
 		"deleting":           {controlPlane, true, []string{"Available False Deleting 2", "Deleting True DeletingPortalCluster 2", "VersionUpToDate True VersionUpToDate 1", "WorkersReady True WorkersReady 1"}, InProgress, InProgress},
 		"held":               {controlPlane, true, []string{"Available False Deleting 2", "Deleting True DeletionNotConfirmed 2", "VersionUpToDate True VersionUpToDate 1", "WorkersReady True WorkersReady 1"}, Failed, InProgress},
