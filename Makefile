@@ -271,7 +271,7 @@ ON_MODEL := go test ./controllers/claims -run $(HISTORIES) -rapid.checks=$(CHECK
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
 # The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation.
-SUITES := attacks|autoscaler|gitops|hostile|ownership|randomized|release|rights|secrets|topology
+SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
 # With the race detector. Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
 RACE = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 60m -skip $(HISTORIES)
 
