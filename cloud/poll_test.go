@@ -167,6 +167,29 @@ func TestEarlyEnd(t *testing.T) {
 	}
 }
 
+// TestEndOfAJobConcernsItsKind checks that the end of a job changes when the jobs of its kind that run are looked at, and no others.
+func TestEndOfAJobConcernsItsKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount(ratelimit.NewLimiter(ratelimit.Options{Limit: 1}))
+		granted(t, a.limiter, "other", ratelimit.Read) // so that the bucket is not full
+		started := time.Now()
+		look := func(kind string) bool {
+			_, err := a.reservePoll(kind, RunningJob{Kind: kind, ID: kind, Started: started})
+			return err == nil
+		}
+		if look("create") || look("upgrade") {
+			t.Error("a job is looked at although no job has ended")
+		}
+		finish(a.jobs, 0, 20)
+		if !look("create") {
+			t.Error("a job is not looked at although it has run as long as another one of its kind took")
+		}
+		if look("upgrade") {
+			t.Error("a job is looked at although no job of its kind has ended")
+		}
+	})
+}
+
 // TestTokensOfLooks checks which jobs get a token after a job of the kind has taken 100 s. A job that is likely done gets any token that no
 // other call waits for. Other jobs get only tokens that a full bucket cannot hold.
 func TestTokensOfLooks(t *testing.T) {

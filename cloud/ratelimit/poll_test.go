@@ -61,3 +61,28 @@ func TestPolledJobs(t *testing.T) {
 		})
 	}
 }
+
+// TestOverduePolls checks when a poll that is not likely useful gets a token that other calls could use: if it is overdue, and the polls have
+// left two tokens of their share unused. They get a token of it every five seconds here.
+func TestOverduePolls(t *testing.T) {
+	for name, test := range map[string]struct {
+		overdue, after float64 // seconds
+		want           bool
+	}{
+		"overdue":                  {overdue: 10, after: 10, want: true},
+		"not overdue":              {overdue: 10.1, after: 10, want: false},
+		"overdue, one token saved": {overdue: 9, after: 9.5, want: false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Options{Limit: 60})
+				drain(t, l)
+				job := plan{start: time.Now(), likely: 100, overdue: test.overdue}
+				time.Sleep(time.Until(job.at(test.after)))
+				if _, err := l.ReservePoll("job", &job); (err == nil) != test.want {
+					t.Errorf("after %v s: %v, want a reservation: %t", test.after, err, test.want)
+				}
+			})
+		})
+	}
+}

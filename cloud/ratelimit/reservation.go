@@ -57,13 +57,6 @@ func (r *Reservation) Cancel() {
 	l.end(r, stateCanceled)
 }
 
-// Spent reports whether a request was sent, or is being sent, with the reservation.
-func (r *Reservation) Spent() bool {
-	r.limiter.mu.Lock()
-	defer r.limiter.mu.Unlock()
-	return r.state == stateSpent
-}
-
 // Spend uses a reservation for a request that is sent right after. It returns false if the reservation is of another limiter, or
 // has ended. If the gate has closed since the grant, the reservation is canceled and the error is a *WaitError.
 func (l *Limiter) Spend(r *Reservation) (bool, error) {

@@ -65,3 +65,13 @@ func TestShareIsNotExplored(t *testing.T) {
 		}
 	})
 }
+
+// TestCharge checks that a charge leaves so many requests fewer to all flows.
+func TestCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Burst: 10}) // of which 9 are used
+		l.Charge(8)
+		granted(t, l, "a", Read)
+		refusedUntil(t, l, "b", Read)
+	})
+}

@@ -62,8 +62,9 @@ type Move struct {
 // MoveKind is the kind of a Move.
 type MoveKind int
 
-// The moves of Machines.
+// The moves. Those of Nodes come last (OfNode).
 const (
+	// The moves of Machines.
 	AddHooks    MoveKind = iota // put both deletion hooks on the Machine
 	Bind                        // write the Node's identity into the PortalMachine of a Machine that is not being deleted
 	Swap                        // Bind for a Machine that is held: it takes a node that is expected to go
@@ -75,25 +76,21 @@ const (
 	DeleteFirst                 // make the MachineDeployment delete this Machine first
 	Shield                      // keep MachineHealthChecks from remediating the Machine
 	Unshield                    // undo Shield
-)
 
-// The moves of the pool.
-const (
-	AddToPool      MoveKind = iota + 50 // add the Node's providerID to the pool's list
-	RemoveFromPool                      // remove a providerID from the pool's list
-)
+	// The moves of the pool.
+	AddToPool      // add the Node's providerID to the pool's list
+	RemoveFromPool // remove a providerID from the pool's list
 
-// The moves of Nodes.
-const (
-	NameNode         MoveKind = iota + 100 // give the Node, which has no providerID, one
-	DrainNode                              // one step of a drain by the provider: cordon the Node, evict a few Pods, or record that none is left
-	MarkDrained                            // record that core has drained the Node, which stays cordoned
-	Uncordon                               // make the Node schedulable again and remove the records of a drain
-	DeleteNode                             // delete the Node object of a drained machine that the portal has removed
-	MarkRemediated                         // record that a MachineHealthCheck replaced the Node's Machine
-	ForgetRemediated                       // remove that record
-	DisableScaleDown                       // keep the cluster autoscaler from choosing the Node for removal
-	EnableScaleDown                        // undo DisableScaleDown
+	// The moves of Nodes.
+	NameNode         // give the Node, which has no providerID, one
+	DrainNode        // one step of a drain by the provider: cordon the Node, evict a few Pods, or record that none is left
+	MarkDrained      // record that core has drained the Node, which stays cordoned
+	Uncordon         // make the Node schedulable again and remove the records of a drain
+	DeleteNode       // delete the Node object of a drained machine that the portal has removed
+	MarkRemediated   // record that a MachineHealthCheck replaced the Node's Machine
+	ForgetRemediated // remove that record
+	DisableScaleDown // keep the cluster autoscaler from choosing the Node for removal
+	EnableScaleDown  // undo DisableScaleDown
 )
 
 // OfNode reports whether the move changes a Node, not a Machine or PortalMachine.

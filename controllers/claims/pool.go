@@ -51,9 +51,10 @@ func (p *planner) members() (n int) {
 	return n
 }
 
-// binds reports whether a Machine is bound to the node in this plan.
+// binds reports whether a Machine that is not being deleted is bound to the node in this plan. A held Machine only takes a node that
+// is leaving (Swap).
 func (p *planner) binds(n *place) bool {
-	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return (m.Kind == Bind || m.Kind == Swap) && m.Node.UID == n.UID })
+	return slices.ContainsFunc(p.plan.Moves, func(m Move) bool { return m.Kind == Bind && m.Node.UID == n.UID })
 }
 
 // reserved reports whether the node belongs to the pool and the pool cannot spare it.

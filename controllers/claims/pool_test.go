@@ -64,6 +64,15 @@ func TestPool(t *testing.T) {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "")}, Pool: pool(1, "n1", "n2")},
 			"hooks m1, bind m1/n1",
 		},
+		"but not two if it has one too many": {
+			View{Desired: 3, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", ""), machine("m2", "")}, Pool: pool(1, "n1", "n2")},
+			"hooks m1, bind m1/n1, scale 3; 1 unbound",
+		},
+		"a listed node that two Machines share is not one too many": {
+			View{Desired: 3, Size: 2, Nodes: three[:2], Pool: pool(1, "n1", "n2"),
+				Machines: []Machine{machine("m1", "n1", outdated, deleting), machine("m2", "n1"), machine("m3", "")}},
+			"detach m1/n1, scale 3; 1 unbound",
+		},
 		"the node that a Machine has taken counts no more, but stays listed": {
 			View{Desired: 2, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1")}, Pool: pool(1, "n1", "n2")}, "",
 		},

@@ -70,6 +70,7 @@ func TestReport(t *testing.T) {
 		"not explained":        {[]string{"a/x.go: f: x"}, nil, false},
 		"killed now":           {nil, map[string]string{"a/x.go: f: x": "why"}, false},
 		"of the other package": {nil, map[string]string{"b/x.go: f: x": "why"}, true},
+		"of a package below":   {nil, map[string]string{"a/b/x.go: f: x": "why"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := result{counts: map[fate]int{}, survivors: map[string]int{}, lines: map[string]int{}}

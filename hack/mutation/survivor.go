@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func (r result) report(dir string, explained map[string]string) bool {
 		excused += r.survivors[name]
 	}
 	for _, name := range slices.Sorted(maps.Keys(explained)) {
-		if strings.HasPrefix(name, dir+"/") && strings.Contains(name, *only) && r.survivors[name] == 0 {
+		if file, _, _ := strings.Cut(name, ":"); path.Dir(file) == dir && strings.Contains(name, *only) && r.survivors[name] == 0 {
 			ok = false
 			fmt.Println("explained, but killed or gone:", name)
 		}
