@@ -41,8 +41,8 @@ const (
 	patience = time.Minute
 )
 
-// house is a management cluster in which managers are started, each as its ServiceAccount.
-type house struct {
+// fixture is a management cluster in which managers are started, each as its ServiceAccount.
+type fixture struct {
 	*testing.T
 	*WithT
 	*sandbox.Sandbox
@@ -68,120 +68,120 @@ func TestManagers(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	h := &house{Sandbox: box}
+	f := &fixture{Sandbox: box}
 	for _, test := range []struct {
 		title string
-		run   func(*house)
+		run   func(*fixture)
 	}{
-		{"hand over", (*house).handOver},
-		{"a Secret needs no label", (*house).secretWithoutLabel},
-		{"who may read the metrics", (*house).metricsReaders},
-		{"a certificate for the metrics", (*house).metricsCertificate},
+		{"hand over", (*fixture).handOver},
+		{"a Secret needs no label", (*fixture).secretWithoutLabel},
+		{"who may read the metrics", (*fixture).metricsReaders},
+		{"a certificate for the metrics", (*fixture).metricsCertificate},
 	} {
 		t.Run(test.title, func(t *testing.T) {
-			h.T, h.WithT = t, NewWithT(t)
-			h.SetDefaultEventuallyTimeout(patience)
-			h.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
-			h.actAsManager()
-			test.run(h)
+			f.T, f.WithT = t, NewWithT(t)
+			f.SetDefaultEventuallyTimeout(patience)
+			f.SetDefaultEventuallyPollingInterval(50 * time.Millisecond)
+			f.actAsManager()
+			test.run(f)
 		})
 	}
 }
 
 // handOver ends the leader while its call to create a cluster is under way. It keeps the lease until the answer is stored,
 // longer than the lease lasts; the other manager waits for that, then follows the job, and nothing is created twice.
-func (h *house) handOver() {
+func (f *fixture) handOver() {
 	const underWay = 12 * time.Second
 	quick := []string{"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms"}
-	h.Expect(h.Portal.Inject(emulator.Fault{ID: "slow", Method: "POST", Path: "/kubernetes-clusters", After: true, Delay: underWay})).To(Succeed())
-	first, _ := h.start("first", quick...)
-	h.Eventually(h.holder).ShouldNot(BeEmpty())
-	leader := h.holder()
-	second, metricsOfSecond := h.start("second", quick...)
-	controlPlane := h.createCluster("hand-over", nil)
-	h.Eventually(h.Portal.Clusters).Should(HaveLen(1))
-	h.Expect(h.scrape(metricsOfSecond)).NotTo(ContainSubstring("capportal_jobs_in_flight{"), "who does not act counts no jobs")
+	f.Expect(f.Portal.Inject(emulator.Fault{ID: "slow", Method: "POST", Path: "/kubernetes-clusters", After: true, Delay: underWay})).To(Succeed())
+	first, _ := f.start("first", quick...)
+	f.Eventually(f.holder).ShouldNot(BeEmpty())
+	leader := f.holder()
+	second, metricsOfSecond := f.start("second", quick...)
+	controlPlane := f.createCluster("hand-over", nil)
+	f.Eventually(f.Portal.Clusters).Should(HaveLen(1))
+	f.Expect(f.scrape(metricsOfSecond)).NotTo(ContainSubstring("capportal_jobs_in_flight{"), "who does not act counts no jobs")
 
 	go first.Stop()
-	h.Eventually(h.holder).ShouldNot(Equal(leader))
-	h.get(controlPlane)
+	f.Eventually(f.holder).ShouldNot(Equal(leader))
+	f.get(controlPlane)
 	op, err := operation.Load(controlPlane)
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Expect(op != nil && op.JobID != "" || controlPlane.Spec.ClusterID != "").To(BeTrue(), "the lease is free, and the answer is not stored: %+v", op)
-	h.Expect(h.creates()).To(Equal([]int{http.StatusAccepted}))
-	h.Eventually(first.Done()).Should(BeClosed())
-	h.Expect(first.Err()).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Expect(op != nil && op.JobID != "" || controlPlane.Spec.ClusterID != "").To(BeTrue(), "the lease is free, and the answer is not stored: %+v", op)
+	f.Expect(f.creates()).To(Equal([]int{http.StatusAccepted}))
+	f.Eventually(first.Done()).Should(BeClosed())
+	f.Expect(first.Err()).NotTo(HaveOccurred())
 
-	h.Eventually(func() string { h.get(controlPlane); return controlPlane.Spec.ClusterID }).Should(Equal(h.Portal.Clusters()[0].ID))
-	h.Expect(h.holder()).NotTo(Or(BeEmpty(), Equal(leader)))
-	h.Expect(h.creates()).To(Equal([]int{http.StatusAccepted}), "created once")
-	h.watched(metricsOfSecond)
+	f.Eventually(func() string { f.get(controlPlane); return controlPlane.Spec.ClusterID }).Should(Equal(f.Portal.Clusters()[0].ID))
+	f.Expect(f.holder()).NotTo(Or(BeEmpty(), Equal(leader)))
+	f.Expect(f.creates()).To(Equal([]int{http.StatusAccepted}), "created once")
+	f.watched(metricsOfSecond)
 	second.Stop()
-	h.Expect(second.Err()).NotTo(HaveOccurred())
-	h.Eventually(h.holder).Should(BeEmpty(), "a manager that ends leaves the lease to whoever comes")
+	f.Expect(second.Err()).NotTo(HaveOccurred())
+	f.Eventually(f.holder).Should(BeEmpty(), "a manager that ends leaves the lease to whoever comes")
 }
 
 // watched looks at what a manager that has followed a job tells Prometheus.
-func (h *house) watched(url string) {
-	h.Helper()
-	text := h.scrape(url)
-	h.Expect(text).To(And(
+func (f *fixture) watched(url string) {
+	f.Helper()
+	text := f.scrape(url)
+	f.Expect(text).To(And(
 		ContainSubstring(`capportal_portal_requests_total{code="",endpoint="GET /jobs/{job_id}",status="200"}`),
 		ContainSubstring(`capportal_portal_logins_total{outcome="succeeded"} 1`),
 		ContainSubstring(`capportal_account_limit_requests_per_second{account="hand-over/portal-identity"} 5`),
 		ContainSubstring(`capportal_job_duration_seconds_count{operation="create",outcome="succeeded"} 1`),
 		ContainSubstring(`capportal_jobs_in_flight{operation="create"} 0`),
 	))
-	email, password := h.Portal.Credentials()
-	h.Expect(text).NotTo(Or(ContainSubstring(email), ContainSubstring(password)))
+	email, password := f.Portal.Credentials()
+	f.Expect(text).NotTo(Or(ContainSubstring(email), ContainSubstring(password)))
 }
 
 // secretWithoutLabel creates the identity Secret, without the label of --watch-filter, after everything that has it: it
 // wakes its PortalCluster, and no other manager's.
-func (h *house) secretWithoutLabel() {
-	manager, _ := h.start("east", "--watch-filter=east")
+func (f *fixture) secretWithoutLabel() {
+	manager, _ := f.start("east", "--watch-filter=east")
 	defer manager.Stop()
 	name := "watch-filter"
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	east := h.createPortalCluster(name, "east", map[string]string{clusterv1.WatchLabel: "east"})
-	west := h.createPortalCluster(name, "west", map[string]string{clusterv1.WatchLabel: "west"})
-	h.Eventually(h.identityReady(east)).Should(Equal("False " + infrav1.IdentityNotFoundReason))
+	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	east := f.createPortalCluster(name, "east", map[string]string{clusterv1.WatchLabel: "east"})
+	west := f.createPortalCluster(name, "west", map[string]string{clusterv1.WatchLabel: "west"})
+	f.Eventually(f.identityReady(east)).Should(Equal("False " + infrav1.IdentityNotFoundReason))
 	// Until its own status, and what core wrote, wake it no more.
-	h.Consistently(h.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityNotFoundReason))
-	h.create(h.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
-	h.Eventually(h.identityReady(east), 20*time.Second).Should(Equal("True " + infrav1.IdentityAcceptedReason))
-	h.Consistently(h.identityReady(west), 2*time.Second).Should(Equal("none"))
+	f.Consistently(f.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityNotFoundReason))
+	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
+	f.Eventually(f.identityReady(east), 20*time.Second).Should(Equal("True " + infrav1.IdentityAcceptedReason))
+	f.Consistently(f.identityReady(west), 2*time.Second).Should(Equal("none"))
 }
 
 // metricsReaders asks for the metrics as docs/metrics.md says, without a token, without the right, and with both.
-func (h *house) metricsReaders() {
-	manager, url := h.start("secure", "--insecure-diagnostics=false")
+func (f *fixture) metricsReaders() {
+	manager, url := f.start("secure", "--insecure-diagnostics=false")
 	defer manager.Stop()
 	url = strings.Replace(url, "http:", "https:", 1)
-	h.create(&rbacv1.ClusterRoleBinding{
+	f.create(&rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "prometheus"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "capportal-metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "prometheus"}},
 	})
-	h.Eventually(h.ask(url, "")).Should(HavePrefix("401"))
-	h.Expect(h.ask(url, h.token("anybody"))()).To(HavePrefix("403"))
-	h.Expect(h.ask(url, h.token("prometheus"))()).To(And(HavePrefix("200"), ContainSubstring("capportal_portal_logins_total")))
+	f.Eventually(f.ask(url, "")).Should(HavePrefix("401"))
+	f.Expect(f.ask(url, f.token("anybody"))()).To(HavePrefix("403"))
+	f.Expect(f.ask(url, f.token("prometheus"))()).To(And(HavePrefix("200"), ContainSubstring("capportal_portal_logins_total")))
 }
 
 // metricsCertificate verifies that the metrics are served with the certificate of --metrics-cert-dir.
-func (h *house) metricsCertificate() {
+func (f *fixture) metricsCertificate() {
 	const name = "capportal-metrics.capportal-system.svc"
 	certificate, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
-	h.Expect(err).NotTo(HaveOccurred())
-	dir := h.TempDir()
-	h.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600)).To(Succeed())
-	h.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
-	manager, url := h.start("certificate", "--insecure-diagnostics=false", "--metrics-cert-dir="+dir)
+	f.Expect(err).NotTo(HaveOccurred())
+	dir := f.TempDir()
+	f.Expect(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600)).To(Succeed())
+	f.Expect(os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)).To(Succeed())
+	manager, url := f.start("certificate", "--insecure-diagnostics=false", "--metrics-cert-dir="+dir)
 	defer manager.Stop()
 	trusted := x509.NewCertPool()
-	h.Expect(trusted.AppendCertsFromPEM(certificate)).To(BeTrue())
+	f.Expect(trusted.AppendCertsFromPEM(certificate)).To(BeTrue())
 	address := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/metrics")
-	h.Eventually(func() error {
+	f.Eventually(func() error {
 		connection, err := tls.Dial("tcp", address, &tls.Config{RootCAs: trusted, ServerName: name})
 		if err != nil {
 			return err
@@ -191,52 +191,52 @@ func (h *house) metricsCertificate() {
 }
 
 // token makes a ServiceAccount, and a token of it.
-func (h *house) token(name string) string {
-	h.Helper()
+func (f *fixture) token(name string) string {
+	f.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
-	h.create(account)
+	f.create(account)
 	request := &authenticationv1.TokenRequest{}
-	h.Expect(h.Client.SubResource("token").Create(h.Context(), account, request)).To(Succeed())
+	f.Expect(f.Client.SubResource("token").Create(f.Context(), account, request)).To(Succeed())
 	return request.Status.Token
 }
 
 // actAsManager writes the kubeconfig of the managers: the administrator's, impersonating the ServiceAccount that a release
 // has, so that its roles count.
-func (h *house) actAsManager() {
-	h.Helper()
+func (f *fixture) actAsManager() {
+	f.Helper()
 	accounts := &corev1.ServiceAccountList{}
-	h.Expect(h.Client.List(h.Context(), accounts, client.InNamespace(provider),
+	f.Expect(f.Client.List(f.Context(), accounts, client.InNamespace(provider),
 		client.MatchingLabels{clusterv1.ProviderNameLabel: "infrastructure-portal"})).To(Succeed())
-	h.Expect(accounts.Items).To(HaveLen(1))
-	config, err := clientcmd.LoadFromFile(h.Kubeconfig)
-	h.Expect(err).NotTo(HaveOccurred())
+	f.Expect(accounts.Items).To(HaveLen(1))
+	config, err := clientcmd.LoadFromFile(f.Kubeconfig)
+	f.Expect(err).NotTo(HaveOccurred())
 	for _, user := range config.AuthInfos {
 		user.Impersonate = "system:serviceaccount:" + provider + ":" + accounts.Items[0].Name
 		user.ImpersonateGroups = []string{"system:serviceaccounts", "system:serviceaccounts:" + provider, "system:authenticated"}
 	}
-	h.kubeconfig = filepath.Join(h.Dir, "as-manager.kubeconfig")
-	h.Expect(clientcmd.WriteToFile(*config, h.kubeconfig)).To(Succeed())
+	f.kubeconfig = filepath.Join(f.Dir, "as-manager.kubeconfig")
+	f.Expect(clientcmd.WriteToFile(*config, f.kubeconfig)).To(Succeed())
 }
 
 // start runs a manager, and returns where its metrics are.
-func (h *house) start(name string, flags ...string) (*kubeserver.Process, string) {
-	h.Helper()
+func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, string) {
+	f.Helper()
 	binary, err := os.Executable()
-	h.Expect(err).NotTo(HaveOccurred())
+	f.Expect(err).NotTo(HaveOccurred())
 	address := func() string {
 		port, err := kubeserver.FreePort("127.0.0.1")
-		h.Expect(err).NotTo(HaveOccurred())
+		f.Expect(err).NotTo(HaveOccurred())
 		return fmt.Sprintf("127.0.0.1:%d", port)
 	}
 	health, metrics := address(), address()
-	log := filepath.Join(h.Dir, name+".log")
-	manager, err := kubeserver.Start(h.Context(), kubeserver.Spec{
+	log := filepath.Join(f.Dir, name+".log")
+	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
 		Name: name, Path: binary, Log: log, Grace: gracePeriod + 10*time.Second,
 		Args: append([]string{
 			"--leader-elect", "--leader-elect-namespace=" + provider, "--health-addr=" + health,
 			"--diagnostics-address=" + metrics, "--insecure-diagnostics", "--allow-unverified-core", "--portal-host=127.0.0.1",
 		}, flags...),
-		Env: []string{asManager + "=yes", "KUBECONFIG=" + h.kubeconfig},
+		Env: []string{asManager + "=yes", "KUBECONFIG=" + f.kubeconfig},
 		Ready: func(context.Context) error {
 			response, err := http.Get("http://" + health + "/readyz")
 			if err == nil {
@@ -245,22 +245,22 @@ func (h *house) start(name string, flags ...string) (*kubeserver.Process, string
 			return err
 		},
 	})
-	h.Expect(err).NotTo(HaveOccurred())
-	h.Cleanup(func() {
+	f.Expect(err).NotTo(HaveOccurred())
+	f.Cleanup(func() {
 		manager.Stop()
-		if text, err := os.ReadFile(log); h.Failed() && err == nil {
-			h.Logf("%s:\n%s", name, text)
+		if text, err := os.ReadFile(log); f.Failed() && err == nil {
+			f.Logf("%s:\n%s", name, text)
 		}
 	})
 	return manager, "http://" + metrics + "/metrics"
 }
 
 // createCluster creates all that a user would, and returns the control plane.
-func (h *house) createCluster(name string, labels map[string]string) *infrav1.PortalControlPlane {
-	h.Helper()
-	h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	h.create(h.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
-	h.createPortalCluster(name, name, labels)
+func (f *fixture) createCluster(name string, labels map[string]string) *infrav1.PortalControlPlane {
+	f.Helper()
+	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
+	f.createPortalCluster(name, name, labels)
 	meta := metav1.ObjectMeta{Namespace: name, Name: name}
 	controlPlane := &infrav1.PortalControlPlane{ObjectMeta: meta}
 	controlPlane.Spec.Version, controlPlane.Spec.Replicas = "v1.35.6", ptr.To[int32](1)
@@ -273,22 +273,22 @@ func (h *house) createCluster(name string, labels map[string]string) *infrav1.Po
 		InfrastructureRef: reference("PortalMachineTemplate", name),
 	}
 	for _, obj := range []client.Object{controlPlane, template, deployment} {
-		h.create(obj)
+		f.create(obj)
 	}
 	return controlPlane
 }
 
 // createPortalCluster creates a Cluster and its PortalCluster.
-func (h *house) createPortalCluster(namespace, name string, labels map[string]string) *infrav1.PortalCluster {
-	h.Helper()
+func (f *fixture) createPortalCluster(namespace, name string, labels map[string]string) *infrav1.PortalCluster {
+	f.Helper()
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: labels}
-	h.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
+	f.create(&clusterv1.Cluster{ObjectMeta: meta, Spec: clusterv1.ClusterSpec{
 		InfrastructureRef: reference("PortalCluster", name), ControlPlaneRef: reference("PortalControlPlane", name),
 	}})
 	portalCluster := &infrav1.PortalCluster{ObjectMeta: meta, Spec: infrav1.PortalClusterSpec{
 		IdentityRef: infrav1.PortalIdentityReference{Name: "portal-identity"}, ZoneID: "zone-1", VPC: infrav1.PortalVPC{Name: "default"},
 	}}
-	h.create(portalCluster)
+	f.create(portalCluster)
 	return portalCluster
 }
 
@@ -296,28 +296,28 @@ func reference(kind, name string) clusterv1.ContractVersionedObjectReference {
 	return clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: kind, Name: name}
 }
 
-func (h *house) create(obj client.Object) {
-	h.Helper()
-	h.Expect(h.Client.Create(h.Context(), obj)).To(Succeed())
+func (f *fixture) create(obj client.Object) {
+	f.Helper()
+	f.Expect(f.Client.Create(f.Context(), obj)).To(Succeed())
 }
 
-func (h *house) get(obj client.Object) {
-	h.Helper()
-	h.Expect(h.Client.Get(h.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
+func (f *fixture) get(obj client.Object) {
+	f.Helper()
+	f.Expect(f.Client.Get(f.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
 }
 
 // holder of the lease; empty: nobody.
-func (h *house) holder() string {
+func (f *fixture) holder() string {
 	held := &coordinationv1.Lease{}
-	if err := h.Client.Get(h.Context(), client.ObjectKey{Namespace: provider, Name: lease}, held); err != nil {
+	if err := f.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: lease}, held); err != nil {
 		return ""
 	}
 	return ptr.Deref(held.Spec.HolderIdentity, "")
 }
 
 // creates are the statuses of the requests to create a cluster, in order.
-func (h *house) creates() (statuses []int) {
-	for _, e := range h.Portal.RequestLog() {
+func (f *fixture) creates() (statuses []int) {
+	for _, e := range f.Portal.RequestLog() {
 		if e.Method == http.MethodPost && e.Route == "/kubernetes-clusters" {
 			statuses = append(statuses, e.Status)
 		}
@@ -325,9 +325,9 @@ func (h *house) creates() (statuses []int) {
 	return statuses
 }
 
-func (h *house) identityReady(c *infrav1.PortalCluster) func() string {
+func (f *fixture) identityReady(c *infrav1.PortalCluster) func() string {
 	return func() string {
-		h.get(c)
+		f.get(c)
 		if ready := conditions.Get(c, infrav1.IdentityReadyCondition); ready != nil {
 			return string(ready.Status) + " " + ready.Reason
 		}
@@ -335,20 +335,20 @@ func (h *house) identityReady(c *infrav1.PortalCluster) func() string {
 	}
 }
 
-func (h *house) scrape(url string) string {
-	h.Helper()
-	text := h.ask(url, "")()
-	h.Expect(text).To(HavePrefix("200"))
+func (f *fixture) scrape(url string) string {
+	f.Helper()
+	text := f.ask(url, "")()
+	f.Expect(text).To(HavePrefix("200"))
 	return text
 }
 
 // ask returns status and body of the answer to a request with the token.
-func (h *house) ask(url, token string) func() string {
+func (f *fixture) ask(url, token string) func() string {
 	// The manager's certificate is its own work; a release may mount another.
 	asker := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // as said
 	return func() string {
-		request, err := http.NewRequestWithContext(h.Context(), http.MethodGet, url, nil)
-		h.Expect(err).NotTo(HaveOccurred())
+		request, err := http.NewRequestWithContext(f.Context(), http.MethodGet, url, nil)
+		f.Expect(err).NotTo(HaveOccurred())
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
@@ -358,7 +358,7 @@ func (h *house) ask(url, token string) func() string {
 		}
 		defer response.Body.Close() //nolint:errcheck // nothing was written to it
 		body, err := io.ReadAll(response.Body)
-		h.Expect(err).NotTo(HaveOccurred())
+		f.Expect(err).NotTo(HaveOccurred())
 		return response.Status + "\n" + string(body)
 	}
 }

@@ -243,9 +243,9 @@ func TestTakeoverBeyond(t *testing.T) {
 // TestNeeded checks that a node is removed only if no live Machine needs it.
 func TestNeeded(t *testing.T) {
 	outcomes{
-		"a Machine without a node needs one":                   {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "")}}, "hooks m2, bind m2/n1"},
+		"a Machine without a node needs one":                  {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m2", "")}}, "hooks m2, bind m2/n1"},
 		"one whose template the portal cannot honor does not": {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "", mismatch)}}, "evict n1; 1 free; mismatched m1; after 5s"},
-		"unless it has a node":                                 {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", mismatch)}}, ""},
+		"unless it has a node":                                {View{Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", mismatch)}}, ""},
 		"two that share a node need one": {
 			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1"), machine("m2", "n1")}}, "evict n2; 1 free; after 5s",
 		},

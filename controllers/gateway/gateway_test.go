@@ -41,8 +41,8 @@ func (s secrets) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 
 func (secrets) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// house is a gateway, and one API server of two namespaces.
-type house struct {
+// fixture is a gateway, and one API server of two namespaces.
+type fixture struct {
 	*testing.T
 	gateway *Gateway
 	secrets secrets
@@ -50,31 +50,31 @@ type house struct {
 	seen    atomic.Pointer[http.Request]
 }
 
-func newHouse(t *testing.T, answer http.HandlerFunc) *house {
+func newFixture(t *testing.T, answer http.HandlerFunc) *fixture {
 	t.Helper()
-	h := &house{T: t, secrets: secrets{}}
+	f := &fixture{T: t, secrets: secrets{}}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h.seen.Store(r)
+		f.seen.Store(r)
 		answer(w, r)
 	}))
 	t.Cleanup(server.CloseClientConnections)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for _, namespace := range []string{"a", "b"} {
-		h.secrets[secretOf(namespace)] = kubeconfig(t, &rest.Config{Host: server.URL, BearerToken: "stored", TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
+		f.secrets[secretOf(namespace)] = kubeconfig(t, &rest.Config{Host: server.URL, BearerToken: "stored", TLSClientConfig: rest.TLSClientConfig{CAData: authority}})
 	}
 	hosts, err := cloud.NewHosts("127.0.0.1") // where the API server is
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.gateway, err = New(h.secrets, hosts); err != nil {
+	if f.gateway, err = New(f.secrets, hosts); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
-		if err := h.gateway.Start(t.Context()); err != nil {
+		if err := f.gateway.Start(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}()
-	return h
+	return f
 }
 
 func secretOf(namespace string) client.ObjectKey {
@@ -96,23 +96,23 @@ func kubeconfig(t *testing.T, config *rest.Config) []byte {
 }
 
 // config is what the ClusterCache would read.
-func (h *house) config(namespace string) *rest.Config {
-	h.Helper()
+func (f *fixture) config(namespace string) *rest.Config {
+	f.Helper()
 	secret := &corev1.Secret{}
-	if err := h.gateway.Get(h.Context(), secretOf(namespace), secret); err != nil {
-		h.Fatal(err)
+	if err := f.gateway.Get(f.Context(), secretOf(namespace), secret); err != nil {
+		f.Fatal(err)
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["value"])
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	config.QPS = -1
 	return config
 }
 
-func (h *house) client(namespace string) *kubernetes.Clientset {
-	h.Helper()
-	return kubernetes.NewForConfigOrDie(h.config(namespace))
+func (f *fixture) client(namespace string) *kubernetes.Clientset {
+	f.Helper()
+	return kubernetes.NewForConfigOrDie(f.config(namespace))
 }
 
 func answerJSON(body string) http.HandlerFunc {
@@ -135,11 +135,11 @@ func TestAnswersWithinBounds(t *testing.T) {
 		"brackets and commas quoted": `{"metadata":{"name":"n","annotations":{"a":"` + strings.Repeat(`[{,\"`, maxValues) + `"}}}`,
 	} {
 		t.Run(title, func(t *testing.T) {
-			h := newHouse(t, answerJSON(list(items)))
-			if _, err := h.client("a").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
+			f := newFixture(t, answerJSON(list(items)))
+			if _, err := f.client("a").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
 				t.Error(err)
 			}
-			if seen := h.seen.Load(); seen.Header.Get("Authorization") != "Bearer stored" || seen.Header.Get("Accept-Encoding") != "identity" {
+			if seen := f.seen.Load(); seen.Header.Get("Authorization") != "Bearer stored" || seen.Header.Get("Accept-Encoding") != "identity" {
 				t.Errorf("the API server has seen %v", seen.Header)
 			}
 		})
@@ -149,24 +149,24 @@ func TestAnswersWithinBounds(t *testing.T) {
 // TestAnswersBeyondBounds: none of these answers reaches the client, and a list of Nodes that is too large is reported.
 func TestAnswersBeyondBounds(t *testing.T) {
 	tests := map[string]struct {
-		answer    func(h *house) http.HandlerFunc
+		answer    func(f *fixture) http.HandlerFunc
 		oversized bool
 	}{
-		"endless spaces":        {func(h *house) http.HandlerFunc { return h.endless(" ") }, true},
-		"one endless Node":      {func(h *house) http.HandlerFunc { return h.endless(`{"metadata":{"name":"`) }, true},
-		"endless empty objects": {func(h *house) http.HandlerFunc { return h.endless("{},") }, true},
-		"one object too many":   {func(*house) http.HandlerFunc { return answerJSON(list(strings.Repeat("{},", MaxObjects+1) + "{}")) }, true},
-		"a Node of empty conditions": {func(*house) http.HandlerFunc {
+		"endless spaces":        {func(f *fixture) http.HandlerFunc { return f.endless(" ") }, true},
+		"one endless Node":      {func(f *fixture) http.HandlerFunc { return f.endless(`{"metadata":{"name":"`) }, true},
+		"endless empty objects": {func(f *fixture) http.HandlerFunc { return f.endless("{},") }, true},
+		"one object too many":   {func(*fixture) http.HandlerFunc { return answerJSON(list(strings.Repeat("{},", MaxObjects+1) + "{}")) }, true},
+		"a Node of empty conditions": {func(*fixture) http.HandlerFunc {
 			return answerJSON(list(`{"status":{"conditions":[` + strings.Repeat("{},", maxValues) + `{}]}}`))
 		}, true},
-		"compressed": {func(*house) http.HandlerFunc { return compressed }, false},
-		"protobuf": {func(*house) http.HandlerFunc {
+		"compressed": {func(*fixture) http.HandlerFunc { return compressed }, false},
+		"protobuf": {func(*fixture) http.HandlerFunc {
 			return func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/vnd.kubernetes.protobuf")
 				_, _ = io.WriteString(w, "k8s\x00\n\x0e\n\x02v1\x12\x08NodeList")
 			}
 		}, false},
-		"elsewhere": {func(*house) http.HandlerFunc {
+		"elsewhere": {func(*fixture) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 			}
@@ -174,15 +174,15 @@ func TestAnswersBeyondBounds(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			h := &house{}
-			h = newHouse(t, func(w http.ResponseWriter, r *http.Request) { test.answer(h)(w, r) })
-			if _, err := h.client("a").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil {
+			f := &fixture{}
+			f = newFixture(t, func(w http.ResponseWriter, r *http.Request) { test.answer(f)(w, r) })
+			if _, err := f.client("a").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil {
 				t.Error("the client has decoded it")
 			}
-			if sent := h.sent.Load(); sent > 2*maxAnswer {
+			if sent := f.sent.Load(); sent > 2*maxAnswer {
 				t.Errorf("%d bytes were read of it", sent)
 			}
-			if oversized := h.gateway.Oversized(client.ObjectKey{Namespace: "a", Name: "prod"}); oversized != test.oversized {
+			if oversized := f.gateway.Oversized(client.ObjectKey{Namespace: "a", Name: "prod"}); oversized != test.oversized {
 				t.Errorf("oversized: %v", oversized)
 			}
 		})
@@ -190,12 +190,12 @@ func TestAnswersBeyondBounds(t *testing.T) {
 }
 
 // endless answers a list that begins as it should.
-func (h *house) endless(item string) http.HandlerFunc {
+func (f *fixture) endless(item string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, err := io.WriteString(w, strings.TrimSuffix(list(""), "]}"))
 		for chunk := strings.Repeat(item, 10_000); err == nil; {
-			h.sent.Add(int64(len(chunk)))
+			f.sent.Add(int64(len(chunk)))
 			_, err = io.WriteString(w, chunk)
 		}
 	}
@@ -215,14 +215,14 @@ func TestWatch(t *testing.T) {
 		return `{"type":"MODIFIED","object":{"kind":"Node","apiVersion":"v1","metadata":{"name":"` + strings.Repeat("n", size) + `"}}}` + "\n"
 	}
 	const events = maxAnswer/maxEvent + 1
-	h := newHouse(t, func(w http.ResponseWriter, _ *http.Request) {
+	f := newFixture(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		for range events {
 			_, _ = io.WriteString(w, event(maxEvent-1000))
 		}
 		_, _ = io.WriteString(w, event(maxEvent))
 	})
-	watch, err := h.client("a").CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
+	watch, err := f.client("a").CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func TestWatch(t *testing.T) {
 	if got != events {
 		t.Errorf("%d events have come, want %d: more than %d bytes, and not the last one", got, events, maxAnswer)
 	}
-	if _, err := h.client("a").CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{SendInitialEvents: new(bool)}); !apierrors.IsBadRequest(err) {
+	if _, err := f.client("a").CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{SendInitialEvents: new(bool)}); !apierrors.IsBadRequest(err) {
 		t.Errorf("a streamed list: %v", err)
 	}
 }
@@ -263,7 +263,7 @@ func TestEventsOfANamespace(t *testing.T) {
 // closed.
 func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 	most := strings.Repeat(" ", maxAnswer-1000)
-	h := newHouse(t, func(w http.ResponseWriter, r *http.Request) {
+	f := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, most)
 		if r.URL.Path == "/hang" {
 			_ = http.NewResponseController(w).Flush()
@@ -271,7 +271,7 @@ func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 		}
 	})
 	ask := func(namespace, path string) (int, func() error) {
-		config := h.config(namespace)
+		config := f.config(namespace)
 		asker, err := rest.HTTPClientFor(config)
 		if err != nil {
 			t.Fatal(err)
@@ -313,25 +313,25 @@ func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 
 // TestWays: a route ends when the ClusterCache connects again, and leads neither to link-local addresses nor to programs.
 func TestWays(t *testing.T) {
-	h := newHouse(t, answerJSON(`{"gitVersion":"v1.35.6"}`))
-	before := h.client("a")
+	f := newFixture(t, answerJSON(`{"gitVersion":"v1.35.6"}`))
+	before := f.client("a")
 	if _, err := before.ServerVersion(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.client("a").ServerVersion(); err != nil {
+	if _, err := f.client("a").ServerVersion(); err != nil {
 		t.Error(err)
 	}
 	if _, err := before.ServerVersion(); !apierrors.IsUnauthorized(err) {
 		t.Errorf("the way before: %v", err)
 	}
-	h.secrets[secretOf("b")] = kubeconfig(t, &rest.Config{Host: "https://169.254.169.254"})
-	if _, err := h.client("b").ServerVersion(); err == nil || !strings.Contains(err.Error(), "loopback, link-local") {
+	f.secrets[secretOf("b")] = kubeconfig(t, &rest.Config{Host: "https://169.254.169.254"})
+	if _, err := f.client("b").ServerVersion(); err == nil || !strings.Contains(err.Error(), "loopback, link-local") {
 		t.Errorf("an address of metadata: %v", err)
 	}
-	h.secrets[secretOf("b")] = kubeconfig(t, &rest.Config{Host: "https://127.0.0.1", ExecProvider: &clientcmdapi.ExecConfig{
+	f.secrets[secretOf("b")] = kubeconfig(t, &rest.Config{Host: "https://127.0.0.1", ExecProvider: &clientcmdapi.ExecConfig{
 		APIVersion: "client.authentication.k8s.io/v1", Command: "id", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
 	}})
-	if err := h.gateway.Get(t.Context(), secretOf("b"), &corev1.Secret{}); err == nil || !strings.Contains(err.Error(), "runs a program") {
+	if err := f.gateway.Get(t.Context(), secretOf("b"), &corev1.Secret{}); err == nil || !strings.Contains(err.Error(), "runs a program") {
 		t.Errorf("a program: %v", err)
 	}
 }

@@ -17,41 +17,41 @@ import (
 const passes = 300
 
 // created counts the resources that the work has created at the portal, and reports whether the object knows their id.
-func (h *house) created() (count int, known bool) {
-	cp := h.object()
-	if h.work.Type == CreateNetwork {
-		for _, n := range h.portal.Networks() {
+func (f *fixture) created() (count int, known bool) {
+	cp := f.object()
+	if f.work.Type == CreateNetwork {
+		for _, n := range f.portal.Networks() {
 			known = known || n.ID == cp.Annotations[networkAnnotation]
 		}
-		return len(h.portal.Networks()), known
+		return len(f.portal.Networks()), known
 	}
-	clusters := h.portal.Clusters()
+	clusters := f.portal.Clusters()
 	return len(clusters), len(clusters) == 1 && clusters[0].ID == cp.Spec.ClusterID
 }
 
 // judge checks the invariants. A creation was sent once, and the created resource is known or held for a person. Every other
 // operation is done, and the portal got one job for it.
-func (h *house) judge(last outcome.Outcome) {
-	h.Helper()
-	jobs, requests := h.jobs()
-	if !h.work.Type.Repeatable() {
-		count, known := h.created()
-		held := last.Reason == infrav1.OutcomeUnknownReason && h.operation().Lost()
+func (f *fixture) judge(last outcome.Outcome) {
+	f.Helper()
+	jobs, requests := f.jobs()
+	if !f.work.Type.Repeatable() {
+		count, known := f.created()
+		held := last.Reason == infrav1.OutcomeUnknownReason && f.operation().Lost()
 		switch {
 		case requests > 1 || count > 1:
-			h.Errorf("%d requests made %d", requests, count)
+			f.Errorf("%d requests made %d", requests, count)
 		case count == 1 && !known && !held:
-			h.Errorf("what was created is lost: %+v, %+v", h.operation(), last)
-		case !held && !h.work.reached(h.object()):
-			h.Errorf("neither done nor held: %+v, %+v", h.operation(), last)
+			f.Errorf("what was created is lost: %+v, %+v", f.operation(), last)
+		case !held && !f.work.reached(f.object()):
+			f.Errorf("neither done nor held: %+v, %+v", f.operation(), last)
 		}
 		return
 	}
-	if !h.work.reached(h.object()) || h.work.Type != Delete && !h.work.seen(h) || h.work.Type == Delete && len(h.portal.Clusters()) > 0 {
-		h.Errorf("not done: %+v, record %+v, %+v", h.operation(), record(h.object()), last)
+	if !f.work.reached(f.object()) || f.work.Type != Delete && !f.work.seen(f) || f.work.Type == Delete && len(f.portal.Clusters()) > 0 {
+		f.Errorf("not done: %+v, record %+v, %+v", f.operation(), record(f.object()), last)
 	}
 	if jobs != 1 {
-		h.Errorf("%d jobs after %d requests", jobs, requests)
+		f.Errorf("%d jobs after %d requests", jobs, requests)
 	}
 }
 
@@ -65,10 +65,10 @@ func TestCrashAtEveryWrite(t *testing.T) {
 				for _, stored := range []bool{false, true} {
 					t.Run(fmt.Sprintf("%s/write %d, then %d, stored %v", w.Type, first, second, stored), func(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) {
-							h := newHouse(t, w, emulator.Options{})
-							defer h.portal.Close()
-							last, unanswered := h.crashes(stored, first, second)
-							h.judge(last)
+							f := newFixture(t, w, emulator.Options{})
+							defer f.portal.Close()
+							last, unanswered := f.crashes(stored, first, second)
+							f.judge(last)
 							if unanswered {
 								lost++
 							}
@@ -84,16 +84,16 @@ func TestCrashAtEveryWrite(t *testing.T) {
 }
 
 // crashes runs managers that end at these of their writes (0: none), and one that does not. It reports whether a crash lost an answer.
-func (h *house) crashes(stored bool, at ...int) (last outcome.Outcome, unanswered bool) {
+func (f *fixture) crashes(stored bool, at ...int) (last outcome.Outcome, unanswered bool) {
 	for _, write := range append(at, 0) {
-		h.crashAt, h.stored = 0, stored
+		f.crashAt, f.stored = 0, stored
 		if write > 0 {
-			h.crashAt = h.writes + write
+			f.crashAt = f.writes + write
 		}
 		var crashed bool
-		last, crashed = h.manager(passes)
-		op := h.operation()
-		_, requests := h.jobs()
+		last, crashed = f.manager(passes)
+		op := f.operation()
+		_, requests := f.jobs()
 		unanswered = unanswered || crashed && requests > 0 && op.InFlight() && op.JobID == ""
 	}
 	return last, unanswered
@@ -105,13 +105,13 @@ func TestWritesThatFailOnce(t *testing.T) {
 		for failAt := 1; failAt <= 3; failAt++ {
 			t.Run(fmt.Sprintf("%s/write %d", w.Type, failAt), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := newHouse(t, w, emulator.Options{})
-					defer h.portal.Close()
-					h.crashAt, h.refused = failAt, true
-					last, _ := h.manager(passes)
-					h.judge(last)
-					if !h.work.reached(h.object()) || h.operation().Unknown != "" {
-						t.Errorf("%+v, %+v", h.operation(), last)
+					f := newFixture(t, w, emulator.Options{})
+					defer f.portal.Close()
+					f.crashAt, f.refused = failAt, true
+					last, _ := f.manager(passes)
+					f.judge(last)
+					if !f.work.reached(f.object()) || f.operation().Unknown != "" {
+						t.Errorf("%+v, %+v", f.operation(), last)
 					}
 				})
 			})
@@ -149,20 +149,20 @@ func TestPortalFaults(t *testing.T) {
 			t.Run(string(w.Type)+"/"+title, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					test.fault.Count = 1
-					h := newHouse(t, w, emulator.Options{Shapes: emulator.Shapes{NetworkStatus: 202}}, test.fault)
-					defer h.portal.Close()
-					last, _ := h.manager(passes)
-					jobs, requests := h.jobs()
+					f := newFixture(t, w, emulator.Options{Shapes: emulator.Shapes{NetworkStatus: 202}}, test.fault)
+					defer f.portal.Close()
+					last, _ := f.manager(passes)
+					jobs, requests := f.jobs()
 					switch {
-					case w.Type.Repeatable() && (!w.reached(h.object()) || jobs > test.most):
-						t.Errorf("%d jobs after %d requests: %+v, %+v", jobs, requests, h.operation(), last)
+					case w.Type.Repeatable() && (!w.reached(f.object()) || jobs > test.most):
+						t.Errorf("%d jobs after %d requests: %+v, %+v", jobs, requests, f.operation(), last)
 					case w.Type.Repeatable():
 					case last.Reason != test.creation || requests != test.requests:
 						t.Errorf("reason %q after %d requests, want %q after %d: %s", last.Reason, requests, test.creation, test.requests, last.Message)
 					case last.Reason == held && !strings.Contains(last.Message, "to its id"):
 						t.Errorf("no way out: %s", last.Message)
 					}
-					if count, _ := h.created(); count > 1 && test.fault.Job == "" {
+					if count, _ := f.created(); count > 1 && test.fault.Job == "" {
 						t.Errorf("%d were created", count)
 					}
 				})
@@ -174,11 +174,11 @@ func TestPortalFaults(t *testing.T) {
 // TestFoundByName asks the portal for the cluster by its name, if the portal supports that.
 func TestFoundByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, works[0], emulator.Options{ListClusters: true}, emulator.Fault{Count: 1, Cut: true, After: true})
-		defer h.portal.Close()
-		last, _ := h.manager(10)
-		if _, requests := h.jobs(); h.object().Spec.ClusterID != h.portal.Clusters()[0].ID || requests != 1 {
-			t.Errorf("not found: id %q, %d requests, %+v", h.object().Spec.ClusterID, requests, last)
+		f := newFixture(t, works[0], emulator.Options{ListClusters: true}, emulator.Fault{Count: 1, Cut: true, After: true})
+		defer f.portal.Close()
+		last, _ := f.manager(10)
+		if _, requests := f.jobs(); f.object().Spec.ClusterID != f.portal.Clusters()[0].ID || requests != 1 {
+			t.Errorf("not found: id %q, %d requests, %+v", f.object().Spec.ClusterID, requests, last)
 		}
 	})
 }
@@ -186,11 +186,11 @@ func TestFoundByName(t *testing.T) {
 // TestFailedJobTakesAnotherName: a record may remain under the first.
 func TestFailedJobTakesAnotherName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, works[0], emulator.Options{}, emulator.Fault{Count: 1, Job: emulator.JobFailsLate, JobCode: "INSUFFICIENT_CAPACITY"})
-		defer h.portal.Close()
-		last, _ := h.manager(passes)
-		cp := h.object()
-		if _, requests := h.jobs(); cp.Spec.ClusterName != "story-1x" || cp.Spec.ClusterID == "" || requests != 2 {
+		f := newFixture(t, works[0], emulator.Options{}, emulator.Fault{Count: 1, Job: emulator.JobFailsLate, JobCode: "INSUFFICIENT_CAPACITY"})
+		defer f.portal.Close()
+		last, _ := f.manager(passes)
+		cp := f.object()
+		if _, requests := f.jobs(); cp.Spec.ClusterName != "story-1x" || cp.Spec.ClusterID == "" || requests != 2 {
 			t.Errorf("name %q id %q after %d requests: %+v", cp.Spec.ClusterName, cp.Spec.ClusterID, requests, last)
 		}
 	})

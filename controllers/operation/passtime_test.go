@@ -20,11 +20,11 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 	for _, w := range works {
 		t.Run(string(w.Type), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, w, emulator.Options{})
-				defer h.portal.Close()
-				store, ok := h.store.(client.WithWatch)
+				f := newFixture(t, w, emulator.Options{})
+				defer f.portal.Close()
+				store, ok := f.store.(client.WithWatch)
 				if !ok {
-					t.Fatalf("%T", h.store)
+					t.Fatalf("%T", f.store)
 				}
 				slow := interceptor.NewClient(store, interceptor.Funcs{Patch: func(
 					ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption,
@@ -37,20 +37,20 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 				}})
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				portal, cp := h.client(), h.object()
+				portal, cp := f.client(), f.object()
 				m := Runner{
-					Object: cp, Writer: Writer{Client: slow, Live: h.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story", Cluster: h.id,
+					Object: cp, Writer: Writer{Client: slow, Live: f.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story", Cluster: f.id,
 				}
 				op := New(w.Type, w.target)
 				op.Attempt, op.From = "1", 2
 				if w.Type == Create {
 					op.Target = cp.Spec.ClusterName
 				}
-				o := m.Start(ctx, op, &request{h: h, cp: cp, portal: portal})
-				if stored := h.operation(); stored.Lost() || stored.JobID == "" && stored.Result != Succeeded {
+				o := m.Start(ctx, op, &request{f: f, cp: cp, portal: portal})
+				if stored := f.operation(); stored.Lost() || stored.JobID == "" && stored.Result != Succeeded {
 					t.Errorf("%+v: %+v", stored, o)
 				}
-				if _, sent := h.jobs(); sent != 1 {
+				if _, sent := f.jobs(); sent != 1 {
 					t.Errorf("%d requests", sent)
 				}
 			})
@@ -61,14 +61,14 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 // TestPassThatIsOver: a pass that has timed out, or a manager that stops, starts nothing.
 func TestPassThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, works[0], emulator.Options{})
-		defer h.portal.Close()
+		f := newFixture(t, works[0], emulator.Options{})
+		defer f.portal.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		portal, cp := h.client(), h.object()
-		m := Runner{Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story"}
-		if o := m.Start(ctx, New(Create, cp.Spec.ClusterName), &request{h: h, cp: cp, portal: portal}); o.IsDone() || h.operation() != nil {
-			t.Errorf("%+v: %+v", h.operation(), o)
+		portal, cp := f.client(), f.object()
+		m := Runner{Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story"}
+		if o := m.Start(ctx, New(Create, cp.Spec.ClusterName), &request{f: f, cp: cp, portal: portal}); o.IsDone() || f.operation() != nil {
+			t.Errorf("%+v: %+v", f.operation(), o)
 		}
 	})
 }

@@ -21,13 +21,13 @@ import (
 var scaleUp = works[2]
 
 // machine is one pass of a manager that lives on in memory.
-func (h *house) machine(memory *Memory) (Runner, *request) {
-	h.Helper()
-	cp := h.object()
+func (f *fixture) machine(memory *Memory) (Runner, *request) {
+	f.Helper()
+	cp := f.object()
 	m := Runner{
-		Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: memory, Portal: h.client(), Flow: "default/story", Cluster: h.id,
+		Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Memory: memory, Portal: f.client(), Flow: "default/story", Cluster: f.id,
 	}
-	return m, &request{h: h, cp: cp, portal: m.Portal}
+	return m, &request{f: f, cp: cp, portal: m.Portal}
 }
 
 // next is a scale to 5 workers.
@@ -50,18 +50,18 @@ func TestLog(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, scaleUp, emulator.Options{}, test.fault)
-				defer h.portal.Close()
+				f := newFixture(t, scaleUp, emulator.Options{}, test.fault)
+				defer f.portal.Close()
 				var lines []string
 				log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-				m, r := h.machine(&Memory{})
+				m, r := f.machine(&Memory{})
 				op := next()
 				m.Start(ctrl.LoggerInto(t.Context(), log), op, r)
 				if len(lines) != 2 || !strings.Contains(lines[0], "Sending") || !strings.Contains(lines[1], test.words) {
 					t.Fatalf("%q", lines)
 				}
 				for _, line := range lines {
-					for _, word := range []string{`"operation"="` + op.ID, `"type"="scale"`, `"target"="5"`, `"portalCluster"="` + h.id} {
+					for _, word := range []string{`"operation"="` + op.ID, `"type"="scale"`, `"target"="5"`, `"portalCluster"="` + f.id} {
 						if !strings.Contains(line, word) {
 							t.Errorf("%q does not say %s", line, word)
 						}
@@ -78,18 +78,18 @@ func TestLog(t *testing.T) {
 // TestNothingIsSentWhileAJobRuns: a second request of any kind but a deletion is refused here.
 func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, scaleUp, emulator.Options{})
-		defer h.portal.Close()
-		m, r := h.machine(&Memory{})
+		f := newFixture(t, scaleUp, emulator.Options{})
+		defer f.portal.Close()
+		m, r := f.machine(&Memory{})
 		if o := m.Start(t.Context(), next(), r); !o.IsDone() || o.RequeueAfter < pollAfterError {
 			t.Fatalf("%+v", o)
 		}
-		first := h.operation()
+		first := f.operation()
 		if o := m.Start(t.Context(), next(), r); o.Kind != outcome.Failed {
 			t.Errorf("%+v", o)
 		}
-		if _, requests := h.jobs(); requests != 1 || h.operation().ID != first.ID {
-			t.Errorf("%d requests, %+v", requests, h.operation())
+		if _, requests := f.jobs(); requests != 1 || f.operation().ID != first.ID {
+			t.Errorf("%d requests, %+v", requests, f.operation())
 		}
 	})
 }
@@ -97,17 +97,17 @@ func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 // TestNothingIsSentFromOldData: another writer has changed the object since it was read.
 func TestNothingIsSentFromOldData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, scaleUp, emulator.Options{})
-		defer h.portal.Close()
-		m, r := h.machine(&Memory{})
-		theirs := h.object()
+		f := newFixture(t, scaleUp, emulator.Options{})
+		defer f.portal.Close()
+		m, r := f.machine(&Memory{})
+		theirs := f.object()
 		metav1.SetMetaDataAnnotation(&theirs.ObjectMeta, "note", "theirs")
-		if err := h.store.Update(t.Context(), theirs); err != nil {
+		if err := f.store.Update(t.Context(), theirs); err != nil {
 			t.Fatal(err)
 		}
 		o := m.Start(t.Context(), next(), r)
-		if _, requests := h.jobs(); requests != 0 || o.Kind != outcome.Retry || h.operation() != nil {
-			t.Errorf("%d requests, %+v, %+v", requests, o, h.operation())
+		if _, requests := f.jobs(); requests != 0 || o.Kind != outcome.Retry || f.operation() != nil {
+			t.Errorf("%d requests, %+v, %+v", requests, o, f.operation())
 		}
 	})
 }
@@ -120,24 +120,24 @@ func TestBusyLeavesTheRecord(t *testing.T) {
 		"ended": {ID: "before", Type: Upgrade, Result: Failed},
 		"lost":  {ID: "before", Type: Scale, Target: "4", Unknown: "cut off"},
 	} {
-		for fault, f := range map[string]emulator.Fault{
+		for name, fault := range map[string]emulator.Fault{
 			"busy": {Code: "RESOURCE_BUSY"}, "down": {Status: 503}, "not found": {Code: "RESOURCE_NOT_FOUND"}, "forbidden": {Status: 403},
 		} {
-			t.Run(title+", "+fault, func(t *testing.T) {
+			t.Run(title+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := newHouse(t, scaleUp, emulator.Options{}, f)
-					defer h.portal.Close()
-					cp := h.object()
+					f := newFixture(t, scaleUp, emulator.Options{}, fault)
+					defer f.portal.Close()
+					cp := f.object()
 					Put(cp, last)
-					if err := h.store.Update(t.Context(), cp); err != nil {
+					if err := f.store.Update(t.Context(), cp); err != nil {
 						t.Fatal(err)
 					}
-					m, r := h.machine(&Memory{})
+					m, r := f.machine(&Memory{})
 					o := m.Start(t.Context(), next(), r)
-					if got := h.operation(); o.IsDone() || (got == nil) != (last == nil) || got != nil && (got.ID != "before" || got.Unknown != last.Unknown) {
+					if got := f.operation(); o.IsDone() || (got == nil) != (last == nil) || got != nil && (got.ID != "before" || got.Unknown != last.Unknown) {
 						t.Errorf("%+v, %+v", o, got)
 					}
-					if blocksMove(h.object()) {
+					if blocksMove(f.object()) {
 						t.Error("the object cannot be moved, although nothing is under way")
 					}
 					if again := m.Start(t.Context(), next(), r); again.Reason != o.Reason || again.RequeueAfter <= 0 {
@@ -154,20 +154,20 @@ func TestAbandon(t *testing.T) {
 	for _, w := range works {
 		t.Run(string(w.Type), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, w, emulator.Options{})
-				defer h.portal.Close()
-				cp := h.object()
+				f := newFixture(t, w, emulator.Options{})
+				defer f.portal.Close()
+				cp := f.object()
 				Put(cp, &Operation{ID: "x", Type: w.Type, Target: w.target, JobID: "job-1", Time: metav1.Now()})
 				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, "x")
-				if err := h.store.Update(t.Context(), cp); err != nil {
+				if err := f.store.Update(t.Context(), cp); err != nil {
 					t.Fatal(err)
 				}
 				recorder := events.NewFakeRecorder(10)
-				m, r := h.machine(&Memory{})
+				m, r := f.machine(&Memory{})
 				m.Portal, m.Recorder = nil, recorder
 				o := m.Poll(t.Context(), r)
-				_, left := h.object().Annotations[infrav1.AbandonOperationAnnotation]
-				if got := h.operation(); w.Type.Repeatable() != (got.Result == Abandoned) || w.Type.Repeatable() == left {
+				_, left := f.object().Annotations[infrav1.AbandonOperationAnnotation]
+				if got := f.operation(); w.Type.Repeatable() != (got.Result == Abandoned) || w.Type.Repeatable() == left {
 					t.Errorf("%+v, annotation left: %v, %+v", got, left, o)
 				}
 				if w.Type.Repeatable() != (len(recorder.Events) == 1) {

@@ -18,7 +18,7 @@ type work struct {
 	// reached reports whether the object shows that the work is done.
 	reached func(cp *infrav1.PortalControlPlane) bool
 	// seen reports whether the portal has done it, as Nodes would show.
-	seen func(h *house) bool
+	seen func(f *fixture) bool
 }
 
 const networkAnnotation = infrav1.NetworkAnnotation
@@ -40,25 +40,25 @@ var works = []work{
 	{
 		Type: Create, target: "story-1", method: "POST", route: "/kubernetes-clusters", job: "create cluster",
 		reached: func(cp *infrav1.PortalControlPlane) bool { return cp.Spec.ClusterID != "" && succeeded(cp) },
-		seen:    func(h *house) bool { return len(h.portal.Clusters()) > 0 },
+		seen:    func(f *fixture) bool { return len(f.portal.Clusters()) > 0 },
 	},
 	{
 		Type: CreateNetwork, target: "10.0.0.0/24", method: "POST", route: "/networks", job: "create network",
 		reached: func(cp *infrav1.PortalControlPlane) bool {
 			return cp.Annotations[networkAnnotation] != "" && succeeded(cp)
 		},
-		seen: func(h *house) bool { return len(h.portal.Networks()) > 0 },
+		seen: func(f *fixture) bool { return len(f.portal.Networks()) > 0 },
 	},
 	{
 		Type: Scale, target: "5", method: "POST", route: "/kubernetes-clusters/{cluster_id}/scale", job: "scale cluster",
 		reached: func(cp *infrav1.PortalControlPlane) bool { return record(cp).Size == 5 && succeeded(cp) },
-		seen:    func(h *house) bool { return len(h.portal.Clusters()[0].Nodes) == 6 }, // with a control node
+		seen:    func(f *fixture) bool { return len(f.portal.Clusters()[0].Nodes) == 6 }, // with a control node
 	},
 	{
 		Type: Upgrade, target: "v1.36.3", method: "POST", route: "/kubernetes-clusters/{cluster_id}/upgrade", job: "upgrade cluster",
 		reached: func(cp *infrav1.PortalControlPlane) bool { return record(cp).Version == "v1.36.3" && succeeded(cp) },
-		seen: func(h *house) bool {
-			for _, n := range h.portal.Clusters()[0].Nodes {
+		seen: func(f *fixture) bool {
+			for _, n := range f.portal.Clusters()[0].Nodes {
 				if n.Version != "v1.36.3" {
 					return false
 				}
@@ -69,13 +69,13 @@ var works = []work{
 	{
 		Type: Delete, target: "id", method: "DELETE", route: "/kubernetes-clusters/{cluster_id}", job: "delete cluster",
 		reached: succeeded,
-		seen:    func(*house) bool { return false }, // no Nodes exist: a 404 shows it
+		seen:    func(*fixture) bool { return false }, // no Nodes exist: a 404 shows it
 	},
 }
 
 // request implements Request for all of them, as the controllers do.
 type request struct {
-	h      *house
+	f      *fixture
 	cp     *infrav1.PortalControlPlane
 	portal *cloud.Client
 	gone   bool
@@ -84,17 +84,17 @@ type request struct {
 func (r *request) Send(ctx context.Context) (cloud.Created, error) {
 	var job cloud.Job
 	var err error
-	switch r.h.work.Type {
+	switch r.f.work.Type {
 	case Create:
 		job, err = r.portal.CreateCluster(ctx, clusterRequest(r.portal, r.cp.Spec.ClusterName))
 	case CreateNetwork:
-		return r.portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: r.h.work.target})
+		return r.portal.CreateNetwork(ctx, cloud.CreateNetworkRequest{CIDR: r.f.work.target})
 	case Scale:
-		job, err = r.portal.ScaleCluster(ctx, r.h.id, 5)
+		job, err = r.portal.ScaleCluster(ctx, r.f.id, 5)
 	case Upgrade:
-		job, err = r.portal.UpgradeCluster(ctx, r.h.id, versionID(r.portal, r.h.work.target))
+		job, err = r.portal.UpgradeCluster(ctx, r.f.id, versionID(r.portal, r.f.work.target))
 	case Delete:
-		job, err = r.portal.DeleteCluster(ctx, r.h.id)
+		job, err = r.portal.DeleteCluster(ctx, r.f.id)
 		r.gone = cloud.IsNotFound(err)
 	}
 	return cloud.Created{Job: job}, err
@@ -121,7 +121,7 @@ func (r *request) UpdateObject(op *Operation, id string, _ error) {
 
 // Find implements Finder. A network cannot be found.
 func (r *request) Find(ctx context.Context) (string, error) {
-	if r.h.work.Type != Create {
+	if r.f.work.Type != Create {
 		return "", nil
 	}
 	found, err := r.portal.FindClusters(ctx, r.cp.Spec.ClusterName)

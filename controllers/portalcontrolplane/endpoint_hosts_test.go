@@ -44,8 +44,8 @@ func TestPortalCannotNameAnyServer(t *testing.T) {
 		"https://api.portal.example": false, "https://10.0.0.7:6443": false,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, 1, emulator.Durations{})
-			h.manager.Identities = &identity.Resolver{Hosts: &cloud.Hosts{}}
+			f := newFixture(t, 1, emulator.Durations{})
+			f.manager.Identities = &identity.Resolver{Hosts: &cloud.Hosts{}}
 			portal, err := cloud.New(cloud.Config{
 				BaseURL: "https://portal.example", Email: "a@portal.example", Password: "p",
 				Transport: handsOut(kubeconfigFor("server: '"+server+"'", "token: "+canary)),
@@ -54,16 +54,16 @@ func TestPortalCannotNameAnyServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := newScopeFor(before)
-			s.controlPlane = h.controlPlane()
+			s.controlPlane = f.controlPlane()
 			s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
 			s.identity = identity.Identity{Portal: portal, BaseURL: "https://portal.example"}
 			s.infrastructure, s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}, outcome.Outcome{}
-			o := h.manager.reconcileKubeconfig(t.Context(), s)
+			o := f.manager.reconcileKubeconfig(t.Context(), s)
 			if refused && (o.Reason != infrav1.KubeconfigInvalidReason || !strings.Contains(o.Message, "its server names a host")) {
 				t.Errorf("%s: %+v", server, o)
 			}
 			stored := client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}
-			if err := h.store.Get(t.Context(), stored, &corev1.Secret{}); client.IgnoreNotFound(err) != nil || (err != nil) != refused {
+			if err := f.store.Get(t.Context(), stored, &corev1.Secret{}); client.IgnoreNotFound(err) != nil || (err != nil) != refused {
 				t.Errorf("%s: the kubeconfig Secret: %v", server, err)
 			}
 		})

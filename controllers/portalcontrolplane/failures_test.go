@@ -51,9 +51,9 @@ func TestFailuresByOperation(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 3, emulator.Durations{})
+				f := newFixture(t, 3, emulator.Durations{})
 				test.fault.Count = 1
-				pass := h.begin(test.operation, test.fault)
+				pass := f.begin(test.operation, test.fault)
 				var s *scope
 				for range test.after / (2 * time.Second) {
 					s = pass()
@@ -68,23 +68,23 @@ func TestFailuresByOperation(t *testing.T) {
 }
 
 // begin starts an operation whose request meets the fault, and returns how a pass continues it.
-func (h *house) begin(operation string, fault emulator.Fault) (pass func() *scope) {
-	h.Helper()
+func (f *fixture) begin(operation string, fault emulator.Fault) (pass func() *scope) {
+	f.Helper()
 	switch operation {
 	case "scale":
 		fault.Path = routeScale
-		h.scale(5)
+		f.scale(5)
 	case "upgrade":
 		fault.Path = routeAnyUpgrade
-		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 	default:
 		fault.Method, fault.Path = "DELETE", routeAnyCluster
-		h.strike(fault)
-		h.leave(departure{owner: "present", noted: "present"})
-		return h.leaving
+		f.strike(fault)
+		f.leave(departure{owner: "present", noted: "present"})
+		return f.leaving
 	}
-	h.strike(fault)
-	return h.pass
+	f.strike(fault)
+	return f.pass
 }
 
 // shown are the conditions as Type=Status/Reason.

@@ -18,52 +18,52 @@ import (
 const notFound = "RESOURCE_NOT_FOUND"
 
 // vanish deletes the portal cluster at the portal, as a person would.
-func (h *house) vanish() {
-	h.Helper()
-	if _, err := h.cloud.DeleteCluster(h.Context(), h.id); err != nil {
-		h.Fatal(err)
+func (f *fixture) vanish() {
+	f.Helper()
+	if _, err := f.cloud.DeleteCluster(f.Context(), f.id); err != nil {
+		f.Fatal(err)
 	}
 	time.Sleep(time.Minute)
 }
 
-func (h *house) reason(condition string) string {
-	return conditions.GetReason(h.controlPlane(), condition)
+func (f *fixture) reason(condition string) string {
+	return conditions.GetReason(f.controlPlane(), condition)
 }
 
 // TestGone: a lost connection shows that the cluster is gone. That is reported once, no other condition waits for anything, and
 // the portal is asked at long intervals.
 func TestGone(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
-	inHouse(t, &now, func(h *house) {
-		h.connect()
-		h.vanish()
-		h.disconnect()
+	withFixture(t, &now, func(f *fixture) {
+		f.connect()
+		f.vanish()
+		f.disconnect()
 		for range 5 {
-			h.connect()
+			f.connect()
 		}
 		for condition, want := range map[string]string{
 			infrav1.ProvisionedCondition: infrav1.PortalClusterGoneReason, infrav1.AvailableCondition: infrav1.PortalClusterGoneReason,
 			infrav1.KubeconfigReadyCondition: infrav1.WaitingForPortalClusterReason, infrav1.ConnectedCondition: infrav1.WaitingForPortalClusterReason,
 		} {
-			if got := h.reason(condition); got != want {
+			if got := f.reason(condition); got != want {
 				t.Errorf("%s: %s, want %s", condition, got, want)
 			}
 		}
-		if got := h.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.PortalClusterGoneReason) {
+		if got := f.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.PortalClusterGoneReason) {
 			t.Errorf("events %q", got)
 		}
-		before := h.fetches()
+		before := f.fetches()
 		for range 3600 {
-			h.connect()
+			f.connect()
 			time.Sleep(time.Second)
 		}
-		if got := h.fetches() - before; got < 8 || got > 10 {
+		if got := f.fetches() - before; got < 8 || got > 10 {
 			t.Errorf("asked %d times in an hour", got)
 		}
-		h.restart()
-		before = h.fetches()
-		h.connect()
-		if got := h.fetches() - before; got != 1 || len(h.events()) != 0 || h.reason(infrav1.ProvisionedCondition) != infrav1.PortalClusterGoneReason {
+		f.restart()
+		before = f.fetches()
+		f.connect()
+		if got := f.fetches() - before; got != 1 || len(f.events()) != 0 || f.reason(infrav1.ProvisionedCondition) != infrav1.PortalClusterGoneReason {
 			t.Errorf("after a restart the portal was asked %d times", got)
 		}
 	})
@@ -72,25 +72,25 @@ func TestGone(t *testing.T) {
 // TestGoneByMistake: if the portal finds the cluster again, everything recovers without a person.
 func TestGoneByMistake(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
-	inHouse(t, &now, func(h *house) {
-		h.connect()
-		h.strike(emulator.Fault{ID: "lost", Path: "/kubernetes-clusters/*/config", Code: notFound})
-		h.disconnect()
-		h.connect()
-		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
+	withFixture(t, &now, func(f *fixture) {
+		f.connect()
+		f.strike(emulator.Fault{ID: "lost", Path: "/kubernetes-clusters/*/config", Code: notFound})
+		f.disconnect()
+		f.connect()
+		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
 			t.Fatal(got)
 		}
-		h.strike(emulator.Fault{ID: "down", Path: "/kubernetes-clusters/*/config", Status: 503})
-		h.portal.RemoveFault("lost")
+		f.strike(emulator.Fault{ID: "down", Path: "/kubernetes-clusters/*/config", Status: 503})
+		f.portal.RemoveFault("lost")
 		time.Sleep(time.Minute)
-		h.connect()
-		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
+		f.connect()
+		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
 			t.Errorf("a portal that does not serve says %s", got)
 		}
-		h.portal.RemoveFault("down")
+		f.portal.RemoveFault("down")
 		time.Sleep(time.Minute)
-		h.connect()
-		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.ProvisionedReason {
+		f.connect()
+		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ProvisionedReason {
 			t.Error(got)
 		}
 	})
@@ -99,9 +99,9 @@ func TestGoneByMistake(t *testing.T) {
 // TestGoneUnderAnotherUser: a cluster that another portal user does not see may exist.
 func TestGoneUnderAnotherUser(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
-	inHouse(t, &now, func(h *house) {
-		h.connect()
-		h.change(func(cp *infrav1.PortalControlPlane) {
+	withFixture(t, &now, func(f *fixture) {
+		f.connect()
+		f.change(func(cp *infrav1.PortalControlPlane) {
 			record, err := operation.LoadRecord(cp)
 			if err != nil {
 				t.Fatal(err)
@@ -109,13 +109,13 @@ func TestGoneUnderAnotherUser(t *testing.T) {
 			record.UserID = "somebody-else"
 			operation.PutRecord(cp, record)
 		})
-		h.vanish()
-		h.disconnect()
-		s := h.connect()
+		f.vanish()
+		f.disconnect()
+		s := f.connect()
 		if o := s.outcomes[infrav1.ProvisionedCondition]; o.Reason != infrav1.AccountChangedReason || !strings.Contains(o.Message, "somebody-else") {
 			t.Errorf("%+v", o)
 		}
-		if got := h.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.AccountChangedReason) {
+		if got := f.events(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+infrav1.AccountChangedReason) {
 			t.Errorf("events %q", got)
 		}
 	})
@@ -126,22 +126,22 @@ func TestGoneSeenByAScale(t *testing.T) {
 	for title, gone := range map[string]bool{"the cluster": true, "something else": false} {
 		t.Run(title, func(t *testing.T) {
 			now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
-			inHouse(t, &now, func(h *house) {
+			withFixture(t, &now, func(f *fixture) {
 				if gone {
-					h.vanish()
+					f.vanish()
 				} else {
-					h.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Code: notFound})
+					f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Code: notFound})
 				}
-				h.nodes.kubeconfig = func() string { return now }
-				h.join(2)
-				h.scale(3)
-				s := h.pass()
+				f.nodes.kubeconfig = func() string { return now }
+				f.join(2)
+				f.scale(3)
+				s := f.pass()
 				workers, provisioned := s.outcomes[infrav1.WorkersReadyCondition], s.outcomes[infrav1.ProvisionedCondition]
 				if gone && (provisioned.Reason != infrav1.PortalClusterGoneReason || workers.Reason != infrav1.WaitingForPortalClusterReason) ||
 					!gone && (!provisioned.IsDone() || workers.Reason != infrav1.NotFoundReason) {
 					t.Errorf("Provisioned %+v, WorkersReady %+v", provisioned, workers)
 				}
-				if got := h.answers("scale"); len(got) != 1 || got[0] != "404" {
+				if got := f.answers("scale"); len(got) != 1 || got[0] != "404" {
 					t.Errorf("scale: %q", got)
 				}
 			})
@@ -150,11 +150,11 @@ func TestGoneSeenByAScale(t *testing.T) {
 }
 
 // join adds so many worker Nodes that the portal does not know.
-func (h *house) join(n int) {
-	h.Helper()
+func (f *fixture) join(n int) {
+	f.Helper()
 	for _, name := range []string{"left-1", "left-2", "left-3"}[:n] {
-		if err := h.nodes.join(h.Context(), emulator.Node{Name: name, ID: name, Version: before}); err != nil {
-			h.Fatal(err)
+		if err := f.nodes.join(f.Context(), emulator.Node{Name: name, ID: name, Version: before}); err != nil {
+			f.Fatal(err)
 		}
 	}
 }
@@ -162,23 +162,23 @@ func (h *house) join(n int) {
 // TestAdoptsAnother: the record of the old cluster does not apply to the one whose id a person sets.
 func TestAdoptsAnother(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
-	inHouse(t, &now, func(h *house) {
-		h.connect()
-		h.furnishAnother()
-		other := h.portal.Clusters()[1].ID
-		h.vanish()
-		h.disconnect()
-		h.connect()
+	withFixture(t, &now, func(f *fixture) {
+		f.connect()
+		f.furnishAnother()
+		other := f.portal.Clusters()[1].ID
+		f.vanish()
+		f.disconnect()
+		f.connect()
 		last := operation.New(operation.Scale, "2")
 		last.Result = operation.Succeeded
-		h.change(func(cp *infrav1.PortalControlPlane) {
+		f.change(func(cp *infrav1.PortalControlPlane) {
 			operation.Put(cp, last)
 			cp.Spec.ClusterID = other
 		})
 		now = kubeconfigFor("server: 'https://192.0.2.9'", "token: "+canary)
-		h.connect() // the claim takes a pass of its own
-		h.connect()
-		cp := h.controlPlane()
+		f.connect() // the claim takes a pass of its own
+		f.connect()
+		cp := f.controlPlane()
 		record, err := operation.LoadRecord(cp)
 		if err != nil {
 			t.Fatal(err)
@@ -187,21 +187,21 @@ func TestAdoptsAnother(t *testing.T) {
 		if record.ClusterID != other || record.Size != operation.SizeUnknown || record.Version != "" || record.Workers != nil || record.UserID == "" || op != nil {
 			t.Errorf("record %+v, operation %+v", record, op)
 		}
-		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || !h.storedIs(now) || h.reason(infrav1.ProvisionedCondition) != infrav1.ProvisionedReason {
-			t.Errorf("endpoint %s, %s", cp.Spec.ControlPlaneEndpoint.Host, h.reason(infrav1.ProvisionedCondition))
+		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || !f.storedIs(now) || f.reason(infrav1.ProvisionedCondition) != infrav1.ProvisionedReason {
+			t.Errorf("endpoint %s, %s", cp.Spec.ControlPlaneEndpoint.Host, f.reason(infrav1.ProvisionedCondition))
 		}
 	})
 }
 
 // furnishAnother creates a second portal cluster.
-func (h *house) furnishAnother() {
-	h.Helper()
-	first := h.portal.Clusters()[0]
-	if _, err := h.cloud.CreateCluster(h.Context(), cloud.CreateClusterRequest{
+func (f *fixture) furnishAnother() {
+	f.Helper()
+	first := f.portal.Clusters()[0]
+	if _, err := f.cloud.CreateCluster(f.Context(), cloud.CreateClusterRequest{
 		Name: "another", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: 1, ControlNodes: 1, SSHKeyPair: "k",
 		KubernetesVersionID: first.VersionID, VPCID: first.VPCID,
 	}); err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	time.Sleep(time.Minute)
 }

@@ -16,55 +16,55 @@ import (
 )
 
 // warnings runs passes for ten minutes and returns the Warnings of that time.
-func (h *house) warnings() (all []string) {
-	h.Helper()
+func (f *fixture) warnings() (all []string) {
+	f.Helper()
 	for start := time.Now(); time.Since(start) < 10*time.Minute; time.Sleep(10 * time.Second) {
-		s := h.pass()
-		if err := h.manager.patchStatus(h.Context(), s, h.controlPlane().Status.DeepCopy()); err != nil {
-			h.Fatal(err)
+		s := f.pass()
+		if err := f.manager.patchStatus(f.Context(), s, f.controlPlane().Status.DeepCopy()); err != nil {
+			f.Fatal(err)
 		}
 	}
-	return slices.DeleteFunc(h.events(), func(event string) bool { return !strings.HasPrefix(event, "Warning ") })
+	return slices.DeleteFunc(f.events(), func(event string) bool { return !strings.HasPrefix(event, "Warning ") })
 }
 
 // TestHoldsWarnOnce checks that a wait for a person emits one Warning, although it is tried again and again, and that a manager
 // that starts repeats none.
 func TestHoldsWarnOnce(t *testing.T) {
-	refused := func(word string) func(*house) {
-		return func(h *house) {
-			h.strike(emulator.Fault{Path: "/kubernetes-clusters/*/" + word, Code: emulator.CodeQuotaExceeded})
+	refused := func(word string) func(*fixture) {
+		return func(f *fixture) {
+			f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/" + word, Code: emulator.CodeQuotaExceeded})
 		}
 	}
-	version := func(v string) func(*house) {
-		return func(h *house) { h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = v }) }
+	version := func(v string) func(*fixture) {
+		return func(f *fixture) { f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = v }) }
 	}
 	tests := map[string]struct {
-		begin  []func(*house)
+		begin  []func(*fixture)
 		reason string
 	}{
-		"a version that is not offered": {[]func(*house){version("v1.99.0")}, infrav1.VersionNotOfferedReason},
-		"a downgrade":                   {[]func(*house){version("v1.20.0")}, infrav1.DowngradeNotSupportedReason},
-		"the quota, at an upgrade":      {[]func(*house){refused("upgrade"), version(after)}, infrav1.QuotaExceededReason},
-		"the quota, at a scale":         {[]func(*house){refused("scale"), func(h *house) { h.scale(3) }}, infrav1.QuotaExceededReason},
+		"a version that is not offered": {[]func(*fixture){version("v1.99.0")}, infrav1.VersionNotOfferedReason},
+		"a downgrade":                   {[]func(*fixture){version("v1.20.0")}, infrav1.DowngradeNotSupportedReason},
+		"the quota, at an upgrade":      {[]func(*fixture){refused("upgrade"), version(after)}, infrav1.QuotaExceededReason},
+		"the quota, at a scale":         {[]func(*fixture){refused("scale"), func(f *fixture) { f.scale(3) }}, infrav1.QuotaExceededReason},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 2, emulator.Durations{})
-				if got := h.warnings(); len(got) != 0 {
+				f := newFixture(t, 2, emulator.Durations{})
+				if got := f.warnings(); len(got) != 0 {
 					t.Fatalf("while all is well: %q", got)
 				}
 				for _, begin := range test.begin {
-					begin(h)
+					begin(f)
 				}
-				if got := h.warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+test.reason+" ") {
+				if got := f.warnings(); len(got) != 1 || !strings.HasPrefix(got[0], "Warning "+test.reason+" ") {
 					t.Errorf("%q, want one with reason %s", got, test.reason)
 				}
-				if c := conditions.Get(h.controlPlane(), infrav1.ReadyCondition); c.Reason != test.reason || c.Message == "" {
+				if c := conditions.Get(f.controlPlane(), infrav1.ReadyCondition); c.Reason != test.reason || c.Message == "" {
 					t.Errorf("Ready: %+v", c)
 				}
-				h.restart()
-				if got := h.warnings(); len(got) != 0 {
+				f.restart()
+				if got := f.warnings(); len(got) != 0 {
 					t.Errorf("after a restart: %q", got)
 				}
 			})

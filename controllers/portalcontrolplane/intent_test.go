@@ -51,17 +51,17 @@ type departure struct {
 	late              bool   // it is removed after the object was deleted
 }
 
-// leave deletes the control plane of the house.
-func (h *house) leave(d departure) {
-	h.Helper()
+// leave deletes the control plane of the fixture.
+func (f *fixture) leave(d departure) {
+	f.Helper()
 	create := func(obj client.Object) {
-		if err := h.store.Create(h.Context(), obj); err != nil {
-			h.Fatal(err)
+		if err := f.store.Create(f.Context(), obj); err != nil {
+			f.Fatal(err)
 		}
 	}
 	remove := func(obj client.Object) {
-		if err := h.store.Delete(h.Context(), obj); err != nil {
-			h.Fatal(err)
+		if err := f.store.Delete(f.Context(), obj); err != nil {
+			f.Fatal(err)
 		}
 	}
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present", Finalizers: []string{"a/b"}}}
@@ -80,10 +80,10 @@ func (h *house) leave(d departure) {
 		definitions[name] = &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"a/b"}}}
 		create(definitions[name])
 	}
-	h.change(func(cp *infrav1.PortalControlPlane) {
+	f.change(func(cp *infrav1.PortalControlPlane) {
 		cp.Finalizers, cp.OwnerReferences = []string{infrav1.ControlPlaneFinalizer}, owner(d.owner)
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(d.noted))
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, strings.ReplaceAll(d.confirmed, "ID", h.id))
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, strings.ReplaceAll(d.confirmed, "ID", f.id))
 		cp.Spec.DeletionPolicy, cp.Spec.DeletionProtection = d.policy, ptr.To(d.protected)
 	})
 	if d.removed != "" && !d.late {
@@ -92,7 +92,7 @@ func (h *house) leave(d departure) {
 	if d.leaves {
 		remove(cluster)
 	}
-	remove(h.controlPlane())
+	remove(f.controlPlane())
 	time.Sleep(2 * time.Second)
 	if d.removed != "" && d.late {
 		remove(definitions[d.removed])
@@ -100,31 +100,31 @@ func (h *house) leave(d departure) {
 }
 
 // leaving makes one pass over the object that is being deleted. It returns nil when the object is gone.
-func (h *house) leaving() *scope {
-	h.Helper()
+func (f *fixture) leaving() *scope {
+	f.Helper()
 	cp := &infrav1.PortalControlPlane{}
-	if err := h.store.Get(h.Context(), prod, cp); apierrors.IsNotFound(err) {
+	if err := f.store.Get(f.Context(), prod, cp); apierrors.IsNotFound(err) {
 		return nil
 	} else if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
-	s := &scope{controlPlane: cp, outcomes: map[string]outcome.Outcome{}, identity: identity.Identity{Portal: h.cloud, Version: "1"}}
+	s := &scope{controlPlane: cp, outcomes: map[string]outcome.Outcome{}, identity: identity.Identity{Portal: f.cloud, Version: "1"}}
 	if err := s.loadOperation(); err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	before := cp.Status.DeepCopy()
-	if _, err := h.manager.reconcileDelete(h.Context(), s); err != nil {
-		h.Fatal(err)
+	if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
+		f.Fatal(err)
 	}
-	if err := client.IgnoreNotFound(h.manager.patchStatus(h.Context(), s, before)); err != nil {
-		h.Fatal(err)
+	if err := client.IgnoreNotFound(f.manager.patchStatus(f.Context(), s, before)); err != nil {
+		f.Fatal(err)
 	}
 	return s
 }
 
 // deletions counts the requests to delete a portal cluster.
-func (h *house) deletions() (n int) {
-	for _, e := range h.portal.RequestLog() {
+func (f *fixture) deletions() (n int) {
+	for _, e := range f.portal.RequestLog() {
 		if e.Method == http.MethodDelete {
 			n++
 		}
@@ -171,44 +171,44 @@ func TestDeletionIsMeant(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 2, emulator.Durations{})
-				h.leave(test.departure)
+				f := newFixture(t, 2, emulator.Durations{})
+				f.leave(test.departure)
 				var s *scope
 				for range 40 {
-					if s = h.leaving(); s == nil {
+					if s = f.leaving(); s == nil {
 						break
 					}
 					time.Sleep(5 * time.Second)
 				}
 				wanted := test.reason == "" && !test.stays
-				if h.deletions() != 0 != wanted || (len(h.portal.Clusters()) == 0) != wanted {
-					t.Errorf("the portal was asked for %d deletions, and has %d clusters", h.deletions(), len(h.portal.Clusters()))
+				if f.deletions() != 0 != wanted || (len(f.portal.Clusters()) == 0) != wanted {
+					t.Errorf("the portal was asked for %d deletions, and has %d clusters", f.deletions(), len(f.portal.Clusters()))
 				}
-				h.holds(s, test.reason)
+				f.holds(s, test.reason)
 			})
 		})
 	}
 }
 
 // holds checks what a user sees of a deletion that is held, or that the object is gone.
-func (h *house) holds(s *scope, reason string) {
-	h.Helper()
+func (f *fixture) holds(s *scope, reason string) {
+	f.Helper()
 	if (s != nil) != (reason != "") {
-		h.Fatalf("the object remains: %v", s != nil)
+		f.Fatalf("the object remains: %v", s != nil)
 	}
 	if s == nil {
 		return
 	}
 	o := s.outcomes[clusterv1.DeletingCondition]
-	if o.Kind != outcome.Stalled || o.Reason != reason || !strings.Contains(o.Message, h.id) || !strings.Contains(o.Message, "Retain") {
-		h.Errorf("%+v", o)
+	if o.Kind != outcome.Stalled || o.Reason != reason || !strings.Contains(o.Message, f.id) || !strings.Contains(o.Message, "Retain") {
+		f.Errorf("%+v", o)
 	}
-	if way := infrav1.ConfirmDeletionAnnotation + "=" + h.id; reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
-		h.Errorf("the message does not end with %s: %s", way, o.Message)
+	if way := infrav1.ConfirmDeletionAnnotation + "=" + f.id; reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
+		f.Errorf("the message does not end with %s: %s", way, o.Message)
 	}
 	others := func(event string) bool { return !strings.HasPrefix(event, "Warning "+infrav1.EventDeletionHeld) }
-	if all := slices.DeleteFunc(h.events(), others); len(all) != 1 {
-		h.Errorf("not one event: %q", all)
+	if all := slices.DeleteFunc(f.events(), others); len(all) != 1 {
+		f.Errorf("not one event: %q", all)
 	}
 }
 
@@ -226,20 +226,20 @@ func TestHeldDeletionIsConfirmed(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 2, emulator.Durations{})
-				h.leave(departure{owner: "earlier", noted: "earlier"})
-				if h.leaving() == nil || h.deletions() != 0 {
+				f := newFixture(t, 2, emulator.Durations{})
+				f.leave(departure{owner: "earlier", noted: "earlier"})
+				if f.leaving() == nil || f.deletions() != 0 {
 					t.Fatal("the deletion is not held")
 				}
-				h.change(func(cp *infrav1.PortalControlPlane) { test.way(cp, h.id) })
+				f.change(func(cp *infrav1.PortalControlPlane) { test.way(cp, f.id) })
 				for range 40 {
-					if h.leaving() == nil {
+					if f.leaving() == nil {
 						break
 					}
 					time.Sleep(5 * time.Second)
 				}
-				if h.leaving() != nil || h.deletions() != test.deletions {
-					t.Errorf("the object remains: %v; the portal was asked for %d deletions", h.leaving() != nil, h.deletions())
+				if f.leaving() != nil || f.deletions() != test.deletions {
+					t.Errorf("the object remains: %v; the portal was asked for %d deletions", f.leaving() != nil, f.deletions())
 				}
 			})
 		})
@@ -249,41 +249,41 @@ func TestHeldDeletionIsConfirmed(t *testing.T) {
 // TestHeldCreation deletes the object while the portal creates the cluster. The creation is followed until the id is known, and then held.
 func TestHeldCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 2, emulator.Durations{Create: time.Minute})
-		versions, err := h.cloud.KubernetesVersions(t.Context())
+		f := newFixture(t, 2, emulator.Durations{Create: time.Minute})
+		versions, err := f.cloud.KubernetesVersions(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		vpcs, err := h.cloud.VPCs(t.Context(), "default")
+		vpcs, err := f.cloud.VPCs(t.Context(), "default")
 		if err != nil {
 			t.Fatal(err)
 		}
-		job, err := h.cloud.CreateCluster(t.Context(), cloud.CreateClusterRequest{
+		job, err := f.cloud.CreateCluster(t.Context(), cloud.CreateClusterRequest{
 			Name: "second", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: 1, ControlNodes: 1, SSHKeyPair: "k",
 			KubernetesVersionID: versions[0].ID, VPCID: vpcs[0].ID,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h.change(func(cp *infrav1.PortalControlPlane) {
+		f.change(func(cp *infrav1.PortalControlPlane) {
 			op := operation.New(operation.Create, "second")
 			op.JobID, cp.Spec.ClusterID = job.ID, ""
 			operation.Put(cp, op)
 		})
-		h.leave(departure{owner: "earlier", noted: "earlier"})
+		f.leave(departure{owner: "earlier", noted: "earlier"})
 		var s *scope
 		for range 40 {
-			if s = h.leaving(); s == nil {
+			if s = f.leaving(); s == nil {
 				t.Fatal("the object went while the portal created the cluster")
 			}
 			time.Sleep(5 * time.Second)
 		}
-		if id := s.controlPlane.Spec.ClusterID; id == "" || id == h.id {
+		if id := s.controlPlane.Spec.ClusterID; id == "" || id == f.id {
 			t.Fatalf("the creation was not followed to its end: id %q", id)
 		}
-		h.id = s.controlPlane.Spec.ClusterID
-		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 || len(h.portal.Clusters()) != 2 {
-			t.Errorf("%d deletions, %d clusters", h.deletions(), len(h.portal.Clusters()))
+		f.id = s.controlPlane.Spec.ClusterID
+		if f.holds(s, infrav1.DeletionNotConfirmedReason); f.deletions() != 0 || len(f.portal.Clusters()) != 2 {
+			t.Errorf("%d deletions, %d clusters", f.deletions(), len(f.portal.Clusters()))
 		}
 	})
 }
@@ -292,18 +292,18 @@ func TestHeldCreation(t *testing.T) {
 func TestHeldMachinesKeepTheirHooks(t *testing.T) {
 	for title, hooked := range map[string]bool{"earlier": true, "present": false} {
 		synctest.Test(t, func(t *testing.T) {
-			h := newHouse(t, 1, emulator.Durations{})
+			f := newFixture(t, 1, emulator.Durations{})
 			machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{
 				Namespace: prod.Namespace, Name: "m", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
 				Annotations: map[string]string{infrav1.PreDrainHook: ""},
 			}}
 			machine.Spec.InfrastructureRef.Kind = machineKind
-			if err := h.store.Create(t.Context(), machine); err != nil {
+			if err := f.store.Create(t.Context(), machine); err != nil {
 				t.Fatal(err)
 			}
-			h.leave(departure{owner: types.UID(title), noted: types.UID(title)})
-			h.leaving()
-			if err := h.store.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
+			f.leave(departure{owner: types.UID(title), noted: types.UID(title)})
+			f.leaving()
+			if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(machine), machine); err != nil {
 				t.Fatal(err)
 			}
 			if _, found := machine.Annotations[infrav1.PreDrainHook]; found != hooked {
@@ -330,30 +330,30 @@ func TestEnsureOwned(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 1, emulator.Durations{})
+				f := newFixture(t, 1, emulator.Durations{})
 				cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, UID: "present"}}
 				cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: controlPlaneKind, Name: prod.Name}
 				if test.estranged {
 					cluster.Spec.ControlPlaneRef.Name = "another"
 				}
-				if err := h.store.Create(t.Context(), cluster); err != nil {
+				if err := f.store.Create(t.Context(), cluster); err != nil {
 					t.Fatal(err)
 				}
-				h.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
+				f.change(func(cp *infrav1.PortalControlPlane) { cp.OwnerReferences = owner(test.owner) })
 				cached := cluster.DeepCopy()
 				cached.UID = test.cached
-				s := &scope{controlPlane: h.controlPlane(), cluster: cached}
+				s := &scope{controlPlane: f.controlPlane(), cluster: cached}
 				var version string
 				for range 2 { // the second pass changes nothing
-					if err := h.manager.ensureOwned(t.Context(), s); err != nil {
+					if err := f.manager.ensureOwned(t.Context(), s); err != nil {
 						t.Fatal(err)
 					}
-					if version != "" && h.controlPlane().ResourceVersion != version {
+					if version != "" && f.controlPlane().ResourceVersion != version {
 						t.Error("written again")
 					}
-					version = h.controlPlane().ResourceVersion
+					version = f.controlPlane().ResourceVersion
 				}
-				cp := h.controlPlane()
+				cp := f.controlPlane()
 				if len(cp.Finalizers) != 1 || types.UID(cp.Annotations[infrav1.OwnerAnnotation]) != test.noted {
 					t.Errorf("finalizers %v, noted %q", cp.Finalizers, cp.Annotations[infrav1.OwnerAnnotation])
 				}

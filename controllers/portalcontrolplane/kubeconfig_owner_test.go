@@ -37,8 +37,8 @@ func TestKubeconfigOwnerComesBack(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 1, emulator.Durations{})
-				h.change(func(cp *infrav1.PortalControlPlane) {
+				f := newFixture(t, 1, emulator.Durations{})
+				f.change(func(cp *infrav1.PortalControlPlane) {
 					cp.UID, cp.Spec.ControlPlaneEndpoint = "now", clusterv1.APIEndpoint{Host: "192.0.2.7", Port: 6443}
 				})
 				stored := &corev1.Secret{Type: clusterv1.ClusterSecretType, ObjectMeta: metav1.ObjectMeta{
@@ -46,18 +46,18 @@ func TestKubeconfigOwnerComesBack(t *testing.T) {
 					Labels:      map[string]string{clusterv1.ClusterNameLabel: prod.Name},
 					Annotations: map[string]string{fetchedAnnotation: "2026-01-01T00:00:00Z"},
 				}}
-				if err := h.store.Create(t.Context(), stored); err != nil {
+				if err := f.store.Create(t.Context(), stored); err != nil {
 					t.Fatal(err)
 				}
 				s := newScopeFor(before)
-				s.controlPlane = h.controlPlane()
+				s.controlPlane = f.controlPlane()
 				s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
 				s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
 				s.infrastructure = outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "the portal is away")
-				if o := h.manager.reconcileKubeconfig(t.Context(), s); o.Kind == outcome.Failed {
+				if o := f.manager.reconcileKubeconfig(t.Context(), s); o.Kind == outcome.Failed {
 					t.Errorf("%+v", o)
 				}
-				if err := h.store.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
+				if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
 					t.Fatal(err)
 				}
 				if got := ptr.Deref(metav1.GetControllerOf(stored), metav1.OwnerReference{}).UID; got != test.want {

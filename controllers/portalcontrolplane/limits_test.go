@@ -107,36 +107,36 @@ func TestPlaceLimit(t *testing.T) {
 // TestWorkerLimit: replicas beyond the limit are not requested, those within are, and a lowered limit removes nothing.
 func TestWorkerLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 2, emulator.Durations{})
-		share(t, h.store, prod.Namespace, prod.Name)
-		share(t, h.store, "elsewhere", "other")
+		f := newFixture(t, 2, emulator.Durations{})
+		share(t, f.store, prod.Namespace, prod.Name)
+		share(t, f.store, "elsewhere", "other")
 		other := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "elsewhere", Name: "other", UID: "uid-other", Labels: map[string]string{clusterv1.ClusterNameLabel: "other"},
 		}}
 		other.Spec.ClusterID = "id-other"
 		operation.PutRecord(other, &operation.Record{Size: 3})
-		if err := h.store.Create(t.Context(), other); err != nil {
+		if err := f.store.Create(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 		settle := func(replicas int32) outcome.Outcome {
 			t.Helper()
-			h.scale(replicas)
+			f.scale(replicas)
 			var s *scope
 			for range 12 {
-				s = h.pass()
+				s = f.pass()
 				time.Sleep(10 * time.Second)
 			}
 			return s.outcomes[infrav1.WorkersReadyCondition]
 		}
-		size := func() int { return h.portal.Clusters()[0].Size }
-		h.limits = &infrav1.PortalIdentityLimits{Workers: ptr.To[int32](6)}
+		size := func() int { return f.portal.Clusters()[0].Size }
+		f.limits = &infrav1.PortalIdentityLimits{Workers: ptr.To[int32](6)}
 		if o := settle(4); !refusedByLimit(o, `allows 6 workers. Other clusters have 3 of them, and this one wants 4`) || size() != 2 {
 			t.Errorf("%d workers: %+v", size(), o)
 		}
 		if o := settle(3); o.Reason == infrav1.IdentityLimitReachedReason || size() != 3 {
 			t.Errorf("%d workers: %+v", size(), o)
 		}
-		h.limits = &infrav1.PortalIdentityLimits{Workers: ptr.To[int32](1), Clusters: ptr.To[int32](1)}
+		f.limits = &infrav1.PortalIdentityLimits{Workers: ptr.To[int32](1), Clusters: ptr.To[int32](1)}
 		if o := settle(3); o.Reason == infrav1.IdentityLimitReachedReason || size() != 3 {
 			t.Errorf("%d workers after the limit was lowered: %+v", size(), o)
 		}

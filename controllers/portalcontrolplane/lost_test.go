@@ -48,30 +48,30 @@ func TestLostUpgrade(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 3, emulator.Durations{Upgrade: 12 * time.Minute})
-				h.crash = test.killed
+				f := newFixture(t, 3, emulator.Durations{Upgrade: 12 * time.Minute})
+				f.crash = test.killed
 				if test.fault.Cut || test.fault.Job != "" {
 					test.fault.Path, test.fault.Count = routeUpgrade, 1
-					h.strike(test.fault)
+					f.strike(test.fault)
 				}
-				h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 				start := time.Now()
 				for ; time.Since(start) < 30*time.Minute; time.Sleep(4 * time.Second) {
-					ended := h.ended
-					s := h.pass()
-					busy := h.portal.Clusters()[0].State == emulator.ClusterUpgrading
+					ended := f.ended
+					s := f.pass()
+					busy := f.portal.Clusters()[0].State == emulator.ClusterUpgrading
 					if c := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition); c != nil && c.Status == metav1.ConditionTrue {
 						break
 					}
-					if busy && ended == h.ended && !conditions.IsTrue(s.controlPlane, clusterv1.RollingOutCondition) {
+					if busy && ended == f.ended && !conditions.IsTrue(s.controlPlane, clusterv1.RollingOutCondition) {
 						t.Fatalf("after %s the upgrade does not count as running: %+v", time.Since(start), s.last)
 					}
 				}
-				if took := time.Since(start); !h.allRun(after) || took < 9*time.Minute+test.quiet || took > 14*time.Minute+test.quiet {
-					t.Errorf("up to date after %s, while the workers run it: %v", took, h.allRun(after))
+				if took := time.Since(start); !f.allRun(after) || took < 9*time.Minute+test.quiet || took > 14*time.Minute+test.quiet {
+					t.Errorf("up to date after %s, while the workers run it: %v", took, f.allRun(after))
 				}
-				if answers := h.answers("upgrade"); h.jobs("upgrade") != 1 || (len(answers) > 1) != test.again {
-					t.Errorf("%d upgrade jobs: answers %v", h.jobs("upgrade"), answers)
+				if answers := f.answers("upgrade"); f.jobs("upgrade") != 1 || (len(answers) > 1) != test.again {
+					t.Errorf("%d upgrade jobs: answers %v", f.jobs("upgrade"), answers)
 				}
 			})
 		})
@@ -79,8 +79,8 @@ func TestLostUpgrade(t *testing.T) {
 }
 
 // jobs counts the jobs that the portal has started.
-func (h *house) jobs(word string) (n int) {
-	for _, e := range h.portal.RequestLog() {
+func (f *fixture) jobs(word string) (n int) {
+	for _, e := range f.portal.RequestLog() {
 		if e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, word) {
 			n++
 		}
@@ -92,26 +92,26 @@ func (h *house) jobs(word string) (n int) {
 // upgrade is sent again.
 func TestFailedUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 3, emulator.Durations{Upgrade: 2 * time.Minute})
-		h.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Job: emulator.JobFails})
-		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		f := newFixture(t, 3, emulator.Durations{Upgrade: 2 * time.Minute})
+		f.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Job: emulator.JobFails})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		var s *scope
 		for range 50 {
-			if s = h.pass(); s.last.Is(operation.Upgrade) && s.last.Result == operation.Failed {
+			if s = f.pass(); s.last.Is(operation.Upgrade) && s.last.Result == operation.Failed {
 				break
 			}
 			time.Sleep(4 * time.Second)
 		}
-		h.nodes.version = after // half way
-		s = h.pass()
+		f.nodes.version = after // half way
+		s = f.pass()
 		if conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != before {
 			t.Fatalf("a failed upgrade counts as reached: %+v", s.record)
 		}
 		for range 100 {
-			s = h.pass()
+			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != after || !h.allRun(after) {
+		if !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) || s.record.Version != after || !f.allRun(after) {
 			t.Errorf("not upgraded: %+v", s.outcomes[infrav1.VersionUpToDateCondition])
 		}
 	})
@@ -120,20 +120,20 @@ func TestFailedUpgrade(t *testing.T) {
 // TestUpgradeNotWantedAnyMore: a lost upgrade without a visible effect ends when spec.version is set back.
 func TestUpgradeNotWantedAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 2, emulator.Durations{})
-		h.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Cut: true})
-		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
-		h.pass()
-		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = before })
-		if s := h.pass(); !s.op.Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.strike(emulator.Fault{Path: routeUpgrade, Count: 1, Cut: true})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		f.pass()
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = before })
+		if s := f.pass(); !s.op.Lost() || conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("an upgrade that may be running was dropped: %+v", s.last)
 		}
 		time.Sleep(lostUpgradeTimeout + time.Second)
-		s := h.pass()
+		s := f.pass()
 		if s.op != nil || s.last.Result != operation.Failed || !conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) {
 			t.Errorf("%+v, %+v", s.last, s.outcomes[infrav1.VersionUpToDateCondition])
 		}
-		if got := h.answers("upgrade"); len(got) != 1 {
+		if got := f.answers("upgrade"); len(got) != 1 {
 			t.Errorf("asked again: %v", got)
 		}
 	})
@@ -151,20 +151,20 @@ func TestLostScale(t *testing.T) {
 		for direction, to := range map[string]int32{"up": 5, "down": 1} {
 			t.Run(title+", "+direction, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					h := newHouse(t, 3, emulator.Durations{Scale: 3 * time.Minute})
+					f := newFixture(t, 3, emulator.Durations{Scale: 3 * time.Minute})
 					fault.Path, fault.Count = routeScale, 1
-					h.strike(fault)
-					h.scale(to)
+					f.strike(fault)
+					f.scale(to)
 					var s *scope
 					for range 120 {
-						s = h.pass()
+						s = f.pass()
 						time.Sleep(4 * time.Second)
 					}
 					if s.op != nil || s.last.Result != operation.Succeeded || s.record.Size != int(to) || len(s.nodes) != int(to) {
 						t.Errorf("%+v, size %d, %d nodes", s.last, s.record.Size, len(s.nodes))
 					}
-					if n := h.jobs("scale"); n != 1 {
-						t.Errorf("%d jobs: %v", n, h.answers("scale"))
+					if n := f.jobs("scale"); n != 1 {
+						t.Errorf("%d jobs: %v", n, f.answers("scale"))
 					}
 				})
 			})
@@ -185,15 +185,15 @@ func TestLostScaleIsDecidedAgain(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 3, emulator.Durations{Scale: 3 * time.Minute})
+				f := newFixture(t, 3, emulator.Durations{Scale: 3 * time.Minute})
 				test.fault.Path, test.fault.Count = routeScale, 1
-				h.strike(test.fault)
-				h.scale(5)
-				h.pass()
-				h.scale(4)
+				f.strike(test.fault)
+				f.scale(5)
+				f.pass()
+				f.scale(4)
 				var s *scope
 				for range 200 {
-					if s = h.pass(); s.op == nil && len(s.nodes) == 4 && s.record.Size == 4 {
+					if s = f.pass(); s.op == nil && len(s.nodes) == 4 && s.record.Size == 4 {
 						break
 					}
 					time.Sleep(4 * time.Second)
@@ -201,8 +201,8 @@ func TestLostScaleIsDecidedAgain(t *testing.T) {
 				if len(s.nodes) != 4 || s.record.Size != 4 || s.op != nil {
 					t.Errorf("%d nodes, size %d, %+v", len(s.nodes), s.record.Size, s.last)
 				}
-				if got := h.answers("scale"); slices.Contains(got, "409") != test.busy || h.jobs("scale") != test.jobs {
-					t.Errorf("%d jobs, answers %v", h.jobs("scale"), got)
+				if got := f.answers("scale"); slices.Contains(got, "409") != test.busy || f.jobs("scale") != test.jobs {
+					t.Errorf("%d jobs, answers %v", f.jobs("scale"), got)
 				}
 			})
 		})
@@ -212,14 +212,14 @@ func TestLostScaleIsDecidedAgain(t *testing.T) {
 // TestLostScaleCountsAsRunning: while the answer is lost, the plan is made as if the portal were removing nodes.
 func TestLostScaleCountsAsRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 3, emulator.Durations{})
-		h.strike(emulator.Fault{Path: routeScale, Cut: true})
-		h.scale(2)
-		for s := h.pass(); s.op == nil; s = h.pass() {
+		f := newFixture(t, 3, emulator.Durations{})
+		f.strike(emulator.Fault{Path: routeScale, Cut: true})
+		f.scale(2)
+		for s := f.pass(); s.op == nil; s = f.pass() {
 			time.Sleep(5 * time.Second) // the node to remove is drained first
 		}
 		for range 10 {
-			s := h.pass()
+			s := f.pass()
 			if operationOn(s.op) != claims.RemovingNodes || !conditions.IsTrue(s.controlPlane, clusterv1.ScalingDownCondition) {
 				t.Fatalf("%+v", s.last)
 			}
@@ -234,16 +234,16 @@ func TestLostScaleCountsAsRunning(t *testing.T) {
 // TestStuckUpgradeOfManyWorkers: a healthy upgrade of 40 workers takes 160 minutes. A job that takes longer is stuck.
 func TestStuckUpgradeOfManyWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 40, emulator.Durations{Upgrade: 4 * time.Hour})
-		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+		f := newFixture(t, 40, emulator.Durations{Upgrade: 4 * time.Hour})
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 		start := time.Now()
 		for _, at := range []struct {
 			minutes int
 			stuck   bool
 		}{{0, false}, {31, false}, {165, false}, {171, true}} {
 			time.Sleep(time.Until(start.Add(time.Duration(at.minutes) * time.Minute)))
-			h.pass()
-			s := h.pass()
+			f.pass()
+			s := f.pass()
 			if got := s.outcomes[infrav1.OperationInProgressCondition].Reason == infrav1.JobStuckReason; got != at.stuck {
 				t.Errorf("after %d minutes stuck: %v", at.minutes, got)
 			}
@@ -254,51 +254,51 @@ func TestStuckUpgradeOfManyWorkers(t *testing.T) {
 // TestAbandon ends a stuck scale with the command that the condition names. The provider decides again and waits for the portal.
 func TestAbandon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 3, emulator.Durations{})
-		h.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobStuck})
-		h.scale(5)
-		h.pass()
+		f := newFixture(t, 3, emulator.Durations{})
+		f.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobStuck})
+		f.scale(5)
+		f.pass()
 		time.Sleep(31 * time.Minute)
-		s := h.pass()
+		s := f.pass()
 		c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition)
 		command := "kubectl annotate portalcontrolplane prod -n default " + infrav1.AbandonOperationAnnotation + "=" + s.op.ID
 		if c.Reason != infrav1.JobStuckReason || !strings.HasSuffix(c.Message, command) {
 			t.Fatalf("%+v", c)
 		}
-		h.events()
+		f.events()
 		abandon := func(id string) func(*infrav1.PortalControlPlane) {
 			return func(cp *infrav1.PortalControlPlane) {
 				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, id)
 			}
 		}
-		h.change(abandon("another"))
-		if s = h.pass(); s.op == nil {
+		f.change(abandon("another"))
+		if s = f.pass(); s.op == nil {
 			t.Fatal("the annotation of another operation ends this one")
 		}
-		h.change(abandon(s.op.ID))
-		s = h.pass()
+		f.change(abandon(s.op.ID))
+		s = f.pass()
 		if s.op != nil || s.last.Result != operation.Abandoned || s.record.Size != 5 || !s.record.SizeUncertain {
 			t.Errorf("%+v, %+v", s.last, s.record)
 		}
 		if _, left := s.controlPlane.Annotations[infrav1.AbandonOperationAnnotation]; left {
 			t.Error("the annotation is still there")
 		}
-		if got := h.events(); len(got) != 1 || !strings.Contains(got[0], "Abandoned the scale from 3 to 5 workers") {
+		if got := f.events(); len(got) != 1 || !strings.Contains(got[0], "Abandoned the scale from 3 to 5 workers") {
 			t.Errorf("events %q", got)
 		}
-		if n := len(h.answers("scale")); n != 1 {
+		if n := len(f.answers("scale")); n != 1 {
 			t.Errorf("asked again at once: %d requests", n)
 		}
 		for range 20 {
-			s = h.pass()
+			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if got := h.answers("scale"); len(got) < 2 || got[1] != "409" || s.last.Result != operation.Abandoned {
+		if got := f.answers("scale"); len(got) < 2 || got[1] != "409" || s.last.Result != operation.Abandoned {
 			t.Errorf("answers %v, %+v", got, s.last)
 		}
-		h.portal.ClearFaults()
+		f.portal.ClearFaults()
 		for range 100 {
-			s = h.pass()
+			s = f.pass()
 			time.Sleep(4 * time.Second)
 		}
 		if s.op != nil || len(s.nodes) != 5 {
@@ -310,14 +310,14 @@ func TestAbandon(t *testing.T) {
 // TestScaleAfterFailure checks that events do not claim to know how many workers there were: a job that failed may have added some.
 func TestScaleAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 3, emulator.Durations{})
-		h.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobFails})
-		h.scale(5)
+		f := newFixture(t, 3, emulator.Durations{})
+		f.strike(emulator.Fault{Path: routeScale, Count: 1, Job: emulator.JobFails})
+		f.scale(5)
 		for range 100 {
-			h.pass()
+			f.pass()
 			time.Sleep(4 * time.Second)
 		}
-		if got := strings.Join(h.events(), "\n"); !strings.Contains(got, "for the scale from 3 to 5 workers failed") ||
+		if got := strings.Join(f.events(), "\n"); !strings.Contains(got, "for the scale from 3 to 5 workers failed") ||
 			!strings.Contains(got, "Scaled from at most 5 to 5 workers") {
 			t.Error(got)
 		}

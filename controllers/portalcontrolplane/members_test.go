@@ -36,7 +36,7 @@ func TestCorrectMembers(t *testing.T) {
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 1, emulator.Durations{})
+				f := newFixture(t, 1, emulator.Durations{})
 				meta := func(name string, owner ...metav1.OwnerReference) metav1.ObjectMeta {
 					return metav1.ObjectMeta{
 						Namespace: prod.Namespace, Name: name, UID: "present", Labels: map[string]string{clusterv1.ClusterNameLabel: prod.Name},
@@ -55,20 +55,20 @@ func TestCorrectMembers(t *testing.T) {
 					set.Spec.Template.Spec.InfrastructureRef.Kind, machine.Spec.InfrastructureRef.Kind = "OtherTemplate", "OtherMachine"
 				}
 				for _, object := range []client.Object{cluster, md, set, machine} {
-					if err := h.store.Create(t.Context(), object); err != nil {
+					if err := f.store.Create(t.Context(), object); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if test.deleted {
-					if err := h.store.Delete(t.Context(), set); err != nil {
+					if err := f.store.Delete(t.Context(), set); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := h.manager.correctMembers(t.Context(), &scope{cluster: cluster}); err != nil {
+				if err := f.manager.correctMembers(t.Context(), &scope{cluster: cluster}); err != nil {
 					t.Fatal(err)
 				}
 				for object, want := range map[client.Object]types.UID{set: test.want, machine: map[bool]types.UID{false: "present", true: "earlier"}[test.other]} {
-					if err := h.store.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+					if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 						t.Fatal(err)
 					}
 					if got := object.GetOwnerReferences()[0]; got.UID != want || !*got.Controller {
@@ -89,47 +89,47 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 	}{"collector": {"earlier", 0}, "a person": {"", 1}} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 4, emulator.Durations{})
-				h.change(func(cp *infrav1.PortalControlPlane) {
+				f := newFixture(t, 4, emulator.Durations{})
+				f.change(func(cp *infrav1.PortalControlPlane) {
 					operation.PutRecord(cp, &operation.Record{Size: 4, Version: before, Workers: &infrav1.WorkerParameters{}})
 				})
 				md := &clusterv1.MachineDeployment{}
-				if err := h.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
+				if err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
 					t.Fatal(err)
 				}
 				md.Spec.Replicas, md.OwnerReferences, md.Finalizers = ptr.To[int32](1), owner(test.owner), []string{"a/b"}
-				if err := h.store.Update(t.Context(), md); err != nil {
+				if err := f.store.Update(t.Context(), md); err != nil {
 					t.Fatal(err)
 				}
 				second := md.DeepCopy()
 				second.Name, second.ResourceVersion, second.Spec.Replicas = "second", "", ptr.To[int32](3)
-				if err := h.store.Create(t.Context(), second); err != nil {
+				if err := f.store.Create(t.Context(), second); err != nil {
 					t.Fatal(err)
 				}
 				for _, gone := range []*clusterv1.MachineDeployment{second, md} {
-					if err := h.store.Delete(t.Context(), gone); err != nil {
+					if err := f.store.Delete(t.Context(), gone); err != nil {
 						t.Fatal(err)
 					}
 				}
-				h.live(5 * time.Minute)
-				if s := h.pass(); test.scales == 0 {
+				f.live(5 * time.Minute)
+				if s := f.pass(); test.scales == 0 {
 					o := s.outcomes[infrav1.WorkersReadyCondition]
 					if o.Kind != outcome.Stalled || o.Reason != infrav1.DeletionNotConfirmedReason {
 						t.Errorf("%+v", o)
 					}
 				}
 				for _, gone := range []*clusterv1.MachineDeployment{second, md} {
-					if err := h.store.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
+					if err := f.store.Get(t.Context(), client.ObjectKeyFromObject(gone), gone); err != nil {
 						t.Fatal(err)
 					}
 					gone.Finalizers = nil
-					if err := h.store.Update(t.Context(), gone); err != nil {
+					if err := f.store.Update(t.Context(), gone); err != nil {
 						t.Fatal(err)
 					}
-					h.live(5 * time.Minute)
+					f.live(5 * time.Minute)
 				}
-				if got := min(len(h.answers("scale")), 1); got != test.scales {
-					t.Errorf("the portal was asked to scale: %v", h.answers("scale"))
+				if got := min(len(f.answers("scale")), 1); got != test.scales {
+					t.Errorf("the portal was asked to scale: %v", f.answers("scale"))
 				}
 			})
 		})
@@ -137,9 +137,9 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 }
 
 // live runs passes for some time.
-func (h *house) live(span time.Duration) {
-	h.Helper()
+func (f *fixture) live(span time.Duration) {
+	f.Helper()
 	for start := time.Now(); time.Since(start) < span; time.Sleep(4 * time.Second) {
-		h.pass()
+		f.pass()
 	}
 }

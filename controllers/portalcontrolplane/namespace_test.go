@@ -23,17 +23,17 @@ func TestProtectedInDeletedNamespace(t *testing.T) {
 	for title, leaves := range map[string]bool{"the namespace": true, "the MachineDeployment": false} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 2, emulator.Durations{})
+				f := newFixture(t, 2, emulator.Durations{})
 				meta := metav1.ObjectMeta{Name: prod.Namespace, Finalizers: []string{"a/b"}}
 				namespace, md := &corev1.Namespace{ObjectMeta: meta}, &clusterv1.MachineDeployment{}
-				if err := h.store.Create(t.Context(), namespace); err != nil {
+				if err := f.store.Create(t.Context(), namespace); err != nil {
 					t.Fatal(err)
 				}
-				if err := h.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
+				if err := f.store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
 					t.Fatal(err)
 				}
 				md.Finalizers = meta.Finalizers
-				if err := h.store.Update(t.Context(), md); err != nil {
+				if err := f.store.Update(t.Context(), md); err != nil {
 					t.Fatal(err)
 				}
 				deleted := []client.Object{md}
@@ -41,15 +41,15 @@ func TestProtectedInDeletedNamespace(t *testing.T) {
 					deleted = append(deleted, namespace)
 				}
 				for _, obj := range deleted {
-					if err := h.store.Delete(t.Context(), obj); err != nil {
+					if err := f.store.Delete(t.Context(), obj); err != nil {
 						t.Fatal(err)
 					}
 				}
-				h.live(5 * time.Minute)
-				if asked := len(h.answers("scale")) > 0; asked == leaves {
+				f.live(5 * time.Minute)
+				if asked := len(f.answers("scale")) > 0; asked == leaves {
 					t.Errorf("the portal was asked for fewer workers: %v", asked)
 				}
-				s := h.pass()
+				s := f.pass()
 				if o := s.outcomes[infrav1.WorkersReadyCondition]; leaves && (o.Kind != outcome.Stalled || o.Reason != infrav1.DeletingReason) {
 					t.Errorf("%+v", o)
 				}

@@ -103,18 +103,18 @@ func TestDisabledVersion(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 1, emulator.Durations{Upgrade: time.Minute}, emulator.Version{SemanticVersion: before},
+				f := newFixture(t, 1, emulator.Durations{Upgrade: time.Minute}, emulator.Version{SemanticVersion: before},
 					emulator.Version{SemanticVersion: after, State: "Disabled", Refused: true},
 					emulator.Version{SemanticVersion: after, Refused: test.bothRefused})
-				h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
+				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = after })
 				var s *scope
 				for start := time.Now(); time.Since(start) < 30*time.Minute; time.Sleep(5 * time.Second) {
-					s = h.pass()
+					s = f.pass()
 				}
-				if answers := h.answers("upgrade"); !test.requests(len(answers)) {
+				if answers := f.answers("upgrade"); !test.requests(len(answers)) {
 					t.Errorf("%d requests: %v", len(answers), answers)
 				}
-				upgraded := conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) && h.allRun(after)
+				upgraded := conditions.IsTrue(s.controlPlane, infrav1.VersionUpToDateCondition) && f.allRun(after)
 				if upgraded == test.bothRefused {
 					t.Errorf("upgraded: %v; %+v", upgraded, s.outcomes[infrav1.VersionUpToDateCondition])
 				}
@@ -136,11 +136,11 @@ func TestRefusedCreation(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 1, emulator.Durations{})
+				f := newFixture(t, 1, emulator.Durations{})
 				test.fault.Method, test.fault.Path = "POST", "/kubernetes-clusters"
-				h.strike(test.fault)
+				f.strike(test.fault)
 				s := newScopeFor(before)
-				s.identity = identity.Identity{Portal: h.cloud, Version: "1"}
+				s.identity = identity.Identity{Portal: f.cloud, Version: "1"}
 				q := newCreation(s, cloud.CreateClusterRequest{Name: "prod-2", KubernetesVersionID: "v"})
 				if _, err := q.Send(t.Context()); err == nil || q.versionRefused != test.want {
 					t.Errorf("refused: %v, %v", q.versionRefused, err)

@@ -115,34 +115,34 @@ func TestRecognized(t *testing.T) {
 // TestHoldsBeforeItBinds: no Machine is bound, and the portal is asked for nothing, while control nodes may be taken for workers.
 func TestHoldsBeforeItBinds(t *testing.T) {
 	now := ""
-	inHouse(t, &now, func(h *house) {
+	withFixture(t, &now, func(f *fixture) {
 		control := &corev1.NodeList{}
-		if err := h.nodes.List(h.Context(), control); err != nil {
+		if err := f.nodes.List(f.Context(), control); err != nil {
 			t.Fatal(err)
 		}
 		for i := range control.Items {
 			control.Items[i].Labels = nil
-			if err := h.nodes.Update(h.Context(), &control.Items[i]); err != nil {
+			if err := f.nodes.Update(f.Context(), &control.Items[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
 		create := operation.New(operation.Create, "prod")
 		create.Result = operation.Succeeded
-		h.change(func(cp *infrav1.PortalControlPlane) {
+		f.change(func(cp *infrav1.PortalControlPlane) {
 			operation.Put(cp, create)
 			cp.Spec.Replicas = ptr.To[int32](1)
 		})
-		h.scale(5)
+		f.scale(5)
 		for range 3 {
-			s := h.pass()
+			s := f.pass()
 			if o := s.outcomes[infrav1.WorkersReadyCondition]; o.Reason != infrav1.WorkersUnrecognizedReason {
 				t.Errorf("%+v", o)
 			}
 		}
-		if got := h.answers("scale"); len(got) != 0 {
+		if got := f.answers("scale"); len(got) != 0 {
 			t.Errorf("scale: %q", got)
 		}
-		h.change(func(cp *infrav1.PortalControlPlane) {
+		f.change(func(cp *infrav1.PortalControlPlane) {
 			cp.Spec.WorkerNodeSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 				{Key: "their.example/control", Operator: metav1.LabelSelectorOpDoesNotExist},
 			}}
@@ -150,13 +150,13 @@ func TestHoldsBeforeItBinds(t *testing.T) {
 		for i := range control.Items {
 			if strings.Contains(control.Items[i].Name, "-c-") {
 				metav1.SetMetaDataLabel(&control.Items[i].ObjectMeta, "their.example/control", "")
-				if err := h.nodes.Update(h.Context(), &control.Items[i]); err != nil {
+				if err := f.nodes.Update(f.Context(), &control.Items[i]); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		s := h.pass()
-		if got := h.answers("scale"); len(s.nodes) != 2 || len(got) != 1 {
+		s := f.pass()
+		if got := f.answers("scale"); len(s.nodes) != 2 || len(got) != 1 {
 			t.Errorf("%d workers, scale: %q", len(s.nodes), got)
 		}
 	})

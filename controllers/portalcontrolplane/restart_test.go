@@ -14,20 +14,20 @@ import (
 )
 
 // available reports whether the conditions Connected and Available are True.
-func (h *house) available() bool {
-	cp := h.controlPlane()
+func (f *fixture) available() bool {
+	cp := f.controlPlane()
 	return conditions.IsTrue(cp, infrav1.ConnectedCondition) && conditions.IsTrue(cp, infrav1.AvailableCondition)
 }
 
 // setConnected is what a pass with a connection reports.
-func (h *house) setConnected() {
-	h.Helper()
-	cp := h.controlPlane()
+func (f *fixture) setConnected() {
+	f.Helper()
+	cp := f.controlPlane()
 	for _, condition := range []string{infrav1.ConnectedCondition, infrav1.AvailableCondition} {
 		conditions.Set(cp, metav1.Condition{Type: condition, Status: metav1.ConditionTrue, Reason: condition})
 	}
-	if err := h.store.Status().Update(h.Context(), cp); err != nil {
-		h.Fatal(err)
+	if err := f.store.Status().Update(f.Context(), cp); err != nil {
+		f.Fatal(err)
 	}
 }
 
@@ -43,26 +43,26 @@ func TestRestartKeepsAvailable(t *testing.T) {
 		"it does not answer": silentConfig,
 	} {
 		t.Run(title, func(t *testing.T) {
-			inHouse(t, &config, func(h *house) {
-				h.connect()
-				h.setConnected()
-				h.restart()
-				h.disconnect()
+			withFixture(t, &config, func(f *fixture) {
+				f.connect()
+				f.setConnected()
+				f.restart()
+				f.disconnect()
 				for began := time.Now(); time.Since(began) < 55*time.Second; time.Sleep(time.Second) {
-					s := h.connect()
-					if o := s.outcomes[infrav1.ConnectedCondition]; o.Kind != outcome.Retry || s.blockedByConnection().Kind != outcome.Retry || !h.available() {
+					s := f.connect()
+					if o := s.outcomes[infrav1.ConnectedCondition]; o.Kind != outcome.Retry || s.blockedByConnection().Kind != outcome.Retry || !f.available() {
 						t.Fatalf("after %v: %+v", time.Since(began), o)
 					}
 				}
 				time.Sleep(5 * time.Second)
-				s := h.connect()
-				if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || s.blockedByConnection().Kind != outcome.Blocked || h.available() {
+				s := f.connect()
+				if o := s.outcomes[infrav1.ConnectedCondition]; o.Reason != infrav1.ConnectionDownReason || s.blockedByConnection().Kind != outcome.Blocked || f.available() {
 					t.Errorf("after a minute: %+v", o)
 				}
-				h.setConnected()
-				h.manager.outages.Forget(s.flow()) // it was connected again
-				h.connect()
-				if !h.available() {
+				f.setConnected()
+				f.manager.outages.Forget(s.flow()) // it was connected again
+				f.connect()
+				if !f.available() {
 					t.Error("the next outage is not bridged")
 				}
 			})

@@ -21,15 +21,15 @@ import (
 // condition has the cause and the way out. As soon as core has a tested version, it goes on.
 func TestRollOutBesideUntriedCore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 1, emulator.Durations{})
+		f := newFixture(t, 1, emulator.Durations{})
 		problem := "core has version v1.15.0, but the provider was tested with 1.14 only"
-		h.manager.CoreProblem = func(context.Context) string { return problem }
-		h.machine("old", func(m *clusterv1.Machine) {
+		f.manager.CoreProblem = func(context.Context) string { return problem }
+		f.machine("old", func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotUpToDateReason})
 		})
-		h.pass()
-		h.machine("new", func(*clusterv1.Machine) {})
-		s := h.pass()
+		f.pass()
+		f.machine("new", func(*clusterv1.Machine) {})
+		s := f.pass()
 		c := conditions.Get(s.controlPlane, infrav1.WorkersReadyCondition)
 		if c.Status != metav1.ConditionFalse || c.Reason != infrav1.CoreUnverifiedReason {
 			t.Fatalf("%+v", c)
@@ -40,15 +40,15 @@ func TestRollOutBesideUntriedCore(t *testing.T) {
 			}
 		}
 		problem = ""
-		if s = h.pass(); len(s.plan.Moves) == 0 || s.plan.TakeoverBlocked {
+		if s = f.pass(); len(s.plan.Moves) == 0 || s.plan.TakeoverBlocked {
 			t.Errorf("the roll-out does not go on: %+v", s.plan)
 		}
 	})
 }
 
 // machine adds a Machine and its PortalMachine.
-func (h *house) machine(name string, change func(*clusterv1.Machine)) {
-	h.Helper()
+func (f *fixture) machine(name string, change func(*clusterv1.Machine)) {
+	f.Helper()
 	meta := metav1.ObjectMeta{Namespace: prod.Namespace, Name: name, Labels: map[string]string{
 		clusterv1.ClusterNameLabel: prod.Name, clusterv1.MachineDeploymentNameLabel: deployment,
 	}}
@@ -58,10 +58,10 @@ func (h *house) machine(name string, change func(*clusterv1.Machine)) {
 	m.Spec.ClusterName, m.Spec.Bootstrap.DataSecretName = prod.Name, ptr.To("")
 	m.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: machineKind, Name: name}
 	change(m)
-	if err := h.store.Create(h.Context(), m); err != nil {
-		h.Fatal(err)
+	if err := f.store.Create(f.Context(), m); err != nil {
+		f.Fatal(err)
 	}
-	if err := h.store.Create(h.Context(), &infrav1.PortalMachine{ObjectMeta: meta}); err != nil {
-		h.Fatal(err)
+	if err := f.store.Create(f.Context(), &infrav1.PortalMachine{ObjectMeta: meta}); err != nil {
+		f.Fatal(err)
 	}
 }

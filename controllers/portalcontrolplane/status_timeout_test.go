@@ -21,13 +21,13 @@ import (
 // TestStatusAfterTheTimeOfAPass checks that a pass that timed out waiting for the portal still reports that in the conditions.
 func TestStatusAfterTheTimeOfAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 1, emulator.Durations{})
+		f := newFixture(t, 1, emulator.Durations{})
 		// Like an API server, and unlike the fake one: nothing is written for a caller that is gone.
-		store, ok := h.store.(client.WithWatch)
+		store, ok := f.store.(client.WithWatch)
 		if !ok {
-			t.Fatalf("%T", h.store)
+			t.Fatalf("%T", f.store)
 		}
-		h.manager.Client = interceptor.NewClient(store, interceptor.Funcs{SubResourcePatch: func(
+		f.manager.Client = interceptor.NewClient(store, interceptor.Funcs{SubResourcePatch: func(
 			ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 		) error {
 			if err := ctx.Err(); err != nil {
@@ -35,17 +35,17 @@ func TestStatusAfterTheTimeOfAPass(t *testing.T) {
 			}
 			return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
 		}})
-		h.strike(emulator.Fault{Method: "GET", Path: "/kubernetes-versions", Delay: 90 * time.Second})
+		f.strike(emulator.Fault{Method: "GET", Path: "/kubernetes-versions", Delay: 90 * time.Second})
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Second, errors.New("the pass is over"))
 		defer cancel()
-		s := h.scope()
+		s := f.scope()
 		before := s.controlPlane.Status.DeepCopy()
 		_, err := s.identity.Portal.KubernetesVersions(ctx)
 		s.outcomes[infrav1.ProvisionedCondition] = outcome.FromPortalError(err)
-		if err := h.manager.patchStatus(ctx, s, before); err != nil {
+		if err := f.manager.patchStatus(ctx, s, before); err != nil {
 			t.Error(err)
 		}
-		if c := conditions.Get(h.controlPlane(), infrav1.ProvisionedCondition); c == nil || c.Reason != infrav1.PortalUnavailableReason {
+		if c := conditions.Get(f.controlPlane(), infrav1.ProvisionedCondition); c == nil || c.Reason != infrav1.PortalUnavailableReason {
 			t.Errorf("condition: %+v", c)
 		}
 	})

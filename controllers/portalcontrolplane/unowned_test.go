@@ -20,27 +20,27 @@ func TestConfirmedDeletionOfWhatNobodyOwns(t *testing.T) {
 	for title, op := range map[string]*operation.Operation{"idle": nil, "scaling": {ID: "1", Type: operation.Scale, Target: "3", JobID: "job-0"}} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 2, emulator.Durations{Delete: time.Minute})
-				h.change(func(cp *infrav1.PortalControlPlane) {
-					operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: h.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
+				f.change(func(cp *infrav1.PortalControlPlane) {
+					operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
 					operation.Put(cp, op)
 				})
-				h.leave(departure{owner: "earlier", noted: "earlier"})
-				if h.leaving() == nil || h.deletions() != 0 {
+				f.leave(departure{owner: "earlier", noted: "earlier"})
+				if f.leaving() == nil || f.deletions() != 0 {
 					t.Fatal("the deletion is not held")
 				}
-				h.change(func(cp *infrav1.PortalControlPlane) {
-					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, h.id)
+				f.change(func(cp *infrav1.PortalControlPlane) {
+					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, f.id)
 				})
 				var s *scope
 				for range 40 {
-					if s = h.leaving(); s == nil {
+					if s = f.leaving(); s == nil {
 						break
 					}
 					time.Sleep(5 * time.Second)
 				}
-				if s != nil || h.deletions() != 1 {
-					t.Errorf("the object remains: %v %+v; the portal was asked for %d deletions", s != nil, s, h.deletions())
+				if s != nil || f.deletions() != 1 {
+					t.Errorf("the object remains: %v %+v; the portal was asked for %d deletions", s != nil, s, f.deletions())
 				}
 			})
 		})
@@ -52,27 +52,27 @@ func TestDeletionOfEarlierVersion(t *testing.T) {
 	for title, sent := range map[string]bool{"at rest": false, "with the deletion sent": true} {
 		t.Run(title, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t, 2, emulator.Durations{Delete: time.Minute})
-				h.change(func(cp *infrav1.PortalControlPlane) {
+				f := newFixture(t, 2, emulator.Durations{Delete: time.Minute})
+				f.change(func(cp *infrav1.PortalControlPlane) {
 					operation.PutRecord(cp, &operation.Record{Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
 					if sent {
-						job, err := h.cloud.DeleteCluster(t.Context(), h.id)
+						job, err := f.cloud.DeleteCluster(t.Context(), f.id)
 						if err != nil {
 							t.Fatal(err)
 						}
-						op := operation.New(operation.Delete, h.id)
+						op := operation.New(operation.Delete, f.id)
 						op.JobID = job.ID
 						operation.Put(cp, op)
 					}
 				})
-				h.leave(departure{owner: "present", leaves: true})
+				f.leave(departure{owner: "present", leaves: true})
 				passes := 0
-				for h.leaving() != nil && passes < 40 {
+				for f.leaving() != nil && passes < 40 {
 					passes++
 					time.Sleep(5 * time.Second)
 				}
-				if passes < 10 || passes == 40 || len(h.portal.Clusters()) != 0 || h.deletions() != 1 {
-					t.Errorf("%d passes, %d clusters, %d deletions", passes, len(h.portal.Clusters()), h.deletions())
+				if passes < 10 || passes == 40 || len(f.portal.Clusters()) != 0 || f.deletions() != 1 {
+					t.Errorf("%d passes, %d clusters, %d deletions", passes, len(f.portal.Clusters()), f.deletions())
 				}
 			})
 		})
@@ -82,19 +82,19 @@ func TestDeletionOfEarlierVersion(t *testing.T) {
 // TestDeletionOfACopy: a moved or restored object that is deleted before it claims its portal cluster neither deletes nor forgets it.
 func TestDeletionOfACopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 2, emulator.Durations{})
-		h.change(func(cp *infrav1.PortalControlPlane) {
-			operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: h.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
+		f := newFixture(t, 2, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			operation.PutRecord(cp, &operation.Record{UID: "earlier", ClusterID: f.id, Size: 2, Version: before, Workers: &infrav1.WorkerParameters{}})
 		})
-		h.leave(departure{owner: "present", noted: "earlier", leaves: true})
+		f.leave(departure{owner: "present", noted: "earlier", leaves: true})
 		var s *scope
 		for range 3 {
-			if s = h.leaving(); s == nil {
+			if s = f.leaving(); s == nil {
 				t.Fatal("the object went, and nobody knows of the portal cluster")
 			}
 		}
-		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 {
-			t.Errorf("%d deletions", h.deletions())
+		if f.holds(s, infrav1.DeletionNotConfirmedReason); f.deletions() != 0 {
+			t.Errorf("%d deletions", f.deletions())
 		}
 	})
 }
@@ -119,11 +119,11 @@ func TestCopyAdoptsAnother(t *testing.T) {
 // TestProtectedWithoutReference: the Cluster's annotation protects an object that core has not given an owner reference yet.
 func TestProtectedWithoutReference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 2, emulator.Durations{})
-		h.leave(departure{guards: true})
-		s := h.leaving()
-		if h.holds(s, infrav1.DeletionProtectedReason); h.deletions() != 0 {
-			t.Errorf("%d deletions", h.deletions())
+		f := newFixture(t, 2, emulator.Durations{})
+		f.leave(departure{guards: true})
+		s := f.leaving()
+		if f.holds(s, infrav1.DeletionProtectedReason); f.deletions() != 0 {
+			t.Errorf("%d deletions", f.deletions())
 		}
 	})
 }
@@ -132,34 +132,34 @@ func TestProtectedWithoutReference(t *testing.T) {
 // creation made.
 func TestDeletionAfterALostCreation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 2, emulator.Durations{})
-		h.change(func(cp *infrav1.PortalControlPlane) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.change(func(cp *infrav1.PortalControlPlane) {
 			op := operation.New(operation.Create, "prod")
 			op.Unknown, cp.Spec.ClusterID = "the manager stopped during the call", ""
 			operation.PutRecord(cp, &operation.Record{UID: cp.UID, Size: operation.SizeUnknown})
 			operation.Put(cp, op)
 		})
-		h.leave(departure{owner: "present", noted: "present", leaves: true})
-		if s := h.leaving(); s.outcomes[clusterv1.DeletingCondition].Reason != infrav1.OutcomeUnknownReason {
+		f.leave(departure{owner: "present", noted: "present", leaves: true})
+		if s := f.leaving(); s.outcomes[clusterv1.DeletingCondition].Reason != infrav1.OutcomeUnknownReason {
 			t.Fatalf("%+v", s.outcomes)
 		}
-		h.events() // of the lost creation
-		h.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = h.id })
-		s := h.leaving()
-		if h.holds(s, infrav1.DeletionNotConfirmedReason); h.deletions() != 0 {
-			t.Errorf("%d deletions", h.deletions())
+		f.events() // of the lost creation
+		f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.ClusterID = f.id })
+		s := f.leaving()
+		if f.holds(s, infrav1.DeletionNotConfirmedReason); f.deletions() != 0 {
+			t.Errorf("%d deletions", f.deletions())
 		}
-		h.change(func(cp *infrav1.PortalControlPlane) {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, h.id)
+		f.change(func(cp *infrav1.PortalControlPlane) {
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, f.id)
 		})
 		for range 10 {
-			if s = h.leaving(); s == nil {
+			if s = f.leaving(); s == nil {
 				break
 			}
 			time.Sleep(5 * time.Second)
 		}
-		if s != nil || h.deletions() != 1 {
-			t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, h.deletions())
+		if s != nil || f.deletions() != 1 {
+			t.Errorf("the object remains: %v; the portal was asked for %d deletions", s != nil, f.deletions())
 		}
 	})
 }

@@ -21,32 +21,32 @@ import (
 )
 
 // secret is the kubeconfig Secret.
-func (h *house) secret() *corev1.Secret {
-	h.Helper()
+func (f *fixture) secret() *corev1.Secret {
+	f.Helper()
 	s := &corev1.Secret{}
-	if err := h.store.Get(h.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, s); err != nil {
-		h.Fatal(err)
+	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: prod.Name + "-kubeconfig"}, s); err != nil {
+		f.Fatal(err)
 	}
 	return s
 }
 
 // makeSecret creates the kubeconfig Secret as a user does, with the labels of the provider's own.
-func (h *house) makeSecret(content string) {
-	h.Helper()
+func (f *fixture) makeSecret(content string) {
+	f.Helper()
 	s := &corev1.Secret{Type: clusterv1.ClusterSecretType, Data: map[string][]byte{"value": []byte(content)}}
 	s.Namespace, s.Name, s.Labels = prod.Namespace, prod.Name+"-kubeconfig", map[string]string{clusterv1.ClusterNameLabel: prod.Name}
-	if err := h.store.Create(h.Context(), s); err != nil {
-		h.Fatal(err)
+	if err := f.store.Create(f.Context(), s); err != nil {
+		f.Fatal(err)
 	}
 }
 
 // edit changes the kubeconfig Secret as a user does.
-func (h *house) edit(change func(*corev1.Secret)) {
-	h.Helper()
-	s := h.secret()
+func (f *fixture) edit(change func(*corev1.Secret)) {
+	f.Helper()
+	s := f.secret()
 	change(s)
-	if err := h.store.Update(h.Context(), s); err != nil {
-		h.Fatal(err)
+	if err := f.store.Update(f.Context(), s); err != nil {
+		f.Fatal(err)
 	}
 }
 
@@ -64,13 +64,13 @@ func mark(s *corev1.Secret) {
 func unmark(s *corev1.Secret) { delete(s.Annotations, infrav1.UserManagedAnnotation) }
 
 // adopt makes the control plane name a portal cluster and its endpoint, as a tenant does, without any record of the cluster.
-func (h *house) adopt() {
-	h.Helper()
-	h.change(func(cp *infrav1.PortalControlPlane) {
+func (f *fixture) adopt() {
+	f.Helper()
+	f.change(func(cp *infrav1.PortalControlPlane) {
 		cp.Annotations = nil
 		cp.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "192.0.2.66", Port: 6443}
 	})
-	h.connect() // the claim takes a pass of its own
+	f.connect() // the claim takes a pass of its own
 }
 
 // TestSecretMadeBeforehand: a kubeconfig Secret that the provider did not write is left alone, and its server is not asked. Both
@@ -78,40 +78,40 @@ func (h *house) adopt() {
 func TestSecretMadeBeforehand(t *testing.T) {
 	server := newAPIServer(t, 200)
 	theirs, portals := server.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
-	held := func(h *house) {
-		h.Helper()
-		h.adopt()
-		h.makeSecret(theirs)
-		h.disconnect()
-		s := h.connect()
+	held := func(f *fixture) {
+		f.Helper()
+		f.adopt()
+		f.makeSecret(theirs)
+		f.disconnect()
+		s := f.connect()
 		o := s.outcomes[infrav1.KubeconfigReadyCondition]
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigSecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
 			t.Errorf("%+v", o)
 		}
-		if s.access != accessWorking || h.stored() != theirs || server.hits.Load() > 0 || len(h.secret().OwnerReferences) > 0 {
+		if s.access != accessWorking || f.stored() != theirs || server.hits.Load() > 0 || len(f.secret().OwnerReferences) > 0 {
 			t.Errorf("the Secret is used or changed: %+v, %d requests", s.outcomes, server.hits.Load())
 		}
 	}
 	t.Run("it is deleted", func(t *testing.T) {
-		inHouse(t, &portals, func(h *house) {
-			held(h)
-			if err := h.store.Delete(t.Context(), h.secret()); err != nil {
+		withFixture(t, &portals, func(f *fixture) {
+			held(f)
+			if err := f.store.Delete(t.Context(), f.secret()); err != nil {
 				t.Fatal(err)
 			}
-			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !h.storedIs(portals) {
+			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(portals) {
 				t.Errorf("%+v", s.outcomes)
 			}
 		})
 	})
 	t.Run("it is marked as user-managed", func(t *testing.T) {
-		inHouse(t, &portals, func(h *house) {
-			held(h)
-			h.edit(mark)
-			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessAnswering || h.stored() != theirs {
+		withFixture(t, &portals, func(f *fixture) {
+			held(f)
+			f.edit(mark)
+			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessAnswering || f.stored() != theirs {
 				t.Errorf("%+v", s.outcomes)
 			}
-			if h.fetches() != 1 || h.controlPlane().Spec.ControlPlaneEndpoint.Host != "192.0.2.66" {
-				t.Errorf("the portal was asked %d times whether the account has the cluster, the endpoint is %s", h.fetches(), h.controlPlane().Spec.ControlPlaneEndpoint.Host)
+			if f.fetches() != 1 || f.controlPlane().Spec.ControlPlaneEndpoint.Host != "192.0.2.66" {
+				t.Errorf("the portal was asked %d times whether the account has the cluster, the endpoint is %s", f.fetches(), f.controlPlane().Spec.ControlPlaneEndpoint.Host)
 			}
 		})
 	})
@@ -135,27 +135,27 @@ func TestUserManaged(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			inHouse(t, &portals, func(h *house) {
-				h.connect()
-				h.edit(write(test.theirs))
-				h.edit(mark)
-				h.disconnect()
+			withFixture(t, &portals, func(f *fixture) {
+				f.connect()
+				f.edit(write(test.theirs))
+				f.edit(mark)
+				f.disconnect()
 				var s *scope
 				for range 120 {
-					s = h.connect()
+					s = f.connect()
 					time.Sleep(time.Second)
 				}
 				o := s.outcomes[test.of]
 				if o.Reason != test.reason || !o.IsDone() && !(strings.Contains(o.Message, "prod-kubeconfig") && strings.HasSuffix(o.Message, correctUserManaged)) {
 					t.Errorf("%+v", o)
 				}
-				if h.stored() != test.theirs || h.fetches() > 5 || strings.Contains(o.Message, canary) {
-					t.Errorf("replaced after %d fetches", h.fetches())
+				if f.stored() != test.theirs || f.fetches() > 5 || strings.Contains(o.Message, canary) {
+					t.Errorf("replaced after %d fetches", f.fetches())
 				}
-				if err := h.store.Delete(t.Context(), h.secret()); err != nil {
+				if err := f.store.Delete(t.Context(), f.secret()); err != nil {
 					t.Fatal(err)
 				}
-				if h.connect(); !h.storedIs(portals) {
+				if f.connect(); !f.storedIs(portals) {
 					t.Error("the way out does not work")
 				}
 			})
@@ -169,14 +169,14 @@ func TestUserManagedOfGoneCluster(t *testing.T) {
 	closed := newAPIServer(t, 200)
 	closed.Close()
 	theirs, portals := closed.kubeconfig("token: theirs"), newAPIServer(t, 200).kubeconfig("token: "+canary)
-	inHouse(t, &portals, func(h *house) {
-		h.connect()
-		h.edit(write(theirs))
-		h.edit(mark)
-		h.vanish()
-		h.disconnect()
-		h.connect()
-		if got := h.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
+	withFixture(t, &portals, func(f *fixture) {
+		f.connect()
+		f.edit(write(theirs))
+		f.edit(mark)
+		f.vanish()
+		f.disconnect()
+		f.connect()
+		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.PortalClusterGoneReason {
 			t.Errorf("Provisioned is %s", got)
 		}
 	})
@@ -187,41 +187,41 @@ func TestUserManagedOfGoneCluster(t *testing.T) {
 func TestChangedSecret(t *testing.T) {
 	theirs := newAPIServer(t, 200)
 	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
-	tests := map[string]func(h *house){
-		"edited":                 func(h *house) { h.edit(write(theirs.kubeconfig("token: theirs"))) },
-		"damaged":                func(h *house) { h.edit(write("{")) },
-		"emptied":                func(h *house) { h.edit(func(s *corev1.Secret) { s.Data = nil }) },
-		"with a token's file":    func(h *house) { h.edit(write(theirs.kubeconfig("tokenFile: /etc/hostname"))) },
-		"of an older backup":     func(h *house) { h.edit(write(theirs.kubeconfig("token: old"))) },
-		"by an earlier version":  func(h *house) { h.edit(write(portals)); h.forgetDigest() },
-		"unchanged, but unknown": func(h *house) { h.forgetDigest() },
-		"no longer user-managed": func(h *house) { h.edit(mark); h.edit(write(theirs.kubeconfig("token: theirs"))); h.edit(unmark) },
-		"while it is connected":  func(h *house) { h.restart(); h.edit(write(theirs.kubeconfig("token: theirs"))) },
+	tests := map[string]func(f *fixture){
+		"edited":                 func(f *fixture) { f.edit(write(theirs.kubeconfig("token: theirs"))) },
+		"damaged":                func(f *fixture) { f.edit(write("{")) },
+		"emptied":                func(f *fixture) { f.edit(func(s *corev1.Secret) { s.Data = nil }) },
+		"with a token's file":    func(f *fixture) { f.edit(write(theirs.kubeconfig("tokenFile: /etc/hostname"))) },
+		"of an older backup":     func(f *fixture) { f.edit(write(theirs.kubeconfig("token: old"))) },
+		"by an earlier version":  func(f *fixture) { f.edit(write(portals)); f.forgetDigest() },
+		"unchanged, but unknown": func(f *fixture) { f.forgetDigest() },
+		"no longer user-managed": func(f *fixture) { f.edit(mark); f.edit(write(theirs.kubeconfig("token: theirs"))); f.edit(unmark) },
+		"while it is connected":  func(f *fixture) { f.restart(); f.edit(write(theirs.kubeconfig("token: theirs"))) },
 	}
 	for title, change := range tests {
 		t.Run(title, func(t *testing.T) {
-			inHouse(t, &portals, func(h *house) {
-				h.connect()
-				h.disconnect()
-				change(h)
-				before := h.reconnects
-				if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessRenewed || !h.storedIs(portals) {
+			withFixture(t, &portals, func(f *fixture) {
+				f.connect()
+				f.disconnect()
+				change(f)
+				before := f.reconnects
+				if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || s.access != accessRenewed || !f.storedIs(portals) {
 					t.Errorf("%+v", s.outcomes)
 				}
-				if h.reconnects != before+1 || h.fetches() != 2 || theirs.hits.Load() > 0 {
-					t.Errorf("%d connections, %d fetches, %d requests to another server", h.reconnects-before, h.fetches(), theirs.hits.Load())
+				if f.reconnects != before+1 || f.fetches() != 2 || theirs.hits.Load() > 0 {
+					t.Errorf("%d connections, %d fetches, %d requests to another server", f.reconnects-before, f.fetches(), theirs.hits.Load())
 				}
 			})
 		})
 	}
 }
 
-func (h *house) forgetDigest() {
-	h.Helper()
-	h.change(func(cp *infrav1.PortalControlPlane) {
+func (f *fixture) forgetDigest() {
+	f.Helper()
+	f.change(func(cp *infrav1.PortalControlPlane) {
 		record, err := operation.LoadRecord(cp)
 		if err != nil {
-			h.Fatal(err)
+			f.Fatal(err)
 		}
 		record.KubeconfigDigest = ""
 		operation.PutRecord(cp, record)
@@ -233,14 +233,14 @@ func (h *house) forgetDigest() {
 func TestChangedSecretWithoutPortal(t *testing.T) {
 	theirs := newAPIServer(t, 200)
 	portals := newAPIServer(t, 200).kubeconfig("token: " + canary)
-	inHouse(t, &portals, func(h *house) {
-		h.connect()
-		h.edit(write(theirs.kubeconfig("token: theirs")))
-		h.disconnect()
-		s := h.scope()
+	withFixture(t, &portals, func(f *fixture) {
+		f.connect()
+		f.edit(write(theirs.kubeconfig("token: theirs")))
+		f.disconnect()
+		s := f.scope()
 		s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
 		s.infrastructure = outcome.WaitFor(0, infrav1.PortalUnavailableReason, "the portal is away")
-		o := h.manager.reconcileKubeconfig(t.Context(), s)
+		o := f.manager.reconcileKubeconfig(t.Context(), s)
 		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigInvalidReason || !strings.HasSuffix(o.Message, "cannot be fetched: the portal is away") {
 			t.Errorf("%+v", o)
 		}
@@ -254,19 +254,19 @@ func TestChangedSecretWithoutPortal(t *testing.T) {
 func TestCrashBeforeTheSecret(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		portals := kubeconfigFor("server: 'https://192.0.2.1'", "token: old")
-		inHouse(t, &portals, func(h *house) {
+		withFixture(t, &portals, func(f *fixture) {
 			if !first {
-				h.connect()
-				h.edit(func(s *corev1.Secret) { s.Data = map[string][]byte{"value": []byte("{")} })
+				f.connect()
+				f.edit(func(s *corev1.Secret) { s.Data = map[string][]byte{"value": []byte("{")} })
 			}
-			s := h.scope()
+			s := f.scope()
 			portals = kubeconfigFor("server: 'https://192.0.2.2'", "token: new")
-			if o := h.manager.recordCluster(t.Context(), s, clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"); !o.IsDone() {
+			if o := f.manager.recordCluster(t.Context(), s, clusterv1.APIEndpoint{Host: "192.0.2.1", Port: 443}, "digest of what was never stored"); !o.IsDone() {
 				t.Fatalf("%+v", o)
 			}
-			h.restart()
-			h.disconnect()
-			if s := h.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !h.storedIs(portals) {
+			f.restart()
+			f.disconnect()
+			if s := f.connect(); !s.done(infrav1.KubeconfigReadyCondition) || !f.storedIs(portals) {
 				t.Errorf("first %t: %+v", first, s.outcomes)
 			}
 		})
@@ -276,17 +276,17 @@ func TestCrashBeforeTheSecret(t *testing.T) {
 // TestSecretWakesWithoutLabels: a Secret that a user made beforehand may carry no label, and its deletion wakes the control plane.
 func TestSecretWakesWithoutLabels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t, 1, emulator.Durations{})
+		f := newFixture(t, 1, emulator.Durations{})
 		cluster := &clusterv1.Cluster{}
 		cluster.Namespace, cluster.Name = prod.Namespace, prod.Name
 		cluster.Spec.ControlPlaneRef = clusterv1.ContractVersionedObjectReference{Kind: "PortalControlPlane", Name: prod.Name}
-		if err := h.store.Create(t.Context(), cluster); err != nil {
+		if err := f.store.Create(t.Context(), cluster); err != nil {
 			t.Fatal(err)
 		}
 		for name, want := range map[string][]reconcile.Request{"prod-kubeconfig": {{NamespacedName: prod}}, "prod-ca": nil, "other-kubeconfig": nil, "kubeconfig": nil} {
 			s := &corev1.Secret{}
 			s.Namespace, s.Name = prod.Namespace, name
-			if got := h.manager.fromSecret(t.Context(), s); len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
+			if got := f.manager.fromSecret(t.Context(), s); len(got) != len(want) || len(got) > 0 && got[0] != want[0] {
 				t.Errorf("%s wakes %v", name, got)
 			}
 		}

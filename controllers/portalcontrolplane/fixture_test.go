@@ -40,8 +40,8 @@ const (
 
 var prod = client.ObjectKey{Namespace: "default", Name: "prod"}
 
-// house is a management cluster with one Cluster whose portal cluster runs, and the portal. Managers come and go. Time is virtual.
-type house struct {
+// fixture is a management cluster with one Cluster whose portal cluster runs, and the portal. Managers come and go. Time is virtual.
+type fixture struct {
 	*testing.T
 	portal   *emulator.Portal
 	id       string // of the portal cluster
@@ -132,27 +132,27 @@ type workloads struct{ *nodes }
 // Delete implements emulator.Workloads.
 func (workloads) Delete(context.Context, string) error { return nil }
 
-// newHouse has a portal cluster of so many workers. Without versions, the portal offers the usual ones.
-func newHouse(t *testing.T, size int, durations emulator.Durations, versions ...emulator.Version) *house {
+// newFixture has a portal cluster of so many workers. Without versions, the portal offers the usual ones.
+func newFixture(t *testing.T, size int, durations emulator.Durations, versions ...emulator.Version) *fixture {
 	t.Helper()
-	h := &house{T: t, recorder: events.NewFakeRecorder(1000), nodes: &nodes{}}
-	h.nodes.Client = fake.NewClientBuilder().WithScheme(newScheme(t)).Build()
+	f := &fixture{T: t, recorder: events.NewFakeRecorder(1000), nodes: &nodes{}}
+	f.nodes.Client = fake.NewClientBuilder().WithScheme(newScheme(t)).Build()
 	portal, err := emulator.New(emulator.Options{
-		Seed: 1, Durations: durations, Workloads: workloads{h.nodes}, Versions: versions,
+		Seed: 1, Durations: durations, Workloads: workloads{f.nodes}, Versions: versions,
 		Users: []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.portal = portal
+	f.portal = portal
 	t.Cleanup(portal.Close)
-	h.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport()})
+	f.cloud, err = cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: portal.Transport()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.furnish(size)
-	h.restart()
-	return h
+	f.furnish(size)
+	f.restart()
+	return f
 }
 
 func newScheme(t *testing.T) *runtime.Scheme {
@@ -169,90 +169,90 @@ func newScheme(t *testing.T) *runtime.Scheme {
 }
 
 // furnish creates the portal cluster and its objects, as they are after a creation.
-func (h *house) furnish(size int) {
-	h.Helper()
-	versions, err := h.cloud.KubernetesVersions(h.Context())
+func (f *fixture) furnish(size int) {
+	f.Helper()
+	versions, err := f.cloud.KubernetesVersions(f.Context())
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	i := slices.IndexFunc(versions, func(v cloud.KubernetesVersion) bool { return v.SemanticVersion == before })
-	vpcs, err := h.cloud.VPCs(h.Context(), "default")
+	vpcs, err := f.cloud.VPCs(f.Context(), "default")
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
-	if _, err := h.cloud.CreateCluster(h.Context(), cloud.CreateClusterRequest{
+	if _, err := f.cloud.CreateCluster(f.Context(), cloud.CreateClusterRequest{
 		Name: "prod", Description: "d", ZoneID: "z", ServiceOfferingID: "s", Size: size, ControlNodes: 1, SSHKeyPair: "k",
 		KubernetesVersionID: versions[i].ID, VPCID: vpcs[0].ID,
 	}); err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	time.Sleep(time.Minute)
-	h.id = h.portal.Clusters()[0].ID
+	f.id = f.portal.Clusters()[0].ID
 	labels := map[string]string{clusterv1.ClusterNameLabel: prod.Name}
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name, Labels: labels}}
-	cp.UID, cp.Spec.ClusterID, cp.Spec.Version = "uid-prod", h.id, before
-	operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: h.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
+	cp.UID, cp.Spec.ClusterID, cp.Spec.Version = "uid-prod", f.id, before
+	operation.PutRecord(cp, &operation.Record{UID: cp.UID, ClusterID: f.id, Size: size, Version: before, Workers: &infrav1.WorkerParameters{}})
 	md := &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: deployment, Labels: labels}}
 	md.Spec.Replicas, md.Spec.Template.Spec.InfrastructureRef.Kind = ptr.To(int32(size)), templateKind //nolint:gosec // a count of workers
-	h.store = fake.NewClientBuilder().WithScheme(newScheme(h.T)).WithObjects(cp, md).
-		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+	f.store = fake.NewClientBuilder().WithScheme(newScheme(f.T)).WithObjects(cp, md).
+		WithIndex(cp, portalClusterIndex, indexPortalCluster).WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &clusterv1.Machine{}, &clusterv1.MachinePool{}).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
 }
 
 // patch intercepts every write of a manager.
-func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	if cp, ok := obj.(*infrav1.PortalControlPlane); ok && h.crash != nil && h.crash(cp) {
-		panic(h.crash)
+func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if cp, ok := obj.(*infrav1.PortalControlPlane); ok && f.crash != nil && f.crash(cp) {
+		panic(f.crash)
 	}
 	return c.Patch(ctx, obj, patch, opts...)
 }
 
 // restart starts a manager with an empty memory.
-func (h *house) restart() {
-	h.manager = &Reconciler{
-		Identities: &identity.Resolver{Client: h.store, Live: h.store},
-		Client:     h.store, Live: h.store, Metadata: h.store, Recorder: h.recorder, ClusterCache: clustercache.NewFakeClusterCache(h.nodes.Client, prod),
+func (f *fixture) restart() {
+	f.manager = &Reconciler{
+		Identities: &identity.Resolver{Client: f.store, Live: f.store},
+		Client:     f.store, Live: f.store, Metadata: f.store, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
 		CoreProblem: func(context.Context) string { return "core was not tried" },
-		Reconnect:   func(client.ObjectKey) { h.reconnects++ },
+		Reconnect:   func(client.ObjectKey) { f.reconnects++ },
 		Drain:       func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
 	}
 }
 
-func (h *house) controlPlane() *infrav1.PortalControlPlane {
-	h.Helper()
+func (f *fixture) controlPlane() *infrav1.PortalControlPlane {
+	f.Helper()
 	cp := &infrav1.PortalControlPlane{}
-	if err := h.store.Get(h.Context(), prod, cp); err != nil {
-		h.Fatal(err)
+	if err := f.store.Get(f.Context(), prod, cp); err != nil {
+		f.Fatal(err)
 	}
 	return cp
 }
 
 // pass is what Reconcile does with a cluster that is connected. If the manager ends in it, the next pass is another manager's.
-func (h *house) pass() (s *scope) {
-	h.Helper()
+func (f *fixture) pass() (s *scope) {
+	f.Helper()
 	defer func() {
 		if p := recover(); p != nil {
-			if h.crash == nil {
+			if f.crash == nil {
 				panic(p)
 			}
-			h.crash = nil
-			h.ended++
-			h.restart()
+			f.crash = nil
+			f.ended++
+			f.restart()
 		}
 	}()
-	s = h.scope()
-	h.nodes.mu.Lock()
-	s.serverVersion = h.nodes.version
-	h.nodes.mu.Unlock()
-	if err := s.readWorkers(h.Context(), h.nodes.Client); err != nil {
-		h.Fatal(err)
+	s = f.scope()
+	f.nodes.mu.Lock()
+	s.serverVersion = f.nodes.version
+	f.nodes.mu.Unlock()
+	if err := s.readWorkers(f.Context(), f.nodes.Client); err != nil {
+		f.Fatal(err)
 	}
 	for _, condition := range []string{infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition} {
 		s.outcomes[condition] = outcome.Outcome{}
 	}
-	for _, step := range h.manager.steps()[3:] {
-		s.outcomes[step.condition] = step.run(h.Context(), s)
+	for _, step := range f.manager.steps()[3:] {
+		s.outcomes[step.condition] = step.run(f.Context(), s)
 		if o := s.outcomes[step.condition]; o.Kind == outcome.Failed {
-			h.Fatal(o.Err)
+			f.Fatal(o.Err)
 		}
 	}
 	s.updateStatus()
@@ -260,42 +260,42 @@ func (h *house) pass() (s *scope) {
 }
 
 // scope returns the scope at the start of a pass.
-func (h *house) scope() *scope {
-	h.Helper()
+func (f *fixture) scope() *scope {
+	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s := &scope{controlPlane: h.controlPlane(), cluster: cluster, workload: h.nodes.Client, outcomes: map[string]outcome.Outcome{}}
-	s.identity = identity.Identity{Portal: h.cloud, Version: "1", Shared: "team", Limits: h.limits}
+	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: f.nodes.Client, outcomes: map[string]outcome.Outcome{}}
+	s.identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	if err := s.loadOperation(); err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	return s
 }
 
 // change changes the object as a user does.
-func (h *house) change(change func(*infrav1.PortalControlPlane)) {
-	h.Helper()
-	cp := h.controlPlane()
+func (f *fixture) change(change func(*infrav1.PortalControlPlane)) {
+	f.Helper()
+	cp := f.controlPlane()
 	change(cp)
-	if err := h.store.Update(h.Context(), cp); err != nil {
-		h.Fatal(err)
+	if err := f.store.Update(f.Context(), cp); err != nil {
+		f.Fatal(err)
 	}
 }
 
-func (h *house) scale(replicas int32) {
-	h.Helper()
+func (f *fixture) scale(replicas int32) {
+	f.Helper()
 	md := &clusterv1.MachineDeployment{}
-	if err := h.store.Get(h.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
-		h.Fatal(err)
+	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: deployment}, md); err != nil {
+		f.Fatal(err)
 	}
 	md.Spec.Replicas = ptr.To(replicas)
-	if err := h.store.Update(h.Context(), md); err != nil {
-		h.Fatal(err)
+	if err := f.store.Update(f.Context(), md); err != nil {
+		f.Fatal(err)
 	}
 }
 
 // answers are the portal's answers to requests whose path ends in the word. 0 means none.
-func (h *house) answers(word string) (codes []string) {
-	for _, e := range h.portal.RequestLog() {
+func (f *fixture) answers(word string) (codes []string) {
+	for _, e := range f.portal.RequestLog() {
 		if e.Route == "/kubernetes-clusters/{cluster_id}/"+word {
 			codes = append(codes, strconv.Itoa(e.Status))
 		}
@@ -303,27 +303,27 @@ func (h *house) answers(word string) (codes []string) {
 	return codes
 }
 
-func (h *house) strike(f emulator.Fault) {
-	h.Helper()
-	if err := h.portal.Inject(f); err != nil {
-		h.Fatal(err)
+func (f *fixture) strike(fault emulator.Fault) {
+	f.Helper()
+	if err := f.portal.Inject(fault); err != nil {
+		f.Fatal(err)
 	}
 }
 
 // allRun reports whether all workers run the version.
-func (h *house) allRun(version string) bool {
-	h.Helper()
-	all, _, err := listNodes(h.Context(), h.nodes.Client)
+func (f *fixture) allRun(version string) bool {
+	f.Helper()
+	all, _, err := listNodes(f.Context(), f.nodes.Client)
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	return !slices.ContainsFunc(all, func(n corev1.Node) bool { return n.Status.NodeInfo.KubeletVersion != version })
 }
 
 // events are those since the last call.
-func (h *house) events() (all []string) {
-	for len(h.recorder.Events) > 0 {
-		all = append(all, <-h.recorder.Events)
+func (f *fixture) events() (all []string) {
+	for len(f.recorder.Events) > 0 {
+		all = append(all, <-f.recorder.Events)
 	}
 	return all
 }

@@ -24,8 +24,8 @@ import (
 // crash ends a manager: its memory is lost, and the goroutine that it hits goes no further.
 type crash struct{}
 
-// house is a management cluster with one object, and a portal. Managers come and go.
-type house struct {
+// fixture is a management cluster with one object, and a portal. Managers come and go.
+type fixture struct {
 	*testing.T
 	work   work
 	portal *emulator.Portal
@@ -40,8 +40,8 @@ type house struct {
 
 var long = emulator.Durations{Create: 4 * time.Minute, Scale: 3 * time.Minute, Upgrade: 8 * time.Minute, Delete: 2 * time.Minute}
 
-// newHouse prepares the objects and resources that the work needs. The faults start after that.
-func newHouse(t *testing.T, w work, options emulator.Options, faults ...emulator.Fault) *house {
+// newFixture prepares the objects and resources that the work needs. The faults start after that.
+func newFixture(t *testing.T, w work, options emulator.Options, faults ...emulator.Fault) *fixture {
 	t.Helper()
 	options.Seed, options.Durations = 1, long
 	options.Users = []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}}
@@ -49,7 +49,7 @@ func newHouse(t *testing.T, w work, options emulator.Options, faults ...emulator
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{T: t, work: w, portal: portal}
+	f := &fixture{T: t, work: w, portal: portal}
 	scheme := runtime.NewScheme()
 	if err := infrav1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -57,36 +57,36 @@ func newHouse(t *testing.T, w work, options emulator.Options, faults ...emulator
 	cp := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "story"}}
 	cp.Spec.ClusterName = "story-1"
 	if w.Type.Repeatable() {
-		h.existing()
+		f.existing()
 		PutRecord(cp, &Record{Size: 2, Version: "v1.35.6"})
 	}
-	h.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(cp).WithInterceptorFuncs(interceptor.Funcs{Patch: h.patch}).Build()
+	f.store = fake.NewClientBuilder().WithScheme(scheme).WithObjects(cp).WithInterceptorFuncs(interceptor.Funcs{Patch: f.patch}).Build()
 	for _, f := range faults {
 		f.Method, f.Path = w.method, w.route
 		if err := portal.Inject(f); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return h
+	return f
 }
 
-func (h *house) client() *cloud.Client {
-	h.Helper()
-	portal, err := cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: h.portal.Transport()})
+func (f *fixture) client() *cloud.Client {
+	f.Helper()
+	portal, err := cloud.New(cloud.Config{BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: f.portal.Transport()})
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	return portal
 }
 
 // existing creates the portal cluster that the work is about.
-func (h *house) existing() {
-	h.Helper()
-	if _, err := h.client().CreateCluster(h.Context(), clusterRequest(h.client(), "story-1")); err != nil {
-		h.Fatal(err)
+func (f *fixture) existing() {
+	f.Helper()
+	if _, err := f.client().CreateCluster(f.Context(), clusterRequest(f.client(), "story-1")); err != nil {
+		f.Fatal(err)
 	}
 	time.Sleep(long.Create + time.Minute)
-	h.id = h.portal.Clusters()[0].ID
+	f.id = f.portal.Clusters()[0].ID
 }
 
 func clusterRequest(portal *cloud.Client, name string) cloud.CreateClusterRequest {
@@ -114,15 +114,15 @@ func versionID(portal *cloud.Client, name string) string {
 }
 
 // patch intercepts every write. The chosen one is the manager's last, stored or not.
-func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-	h.writes++
-	if h.writes != h.crashAt {
+func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	f.writes++
+	if f.writes != f.crashAt {
 		return c.Patch(ctx, obj, patch, opts...)
 	}
-	if h.refused {
+	if f.refused {
 		return errors.New("the server is away for a moment")
 	}
-	if h.stored {
+	if f.stored {
 		if err := c.Patch(ctx, obj, patch, opts...); err != nil {
 			return err
 		}
@@ -131,8 +131,8 @@ func (h *house) patch(ctx context.Context, c client.WithWatch, obj client.Object
 }
 
 // manager runs passes over the object until the work is done, is held, or the manager crashes.
-func (h *house) manager(passes int) (last outcome.Outcome, crashed bool) {
-	h.Helper()
+func (f *fixture) manager(passes int) (last outcome.Outcome, crashed bool) {
+	f.Helper()
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(crash); !ok {
@@ -141,16 +141,16 @@ func (h *house) manager(passes int) (last outcome.Outcome, crashed bool) {
 			crashed = true
 		}
 	}()
-	portal, memory := h.client(), &Memory{}
+	portal, memory := f.client(), &Memory{}
 	for range passes {
-		cp := h.object()
+		cp := f.object()
 		m := Runner{
-			Object: cp, Writer: Writer{Client: h.store, Live: h.store}, Memory: memory, Portal: portal, Flow: "default/story", Cluster: h.id,
+			Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Memory: memory, Portal: portal, Flow: "default/story", Cluster: f.id,
 		}
-		if h.work.reached(cp) {
+		if f.work.reached(cp) {
 			return outcome.Outcome{}, false
 		}
-		last = h.pass(m, &request{h: h, cp: cp, portal: portal})
+		last = f.pass(m, &request{f: f, cp: cp, portal: portal})
 		if last.Reason == infrav1.OutcomeUnknownReason {
 			return last, false
 		}
@@ -160,54 +160,54 @@ func (h *house) manager(passes int) (last outcome.Outcome, crashed bool) {
 }
 
 // pass is what a controller does: it polls what is in flight, ends a lost operation when its effect is seen, and starts what is missing.
-func (h *house) pass(m Runner, r *request) outcome.Outcome {
-	if op := h.operation(); op.InFlight() {
-		o := m.Poll(h.Context(), r)
-		op = h.operation()
+func (f *fixture) pass(m Runner, r *request) outcome.Outcome {
+	if op := f.operation(); op.InFlight() {
+		o := m.Poll(f.Context(), r)
+		op = f.operation()
 		switch {
 		case !op.Lost() || !op.Type.Repeatable():
 			return o
-		case h.work.seen(h):
-			return m.Finish(h.Context(), op, Succeeded, "", r)
+		case f.work.seen(f):
+			return m.Finish(f.Context(), op, Succeeded, "", r)
 		}
 	}
-	op := New(h.work.Type, h.work.target)
+	op := New(f.work.Type, f.work.target)
 	op.Attempt, op.From = "1", 2
-	if h.work.Type == Create {
+	if f.work.Type == Create {
 		op.Target = r.cp.Spec.ClusterName
 	}
-	o := m.Start(h.Context(), op, r)
+	o := m.Start(f.Context(), op, r)
 	if r.gone {
-		return m.Finish(h.Context(), op, Succeeded, "", r)
+		return m.Finish(f.Context(), op, Succeeded, "", r)
 	}
 	return o
 }
 
-func (h *house) object() *infrav1.PortalControlPlane {
-	h.Helper()
+func (f *fixture) object() *infrav1.PortalControlPlane {
+	f.Helper()
 	cp := &infrav1.PortalControlPlane{}
-	if err := h.store.Get(h.Context(), client.ObjectKey{Namespace: "default", Name: "story"}, cp); err != nil {
-		h.Fatal(err)
+	if err := f.store.Get(f.Context(), client.ObjectKey{Namespace: "default", Name: "story"}, cp); err != nil {
+		f.Fatal(err)
 	}
 	return cp
 }
 
-func (h *house) operation() *Operation {
-	h.Helper()
-	op, err := Load(h.object())
+func (f *fixture) operation() *Operation {
+	f.Helper()
+	op, err := Load(f.object())
 	if err != nil {
-		h.Fatal(err)
+		f.Fatal(err)
 	}
 	return op
 }
 
 // jobs counts the jobs that the portal started for the work, and the requests that it got for it.
-func (h *house) jobs() (jobs, requests int) {
-	for _, e := range h.portal.RequestLog() {
+func (f *fixture) jobs() (jobs, requests int) {
+	for _, e := range f.portal.RequestLog() {
 		switch {
-		case e.Method == h.work.method && e.Route == h.work.route:
+		case e.Method == f.work.method && e.Route == f.work.route:
 			requests++
-		case e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, h.work.job):
+		case e.Object == "job" && e.To == "pending" && strings.HasPrefix(e.Detail, f.work.job):
 			jobs++
 		}
 	}
