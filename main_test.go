@@ -92,7 +92,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestAccountFlags checks what the controllers are told of the accounts.
+// TestAccountFlags checks the accounts' settings that the controllers get.
 func TestAccountFlags(t *testing.T) {
 	if o, _ := parse(t); o.controllers.AccountShare != 1 || o.controllers.MaxOpenMutations != 20 {
 		t.Errorf("by default: %+v", o.controllers)
@@ -123,7 +123,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestManagerOptions: what leader election is told; that calls end first is TestManagers' business.
+// TestManagerOptions: the settings of leader election. TestManagers checks that calls end first.
 func TestManagerOptions(t *testing.T) {
 	o, _ := parse(t, "--leader-elect", "--namespace=team-a")
 	options := o.managerOptions(metricsserver.Options{})

@@ -121,7 +121,7 @@ func (f *fixture) handOver() {
 	f.Eventually(f.holder).Should(BeEmpty(), "a manager that ends leaves the lease to whoever comes")
 }
 
-// watched looks at what a manager that has followed a job tells Prometheus.
+// watched reads the metrics of a manager that has followed a job.
 func (f *fixture) watched(url string) {
 	f.Helper()
 	text := f.scrape(url)
@@ -306,7 +306,7 @@ func (f *fixture) get(obj client.Object) {
 	f.Expect(f.Client.Get(f.Context(), client.ObjectKeyFromObject(obj), obj)).To(Succeed())
 }
 
-// holder of the lease; empty: nobody.
+// holder returns the holder of the lease, or an empty name.
 func (f *fixture) holder() string {
 	held := &coordinationv1.Lease{}
 	if err := f.Client.Get(f.Context(), client.ObjectKey{Namespace: provider, Name: lease}, held); err != nil {

@@ -164,7 +164,7 @@ func TestChargeOfALogin(t *testing.T) {
 	})
 }
 
-// TestAccountOfALogin checks which clients share a limiter after the login: those of one user, whatever their identities claim, and those
+// TestAccountOfALogin checks which clients share a limiter after the login: those of one user (a claim of an identity does not count), and those
 // of users whose identities name the same account. Users of different portals never share one.
 func TestAccountOfALogin(t *testing.T) {
 	var pool Pool

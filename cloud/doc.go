@@ -28,7 +28,7 @@
 //
 // A session (session.go) has no token, a full token, a token that is due for refresh, or a refusal. It gets a full token by a
 // login, which all callers share: e-mail and password, and for an account with MFA one code more. The pre-MFA token is sent to the
-// MFA endpoints and nowhere else. A token is due after 7 of its 8 hours, and stays in use while no new one can be had. A 401 drops
+// MFA endpoints only. A token is due after 7 of its 8 hours, and stays in use while no new one can be had. A 401 drops
 // it. A code from the TOTP seed is used once, and three refused codes stop the attempts for minutes.
 //
 // A refusal, of the login or of a fresh token, is remembered for 30 s, then longer, up to 10 min. So wrong credentials cost at most

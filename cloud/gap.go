@@ -112,7 +112,7 @@ func accessGaps() []Gap {
 		{Name: GapTokenLife, Where: "Authentication 7: whether the token names its own end", Shapes: []Shape{
 			{LifeInToken, "claims exp and iat", "cloud: TestRefresh"},
 			{LifeNotInToken, "no exp: 8 hours, as documented", "cloud/faulttest: TestLifeInEachShape"},
-		}, Otherwise: "A 401 replaces the token, whatever it says.", Effect: Works},
+		}, Otherwise: "A 401 replaces the token, even if the token says that it is valid.", Effect: Works},
 		{Name: "pairing of codes and statuses", Where: "Errors: the pairing of each code with an HTTP status", Shapes: []Shape{
 			{"a listed code with any status of an error", `500 {"error": {"code": "INSUFFICIENT_CAPACITY"}}`, "cloud: TestListedCodeWithServerError"},
 			{"an unlisted code", "its status decides", "cloud/faulttest: TestMatrix"},

@@ -208,7 +208,7 @@ func mustURL(t *testing.T, raw string) *url.URL {
 	return u
 }
 
-// TestCreatedIDBesideOthers checks that the created id is that of the object with the requested name, whatever else the result contains.
+// TestCreatedIDBesideOthers checks that the created id is that of the object with the requested name when the result contains others, too.
 func TestCreatedIDBesideOthers(t *testing.T) {
 	for _, body := range []string{
 		`{"kubernetesCluster":{"id":"c","name":"mine"},"network":{"id":"n"}}`,

@@ -58,7 +58,7 @@ var clientChecks = []check{
 	}},
 	{name: "client/waits 30 seconds for a poll", run: func(p *probe) {
 		p.waits(30*time.Second, "/jobs/{job_id}", func(c *cloud.Client) error {
-			if _, err := c.Job(p.Context(), nobody); !cloud.IsNotFound(err) {
+			if _, err := c.Job(p.Context(), unknownID); !cloud.IsNotFound(err) {
 				return err
 			}
 			return nil

@@ -22,7 +22,7 @@ var createChecks = []check{
 	{name: "create/zoneId is required", run: required("zoneId", 5)},
 	{name: "create/kubernetesVersionId is required", run: required("kubernetesVersionId", 5)},
 	{name: "create/kubernetesVersionId is one of the list", run: func(p *probe) {
-		p.refuseCreate(p.parameters().with("kubernetesVersionId", nobody)).refused()
+		p.refuseCreate(p.parameters().with("kubernetesVersionId", unknownID)).refused()
 	}},
 	{name: "create/serviceOfferingId is required", run: required("serviceOfferingId", 5)},
 	{name: "create/size is required", run: required("size", "two")},

@@ -47,7 +47,7 @@ var errorChecks = []check{
 	{name: "errors/INVALID_PARAMETER for a malformed parameter", run: func(p *probe) {
 		p.with("").post("/login", object("email", 5, "password", "of nobody")).refused("INVALID_PARAMETER")
 	}},
-	{name: "errors/RESOURCE_NOT_FOUND for ids that do not exist", run: func(p *probe) { p.eachOf(p.me(), nobody, nobody, nobody, nobody) }},
+	{name: "errors/RESOURCE_NOT_FOUND for ids that do not exist", run: func(p *probe) { p.eachOf(p.me(), unknownID, unknownID, unknownID, unknownID) }},
 	{name: "errors/RESOURCE_NOT_FOUND for another account's ids", run: othersIDs},
 }
 
@@ -75,7 +75,7 @@ func (p *probe) eachOf(me *probe, cluster, job, instance, volume string) {
 func othersIDs(p *probe) {
 	foreign := p.as(stranger)
 	c := p.cluster()
-	volume := nobody
+	volume := unknownID
 	if p.books != nil {
 		volume = p.books.AddVolume(emulator.Volume{Account: "main"})
 	}

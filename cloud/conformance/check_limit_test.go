@@ -54,8 +54,8 @@ var limitChecks = []check{
 		}
 		p.refusedByLimit()
 		other.once("GET", "/vpcs", "", nil).want(http.StatusTooManyRequests)
-		other.once("GET", "/jobs/"+nobody, "", nil).want(http.StatusTooManyRequests)
-		p.me().once("DELETE", "/volumes/"+nobody, "", nil).want(http.StatusTooManyRequests)
+		other.once("GET", "/jobs/"+unknownID, "", nil).want(http.StatusTooManyRequests)
+		p.me().once("DELETE", "/volumes/"+unknownID, "", nil).want(http.StatusTooManyRequests)
 	}},
 	{name: "limits/another account has its own", run: func(p *probe) {
 		foreign := p.as(stranger)

@@ -60,16 +60,16 @@ func (p *probe) samples() (successes, refusals []*answer) {
 	me := p.me()
 	successes = []*answer{me.get("/kubernetes-versions"), me.get("/vpcs"), me.get("/instances")}
 	for _, path := range []string{"/jobs/", "/instances/"} {
-		refusals = append(refusals, me.get(path+nobody))
+		refusals = append(refusals, me.get(path+unknownID))
 	}
 	refusals = append(refusals,
-		me.get("/kubernetes-clusters/"+nobody+"/config"), p.with("").get("/vpcs"), p.with("no token").get("/vpcs"),
+		me.get("/kubernetes-clusters/"+unknownID+"/config"), p.with("").get("/vpcs"), p.with("no token").get("/vpcs"),
 		p.with("").post("/login", `{}`), p.with("").post("/login", `{"email":`), p.with("").post("/login", object("email", 5, "password", 5)))
 	return successes, refusals
 }
 
-// nobody is an id that belongs to no resource.
-const nobody = "00000000-0000-4000-8000-000000000000"
+// unknownID is an id that belongs to no resource.
+const unknownID = "00000000-0000-4000-8000-000000000000"
 
 func everyAnswerIsJSON(p *probe) {
 	successes, refusals := p.samples()

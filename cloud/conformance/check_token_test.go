@@ -50,7 +50,7 @@ var tokenChecks = []check{
 		p.with(p.enter(p.who(anyone))).get("/kubernetes-versions").want(http.StatusOK)
 	}},
 	{name: "status/403 for an action the user may not perform", run: func(p *probe) {
-		p.as(ordinary).post("/admin/mfa/disable/"+nobody, "").want(http.StatusForbidden).refused()
+		p.as(ordinary).post("/admin/mfa/disable/"+unknownID, "").want(http.StatusForbidden).refused()
 	}},
 }
 
@@ -73,17 +73,17 @@ var makers = []endpoint{
 }
 
 var protected = []endpoint{
-	{"POST", "/admin/mfa/disable/" + nobody, ""},
+	{"POST", "/admin/mfa/disable/" + unknownID, ""},
 	{"GET", "/vpcs", ""},
 	{"GET", "/kubernetes-versions", ""},
-	{"GET", "/kubernetes-clusters/" + nobody + "/config", ""},
-	{"POST", "/kubernetes-clusters/" + nobody + "/scale", `{}`},
-	{"POST", "/kubernetes-clusters/" + nobody + "/upgrade", `{}`},
-	{"DELETE", "/kubernetes-clusters/" + nobody, ""},
-	{"GET", "/jobs/" + nobody, ""},
+	{"GET", "/kubernetes-clusters/" + unknownID + "/config", ""},
+	{"POST", "/kubernetes-clusters/" + unknownID + "/scale", `{}`},
+	{"POST", "/kubernetes-clusters/" + unknownID + "/upgrade", `{}`},
+	{"DELETE", "/kubernetes-clusters/" + unknownID, ""},
+	{"GET", "/jobs/" + unknownID, ""},
 	{"GET", "/instances", ""},
-	{"GET", "/instances/" + nobody, ""},
-	{"DELETE", "/volumes/" + nobody, ""},
+	{"GET", "/instances/" + unknownID, ""},
+	{"DELETE", "/volumes/" + unknownID, ""},
 }
 
 // after returns the probe with a token of that age.

@@ -102,14 +102,14 @@ func atEmulatorsLike(change func(*emulator.Options)) place {
 			changes = nil
 		}
 		if c.network {
-			c.run(&probe{TB: &told{TB: t, to: e}, site: listening(t, changes...), skipped: &e.skipped})
+			c.run(&probe{TB: &reporter{TB: t, to: e}, site: listening(t, changes...), skipped: &e.skipped})
 		}
 		synctest.Test(t, func(t *testing.T) {
 			s := emulated(t, changes...)
 			done := make(chan struct{})
 			go func() { // FailNow in a check must not skip the cleanup
 				defer close(done)
-				c.run(&probe{TB: &told{TB: t, to: e}, site: s, skipped: &e.skipped})
+				c.run(&probe{TB: &reporter{TB: t, to: e}, site: s, skipped: &e.skipped})
 			}()
 			<-done
 			s.books.ClearFaults()
@@ -124,17 +124,17 @@ func atEmulatorsLike(change func(*emulator.Options)) place {
 	}
 }
 
-// told forwards failures, and records their messages for the report. Its FailNow ends only the goroutine of the check.
-type told struct {
+// reporter forwards failures, and records their messages for the report. Its FailNow ends only the goroutine of the check.
+type reporter struct {
 	testing.TB
 	to *ended
 }
 
-func (d *told) Error(args ...any)            { d.Errorf("%s", fmt.Sprint(args...)) }
-func (d *told) Fatal(args ...any)            { d.Error(args...); runtime.Goexit() }
-func (d *told) Fatalf(f string, args ...any) { d.Errorf(f, args...); runtime.Goexit() }
-func (d *told) SkipNow()                     { runtime.Goexit() }
-func (d *told) Errorf(f string, args ...any) {
+func (d *reporter) Error(args ...any)            { d.Errorf("%s", fmt.Sprint(args...)) }
+func (d *reporter) Fatal(args ...any)            { d.Error(args...); runtime.Goexit() }
+func (d *reporter) Fatalf(f string, args ...any) { d.Errorf(f, args...); runtime.Goexit() }
+func (d *reporter) SkipNow()                     { runtime.Goexit() }
+func (d *reporter) Errorf(f string, args ...any) {
 	d.Helper()
 	d.to.failures = append(d.to.failures, fmt.Sprintf(f, args...))
 	d.TB.Errorf(f, args...)
@@ -146,7 +146,7 @@ func atSite(s *site) place {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			c.run(&probe{TB: &told{TB: t, to: e}, site: s, skipped: &e.skipped})
+			c.run(&probe{TB: &reporter{TB: t, to: e}, site: s, skipped: &e.skipped})
 		}()
 		<-done
 	}

@@ -22,16 +22,16 @@ func TestTidy(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		change func(*emulator.Options)
-		tell   func(*exchange)
-		told   bool // the report names something that is left
+		change   func(*emulator.Options)
+		tell     func(*exchange)
+		reported bool // the report names something that is left
 	}{
 		"as it should be": {},
 		"no id, and the portal lists clusters": {change: func(o *emulator.Options) {
 			o.ListClusters = true
 			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobWithoutID}}
 		}},
-		"no id": {told: true, change: func(o *emulator.Options) {
+		"no id": {reported: true, change: func(o *emulator.Options) {
 			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobWithoutID}}
 		}},
 		"two ids": {tell: onSuccess("GET", "/jobs/", twoIDs)},
@@ -39,7 +39,7 @@ func TestTidy(t *testing.T) {
 			o.ListClusters = true
 			o.Faults = []emulator.Fault{{Method: "POST", Path: "/kubernetes-clusters", Job: emulator.JobFailsLate}}
 		}},
-		"deletion is refused": {told: true, change: func(o *emulator.Options) {
+		"deletion is refused": {reported: true, change: func(o *emulator.Options) {
 			o.Faults = []emulator.Fault{{Method: "DELETE", Path: "/kubernetes-clusters/*", Code: emulator.CodeOperationNotAllowed}}
 		}},
 		"deletion is busy for a while": {change: func(o *emulator.Options) {
@@ -68,8 +68,8 @@ func TestTidy(t *testing.T) {
 					}
 				}
 				left := s.tidy(t)
-				told := strings.Contains(strings.Join(left, "\n"), "cluster conformance-")
-				if clusters := s.books.Clusters(); (len(clusters) > 0) != test.told || told != test.told {
+				reported := strings.Contains(strings.Join(left, "\n"), "cluster conformance-")
+				if clusters := s.books.Clusters(); (len(clusters) > 0) != test.reported || reported != test.reported {
 					t.Errorf("%d clusters are left, and the suite reports %q", len(clusters), left)
 				}
 				if name != "as it should be" && name != "deletion is busy for a while" && posted > 2 {

@@ -63,8 +63,8 @@ func start(t *testing.T, args ...string) (out *output, stop func() error) {
 	return out, func() error { cancel(); return <-ended }
 }
 
-// told returns the value after a word of the welcome.
-func told(t *testing.T, out *output, word string) string {
+// printed returns the value after a word of the welcome.
+func printed(t *testing.T, out *output, word string) string {
 	t.Helper()
 	match := regexp.MustCompile(`(?m)^\s+` + word + `\s+(\S+)`).FindStringSubmatch(out.String())
 	if match == nil {
@@ -120,18 +120,18 @@ func trusting(t *testing.T, caFile string) *http.Client {
 func TestFirstUse(t *testing.T) {
 	ca, requestLog := filepath.Join(t.TempDir(), "ca.crt"), filepath.Join(t.TempDir(), "request-log.txt")
 	out, stop := start(t, "--ca-file", ca, "--request-log", requestLog, "--seed", "42")
-	client, url, password := trusting(t, ca), told(t, out, "URL"), told(t, out, "Password")
-	login := fmt.Sprintf(`{"email":%q,"password":%q}`, told(t, out, "E-mail"), password)
+	client, url, password := trusting(t, ca), printed(t, out, "URL"), printed(t, out, "Password")
+	login := fmt.Sprintf(`{"email":%q,"password":%q}`, printed(t, out, "E-mail"), password)
 	if status, body := post(t, client, url+"/login", login); status != 200 {
 		t.Errorf("login: %d %s", status, body)
 	}
-	if status, body := post(t, http.DefaultClient, told(t, out, "Admin")+"/faults", `{"path":"/login","status":503}`); status != 200 {
+	if status, body := post(t, http.DefaultClient, printed(t, out, "Admin")+"/faults", `{"path":"/login","status":503}`); status != 200 {
 		t.Errorf("admin: %d %s", status, body)
 	}
 	if status, _ := post(t, client, url+"/login", login); status != 503 {
 		t.Errorf("login with a fault: %d", status)
 	}
-	if seed := told(t, out, "Seed"); seed != "42" {
+	if seed := printed(t, out, "Seed"); seed != "42" {
 		t.Errorf("seed %s", seed)
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -151,7 +151,7 @@ func TestFiles(t *testing.T) {
 	faults := write(t, "faults.yaml", "- path: /mfa/send-otp\n  status: 503\n  delay: 1ms\n- path: /reset-password\n  code: RESOURCE_BUSY\n")
 	shapes := write(t, "shapes.yaml", "codeStatus:\n  RESOURCE_BUSY: 422\n")
 	out, stop := start(t, "--ca-file", ca, "--users-file", users, "--faults", faults, "--shapes", shapes, "--request-log", "-")
-	client, url := trusting(t, ca), told(t, out, "URL")
+	client, url := trusting(t, ca), printed(t, out, "URL")
 	for path, want := range map[string]int{"/login": 200, "/mfa/send-otp": 503, "/reset-password": 422} {
 		body := ""
 		if path == "/login" {
@@ -183,7 +183,7 @@ func TestPasswordSources(t *testing.T) {
 			ca := filepath.Join(t.TempDir(), "ca.crt")
 			out, stop := start(t, append(test.args, "--ca-file", ca)...)
 			body := fmt.Sprintf(`{"email":"admin@portal.example","password":%q}`, test.password)
-			if status, answer := post(t, trusting(t, ca), told(t, out, "URL")+"/login", body); status != 200 {
+			if status, answer := post(t, trusting(t, ca), printed(t, out, "URL")+"/login", body); status != 200 {
 				t.Errorf("login: %d %s", status, answer)
 			}
 			if err := stop(); err != nil {
@@ -306,7 +306,7 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestJobDurations: all comes first, whatever the order on the command line, and zero means none.
+// TestJobDurations: all comes first in any order on the command line, and zero means none.
 func TestJobDurations(t *testing.T) {
 	f := flags{user: "a@portal.example", durations: map[string]string{"create": "1m", "all": "2s", "vpc": "0"}}
 	opts, err := f.options()

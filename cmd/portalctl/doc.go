@@ -11,5 +11,5 @@
 // (follow.go, progress.go), and reports what is known if an answer is lost. exit.go maps all errors to exit codes and advice.
 //
 // Secrets come from the environment, from standard input or from a prompt (terminal.go). They never come from a flag, which every
-// process of the machine can read. They are sent to the portal and printed by the command identity, and nowhere else.
+// process of the machine can read. They are sent only to the portal, and only the command identity prints them.
 package main

@@ -102,7 +102,7 @@ func listed(version string) *clusterctlv1.Provider {
 	return provider(clusterctlv1.CoreProviderType, "cluster-api", version)
 }
 
-// TestProblem checks beside which core takeovers are safe, whoever installed it, and what is said if they are not.
+// TestProblem checks beside which core takeovers are safe, with each way of installing it, and the message if they are not.
 func TestProblem(t *testing.T) {
 	const none = ""
 	portal := provider(clusterctlv1.InfrastructureProviderType, "infrastructure-portal", "v1.14.0")

@@ -25,7 +25,7 @@ import (
 
 const password = "portal-password-5b1e"
 
-// other is a finalizer of somebody else: it keeps an object that is being deleted in the store.
+// other is a finalizer of another controller. It keeps an object that is being deleted in the store.
 const other = "example.com/other"
 
 // bench is a namespace with an identity Secret.

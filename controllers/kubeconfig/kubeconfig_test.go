@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// canary stands for all that is secret in a kubeconfig.
+// canary is the value of each secret field of a kubeconfig.
 const canary = "canary-5a90"
 
 const server, token = "server: 'https://" + canary + ".example:6443'", "token: " + canary

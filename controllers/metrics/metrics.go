@@ -9,7 +9,7 @@
 // left behind when an object or an account is gone, and a manager that has just started reports the same as the one before it.
 //
 // Labels have few values, and the portal cannot invent any: endpoints are templates without ids, and codes are those of the
-// specification. An account is named by an identity Secret that uses it. E-mail addresses and passwords appear nowhere.
+// specification. An account is named by an identity Secret that uses it. No metric has an e-mail address or a password.
 package metrics
 
 import "github.com/prometheus/client_golang/prometheus"

@@ -288,7 +288,7 @@ func TestExternallyManaged(t *testing.T) {
 }
 
 // TestNothingIsClaimedBeforeItIsReached has a conflict on the very first write, as happens when core writes at that moment. A
-// pass that got nowhere must not report the object as provisioned, because that is never reset.
+// pass that changed nothing must not report the object as provisioned, because that is never reset.
 func TestNothingIsClaimedBeforeItIsReached(t *testing.T) {
 	b := newBench(t, nil)
 	conflicts := 1 // yet to come

@@ -61,7 +61,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-// TestIsGenerated: a name that a person chose may be somebody else's cluster, even if it looks like one of ours.
+// TestIsGenerated: a name that a person chose may be another user's cluster, even if it looks like one of ours.
 func TestIsGenerated(t *testing.T) {
 	for _, base := range []string{"a", "prod", "prod.eu", strings.Repeat("a", 253)} {
 		for range 100 {

@@ -27,7 +27,7 @@ func present(uids ...string) func(*scope) {
 	}
 }
 
-// TestDrift checks when the number of nodes counts as changed by somebody else, and that the sets of nodes have different names.
+// TestDrift checks when the number of nodes counts as changed by others, and that the sets of nodes have different names.
 func TestDrift(t *testing.T) {
 	tests := map[string]struct {
 		s     *scope
@@ -58,7 +58,7 @@ func TestDrift(t *testing.T) {
 	}
 }
 
-// drifting is a cluster whose size is 3, for which somebody else changes the nodes.
+// drifting is a cluster whose size is 3, whose nodes others change.
 type drifting struct {
 	*testing.T
 	*scope

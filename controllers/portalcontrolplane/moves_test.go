@@ -31,20 +31,20 @@ func TestMovesOnNodes(t *testing.T) {
 	free := claims.Move{Kind: claims.Uncordon, Node: claims.Node{Name: "w"}}
 	theirs := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///theirs" }
 	named := func(n *corev1.Node) { n.Spec.ProviderID = "portal:///ours" }
-	labelled := func(n *corev1.Node) { n.Labels = map[string]string{"by": "somebody"} }
+	labelled := func(n *corev1.Node) { n.Labels = map[string]string{"by": "others"} }
 	tests := map[string]struct {
 		move      claims.Move
 		node      func(*corev1.Node) // the Node as it is, or nil if it is gone
-		meanwhile func(*corev1.Node) // somebody's change between our read and our write
+		between   func(*corev1.Node) // another client's change between our read and our write
 		want      func(*corev1.Node)
 		lookAgain bool
 	}{
-		"named":                            {move: name, node: func(*corev1.Node) {}, want: named},
-		"named already":                    {move: name, node: named, want: named},
-		"named by somebody else":           {move: name, node: theirs, want: theirs, lookAgain: true},
-		"named by somebody else meanwhile": {move: name, node: func(*corev1.Node) {}, meanwhile: theirs, want: theirs, lookAgain: true},
-		"changed meanwhile":                {move: name, node: func(*corev1.Node) {}, meanwhile: labelled, want: labelled, lookAgain: true},
-		"named when it is gone":            {move: name, lookAgain: true},
+		"named":                  {move: name, node: func(*corev1.Node) {}, want: named},
+		"named already":          {move: name, node: named, want: named},
+		"named by somebody else": {move: name, node: theirs, want: theirs, lookAgain: true},
+		"another name by then":   {move: name, node: func(*corev1.Node) {}, between: theirs, want: theirs, lookAgain: true},
+		"changed by then":        {move: name, node: func(*corev1.Node) {}, between: labelled, want: labelled, lookAgain: true},
+		"named when it is gone":  {move: name, lookAgain: true},
 		"takes Pods again": {move: free, node: func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
 			n.Spec.Taints = []corev1.Taint{{Key: autoscalerTaint, Effect: corev1.TaintEffectNoSchedule}, {Key: "theirs", Effect: corev1.TaintEffectNoSchedule}}
@@ -55,7 +55,7 @@ func TestMovesOnNodes(t *testing.T) {
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			workload := newWorkload(t, test.node, test.meanwhile)
+			workload := newWorkload(t, test.node, test.between)
 			key := client.ObjectKey{Namespace: "default", Name: "prod"}
 			r := &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(workload, key)}
 			s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}}
@@ -78,8 +78,8 @@ func TestMovesOnNodes(t *testing.T) {
 	}
 }
 
-// newWorkload is a workload cluster with Node w, which somebody changes after it was read for the first time.
-func newWorkload(t *testing.T, node, meanwhile func(*corev1.Node)) client.Client {
+// newWorkload is a workload cluster with Node w, which another client changes after it was read for the first time.
+func newWorkload(t *testing.T, node, between func(*corev1.Node)) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := clientgoscheme.AddToScheme(scheme); err != nil {
@@ -93,12 +93,12 @@ func newWorkload(t *testing.T, node, meanwhile func(*corev1.Node)) client.Client
 	}
 	return interceptor.NewClient(builder.Build(), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			if err := c.Get(ctx, key, obj, opts...); err != nil || meanwhile == nil {
+			if err := c.Get(ctx, key, obj, opts...); err != nil || between == nil {
 				return err
 			}
 			theirs, _ := obj.DeepCopyObject().(*corev1.Node)
-			meanwhile(theirs)
-			meanwhile = nil
+			between(theirs)
+			between = nil
 			return c.Update(ctx, theirs)
 		},
 	})

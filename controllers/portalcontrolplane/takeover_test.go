@@ -26,7 +26,7 @@ func (e *estate) victim() (id, name string) {
 	return cp.Spec.ClusterID, cp.Spec.ClusterName
 }
 
-// TestGuessedName: a user chooses the name that was generated for somebody else's portal cluster. The object does not get that
+// TestGuessedName: a user chooses the name that was generated for another user's portal cluster. The object does not get that
 // cluster, neither at once, nor when the user allows a creation whose answer is lost.
 func TestGuessedName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestGuessedName(t *testing.T) {
 }
 
 // TestAnotherPortal: a user changes the portal in the identity while a cluster is being created, and afterwards. Ids of one
-// portal are never used at another one, where they may belong to somebody else's cluster.
+// portal are never used at another one, where they may belong to another user's cluster.
 func TestAnotherPortal(t *testing.T) {
 	for title, faults := range map[string][]emulator.Fault{
 		"accepted": nil,

@@ -40,7 +40,7 @@ func deploymentOf(topologyName string) clusterv1.MachineDeployment {
 }
 
 func TestTopologyOf(t *testing.T) {
-	alone := clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}} // not of the topology, whatever its name
+	alone := clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "a"}} // not of the topology, although its name is
 	tests := map[string]struct {
 		cluster     *clusterv1.Cluster
 		deployments []clusterv1.MachineDeployment

@@ -83,7 +83,7 @@ func (b *bench) measureRestart(ctx context.Context) error {
 		return nil
 	}
 	began := time.Now()
-	b.say("creating %d clusters on another account, to kill the manager meanwhile", b.clusters)
+	b.say("creating %d clusters on another account, to kill the manager during that", b.clusters)
 	if err := b.createClusters(ctx, restartTenant, b.clusters); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const (
 	version, newer = "v1.35.6", "v1.36.3"
 	// fixtureLabel marks the Nodes of a fixture.
 	fixtureLabel = "fact"
-	// finalizer stands in for a real provider's finalizer.
+	// finalizer acts as a real provider's finalizer.
 	finalizer = "fact.example/finalizer"
 	// patience is several times core's longest wait of 20 seconds, for a busy host.
 	patience = 3 * time.Minute

@@ -34,8 +34,8 @@ const (
 	// clusterctl.
 	previousVersion = "v0.1.0-previous"
 	previousImage   = "registry.example/capportal/cluster-api-provider-portal:" + previousVersion
-	// stand is how long the test watches the new manager while the portal's jobs do not progress.
-	stand = 45 * time.Second
+	// pause is how long the test watches the new manager while the portal's jobs do not progress.
+	pause = 45 * time.Second
 )
 
 // providerUpgraded checks that clusterctl upgrade apply replaces the previous release while clusters are in every phase. The portal's
@@ -71,7 +71,7 @@ func providerUpgraded(t *testing.T) {
 	g.Expect(err).NotTo(HaveOccurred())
 	g.Eventually(func() string { return managerImage(t) }).WithTimeout(patience).WithPolling(time.Second).
 		Should(Equal(env.provider.image), "the manager's image after clusterctl upgrade apply")
-	time.Sleep(stand) // the new manager reconciles every object within the first seconds
+	time.Sleep(pause) // the new manager reconciles every object within the first seconds
 	for _, p := range all {
 		t.Run("standing/"+p.name, func(t *testing.T) { p.adopt(t); p.unchanged() })
 	}

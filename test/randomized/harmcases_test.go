@@ -59,8 +59,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestTwinsThatBothGo removes two nodes of the same second with one job. The provider had to drain both, in whatever order the
-// portal removes them, so the judge reports the one with a Pod.
+// TestTwinsThatBothGo removes two nodes of the same second with one job. The provider had to drain both, because the
+// portal may remove either first, so the judge reports the one with a Pod.
 func TestTwinsThatBothGo(t *testing.T) {
 	h := newHarm()
 	h.births = map[string]time.Time{"i-1": at(0), "i-2": at(20), "i-3": at(20)}
