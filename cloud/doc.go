@@ -10,15 +10,15 @@
 //
 // # The chain
 //
-// A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), then mutate and send (client.go). From
-// there the request passes down through five small handlers. The answer passes them on the way up:
+// A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), which calls mutate and then send, both
+// in client.go. From there the request passes down through five small handlers, and the answer passes back up:
 //
-//	Client      client.go    writes the request, and makes an *Error of every answer but a success
+//	Client      client.go    makes the request, and makes an *Error of every answer but a success
 //	replaying   auth.go      sends a request again with a new token if the portal refused its token, and so did not execute it
 //	authorized  auth.go      adds the token, and logs in first if necessary
 //	limited     limit.go     spends a reservation, and passes the answer's headers to the rate limiter
 //	observed    observe.go   calls Config.Observe
-//	exchange    exchange.go  makes one HTTP request within its timeouts and bounds, and knows whether it was written
+//	exchange    exchange.go  makes one HTTP request within its timeouts and bounds, and knows whether the request was written
 //
 // The order matters. Replaying comes before authorized, so the second attempt gets the new token. Limited comes after both, so
 // replays and logins are counted by the rate limit like any request. Observed comes after limited, so it sees exactly the requests
@@ -27,20 +27,21 @@
 // # Tokens
 //
 // A session (session.go) has no token, a full token, a token that is due for refresh, or a refusal. It gets a full token by a
-// login, which all callers share: e-mail and password, and for an account with MFA one code more. The pre-MFA token is sent to the
-// MFA endpoints only. A token is due after 7 of its 8 hours, and stays in use while no new one can be had. A 401 drops
-// it. A code from the TOTP seed is used once, and three refused codes stop the attempts for minutes.
+// login, which all callers share: e-mail and password, and for an account with MFA a one-time code. The pre-MFA token is sent to the
+// MFA endpoints only. A token is due for refresh after 7 of its 8 hours. If the login then fails, the token stays in use. A
+// 401 drops the token. A code from the TOTP seed is used once, and three refused codes stop the attempts for minutes.
 //
 // A refusal, of the login or of a fresh token, is remembered for 30 s, then longer, up to 10 min. So wrong credentials cost at most
-// two calls a minute, however many reconcilers ask. A login that failed for another reason is tried again after 5 s, then more and
-// more slowly, up to a minute. While the session has no token, Client.Reserve returns the same error.
+// two calls a minute, however many reconcilers ask. A login that failed for another reason is tried again after 5 s, then after longer
+// waits, up to a minute. While the session has no token, Client.Reserve returns the same error.
 //
 // # Requests and unknown outcomes
 //
 // A request is not sent, answered or unknown.
 //
 //   - Not sent: bad input, no reservation, no token, no connection. It may be repeated.
-//   - Answered: a success, or a refusal that names its reason. A listed code decides, with any status.
+//   - Answered: a success, or a refusal that names its reason. If the answer has a code of the specification, the code decides, not the
+//     HTTP status.
 //   - Unknown (outcome.go): a mutating request was written, and the connection ended, the time was up, or the answer does not say
 //     whether the request was executed. IsUnknownOutcome reports true, and all other predicates report false.
 //
@@ -61,10 +62,13 @@
 //   - and the same Config.RequestsPerMinute.
 //
 // So an e-mail address or a wrong password does not slow another user down, and one user cannot set another's limit. Three gaps
-// remain. The login does not name the account, so users of one account whose identities do not name it share the limit only by the
-// portal's refusals. The portal may count refused logins against the account of the e-mail address: one session sends at most two
-// a minute, but many identities send more. And a person who knows the credentials can use up the account's requests without
-// this program.
+// remain:
+//
+//   - The login does not name the account. If two users of one account have no Config.Account, only the portal's refusals make them
+//     share the limit.
+//   - The portal may count refused logins against the account of the e-mail address. One session sends at most two a minute, but many
+//     identities send more.
+//   - A person who knows the credentials can use up the account's requests without this program.
 //
 // Several processes may use one account. Each of them gets a part by ratelimit.Options.AccountShare. Config.RequestsPerMinute is the
 // whole account's. The small limiter that a client has before its login is not divided.
@@ -73,10 +77,10 @@
 //
 // # Polls of jobs
 //
-// A poll of a job is not made at a fixed time (poll.go). The account learns from the polls how long a kind of job takes. A
-// token that no other call needs goes to the job that is likely done and has been due longest. If the bucket is full, the next token
-// goes to any job, because it would be lost. A job that was not looked at for 30 s gets a part of the polls' share. No job is looked at twice within
-// 5 s. Package fleet measures this.
+// Polls of a job have no fixed interval (poll.go). The account learns from the polls how long a kind of job takes. A token that no
+// other call needs goes to a job that is probably done, first to the one that has been due longest. If the bucket is full, a new token
+// would be lost, so it goes to any job. A job that was not polled for 30 s gets a part of the polls' share. No job is polled twice
+// within 5 s. Package fleet measures this.
 //
 // # Hosts
 //

@@ -194,7 +194,8 @@ func TestRefusedUpgradeResumesPool(t *testing.T) {
 					time.Sleep(time.Minute)
 				}
 				asked := len(f.answers("upgrade"))
-				if asked < 10 || paused > asked {
+				// The last pass may have paused the MachinePool for an attempt of the next.
+				if asked < 10 || paused > asked+1 {
 					t.Errorf("paused after %d of %d passes, and the portal was asked %d times", paused, passes, asked)
 				}
 			})
