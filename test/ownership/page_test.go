@@ -18,9 +18,12 @@ var page = filepath.Join("..", "..", "docs", "ownership.md")
 
 const preface = `# What happens to a portal cluster
 
-Only a deletion by a person ends a portal cluster. No event in this table makes a second one. The table is the output of a test (` + "`test/ownership`" + `),
-which plays every row on real servers. Unless the row says otherwise, the portal is asked to change nothing, and one portal cluster remains. A reason
-is in brackets. A condition without a status may be True or False in this row.
+A portal cluster ends only if a person, or a tool such as Argo CD or Flux, [deletes it or its objects](deletion.md). No event in this table makes a
+second portal cluster.
+
+The table is the output of a test (` + "`test/ownership`" + `), which plays every row on real servers. Unless a row says otherwise, the provider asks the portal
+for no change, and the portal cluster remains. The second column has conditions with their status. A condition without a status may be True or False.
+The reason of a condition is in brackets.
 
 | Event | What you see |
 |---|---|

@@ -45,7 +45,7 @@ func restores() []row {
 				s.Expect(s.controlPlane.Spec.DeletionPolicy).To(Equal(infrav1.DeletionPolicyRetain), "the deletion policy of an adopted cluster")
 			},
 		}, {
-			event: "deletion of the Cluster after such a restore",
+			event: "deletion of the Cluster after such a restore, which has set `deletionPolicy: Retain`",
 			happens: func(s *story) {
 				s.adopt()
 				s.Eventually(func() bool { return isTrue(s, s.cluster, clusterv1.ClusterAvailableCondition) }).Should(BeTrue())
