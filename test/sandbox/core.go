@@ -77,7 +77,7 @@ func (s *Sandbox) startCore(ctx context.Context) error {
 				"--health-addr=" + hostPort(ports[0]),
 				"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
 			}, s.options.CoreArgs...),
-			Env:   []string{"KUBECONFIG=" + kubeconfig},
+			Env:   []string{"KUBECONFIG=" + kubeconfig, "GOGC=400"}, // as for the management API server
 			Log:   filepath.Join(s.Dir, "core.log"),
 			Ready: readyz(ports[0]),
 		})
