@@ -6,22 +6,29 @@
 // Its inputs are spec.version, the replicas of the Cluster's MachineDeployments, whose sum is the number of workers, and the Nodes of the
 // workload cluster. Its outputs are create, upgrade, scale and delete requests, and the binding of Machines to Nodes.
 //
-// A pass (reconciler.go) reads everything it needs into a scope (scope.go), then runs a list of steps. Each step has one file:
+// A pass (reconciler.go) reads everything it needs into a scope (scope.go), then runs six steps. Each of these files has one step, in this
+// order:
 //
 //	cluster.go      creates the portal cluster once, or adopts the one that spec.clusterID names
-//	owner.go        makes sure that no other PortalControlPlane owns the portal cluster. Otherwise this one changes nothing
-//	gone.go         notices that the portal does not know the cluster any more
-//	restored.go     finds the portal cluster of a copied object, such as a restored backup, so that no second one is created
 //	kubeconfig.go   keeps the kubeconfig Secret, and the endpoint in spec (endpoint.go). The kubeconfig is renewed before it expires
 //	                (credentials.go) and when the API server does not accept it (access.go)
 //	connection.go   connects to the API server, and reads its version and its worker Nodes (recognize.go)
 //	operation.go    polls the operation in flight (package operation). No new one starts before it has ended
-//	version.go      upgrades the portal cluster to spec.version
-//	poolpause.go    has core pause the MachinePool before an upgrade, if the portal sets providerIDs
+//	version.go      upgrades the portal cluster to spec.version. If the portal sets providerIDs, core first pauses the MachinePool
+//	                (poolpause.go)
 //	workers.go      binds Machines to Nodes (package claims decides, moves.go writes), and scales the portal cluster to the sum of the
 //	                replicas (scale.go)
-//	intent.go       decides whether a deletion is intended, or has to be confirmed by a person
-//	members.go      corrects the owner references of MachineSets and Machines after a restore
+//
+// The first step uses these files:
+//
+//	owner.go        makes sure that no other PortalControlPlane owns the portal cluster. Otherwise this one changes nothing
+//	gone.go         notices that the portal does not know the cluster any more
+//	restored.go     finds the portal cluster of a copied object, such as a restored backup, so that no second one is created
+//
+// Before the steps, members.go corrects the owner references of MachineSets and Machines after a restore. If the object is being
+// deleted, the pass runs these files instead of the steps:
+//
+//	intent.go       decides whether the deletion is intended, or has to be confirmed by a person
 //	delete.go       deletes the portal cluster
 //
 // A step returns an outcome (package outcome) and never waits. Only status.go turns outcomes into conditions.
