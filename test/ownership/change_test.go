@@ -54,7 +54,7 @@ func changes() []row {
 			},
 			sees: []sight{provisioned, available},
 		}, {
-			event: "the identity Secret gets a user of another portal account, which the provider notices only at its next request about the portal cluster", clusters: 1,
+			event: "the identity Secret gets a user of another portal account. The provider notices this only at its next request about the portal cluster", clusters: 1,
 			happens: (*story).changeAccount,
 			sees: []sight{
 				{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: either},

@@ -25,7 +25,8 @@ func deletions() []row {
 			event: "`kubectl delete portalcluster`", happens: func(s *story) { s.delete(s.portalCluster) }, clusters: 1,
 			sees: []sight{{kind: "PortalCluster", condition: clusterv1.DeletingCondition, status: metav1.ConditionTrue}, provisioned},
 		}, {
-			event: "`kubectl delete machinedeployment`", happens: func(s *story) { s.delete(s.deployment) }, clusters: 1,
+			event:   "`kubectl delete machinedeployment` of the only MachineDeployment. Once it is gone, the provider removes no further workers",
+			happens: func(s *story) { s.delete(s.deployment) }, clusters: 1,
 			asked: []string{scaleRequest}, sees: []sight{{kind: "MachineDeployment"}, provisioned},
 		}, {
 			event: "`kubectl delete machineset`", happens: func(s *story) { s.deleteOne("MachineSet") }, clusters: 1,

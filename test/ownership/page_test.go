@@ -22,8 +22,8 @@ A portal cluster ends only if a person, or a tool such as Argo CD or Flux, [dele
 second portal cluster.
 
 The table is the output of a test (` + "`test/ownership`" + `), which plays every row on real servers. Unless a row says otherwise, the provider asks the portal
-for no change, and the portal cluster remains. The second column has conditions with their status. A condition without a status may be True or False.
-The reason of a condition is in brackets.
+for no change, and the portal cluster remains. The second column has changes that the provider *asked* for, objects that are gone, and conditions with
+their status and reason. If a condition has no status, the status varies, and the reason is that of the last run.
 
 | Event | What you see |
 |---|---|

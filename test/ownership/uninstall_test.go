@@ -52,8 +52,8 @@ func uninstalls() []row {
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},
 			after:   func(s *story) { s.Get(s.controlPlane) },
 		}, {
-			event: "the provider's CRDs are deleted while the provider is uninstalled, `deletionPolicy` is set to `Retain`, the provider is installed again, " +
-				"and the manifest is applied with `spec.clusterID`",
+			event: "the provider's CRDs are deleted while the provider is uninstalled. A person sets `deletionPolicy: Retain` and installs the provider again, " +
+				"then applies the manifest with `spec.clusterID`",
 			clusters: 1, happens: (*story).loseProvider, sees: []sight{notDeleting, available},
 		}, {
 			event: "the provider's CRDs are deleted while the provider is uninstalled, and the provider is installed again", clusters: 1,
