@@ -271,7 +271,8 @@ ON_MODEL := GOGC=400 go test ./controllers/claims -run $(HISTORIES) -rapid.check
 # Packages with tests. Those in test/ run first, because the stories take longest and mostly wait. make test-e2e runs the packages that need
 # containers.
 TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | grep -v /test/e2e | sort -r)
-# The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation.
+# The suites that only make test-all runs. They use half of the CPU time, and each checks one promise of the documentation. make test also
+# sets -short: then tests that have a smaller sibling skip themselves.
 SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
 # With the race detector. Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
 RACE = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 60m -skip $(HISTORIES)
@@ -291,12 +292,13 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
 .PHONY: test test-all
-test: PACKAGES = $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (10 minutes; before a pull request)
+test: PACKAGES = -short $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (10 minutes; before a pull request)
 test-all: PACKAGES = $(TESTED) ## Run all tests that need no containers, as CI does
 test test-all: kube core build
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
 	$(AT_PORTALS) $(LIVES); $(RACE) $(PACKAGES); wait $$model
+	@[ $@ = test-all ] || echo 'make test left out $(words $(subst |, ,$(SUITES))) suites and the tests that -short skips: make test-all runs them'
 
 .PHONY: portals
 portals: ## Live at random portals: make portals LIVES=10000

@@ -87,6 +87,7 @@ func TestNoticed(t *testing.T) {
 		{300, 8 * time.Minute, 30 * time.Second},
 	} {
 		t.Run(fmt.Sprintf("%d of %v", test.jobs, test.takes), func(t *testing.T) {
+			skipLongJobs(t, test.takes)
 			synctest.Test(t, func(t *testing.T) {
 				f := newFleet(t, options{clusters: test.jobs, takes: test.takes, spread: 0.2})
 				defer f.portal.Close()

@@ -44,6 +44,9 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	} {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && title != "job half finished" && title != "answer lost" {
+				t.Skip("make test-all runs every failure")
+			}
 			s := newStory(t)
 			kept := s.sixWorkers()
 			for _, fault := range faults {
