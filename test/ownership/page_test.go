@@ -23,7 +23,7 @@ second portal cluster.
 
 The table is the output of a test (` + "`test/ownership`" + `), which plays every row on real servers. Unless a row says otherwise, the provider asks the portal
 for no change, and the portal cluster remains. The second column has changes that the provider *asked* for, objects that are gone, and conditions with
-their status and reason. If a condition has no status, the status varies, and the reason is that of the last run.
+their status and reason. A condition without a status may be True or False. Its reason is then an example.
 
 | Event | What you see |
 |---|---|
