@@ -275,7 +275,9 @@ TESTED = $$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end
 # sets -short: then tests that have a smaller sibling skip themselves.
 SUITES := attacks|autoscaler|capibehavior|gitops|hostile|ownership|randomized|release|rights|samples|secrets|topology
 # With the race detector. Suites start API servers, so memory limits the number of packages that run at a time on any number of cores.
-RACE = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -p 2 -timeout 60m -skip $(HISTORIES)
+RACE = KUBEBUILDER_ASSETS=$${KUBEBUILDER_ASSETS:-$(CURDIR)/$(BIN)} go test -race -timeout 60m -skip $(HISTORIES)
+# Packages whose tests wait for servers. They come first, so that tests that only calculate fill the pauses.
+WAITING := ./test/stories . ./cloud/emulator/workload
 
 # Lives at random portals, each of which follows the specification. make test always runs the same ones.
 LIVES := 2000
@@ -292,8 +294,8 @@ check: ## Build, vet and run the unit tests, without API servers (a minute; befo
 	PORTAL_TEST_WITHOUT_KUBE=1 go test $(CHECKED)
 
 .PHONY: test test-all
-test: PACKAGES = -short $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (10 minutes; before a pull request)
-test-all: PACKAGES = $(TESTED) ## Run all tests that need no containers, as CI does
+test: PACKAGES = -short -p 3 $(WAITING) $$(grep -vE '/test/($(SUITES))$$' <<<"$(TESTED)") ## Run the packages' tests and the stories, with the race detector (10 minutes; before a pull request)
+test-all: PACKAGES = -p 2 $(TESTED) ## Run all tests that need no containers, as CI does
 test test-all: kube core build
 	@echo "10,000 random histories on a model (controllers/claims), and beside them everything else"
 	@$(ON_MODEL) -rapid.seed=1 & model=$$!; trap 'kill $$model 2>/dev/null || true' EXIT; \
