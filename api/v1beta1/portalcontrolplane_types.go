@@ -42,7 +42,7 @@ type PortalControlPlaneSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="replicas cannot be changed: the portal sets the number of control nodes when it creates a cluster"
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// clusterName is the name of the cluster at the portal. When omitted, it is generated from the Cluster's name and a few
+	// clusterName is the name of the cluster at the portal. When omitted, it is generated from this object's name and a few
 	// random characters, before the portal is first asked, so a person can find the cluster at the portal.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

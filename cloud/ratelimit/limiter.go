@@ -119,15 +119,15 @@ func (l *Limiter) ReserveWithoutWake(flow string, class Class) (*Reservation, er
 }
 
 // ReservePoll is Reserve for a Poll that waits until it is useful. See Schedule.
-func (l *Limiter) ReservePoll(flow string, look PolledJob) (*Reservation, error) {
-	return l.reserve(placeKey{flow: flow, class: Poll}, look, l.options.Wake)
+func (l *Limiter) ReservePoll(flow string, job PolledJob) (*Reservation, error) {
+	return l.reserve(placeKey{flow: flow, class: Poll}, job, l.options.Wake)
 }
 
-func (l *Limiter) reserve(key placeKey, look PolledJob, wake func(flow string)) (*Reservation, error) {
+func (l *Limiter) reserve(key placeKey, job PolledJob, wake func(flow string)) (*Reservation, error) {
 	l.mu.Lock()
 	defer l.unlock()
 	now := time.Now()
-	p := l.queue.place(key, look, now)
+	p := l.queue.place(key, job, now)
 	if wake != nil {
 		p.wake = func() { wake(key.flow) }
 	}

@@ -105,7 +105,7 @@ func newQueue() queue {
 }
 
 // place returns the flow's place, or makes one.
-func (q *queue) place(key placeKey, look PolledJob, now time.Time) *place {
+func (q *queue) place(key placeKey, job PolledJob, now time.Time) *place {
 	if _, known := q.lanes[key.class]; !known {
 		key.class = Read
 	}
@@ -116,7 +116,7 @@ func (q *queue) place(key placeKey, look PolledJob, now time.Time) *place {
 		q.places[key] = p
 		q.lanes[key.class].push(p)
 	}
-	p.job = look
+	p.job = job
 	return p
 }
 

@@ -237,7 +237,7 @@ const (
 	generatedFrom   = "bcdfghjklmnpqrstvwxz2456789" // what rand.String draws from: no words come of it
 )
 
-// stem is the part of a generated name that comes from the Cluster's name.
+// stem is the part of a generated name that comes from the PortalControlPlane's name.
 func stem(base string) string {
 	base = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {

@@ -42,8 +42,8 @@
 //	upgrading,
 //	scaling     a lost answer counts as running until the nodes show that it is done (settleUpgrade, scaleReached), or until the
 //	            portal accepts or refuses the next request. A person can abandon the operation
-//	deleting    possible from every state. It waits for a running job, unless that is a stuck scale or upgrade. While the Cluster or
-//	            the control plane is being deleted, nothing is scaled, and the hooks on Machines are removed at once
+//	deleting    possible from every state. It waits for a running operation, unless that is a stuck or lost scale or upgrade. While
+//	            the Cluster or the control plane is being deleted, nothing is scaled, and the hooks on Machines are removed at once
 //	gone        a 404 counts only under the portal user that created the cluster. If the deletion was not requested here, a person
 //	            may set the id of another cluster, which leads back to running
 package portalcontrolplane
