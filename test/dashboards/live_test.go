@@ -15,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/test/sandbox"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
@@ -135,7 +137,7 @@ func (f *fixture) none(expr string) string {
 	return ""
 }
 
-// grow creates a cluster with one worker and scales it to two.
+// grow creates a cluster with one worker, scales it to two, and adds a MachinePool without replicas.
 func (f *fixture) grow() {
 	f.Helper()
 	key := client.ObjectKey{Namespace: f.box.Identity.Namespace, Name: "watched"}
@@ -146,6 +148,30 @@ func (f *fixture) grow() {
 		f.Fatal(err)
 	}
 	f.eventually("a cluster with two workers", func() string { return f.unready(key, 2) })
+	f.addPool(key)
+}
+
+// addPool adds a MachinePool to the Cluster. Without replicas it changes none of the sums that agree compares.
+func (f *fixture) addPool(key client.ObjectKey) {
+	f.Helper()
+	templates := &infrav1.PortalMachineTemplateList{}
+	if err := f.box.Client.List(f.Context(), templates, client.InNamespace(key.Namespace)); err != nil {
+		f.Fatal(err)
+	}
+	pool := &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool"}}
+	pool.Spec.WorkerParameters = templates.Items[0].Spec.Template.Spec
+	machinePool := &clusterv1.MachinePool{ObjectMeta: pool.ObjectMeta}
+	machinePool.Spec.ClusterName, machinePool.Spec.Replicas = key.Name, ptr.To[int32](0)
+	machinePool.Spec.Template.Spec = clusterv1.MachineSpec{
+		ClusterName: key.Name, Version: "v1.36.3",
+		Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: pool.Name},
+	}
+	for _, object := range []client.Object{machinePool, pool} {
+		if err := f.box.Client.Create(f.Context(), object); err != nil {
+			f.Fatal(err)
+		}
+	}
 }
 
 // unready describes what is missing until the Cluster is available and has count Machines, all Ready.
