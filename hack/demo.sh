@@ -49,7 +49,7 @@ if [ -n "${PREBUILT:-}" ]; then
 	plan prebuilt bin/.kube "1. fetch etcd, kube-apiserver and the like, and compile kwok (make kube PREBUILT=1)" "about half a gigabyte, once"
 else
 	kube=kube
-	plan kube bin/.kube "1. compile etcd, kube-apiserver and the like (make kube; PREBUILT=1 fetches them)" "about 5 minutes on 2 cores, once"
+	plan kube bin/.kube "1. compile etcd, kube-apiserver and the like (make kube; PREBUILT=1 fetches them)" "about 10 minutes on 2 cores, once"
 fi
 plan core bin/.core "2. compile Cluster API's core manager and clusterctl (make core)" "about 3 minutes on 2 cores, once"
 plan build "" "3. compile the provider and the sandbox (make build)" "about 2 minutes on 2 cores, seconds afterwards"

@@ -45,7 +45,7 @@ build() {
 
 # compile builds everything but kwok.
 compile() {
-	echo "Kubernetes binaries into bin/: compiled once (about 5 minutes on 2 cores), afterwards taken from Go's build cache"
+	echo "Kubernetes binaries into bin/: compiled once (about 10 minutes on 2 cores), afterwards taken from Go's build cache"
 	if [ -n "$assets" ]; then
 		echo "      etcd, kube-apiserver         from KUBEBUILDER_ASSETS ($assets)"
 		ln -sf "$assets/etcd" "$bin/etcd"

@@ -50,7 +50,7 @@ func TestAnnouncesBuilds(t *testing.T) {
 		}
 	}
 	check("the first time", run(),
-		"(make kube; PREBUILT=1 fetches them): about 5 minutes", "(make core): about 3 minutes", "(make build): about 2 minutes",
+		"(make kube; PREBUILT=1 fetches them): about 10 minutes", "(make core): about 3 minutes", "(make build): about 2 minutes",
 		"delete a cluster: about 3 minutes", "make --no-print-directory kube\n", "make --no-print-directory build\n", "the demonstration: demo --seed 7")
 
 	write("bin/.took", "kube 290\nkube 301\ncore 170\nbuild 42\n")
