@@ -71,7 +71,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 			"one worker node stays without a Machine, because the portal refuses a cluster without workers")
 	case s.plan.Free > 0 && s.adopted():
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
-			"not remove them. Raise the replicas to keep them, or remove them at the portal", s.plan.Free, workers)
+			"not remove them. Raise the replicas until each node has a Machine. After that, lower the replicas to remove nodes", s.plan.Free, workers)
 	case s.plan.Free > 0:
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
 	case len(s.plan.NotReady) > 0 && s.op == nil:

@@ -62,7 +62,7 @@ func TestAdoption(t *testing.T) {
 	s.Create(s.deployment)
 	s.Create(s.template)
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("Raise the replicas to keep them")))
+		HavePrefix("False "+infrav1.NodesUnclaimedReason), ContainSubstring("Raise the replicas until each node has a Machine")))
 	s.Eventually(func() bool { all := s.Machines(); return len(all) == 1 && all[0].Status.NodeRef.IsDefined() }).Should(BeTrue())
 	s.deleteMachine(s.Machines()[0])
 	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}), "the provider removes no node that no Machine has held")
