@@ -5,6 +5,7 @@ package emulator
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +42,28 @@ type LogEntry struct {
 
 // IsRequest reports whether the entry is a request, not a change of state.
 func (e LogEntry) IsRequest() bool { return e.Method != "" }
+
+// IsChange reports whether the entry is a request, accepted or not, that changes something at the portal. A login does not count.
+func (e LogEntry) IsChange() bool {
+	return e.IsRequest() && e.Method != http.MethodGet && e.Route != "/login"
+}
+
+// ClusterChanges returns the operations on clusters that the entries show, in order, such as "Scaling size 1 → 2".
+func ClusterChanges(entries []LogEntry) (all []string) {
+	for _, e := range entries {
+		if e.Object != "cluster" {
+			continue
+		}
+		switch state := ClusterState(e.To); state {
+		case ClusterScaling, ClusterUpgrading:
+			all = append(all, e.To+" "+e.Detail)
+		case ClusterCreating, ClusterDeleting, ClusterFailed:
+			all = append(all, e.To)
+		case ClusterRunning: // the end of an operation
+		}
+	}
+	return all
+}
 
 // String is the entry without its time, on one line.
 func (e LogEntry) String() string {

@@ -7,7 +7,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -45,7 +44,7 @@ func (s *subject) requests(from int) (all []string) {
 func (s *subject) mutations(from int) (all []string) {
 	s.Helper()
 	for _, e := range s.requestLog(s.Context())[from:] {
-		if e.IsRequest() && e.Method != http.MethodGet && e.Route != "/login" {
+		if e.IsChange() {
 			all = append(all, e.String())
 		}
 	}
@@ -53,21 +52,9 @@ func (s *subject) mutations(from int) (all []string) {
 }
 
 // changes returns the changes of the account's clusters in order, such as "Scaling size 1 → 2".
-func (s *subject) changes() (all []string) {
+func (s *subject) changes() []string {
 	s.Helper()
-	for _, e := range s.requestLog(s.Context()) {
-		if e.Object != "cluster" {
-			continue
-		}
-		switch state := emulator.ClusterState(e.To); state {
-		case emulator.ClusterScaling, emulator.ClusterUpgrading:
-			all = append(all, e.To+" "+e.Detail)
-		case emulator.ClusterCreating, emulator.ClusterDeleting, emulator.ClusterFailed:
-			all = append(all, e.To)
-		case emulator.ClusterRunning: // the end of an operation
-		}
-	}
-	return all
+	return emulator.ClusterChanges(s.requestLog(s.Context()))
 }
 
 // left returns the objects of Cluster API and of this provider that are left in the namespace, and all Secrets.

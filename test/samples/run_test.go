@@ -266,7 +266,7 @@ func (r *revival) machines() []string {
 // changes returns the requests after the first begin ones that change something.
 func changes(begin int) (all []string) {
 	for _, e := range box.Portal.RequestLogFrom(begin) {
-		if suite.IsChange(e) {
+		if e.IsChange() {
 			all = append(all, e.String())
 		}
 	}

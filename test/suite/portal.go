@@ -4,7 +4,6 @@ package suite
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -19,17 +18,12 @@ func (f *Fixture) RequestLog() []emulator.LogEntry {
 // Changes returns the requests of the account that change something at the portal, in order and without ids.
 func (f *Fixture) Changes() (all []string) {
 	for _, e := range f.RequestLog() {
-		if IsChange(e) {
+		if e.IsChange() {
 			parts := strings.Split(e.Route, "/")
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, parts[len(parts)-1], e.Status))
 		}
 	}
 	return all
-}
-
-// IsChange reports whether the entry is a request that changes something at the portal.
-func IsChange(e emulator.LogEntry) bool {
-	return e.IsRequest() && e.Method != http.MethodGet && e.Route != "/login"
 }
 
 // PortalClusters returns the portal clusters of the account.

@@ -134,7 +134,7 @@ func (l *life) unchanged() {
 func (l *life) requests() []string {
 	var all []string
 	for _, e := range l.RequestLog() {
-		if suite.IsChange(e) {
+		if e.IsChange() {
 			all = append(all, fmt.Sprintf("%s %s %d", e.Method, e.Route, e.Status))
 		}
 	}

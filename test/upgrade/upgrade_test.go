@@ -63,7 +63,7 @@ func together(t *testing.T, what string, lives map[string]*life, do func(*life))
 // changes returns how many requests of all accounts change something.
 func changes() (count int) {
 	for _, e := range box.Portal.RequestLog() {
-		if suite.IsChange(e) {
+		if e.IsChange() {
 			count++
 		}
 	}

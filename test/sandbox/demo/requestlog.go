@@ -65,7 +65,7 @@ func (d *demo) judge() error {
 // inspect returns the problems of a request log in which the wanted changes should have happened.
 func inspect(entries []emulator.LogEntry, jobs []emulator.Job, want []string) error {
 	var problems []error
-	if got := changed(entries); !slices.Equal(got, want) {
+	if got := emulator.ClusterChanges(entries); !slices.Equal(got, want) {
 		problems = append(problems, fmt.Errorf("the portal's clusters went through %q instead of %q", got, want))
 	}
 	for _, mutation := range mutations {
@@ -84,23 +84,6 @@ func inspect(entries []emulator.LogEntry, jobs []emulator.Job, want []string) er
 		}
 	}
 	return errors.Join(problems...)
-}
-
-// changed returns the changes of clusters in the request log.
-func changed(entries []emulator.LogEntry) (all []string) {
-	for _, entry := range entries {
-		if entry.Object != "cluster" {
-			continue
-		}
-		switch state := emulator.ClusterState(entry.To); state {
-		case emulator.ClusterScaling, emulator.ClusterUpgrading:
-			all = append(all, entry.To+" "+entry.Detail)
-		case emulator.ClusterCreating, emulator.ClusterDeleting, emulator.ClusterFailed:
-			all = append(all, entry.To)
-		case emulator.ClusterRunning: // the end of an operation
-		}
-	}
-	return all
 }
 
 func count(entries []emulator.LogEntry, method, route string) (n int) {
