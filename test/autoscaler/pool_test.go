@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,18 +26,12 @@ func (f *fixture) scaledPool() *clusterv1.MachinePool {
 	key := client.ObjectKey{Namespace: md.Namespace, Name: md.Spec.Template.Spec.InfrastructureRef.Name}
 	f.Expect(f.Box.Client.Get(f.Context(), key, template)).To(Succeed())
 	meta := metav1.ObjectMeta{Namespace: f.Namespace, Name: "pool"}
-	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
-	infra.Spec.WorkerParameters = template.Spec.Template.Spec
+	pool, infra := suite.NewPool(meta, name, md.Spec.Template.Spec.Version, 0, template.Spec.Template.Spec)
 	f.Create(infra)
-	meta.Annotations = map[string]string{
+	pool.Annotations = map[string]string{
 		minSizeAnnotation: "0", maxSizeAnnotation: "4",
 		"capacity.cluster-autoscaler.kubernetes.io/cpu": "4", "capacity.cluster-autoscaler.kubernetes.io/memory": "16Gi",
 	}
-	pool := &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{ClusterName: name, Replicas: ptr.To[int32](0)}}
-	pool.Spec.Template = md.Spec.Template
-	pool.Spec.Template.ObjectMeta = clusterv1.ObjectMeta{}
-	pool.Spec.Template.Spec.Bootstrap = clusterv1.Bootstrap{DataSecretName: ptr.To("")}
-	pool.Spec.Template.Spec.InfrastructureRef = clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: "pool"}
 	f.Create(pool)
 	return pool
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -158,15 +157,8 @@ func (f *fixture) addPool(key client.ObjectKey) {
 	if err := f.box.Client.List(f.Context(), templates, client.InNamespace(key.Namespace)); err != nil {
 		f.Fatal(err)
 	}
-	pool := &infrav1.PortalMachinePool{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool"}}
-	pool.Spec.WorkerParameters = templates.Items[0].Spec.Template.Spec
-	machinePool := &clusterv1.MachinePool{ObjectMeta: pool.ObjectMeta}
-	machinePool.Spec.ClusterName, machinePool.Spec.Replicas = key.Name, ptr.To[int32](0)
-	machinePool.Spec.Template.Spec = clusterv1.MachineSpec{
-		ClusterName: key.Name, Version: "v1.36.3",
-		Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-		InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: pool.Name},
-	}
+	named := metav1.ObjectMeta{Namespace: key.Namespace, Name: "pool"}
+	machinePool, pool := suite.NewPool(named, key.Name, "v1.36.3", 0, templates.Items[0].Spec.Template.Spec)
 	for _, object := range []client.Object{machinePool, pool} {
 		if err := f.box.Client.Create(f.Context(), object); err != nil {
 			f.Fatal(err)

@@ -11,12 +11,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 var withPool = flag.Bool("pool", false, "give every Cluster a MachinePool beside its MachineDeployments")
@@ -37,16 +37,7 @@ func (l *life) addPool(ctx context.Context, replicas int32) error {
 	meta := metav1.ObjectMeta{Namespace: l.namespace, Name: fmt.Sprintf("p%d", l.pools)}
 	l.setPool(meta.Name)
 	l.logf("new MachinePool %s: %d replicas", meta.Name, replicas)
-	infra := &infrav1.PortalMachinePool{ObjectMeta: meta}
-	infra.Spec.WorkerParameters = infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"}
-	pool := &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
-		ClusterName: name, Replicas: &replicas,
-		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: name, Version: versions[l.version],
-			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: meta.Name},
-		}},
-	}}
+	pool, infra := suite.NewPool(meta, name, versions[l.version], replicas, infrav1.WorkerParameters{ServiceOfferingID: "small", SSHKeyPair: "ops"})
 	if err := l.client.Create(ctx, infra); err != nil {
 		return err
 	}

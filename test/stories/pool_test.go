@@ -40,17 +40,7 @@ func newPoolStory(t *testing.T, machines, pool int32) *poolStory {
 // newPool returns a MachinePool and the PortalMachinePool that it names.
 func (s *story) newPool(poolName string, replicas int32) (*clusterv1.MachinePool, *infrav1.PortalMachinePool) {
 	meta := metav1.ObjectMeta{Namespace: s.Namespace, Name: poolName}
-	pool := &infrav1.PortalMachinePool{ObjectMeta: meta}
-	pool.Spec.WorkerParameters = s.template.Spec.Template.Spec
-	return &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
-		ClusterName: name,
-		Replicas:    &replicas,
-		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
-			ClusterName: name, Version: "v1.35.6",
-			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
-			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: poolName},
-		}},
-	}}, pool
+	return suite.NewPool(meta, name, "v1.35.6", replicas, s.template.Spec.Template.Spec)
 }
 
 func (s *poolStory) scalePool(replicas int32) {

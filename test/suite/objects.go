@@ -48,3 +48,19 @@ func NewObjects(meta metav1.ObjectMeta, identity string) Objects {
 		}},
 	}
 }
+
+// NewPool returns a MachinePool of a Cluster, and the PortalMachinePool of the same name that it names.
+func NewPool(
+	meta metav1.ObjectMeta, cluster, version string, replicas int32, workers infrav1.WorkerParameters,
+) (*clusterv1.MachinePool, *infrav1.PortalMachinePool) {
+	pool := &infrav1.PortalMachinePool{ObjectMeta: meta, Spec: infrav1.PortalMachinePoolSpec{WorkerParameters: workers}}
+	return &clusterv1.MachinePool{ObjectMeta: meta, Spec: clusterv1.MachinePoolSpec{
+		ClusterName: cluster,
+		Replicas:    &replicas,
+		Template: clusterv1.MachineTemplateSpec{Spec: clusterv1.MachineSpec{
+			ClusterName: cluster, Version: version,
+			Bootstrap:         clusterv1.Bootstrap{DataSecretName: ptr.To("")},
+			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: infrav1.GroupVersion.Group, Kind: "PortalMachinePool", Name: meta.Name},
+		}},
+	}}, pool
+}
