@@ -9,7 +9,6 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/test/suite"
@@ -38,7 +37,6 @@ func TestTakeover(t *testing.T) {
 	again.Spec.Topology.ControlPlane.Metadata.Annotations = map[string]string{clusterv1.PausedAnnotation: ""}
 	f.cluster = again
 	f.Expect(box.Client.Create(t.Context(), again)).To(Succeed())
-	f.Eventually(func() error { return box.Client.Get(t.Context(), client.ObjectKeyFromObject(cp), f.controlPlane()) }).Should(Succeed())
 	made := f.controlPlane()
 	f.Eventually(f.Condition(made, clusterv1.PausedCondition)).Should(HavePrefix("True"))
 	f.Consistently(f.Changes, 10*time.Second).Should(Equal([]string{createRequest}), "the pause leaves time to set the id")
