@@ -101,8 +101,6 @@ func (o *options) addFlags(fs *pflag.FlagSet) {
 		"Directory with the certificate of the diagnostics endpoint, tls.crt and tls.key. A renewed certificate is used without a restart. If empty, the manager makes a self-signed certificate at every start.")
 	fs.StringVar(&o.profilerAddr, "profiler-address", "", "Address of the pprof profiler, for example localhost:6060. If empty, the profiler is off.")
 	fs.DurationVar(&o.syncPeriod, "sync-period", 10*time.Minute, "How often every object is reconciled even if nothing changed.")
-	fs.BoolVar(&o.controllers.AllowUnverifiedCore, "allow-unverified-core", false,
-		"Let Machines take over each other's nodes in a rolling update even if the provider was not tested with the version of Cluster API core, or the version is unknown.")
 	fs.StringSliceVar(&o.controllers.PortalHosts, "portal-host", nil,
 		"Portal that identities may name: portal.example.com, portal.example.com:8443 or *.example.com. Repeat the flag for more. If empty, identities may name every host whose address is not loopback, link-local or a metadata service's. A host that is listed by its own name may have such an address.")
 	fs.Float64Var(&o.controllers.AccountShare, "account-share", 1,

@@ -234,7 +234,7 @@ func (f *fixture) start(name string, flags ...string) (*kubeserver.Process, stri
 		Name: name, Path: binary, Log: log, Grace: gracePeriod + 10*time.Second,
 		Args: append([]string{
 			"--leader-elect", "--leader-elect-namespace=" + provider, "--health-addr=" + health,
-			"--diagnostics-address=" + metrics, "--insecure-diagnostics", "--allow-unverified-core", "--portal-host=127.0.0.1",
+			"--diagnostics-address=" + metrics, "--insecure-diagnostics", "--portal-host=127.0.0.1",
 		}, flags...),
 		Env: []string{asManager + "=yes", "KUBECONFIG=" + f.kubeconfig},
 		Ready: func(context.Context) error {

@@ -42,9 +42,6 @@ const passTimeout = 2 * time.Minute
 type Options struct {
 	// WatchFilterValue of the label cluster.x-k8s.io/watch-filter. If it is empty, all objects are reconciled.
 	WatchFilterValue string
-	// AllowUnverifiedCore lets Machines take over each other's nodes beside a version of core that the provider was not tested
-	// with.
-	AllowUnverifiedCore bool
 	// PortalHosts are the portals that identities may name, in the form of cloud.NewHosts. If it is empty, every public host is
 	// allowed.
 	PortalHosts []string
@@ -101,11 +98,13 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
-		Reconnect:   connections.reconnect,
-		Oversized:   connections.gateway.Oversized,
-		Drain:       drain.Drainer{Config: workloads.GetRESTConfig}.Step,
-		CoreProblem: (&coreversion.Check{Reader: mgr.GetAPIReader(), AllowUnverified: options.AllowUnverifiedCore}).Problem,
-		Recorder:    mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
+		Reconnect: connections.reconnect,
+		Oversized: connections.gateway.Oversized,
+		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
+		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
+	}
+	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {
+		return err
 	}
 	passes := fair.Workers(options.ControlPlaneConcurrency)
 	passes.ReconciliationTimeout = passTimeout

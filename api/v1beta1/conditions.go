@@ -222,9 +222,6 @@ const (
 	NodesDifferReason = "NodesDiffer"
 	// NodesNotReadyReason: worker nodes that hold a Machine are not Ready. The portal does not repair nodes.
 	NodesNotReadyReason = "NodesNotReady"
-	// CoreUnverifiedReason: a roll-out waits, because its Machines would have to take over the nodes of others. The provider does
-	// that only beside a version of Cluster API core that it was tested with.
-	CoreUnverifiedReason = "CoreUnverified"
 	// WorkersUnrecognizedReason: it is not known which Nodes are workers and which are control nodes.
 	WorkersUnrecognizedReason = "WorkersUnrecognized"
 	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.

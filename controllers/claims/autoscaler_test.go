@@ -93,7 +93,7 @@ func TestScaleDownNotAutoscaled(t *testing.T) {
 
 // autoscaledView completes a view of an autoscaled cluster whose Machines hold all nodes that stay, the oldest ones.
 func autoscaledView(v View) View {
-	v.ClusterID, v.Takeovers, v.Autoscaled, v.Now = "c1", true, true, epoch.Add(time.Hour)
+	v.ClusterID, v.Autoscaled, v.Now = "c1", true, epoch.Add(time.Hour)
 	if v.Desired == 0 {
 		v.Desired = 3
 	}

@@ -127,10 +127,6 @@ func (p *planner) takeOver(without []*claim) {
 		if beyond <= 0 || c.Outdated || old == nil {
 			continue
 		}
-		if !p.Takeovers {
-			p.plan.TakeoverBlocked = true
-			return
-		}
 		if !old.DeleteFirst {
 			p.add(DeleteFirst, old, nil)
 		}

@@ -133,7 +133,7 @@ func (w *world) machinesWanted() (sum int) {
 
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
-	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Takeovers: true, Now: w.clock,
+	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Now: w.clock,
 		Order: w.expected(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine

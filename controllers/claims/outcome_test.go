@@ -22,7 +22,7 @@ func (o outcomes) check(t *testing.T) {
 	t.Helper()
 	for name, row := range o {
 		t.Run(name, func(t *testing.T) {
-			row.view.ClusterID, row.view.Takeovers, row.view.Now = "c1", true, epoch.Add(time.Hour)
+			row.view.ClusterID, row.view.Now = "c1", epoch.Add(time.Hour)
 			if diff := cmp.Diff(row.want, said(Decide(row.view))); diff != "" {
 				t.Error(diff)
 			}
@@ -217,15 +217,11 @@ func TestTakeoverBeyond(t *testing.T) {
 		},
 	}.check(t)
 	view := View{ClusterID: "c1", Desired: 1, Size: 1, Now: epoch.Add(time.Hour), Nodes: three[:1], Machines: []Machine{machine("m1", "n1", outdated), machine("m2", "")}}
-	if got := said(Decide(view)); got != "1 unbound" {
-		t.Errorf("takeovers are not allowed: %s", got)
-	}
 	for title, test := range map[string]struct {
 		change func(*View)
 		want   bool
 	}{
-		"it waits for the permission":    {func(*View) {}, true},
-		"it is allowed":                  {func(v *View) { v.Takeovers = true }, false},
+		"beyond the number of workers":   {func(*View) {}, true},
 		"the old one is not outdated":    {func(v *View) { v.Machines[0].Outdated = false }, false},
 		"a node is free":                 {func(v *View) { v.Nodes, v.Desired, v.Size = three[:2], 2, 2 }, false},
 		"the portal adds a node for it":  {func(v *View) { v.Desired, v.Size = 2, 2 }, false},
@@ -234,8 +230,8 @@ func TestTakeoverBeyond(t *testing.T) {
 		v := view
 		v.Machines = slices.Clone(view.Machines)
 		test.change(&v)
-		if got := Decide(v).TakeoverBlocked; got != test.want {
-			t.Errorf("%s: withheld %v", title, got)
+		if got := slices.ContainsFunc(Decide(v).Moves, func(m Move) bool { return m.Kind == DeleteFirst }); got != test.want {
+			t.Errorf("%s: the new Machine takes over the node: %v", title, got)
 		}
 	}
 }

@@ -40,16 +40,15 @@ type Plan struct {
 	RequeueAfter time.Duration
 
 	// The rest reports what the plan waits for, for conditions.
-	Unbound         int      // live Machines without a node
-	Missing         int      // nodes that the pool has too few of
-	TakeoverBlocked bool     // one of them would take over a node if takeovers were allowed
-	LostNodes       []string // the nodes that live Machines were bound to and that are gone
-	Free            int      // nodes without a Machine that stay and are not the pool's
-	Draining        []string // Machines whose Node core drains
-	DrainingNodes   []string // Nodes without a Machine that the provider drains
-	Drained         []string // Nodes that are drained and wait to be removed
-	Mismatched      []string // Machines whose template asks for other workers than the portal cluster has
-	NotReady        []string // nodes that hold a Machine, or are the pool's, and are not Ready
+	Unbound       int      // live Machines without a node
+	Missing       int      // nodes that the pool has too few of
+	LostNodes     []string // the nodes that live Machines were bound to and that are gone
+	Free          int      // nodes without a Machine that stay and are not the pool's
+	Draining      []string // Machines whose Node core drains
+	DrainingNodes []string // Nodes without a Machine that the provider drains
+	Drained       []string // Nodes that are drained and wait to be removed
+	Mismatched    []string // Machines whose template asks for other workers than the portal cluster has
+	NotReady      []string // nodes that hold a Machine, or are the pool's, and are not Ready
 }
 
 // Move is one step for one Machine or Node. A plan may be interrupted before and after each.

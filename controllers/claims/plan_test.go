@@ -19,7 +19,7 @@ func (r rules) check(t *testing.T) {
 	t.Helper()
 	for name, rule := range r {
 		t.Run(name, func(t *testing.T) {
-			rule.view.ClusterID, rule.view.Takeovers, rule.view.Now = "c1", true, epoch.Add(time.Hour)
+			rule.view.ClusterID, rule.view.Now = "c1", epoch.Add(time.Hour)
 			if diff := cmp.Diff(rule.want, summary(Decide(rule.view))); diff != "" {
 				t.Error(diff)
 			}

@@ -86,7 +86,7 @@ func TestPresent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.view.ClusterID, test.view.Takeovers, test.view.Now = "c1", true, epoch.Add(time.Hour)
+			test.view.ClusterID, test.view.Now = "c1", epoch.Add(time.Hour)
 			if diff := cmp.Diff(test.want, seen(Decide(test.view))); diff != "" {
 				t.Error(diff)
 			}

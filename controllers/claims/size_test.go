@@ -192,7 +192,7 @@ func TestUncertainSizeIsSafe(t *testing.T) {
 
 // judgeUncertain decides with every number of replicas and every size, judges the requests, and counts them.
 func judgeUncertain(t *testing.T, v View) (requests int) {
-	v.ClusterID, v.SizeUncertain, v.Takeovers, v.Now = "c1", true, true, epoch.Add(time.Hour)
+	v.ClusterID, v.SizeUncertain, v.Now = "c1", true, epoch.Add(time.Hour)
 	ready := keep(v.Nodes, func(n Node) bool { return n.Ready })
 	for v.Desired = range len(v.Nodes) + 2 {
 		for v.Size = len(ready); v.Size <= len(v.Nodes)+1; v.Size++ {

@@ -34,8 +34,6 @@ type View struct {
 	ScaledDown bool
 	// Adopted reports that the cluster was taken over and never scaled by the provider. Its surplus nodes are never removed.
 	Adopted bool
-	// Takeovers are allowed, because core is known to support them (test/capibehavior).
-	Takeovers bool
 	// Autoscaled reports that the cluster autoscaler may scale a MachineDeployment of the cluster.
 	Autoscaled bool
 	Now        time.Time

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package coreversion reports whether the provider was tested with the running version of Cluster API core. Takeovers depend on
-// behavior of core that no contract promises (test/capibehavior checks it). Beside another version, a rolling update waits instead.
+// Package coreversion warns if the provider was not tested with the running version of Cluster API core. What the provider needs
+// of core beyond its contract is tested by test/capibehavior.
 //
-// The version is read from the running Deployment, which clusterctl, a GitOps tool or the Cluster API Operator may have
-// installed. The API server converts Clusters with core's webhook, so their CustomResourceDefinition names core's namespace. A
-// tenant can write neither the definition nor anything in that namespace. If the Deployment does not show its version,
-// clusterctl's inventory is used.
+// The version is read from the running Deployment, however it was installed. The API server converts Clusters with core's webhook,
+// so their CustomResourceDefinition names core's namespace.
 package coreversion
 
 import (
@@ -14,24 +12,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/blang/semver/v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clusters.cluster.x-k8s.io,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=capi-controller-manager,verbs=get
-// +kubebuilder:rbac:groups=clusterctl.cluster.x-k8s.io,resources=providers,verbs=list
 
 // tested are the minor versions of core that test/capibehavior passes with.
 var tested = []string{"1.14"}
@@ -41,80 +35,62 @@ const (
 	deploymentName = "capi-controller-manager"
 	// versionLabel is the label that charts set on a Deployment whose image has no version as its tag.
 	versionLabel = "app.kubernetes.io/version"
-	// maxAge is how long an answer is used: core may be upgraded at any time.
+	// maxAge is how long an answer is used.
 	maxAge = 10 * time.Minute
-	// retryAfter is how long the last answer is used after the version could not be read.
-	retryAfter = 10 * time.Second
+	// retryAfter is the pause after the version could not be read.
+	retryAfter = time.Minute
 )
 
-// unread is the problem until the version was read once.
-const unread = "the version of core could not be read yet, as the manager's log explains"
-
-// Check reads the version of core.
+// Check warns if the provider was not tested with the running version of core. It holds nothing up.
 type Check struct {
 	Reader client.Reader
-	// AllowUnverified accepts every version, and an unknown one.
-	AllowUnverified bool
+	// Report is told the version, or "", and whether the provider was tested with it.
+	Report func(version string, tested bool)
 
-	mu      sync.Mutex
-	next    time.Time // when the version is read again
-	read    bool      // the version was read once
-	problem string
+	problem string // that was logged last
 }
 
-// Problem returns "" if the provider was tested with the version of core, else the problem as a clause of a condition message.
-func (c *Check) Problem(ctx context.Context) string {
-	if c.AllowUnverified {
-		return ""
+// Start implements manager.Runnable. It reads the version now and then, because core may be upgraded at any time.
+func (c *Check) Start(ctx context.Context) error {
+	for wait := time.Duration(0); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		wait = c.look(ctx)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if time.Now().Before(c.next) {
-		return c.last()
-	}
-	problem, err := c.readVersion(ctx)
+}
+
+// look reads the version, and returns when to do so again.
+func (c *Check) look(ctx context.Context) time.Duration {
+	version, problem, err := c.readVersion(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the version of core", "problem", c.last())
-		c.next = time.Now().Add(retryAfter)
-		return c.last()
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to read the version of core")
+		return retryAfter
 	}
 	if problem != "" && problem != c.problem {
-		ctrl.LoggerFrom(ctx).Info("Takeovers are off", "problem", problem)
+		ctrl.LoggerFrom(ctx).Info("The provider was not tested with this version of core. Look at docs/supported-versions.md before you roll out MachineDeployments", "problem", problem)
 	}
-	c.next, c.read, c.problem = time.Now().Add(maxAge), true, problem
-	return problem
+	c.problem = problem
+	c.Report(version, problem == "")
+	return maxAge
 }
 
-func (c *Check) last() string {
-	if !c.read {
-		return unread
-	}
-	return c.problem
-}
-
-func (c *Check) readVersion(ctx context.Context) (problem string, err error) {
+// readVersion returns the version of core, and what is wrong with it, if anything.
+func (c *Check) readVersion(ctx context.Context) (version, problem string, err error) {
 	version, silent, err := c.deploymentVersion(ctx)
 	if err != nil {
-		return "", err
-	}
-	if version == "" {
-		if version, err = c.inventoryVersion(ctx); err != nil {
-			return "", err
-		}
+		return "", "", err
 	}
 	parsed, err := semver.ParseTolerant(version)
 	switch {
 	case err != nil:
-		problem = fmt.Sprintf("the version of core is unknown, because %s and clusterctl's inventory does not have it", silent)
+		problem = "the version of core is unknown, because " + silent
 	case !slices.Contains(tested, fmt.Sprintf("%d.%d", parsed.Major, parsed.Minor)):
 		problem = fmt.Sprintf("core has version %s, but the provider was tested with %s only", version, strings.Join(tested, ", "))
 	}
-	return problem, nil
-}
-
-func isVersion(text string) bool {
-	_, err := semver.ParseTolerant(text)
-	return err == nil
+	return version, problem, nil
 }
 
 // deploymentVersion returns the version that core's Deployment shows, or why it shows none.
@@ -137,25 +113,11 @@ func (c *Check) deploymentVersion(ctx context.Context) (version, silent string, 
 	}
 	image := managerImage(deployment)
 	for _, shown := range []string{tag(image), deployment.Labels[versionLabel]} {
-		if isVersion(shown) {
+		if _, err := semver.ParseTolerant(shown); err == nil {
 			return shown, "", nil
 		}
 	}
 	return "", fmt.Sprintf("the image of Deployment %s, %q, has no version as its tag", key, image), nil
-}
-
-// inventoryVersion returns the version in clusterctl's inventory, or "". If clusterctl was never used, the kind does not exist.
-func (c *Check) inventoryVersion(ctx context.Context) (string, error) {
-	providers := &clusterctlv1.ProviderList{}
-	if err := c.Reader.List(ctx, providers); err != nil && !meta.IsNoMatchError(err) && client.IgnoreNotFound(err) != nil {
-		return "", fmt.Errorf("read clusterctl's inventory: %w", err)
-	}
-	for _, p := range providers.Items {
-		if p.GetProviderType() == clusterctlv1.CoreProviderType {
-			return p.Version, nil
-		}
-	}
-	return "", nil
 }
 
 func managerImage(deployment *appsv1.Deployment) string {

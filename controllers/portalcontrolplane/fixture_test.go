@@ -210,9 +210,8 @@ func (f *fixture) restart() {
 	f.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: f.store, Live: f.store},
 		Client:     f.store, Live: f.store, Metadata: f.store, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
-		CoreProblem: func(context.Context) string { return "core was not tried" },
-		Reconnect:   func(client.ObjectKey) { f.reconnects++ },
-		Drain:       func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
+		Reconnect: func(client.ObjectKey) { f.reconnects++ },
+		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
 	}
 }
 

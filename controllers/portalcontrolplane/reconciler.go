@@ -49,8 +49,6 @@ type Reconciler struct {
 	ClusterCache     clustercache.ClusterCache
 	Recorder         events.EventRecorder
 	WatchFilterValue string
-	// CoreProblem returns why the version of core is not known to support takeovers (package coreversion), or "".
-	CoreProblem func(context.Context) string
 	// Reconnect drops the connection to a workload cluster, if there is one, and makes a new one with the stored kubeconfig.
 	Reconnect func(cluster client.ObjectKey)
 	// Oversized reports whether the API server's list of Nodes was refused for its size (package gateway).

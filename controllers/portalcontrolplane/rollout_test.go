@@ -3,8 +3,7 @@
 package portalcontrolplane
 
 import (
-	"context"
-	"strings"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -12,36 +11,30 @@ import (
 	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util/conditions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// TestRollOutBesideUntriedCore starts a roll-out with surge, which is the default. Beside an untested core it waits, and the
-// condition has the cause and the way out. As soon as core has a tested version, it goes on.
-func TestRollOutBesideUntriedCore(t *testing.T) {
+// TestRollOutWithSurge starts a roll-out with surge, which is core's default. The new Machine takes over the node of the old one.
+func TestRollOutWithSurge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, 1, emulator.Durations{})
-		problem := "core has version v1.15.0, but the provider was tested with 1.14 only"
-		f.manager.CoreProblem = func(context.Context) string { return problem }
 		f.machine("old", func(m *clusterv1.Machine) {
 			conditions.Set(m, metav1.Condition{Type: clusterv1.MachineUpToDateCondition, Status: metav1.ConditionFalse, Reason: clusterv1.MachineNotUpToDateReason})
 		})
 		f.pass()
 		f.machine("new", func(*clusterv1.Machine) {})
-		s := f.pass()
-		c := conditions.Get(s.controlPlane, infrav1.WorkersReadyCondition)
-		if c.Status != metav1.ConditionFalse || c.Reason != infrav1.CoreUnverifiedReason {
-			t.Fatalf("%+v", c)
-		}
-		for _, words := range []string{problem, "maxSurge 0", "--allow-unverified-core"} {
-			if !strings.Contains(c.Message, words) {
-				t.Errorf("%q does not say %q", c.Message, words)
+		f.pass()
+		for name, first := range map[string]bool{"old": true, "new": false} {
+			m, pm, key := &clusterv1.Machine{}, &infrav1.PortalMachine{}, client.ObjectKey{Namespace: prod.Namespace, Name: name}
+			if err := errors.Join(f.store.Get(t.Context(), key, m), f.store.Get(t.Context(), key, pm)); err != nil {
+				t.Fatal(err)
 			}
-		}
-		problem = ""
-		if s = f.pass(); len(s.plan.Moves) == 0 || s.plan.TakeoverBlocked {
-			t.Errorf("the roll-out does not go on: %+v", s.plan)
+			if _, marked := m.Annotations[clusterv1.DeleteMachineAnnotation]; marked != first || pm.Spec.Node == nil || pm.Spec.Node.Name != f.worker().Name {
+				t.Errorf("%s: to be deleted first %v, on node %+v", name, marked, pm.Spec.Node)
+			}
 		}
 	})
 }

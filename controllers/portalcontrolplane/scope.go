@@ -61,7 +61,6 @@ type scope struct {
 	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on
 	sharedOrder claims.Order    // the order of removal that other clusters at the portal have shown
 	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
-	coreProblem string          // why Machines must not take over nodes, or ""
 	plan        claims.Plan
 	drains      map[string]drain.Progress // of the provider's own drains, by Node
 

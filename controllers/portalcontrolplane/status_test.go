@@ -221,9 +221,8 @@ func TestWorkersOutcome(t *testing.T) {
 		"another operation comes first": {inFlight(operation.Operation{Type: operation.Upgrade, Target: "v1.37.0"}), infrav1.WaitingForOperationReason, false},
 		"nodes are missing":             {func(s *scope) { s.desired.sum = 4 }, infrav1.WaitingForNodesReason, false},
 		"a Machine has no node":         {func(s *scope) { s.plan.Unbound = 1 }, infrav1.WaitingForNodesReason, false},
-		"it would take over a node":     {func(s *scope) { s.plan.Unbound, s.plan.TakeoverBlocked = 1, true }, infrav1.CoreUnverifiedReason, false},
 		"nodes are missing, too": {
-			func(s *scope) { s.plan.Unbound, s.plan.TakeoverBlocked, s.desired.sum = 1, true, 4 }, infrav1.WaitingForNodesReason, false,
+			func(s *scope) { s.plan.Unbound, s.desired.sum = 1, 4 }, infrav1.WaitingForNodesReason, false,
 		},
 		"a node has no Machine":     {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
 		"a node is not Ready":       {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},

@@ -115,7 +115,6 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		return fmt.Errorf("list Pods: %w", err)
 	}
 	r.shareOrder(s)
-	s.coreProblem = r.CoreProblem(ctx)
 	view := claims.View{
 		ClusterID:     s.controlPlane.Spec.ClusterID,
 		Desired:       s.desired.sum,
@@ -125,7 +124,6 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		ObservedOrder: s.record.RemovalOrder,
 		Operation:     operationOn(s.op),
 		Adopted:       s.adopted(),
-		Takeovers:     s.coreProblem == "",
 		Autoscaled:    s.desired.autoscaled,
 		Now:           time.Now(),
 		Machines:      s.machineViews(claimed.Items),

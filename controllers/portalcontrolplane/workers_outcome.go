@@ -87,10 +87,6 @@ func (s *scope) countOutcome() outcome.Outcome {
 
 // unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.
 func (s *scope) unboundOutcome() outcome.Outcome {
-	if s.plan.TakeoverBlocked {
-		return outcome.StallFor(0, infrav1.CoreUnverifiedReason, "the roll-out waits, because its Machines would take over the nodes of older ones and %s. "+
-			"Use a tested version of core, roll out with maxSurge 0 and maxUnavailable 1, or start the manager with --allow-unverified-core", s.coreProblem)
-	}
 	if s.plan.Unbound == 0 {
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d Ready worker nodes that no Machine holds", s.plan.Missing)
 	}

@@ -105,7 +105,6 @@ func (s *Sandbox) runManager(ctx context.Context, flags []string) error {
 			"--portal-host=" + s.portalHost(),
 			"--health-addr=" + hostPort(ports[0]),
 			"--diagnostics-address=" + hostPort(ports[1]), "--insecure-diagnostics",
-			"--allow-unverified-core", // the sandbox has no clusterctl inventory, but its core has the tested version
 		}, s.options.ManagerArgs, flags),
 		Env:   []string{"KUBECONFIG=" + kubeconfig, "POD_NAMESPACE=" + s.managerAccount.Namespace}, // as in the Deployment
 		Log:   filepath.Join(s.Dir, "manager.log"),

@@ -97,7 +97,7 @@ func (f *fixture) startManager(name string, flags ...string) *kubeserver.Process
 	f.address = f.freeAddress()
 	manager, err := kubeserver.Start(f.Context(), kubeserver.Spec{
 		Name: name, Path: f.Binary("manager"), Log: filepath.Join(f.Dir, name+".log"), Grace: 100 * time.Second,
-		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--allow-unverified-core", "--portal-host=127.0.0.1"}, flags...),
+		Args: append([]string{"--health-addr=" + health, "--diagnostics-address=" + f.address, "--portal-host=127.0.0.1"}, flags...),
 		Env:  []string{"KUBECONFIG=" + kubeconfig},
 		Ready: func(context.Context) error {
 			response, err := http.Get("http://" + health + "/readyz")
