@@ -90,8 +90,7 @@ const (
 	// IdentityNotReadyReason: the PortalClusterIdentity cannot be used. Its own conditions, which an administrator can read, have
 	// the cause.
 	IdentityNotReadyReason = "IdentityNotReady"
-	// IdentityLimitReachedReason: a limit of the PortalClusterIdentity does not allow this zone, this VPC, another cluster or
-	// more workers. The reason also appears on the other conditions that wait for it.
+	// IdentityLimitReachedReason: the limits of the PortalClusterIdentity do not allow this zone or this VPC.
 	IdentityLimitReachedReason = "IdentityLimitReached"
 )
 

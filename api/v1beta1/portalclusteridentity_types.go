@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PortalClusterIdentitySpec describes which portal account the PortalClusters of the allowed namespaces use, and how much of it.
+// PortalClusterIdentitySpec describes which portal account the PortalClusters of the allowed namespaces use, and where.
 type PortalClusterIdentitySpec struct {
 	// secretRef names the Secret that holds the portal's URL (baseURL), the portal user's email and password and, optionally,
 	// caBundle (PEM) and totpSeed (for users with MFA). The Secret is in the namespace of the manager, where users of the allowed
@@ -21,8 +21,8 @@ type PortalClusterIdentitySpec struct {
 	// +optional
 	AllowedNamespaces *PortalIdentityNamespaces `json:"allowedNamespaces,omitempty"`
 
-	// limits bound how much of the account all PortalClusters of the identity may use together. When omitted, only the portal
-	// limits them. Lower limits remove nothing that exists already.
+	// limits bound where the PortalClusters of the identity may have portal clusters. When omitted, only the portal limits them.
+	// Lower limits remove nothing that exists already.
 	// +optional
 	Limits *PortalIdentityLimits `json:"limits,omitempty"`
 }
@@ -55,7 +55,7 @@ type PortalIdentityNamespaces struct {
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 }
 
-// PortalIdentityLimits bound what the PortalClusters of an identity use together.
+// PortalIdentityLimits bound where the PortalClusters of an identity have their portal clusters.
 // +kubebuilder:validation:MinProperties=1
 type PortalIdentityLimits struct {
 	// zones are the portal's identifiers of the zones in which clusters may be created. When omitted, all are allowed.
@@ -76,17 +76,6 @@ type PortalIdentityLimits struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
 	VPCs []string `json:"vpcs,omitempty"`
-
-	// clusters is the maximum number of portal clusters, including those that are being created or deleted. When omitted, it is
-	// not limited.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	Clusters *int32 `json:"clusters,omitempty"`
-
-	// workers is the maximum sum of the workers of all portal clusters. When omitted, it is not limited.
-	// +optional
-	// +kubebuilder:validation:Minimum=0
-	Workers *int32 `json:"workers,omitempty"`
 }
 
 // PortalClusterIdentityStatus is the observed state of a PortalClusterIdentity.
@@ -139,8 +128,6 @@ type PortalIdentityCluster struct {
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type="string",JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="Clusters",type="integer",JSONPath=`.spec.limits.clusters`,description="Number of portal clusters that the identity allows"
-// +kubebuilder:printcolumn:name="Workers",type="integer",JSONPath=`.spec.limits.workers`,description="Number of workers that the identity allows"
 // +kubebuilder:printcolumn:name="Secret",type="string",JSONPath=`.spec.secretRef.name`,priority=1
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=`.metadata.creationTimestamp`
 type PortalClusterIdentity struct {

@@ -54,7 +54,6 @@ type Resolver struct {
 	// Accounts are the portal accounts in use.
 	Accounts metrics.Accounts
 
-	grants  grants
 	secrets secretcache.Cache
 }
 

@@ -57,7 +57,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	op := operation.New(operation.Create, request.Name)
 	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
 	q := newCreation(s, request)
-	o = r.withinLimits(ctx, s, request.Size, func() outcome.Outcome { return s.reloadAfter(r.runner(s).Start(ctx, op, q)) })
+	o = s.reloadAfter(r.runner(s).Start(ctx, op, q))
 	if q.versionRefused {
 		r.offers.refuse(request.KubernetesVersionID)
 	}

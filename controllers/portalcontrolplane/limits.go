@@ -8,21 +8,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
-// withinLimits starts an operation that leaves the portal cluster with so many workers, if the limits of the identity allow them.
-func (r *Reconciler) withinLimits(ctx context.Context, s *scope, workers int, start func() outcome.Outcome) outcome.Outcome {
-	if s.identity.Limits == nil {
-		return start()
-	}
-	if o := r.Identities.Grant(ctx, s.identity, s.controlPlane, workers); !o.IsDone() {
-		return o
-	}
-	o := start()
-	if s.op == nil { // the request was not sent, or it was refused
-		r.Identities.ReturnGrant(s.controlPlane)
-	}
-	return o
-}
-
 // recordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
 // namespace may use the identity.
 func (r *Reconciler) recordInIdentity(ctx context.Context, s *scope) outcome.Outcome {

@@ -6,15 +6,12 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
-	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -46,47 +43,6 @@ func refusedByLimit(o outcome.Outcome, says string) bool {
 	return o.Kind == outcome.Stalled && o.Reason == infrav1.IdentityLimitReachedReason && strings.Contains(o.Message, says)
 }
 
-// TestClusterLimit: the second cluster of an identity that allows one is not created before the first is gone.
-func TestClusterLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
-		e.identity.Limits = &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](1)}
-		first, second := e.addSharing("team-a", "first", nil), e.addSharing("team-b", "second", nil)
-		last := e.passes(first, second)
-		if !last[first].IsDone() || !refusedByLimit(last[second], `"team" allows 1 clusters, and 1 exist`) || len(e.portal.Clusters()) != 1 {
-			t.Fatalf("%d clusters: %+v", len(e.portal.Clusters()), last)
-		}
-		if o := e.delete(first); !o.IsDone() {
-			t.Fatalf("%+v", o)
-		}
-		if last = e.passes(second); !last[second].IsDone() {
-			t.Errorf("%+v", last)
-		}
-	})
-}
-
-// TestRefusedCreationGivesItsPlaceBack: a creation that the portal refuses takes no place.
-func TestRefusedCreationGivesItsPlaceBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEstate(t, false)
-		e.identity.Limits = &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](1)}
-		first, second := e.addSharing("team-a", "first", nil), e.addSharing("team-b", "second", nil)
-		if err := e.portal.Inject(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters", Status: 422, Code: "QUOTA_EXCEEDED", Count: 1}); err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range []client.ObjectKey{first, second} {
-			s := e.scope(key)
-			if err := e.manager.change(t.Context(), s, s.firstWrite()); err != nil {
-				t.Fatal(err)
-			}
-			o := e.manager.reconcileCluster(t.Context(), s)
-			if key == first && o.Reason != infrav1.QuotaExceededReason || key == second && o.Reason != infrav1.CreatingReason {
-				t.Errorf("%s: %+v", key, o)
-			}
-		}
-	})
-}
-
 // TestPlaceLimit: a value that a user writes into the status of the PortalCluster leads to no other VPC, and no name is tried in
 // another zone.
 func TestPlaceLimit(t *testing.T) {
@@ -102,48 +58,6 @@ func TestPlaceLimit(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestWorkerLimit: replicas beyond the limit are not requested, those within are, and a lowered limit removes nothing.
-func TestWorkerLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 2, emulator.Durations{})
-		share(t, f.store, prod.Namespace, prod.Name)
-		share(t, f.store, "elsewhere", "other")
-		other := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "elsewhere", Name: "other", UID: "uid-other", Labels: map[string]string{clusterv1.ClusterNameLabel: "other"},
-		}}
-		other.Spec.ClusterID = "id-other"
-		operation.PutRecord(other, &operation.Record{Size: 3})
-		if err := f.store.Create(t.Context(), other); err != nil {
-			t.Fatal(err)
-		}
-		settle := func(replicas int32) outcome.Outcome {
-			t.Helper()
-			f.scale(replicas)
-			var s *scope
-			for range 12 {
-				s = f.pass()
-				time.Sleep(10 * time.Second)
-			}
-			return s.outcomes[infrav1.WorkersReadyCondition]
-		}
-		size := func() int { return f.portal.Clusters()[0].Size }
-		f.limits = &infrav1.PortalIdentityLimits{Workers: ptr.To[int32](6)}
-		if o := settle(4); !refusedByLimit(o, `allows 6 workers. Other clusters have 3 of them, and this one wants 4`) || size() != 2 {
-			t.Errorf("%d workers: %+v", size(), o)
-		}
-		if o := settle(3); o.Reason == infrav1.IdentityLimitReachedReason || size() != 3 {
-			t.Errorf("%d workers: %+v", size(), o)
-		}
-		f.limits = &infrav1.PortalIdentityLimits{Workers: ptr.To[int32](1), Clusters: ptr.To[int32](1)}
-		if o := settle(3); o.Reason == infrav1.IdentityLimitReachedReason || size() != 3 {
-			t.Errorf("%d workers after the limit was lowered: %+v", size(), o)
-		}
-		if o := settle(4); !refusedByLimit(o, "allows 1 workers") || size() != 3 {
-			t.Errorf("%d workers: %+v", size(), o)
-		}
-	})
 }
 
 // TestWithdrawn: when the namespace may not use its identity any more, it can delete the clusters that belonged to it before, and

@@ -57,8 +57,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	if s.op.Lost() {
 		op.Before = s.op.Before // some may be gone by now
 	}
-	start := func() outcome.Outcome { return r.start(ctx, s, op, scaling{s, to}) }
-	o := r.withinLimits(ctx, s, to, start)
+	o := r.start(ctx, s, op, scaling{s, to})
 	switch {
 	case s.refusedEmpty() && to == 0:
 		return outcome.RetryAfter(0) // decided again: one worker stays

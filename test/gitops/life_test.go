@@ -60,7 +60,7 @@ func (f *fixture) shareAccount() {
 		"spec": map[string]any{
 			"secretRef":         map[string]any{"name": f.Namespace},
 			"allowedNamespaces": map[string]any{"list": []any{f.Namespace}},
-			"limits":            map[string]any{"clusters": int64(1)},
+			"limits":            map[string]any{"zones": []any{"zone-1"}},
 		},
 	}}
 	identity.SetGroupVersionKind(infrav1.GroupVersion.WithKind("PortalClusterIdentity"))

@@ -122,11 +122,11 @@ func TestPlain(t *testing.T) {
 }
 
 // TestSharedIdentity uses one account in two namespaces that cannot read its Secret. The namespaces can use the account only while the identity
-// allows them to, and within its limits. A namespace can always delete the clusters that it has created.
+// allows them to, and in the zones that it allows. A namespace can always delete the clusters that it has created.
 func TestSharedIdentity(t *testing.T) {
 	t.Parallel()
 	a, b, third := newStory(t), newStory(t), newStory(t)
-	shared, secret := a.newShared("shared", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](2), Workers: ptr.To[int32](3), Zones: []string{"zone-1"}})
+	shared, secret := a.newShared("shared", &infrav1.PortalIdentityLimits{Zones: []string{"zone-1"}})
 	a.Create(secret.DeepCopy())
 	a.Create(shared)
 	a.deployment.Spec.Replicas, b.deployment.Spec.Replicas = ptr.To[int32](2), ptr.To[int32](1)
@@ -146,7 +146,7 @@ func TestSharedIdentity(t *testing.T) {
 
 	b.label("shared", true)
 	b.settled(1)
-	sharedLimits(a, third, shared)
+	sharedLimits(a, third)
 	sharedIsHeld(a, shared, secret)
 	sharedIsWithdrawn(b, shared)
 	a.deleteAll()
@@ -162,20 +162,17 @@ func TestSharedIdentity(t *testing.T) {
 	}).Should(BeTrue(), "the provider releases the identity and its Secret")
 }
 
-// sharedLimits asks for a third cluster and a fourth worker, which the limits do not allow. Then it raises the limit of workers.
-func sharedLimits(a, third *story, shared *infrav1.PortalClusterIdentity) {
+// sharedLimits asks for a cluster in a zone that the limits do not allow, and for a third worker where they do.
+func sharedLimits(a, third *story) {
 	third.label("shared", true)
+	third.portalCluster.Spec.ZoneID = "zone-2"
 	third.applyShared()
-	third.Eventually(third.Condition(third.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix(
-		`False IdentityLimitReached: PortalClusterIdentity "shared" allows 2 clusters, and 2 exist.`))
-	a.scale(3)
-	a.Eventually(a.Condition(a.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix(
-		`False IdentityLimitReached: PortalClusterIdentity "shared" allows 3 workers. Other clusters have 1 of them, and this one wants 3.`))
+	third.Eventually(third.Condition(third.portalCluster, infrav1.ReadyCondition)).Should(ContainSubstring(
+		`PortalClusterIdentity "shared" allows the zones zone-1, but not "zone-2"`))
 	third.deleteAll()
 	third.Eventually(third.Condition(third.controlPlane, infrav1.ProvisionedCondition)).Should(ContainSubstring("not found"))
 	a.Expect(a.PortalClusters()).To(HaveLen(2))
-	a.Expect(a.Changes()).NotTo(ContainElement(ContainSubstring("scale")))
-	suite.Change(a.Fixture, shared, func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Workers = ptr.To[int32](4) })
+	a.scale(3)
 	a.settled(3)
 }
 
@@ -218,10 +215,9 @@ func TestSharedIdentityIsValidated(t *testing.T) {
 		"empty allowedNamespaces": {func(i *infrav1.PortalClusterIdentity) { i.Spec.AllowedNamespaces = &infrav1.PortalIdentityNamespaces{} }, "spec.allowedNamespaces"},
 		"no namespace's name":     {func(i *infrav1.PortalClusterIdentity) { i.Spec.AllowedNamespaces.List = []string{"Team_A"} }, "spec.allowedNamespaces.list[0]"},
 		"no Secret":               {func(i *infrav1.PortalClusterIdentity) { i.Spec.SecretRef.Name = "" }, "spec.secretRef"},
-		"fewer than none":         {func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Clusters = ptr.To[int32](-1) }, "spec.limits.clusters"},
 		"a zone twice":            {func(i *infrav1.PortalClusterIdentity) { i.Spec.Limits.Zones = []string{"z", "z"} }, "spec.limits.zones[1]"},
 	} {
-		shared, _ := s.newShared("validated", &infrav1.PortalIdentityLimits{Clusters: ptr.To[int32](0)})
+		shared, _ := s.newShared("validated", &infrav1.PortalIdentityLimits{Zones: []string{"z"}})
 		test.wrong(shared)
 		err := s.Box.Client.Create(s.Context(), shared)
 		s.Expect(apierrors.IsInvalid(err)).To(BeTrue(), "%s: %v", title, err)
