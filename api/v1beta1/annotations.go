@@ -90,7 +90,7 @@ const (
 	// IdentityFinalizer keeps an identity Secret or a PortalClusterIdentity while a PortalCluster needs it to delete what it created.
 	IdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-identity"
 
-	// SharedIdentityFinalizer keeps the Secret of a PortalClusterIdentity that is in use.
+	// SharedIdentityFinalizer was put on the Secrets of PortalClusterIdentities by earlier versions of the provider, which removes it.
 	SharedIdentityFinalizer = "infrastructure.cluster.x-k8s.io/portal-cluster-identity"
 )
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package identity turns an identity Secret into a client of the portal, and keeps the Secret while it is needed to delete what
-// was created with it. The Secret is in the namespace of the PortalCluster or, for a PortalClusterIdentity, in the manager's
-// namespace (source.go). A PortalClusterIdentity may limit what is created with it (limits.go, grants.go), and records which
-// cluster belongs to which namespace (clusters.go).
+// Package identity turns an identity Secret into a client of the portal, and keeps the identity while it is needed to delete what
+// was created with it. The identity is a Secret in the namespace of the PortalCluster, or a PortalClusterIdentity with a Secret in the
+// manager's namespace (source.go), which is not kept. A PortalClusterIdentity may limit what is created with it (limits.go),
+// and records which cluster belongs to which namespace (clusters.go).
 package identity
 
 import (
@@ -132,8 +132,9 @@ func accountName(namespace string, ref infrav1.PortalIdentityReference) string {
 	return namespace + "/" + ref.Name
 }
 
-// EnsureFinalizer adds our finalizer to the Secret, and clusterctl's move label so that `clusterctl move` takes it along. A
-// Secret that is already being deleted without our finalizer cannot be held any more.
+// EnsureFinalizer adds our finalizer to the PortalClusterIdentity, or to the Secret of the namespace's own. The Secret also gets
+// clusterctl's move label, so `clusterctl move` takes it along. One that is already being deleted without our finalizer cannot be
+// held any more.
 func (r *Resolver) EnsureFinalizer(ctx context.Context, user *infrav1.PortalCluster) outcome.Outcome {
 	from, problem := r.read(ctx, user.Namespace, user.Spec.IdentityRef)
 	switch {
@@ -142,7 +143,7 @@ func (r *Resolver) EnsureFinalizer(ctx context.Context, user *infrav1.PortalClus
 	case !problem.IsDone():
 		return from.conceal(problem)
 	case from.shared != nil:
-		return r.ensureSharedFinalizers(ctx, from)
+		return r.ensureSharedFinalizer(ctx, from)
 	}
 	if _, moves := from.secret.Labels[clusterctlv1.ClusterctlMoveLabel]; moves && controllerutil.ContainsFinalizer(from.secret, infrav1.IdentityFinalizer) {
 		return outcome.Outcome{}
@@ -177,8 +178,8 @@ func (r *Resolver) RemoveFinalizer(ctx context.Context, leaving *infrav1.PortalC
 	}
 	for i := range clusters.Items {
 		other := &clusters.Items[i]
-		if other.UID == leaving.UID || other.Spec.IdentityRef != leaving.Spec.IdentityRef {
-			continue
+		if other.UID == leaving.UID || other.Spec.IdentityRef != leaving.Spec.IdentityRef || !controllerutil.ContainsFinalizer(other, infrav1.ClusterFinalizer) {
+			continue // without our finalizer it has created nothing, and its own deletion releases nothing
 		}
 		if needs, err := r.needs(ctx, other); err != nil || needs {
 			return err

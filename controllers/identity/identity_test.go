@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -224,6 +225,21 @@ func TestSharedSecret(t *testing.T) {
 				t.Errorf("held: %v", !test.held)
 			}
 		})
+	}
+}
+
+// TestClustersWithoutFinalizer: a PortalCluster that never had our finalizer, because it is paused since its creation or another system
+// provides its infrastructure, releases nothing when it is deleted. So it does not keep the Secret, or its namespace could never be deleted.
+func TestClustersWithoutFinalizer(t *testing.T) {
+	paused := user("paused", "id")
+	paused.Finalizers = nil
+	b := newBench(t, secret("id", nil), user("a", "id"), paused)
+	b.hold(user("a", "id"))
+	b.leave(user("a", "id"))
+	b.remove(user("a", "id"))
+	b.delete(paused, secret("id", nil))
+	if err := b.store.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "id"}, &corev1.Secret{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Secret stays, although no PortalCluster is left: %v", err)
 	}
 }
 

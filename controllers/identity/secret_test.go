@@ -52,7 +52,7 @@ func TestOneReadServesManyClusters(t *testing.T) {
 			return version
 		}
 		before := passes()
-		if *reads != 1 {
+		if *reads > 1 { // none if the Secret is not written when it is held
 			t.Errorf("%s: 10 passes read the Secret %d times", title, *reads)
 		}
 		from, _ := b.resolver.read(t.Context(), "default", user.Spec.IdentityRef)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -120,34 +119,29 @@ func (r *Resolver) Check(ctx context.Context, shared *infrav1.PortalClusterIdent
 	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
-// ensureSharedFinalizers adds a finalizer to the PortalClusterIdentity, then one to its Secret. The Secret gets no move label:
+// ensureSharedFinalizer adds a finalizer to the PortalClusterIdentity. Its Secret gets none, which would keep the manager's namespace from being
+// deleted when the provider is uninstalled: only administrators can delete the Secret. The Secret gets no move label either, because
 // `clusterctl move` would take it away from the namespaces that stay.
-func (r *Resolver) ensureSharedFinalizers(ctx context.Context, from source) outcome.Outcome {
-	shared, secret := from.shared, from.secret
-	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) {
+func (r *Resolver) ensureSharedFinalizer(ctx context.Context, from source) outcome.Outcome {
+	shared := from.shared
+	if controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
 		return outcome.Outcome{}
 	}
-	secret, problem := r.liveSecret(ctx, client.ObjectKeyFromObject(secret))
-	if !problem.IsDone() {
-		return from.conceal(problem)
-	}
-	leaving := !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) && !shared.DeletionTimestamp.IsZero() ||
-		!controllerutil.ContainsFinalizer(secret, infrav1.SharedIdentityFinalizer) && !secret.DeletionTimestamp.IsZero()
-	if leaving { // without our finalizer it cannot be held any more
+	if !shared.DeletionTimestamp.IsZero() { // it cannot be held any more
 		return from.conceal(outcome.StallFor(0, infrav1.IdentityNotFoundReason, ""))
 	}
 	if err := r.writer().Change(ctx, shared, func() { controllerutil.AddFinalizer(shared, infrav1.IdentityFinalizer) }); err != nil {
 		return outcome.Fail(fmt.Errorf("hold PortalClusterIdentity %q: %w", shared.Name, err))
 	}
-	if err := r.writer().Change(ctx, secret, func() { controllerutil.AddFinalizer(secret, infrav1.SharedIdentityFinalizer) }); err != nil {
-		return outcome.Fail(fmt.Errorf("hold the Secret of PortalClusterIdentity %q: %w", shared.Name, err))
-	}
 	return outcome.Outcome{}
 }
 
-// RemoveUnusedFinalizers removes our finalizers from the Secret and the PortalClusterIdentity if no PortalCluster uses it. It
-// returns the number of those that do.
+// RemoveUnusedFinalizers removes our finalizer from the PortalClusterIdentity if no PortalCluster uses it, and from its Secret in any
+// case. It returns the number of PortalClusters that use the identity.
 func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.PortalClusterIdentity) (users int, err error) {
+	if err := r.removeSecretFinalizer(ctx, shared); err != nil {
+		return 0, err
+	}
 	cached, err := r.sharedUsers(ctx, shared.Name)
 	if err != nil || len(cached) > 0 || !controllerutil.ContainsFinalizer(shared, infrav1.IdentityFinalizer) {
 		return len(cached), err
@@ -165,33 +159,17 @@ func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.P
 		return users, nil
 	}
 	r.Accounts.Drop(accountName("", infrav1.PortalIdentityReference{Kind: infrav1.PortalIdentityShared, Name: shared.Name}))
-	if err := r.removeSecretFinalizer(ctx, shared); err != nil {
-		return 0, err
-	}
 	return 0, client.IgnoreNotFound(r.writer().Change(ctx, shared, func() { controllerutil.RemoveFinalizer(shared, infrav1.IdentityFinalizer) }))
 }
 
-// removeSecretFinalizer removes our finalizer from the Secret of a PortalClusterIdentity, unless another identity in use has
-// the same Secret.
-func (r *Resolver) removeSecretFinalizer(ctx context.Context, leaving *infrav1.PortalClusterIdentity) error {
-	secret, key := &corev1.Secret{}, client.ObjectKey{Namespace: r.Namespace, Name: leaving.Spec.SecretRef.Name}
-	r.secrets.Forget(key)
-	err := r.Client.Get(ctx, key, secret)
-	if err != nil {
+// removeSecretFinalizer removes the finalizer that earlier versions of the provider put on the Secret of a PortalClusterIdentity.
+func (r *Resolver) removeSecretFinalizer(ctx context.Context, shared *infrav1.PortalClusterIdentity) error {
+	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
+	if err != nil || !controllerutil.ContainsFinalizer(known, infrav1.SharedIdentityFinalizer) {
 		return client.IgnoreNotFound(err)
 	}
-	others, err := r.IdentitiesOf(ctx, secret)
-	if err != nil {
-		return err
-	}
-	for i := range others {
-		if others[i].Name != leaving.Name && controllerutil.ContainsFinalizer(&others[i], infrav1.IdentityFinalizer) {
-			return nil
-		}
-	}
-	return client.IgnoreNotFound(r.writer().Change(ctx, secret, func() {
-		controllerutil.RemoveFinalizer(secret, infrav1.SharedIdentityFinalizer)
-	}))
+	secret := known.DeepCopy()
+	return client.IgnoreNotFound(r.writer().Change(ctx, secret, func() { controllerutil.RemoveFinalizer(secret, infrav1.SharedIdentityFinalizer) }))
 }
 
 func (r *Resolver) writer() operation.Writer { return operation.Writer{Client: r.Client} }

@@ -4,9 +4,8 @@
 // their finalizer when no PortalCluster uses them any more. It never calls the portal. PortalClusters resolve and hold their
 // identities themselves (package identity).
 //
-// The finalizers are removed when the last PortalCluster is gone, not when the identity is deleted. So a Secret that is not
-// needed can be deleted, and `clusterctl move`, which removes PortalClusters without their controllers, leaves no finalizer
-// behind.
+// The finalizer is removed when the last PortalCluster is gone, not when the identity is deleted. So `clusterctl move`, which
+// removes PortalClusters without their controllers, leaves no finalizer behind.
 package portalclusteridentity
 
 import (

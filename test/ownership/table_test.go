@@ -68,7 +68,7 @@ var (
 )
 
 // TestOwnership runs all rows. Rows that affect the whole management cluster come last: first the rows that stop a manager, then the rows
-// that delete CRDs, one after the other.
+// that delete the provider's namespace or CRDs, one after the other.
 func TestOwnership(t *testing.T) {
 	together := func(rows []row) func(*testing.T) {
 		return func(t *testing.T) {

@@ -3,12 +3,14 @@
 package ownership
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	. "github.com/onsi/gomega"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,10 +45,19 @@ func restarts() []row {
 	}
 }
 
-// uninstalls remove CRDs. They run one after the other.
+// uninstalls remove the provider's namespace or CRDs. They run one after the other.
 func uninstalls() []row {
 	return []row{
 		{
+			event: "the provider is uninstalled with its namespace, and installed again. A person creates the Secret of the PortalClusterIdentity again, and scales up",
+			asked: []string{scaleRequest}, clusters: 1, happens: (*story).loseHome,
+			with: func(s *story) {
+				shared := s.share("uninstalled")
+				s.secret.Finalizers = []string{infrav1.SharedIdentityFinalizer} // as an earlier version of the provider left it
+				s.Cleanup(func() { _ = box.Client.Delete(context.WithoutCancel(s.Context()), shared) })
+			},
+			sees: []sight{{kind: "PortalCluster", condition: infrav1.IdentityReadyCondition, status: metav1.ConditionTrue}, notDeleting, available},
+		}, {
 			event: "Cluster API's CRDs are deleted, finalizers are removed by force, and Cluster API is installed again", clusters: 1,
 			happens: (*story).loseCore,
 			sees:    []sight{{kind: "Cluster"}, {kind: "PortalControlPlane", condition: clusterv1.DeletingCondition, status: either}},

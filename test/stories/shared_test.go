@@ -147,19 +147,13 @@ func TestSharedIdentity(t *testing.T) {
 	b.label("shared", true)
 	b.settled(1)
 	sharedLimits(a, third)
-	sharedIsHeld(a, shared, secret)
+	sharedIsHeld(a, shared)
 	sharedIsWithdrawn(b, shared)
 	a.deleteAll()
 	a.gone()
 	a.Eventually(func() bool {
-		left := []client.Object{shared, &corev1.Secret{ObjectMeta: secret.ObjectMeta}}
-		for _, obj := range left {
-			if !apierrors.IsNotFound(a.Box.Client.Get(a.Context(), client.ObjectKeyFromObject(obj), obj)) {
-				return false
-			}
-		}
-		return true
-	}).Should(BeTrue(), "the provider releases the identity and its Secret")
+		return apierrors.IsNotFound(a.Box.Client.Get(a.Context(), client.ObjectKeyFromObject(shared), shared))
+	}).Should(BeTrue(), "the provider releases the identity")
 }
 
 // sharedLimits asks for a cluster in a zone that the limits do not allow, and for a third worker where they do.
@@ -176,10 +170,9 @@ func sharedLimits(a, third *story) {
 	a.settled(3)
 }
 
-// sharedIsHeld deletes the identity and its Secret while clusters use them. Both stay, and the provider keeps using them.
-func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity, secret *corev1.Secret) {
+// sharedIsHeld deletes the identity while clusters use it. It stays, and the provider keeps using it.
+func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity) {
 	a.Expect(a.Box.Client.Delete(a.Context(), shared)).To(Succeed())
-	a.Expect(a.Box.Client.Delete(a.Context(), &corev1.Secret{ObjectMeta: secret.ObjectMeta})).To(Succeed())
 	a.Eventually(a.Condition(shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: Waiting for 2 PortalClusters"))
 	a.scale(2)
 	a.settled(2)
