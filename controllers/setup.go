@@ -20,6 +20,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalbootstrapconfig"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcluster"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalclusteridentity"
@@ -90,18 +91,19 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the metrics: %w", err)
 	}
 	cluster := &portalcluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities,
-		Recorder: mgr.GetEventRecorder("portalcluster"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.Clusters(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, WatchFilterValue: options.WatchFilterValue,
+		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcluster"), Log: mgr.GetLogger()}, Woken: wakeups.Clusters(),
 	}
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
+		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 		Reconnect: connections.reconnect,
 		Oversized: connections.gateway.Oversized,
 		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
-		Recorder:  mgr.GetEventRecorder("portalcontrolplane"), WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
+		Recorder:  outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/go-logr/logr/funcr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
@@ -71,12 +72,19 @@ func TestWarnStalledIsShown(t *testing.T) {
 	}
 }
 
-// TestNoteIsBounded: the API server refuses an event with a longer text.
-func TestNoteIsBounded(t *testing.T) {
+// TestEventsAreBoundedAndLogged: the API server refuses an event with a longer text, and each event in a namespace that is being deleted.
+// The log has the whole text.
+func TestEventsAreBoundedAndLogged(t *testing.T) {
 	for _, message := range []string{"Short", strings.Repeat("X", eventTextLimit), strings.Repeat("ä", eventTextLimit)} {
-		got := eventText(message)
+		fake, logged := events.NewFakeRecorder(1), ""
+		log := funcr.New(func(_, args string) { logged = args }, funcr.Options{})
+		Recorder{fake, log}.Eventf(&infrav1.PortalCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "prod"}}, nil, "Normal", "X", "Delete", "%s", message)
+		got := strings.TrimPrefix(<-fake.Events, "Normal X ")
 		if len(got) > eventTextLimit || !utf8.ValidString(got) || len(message) <= eventTextLimit && got != message {
 			t.Errorf("%d bytes of %d", len(got), len(message))
+		}
+		if !strings.Contains(logged, message) || !strings.Contains(logged, "prod") {
+			t.Errorf("logged %s", logged)
 		}
 	}
 }

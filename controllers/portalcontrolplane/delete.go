@@ -150,8 +150,8 @@ func (r *Reconciler) goneOrHidden(ctx context.Context, s *scope, o outcome.Outco
 }
 
 func (r *Reconciler) warnAbandonedNames(s *scope) {
-	if len(s.record.AbandonedNames) > 0 {
-		r.warn(s, infrav1.EventOperationFailed, "Create", "Creating the cluster failed under these names, and records may remain at the portal: %s. Look for them there",
-			strings.Join(s.record.AbandonedNames, ", "))
+	if names := s.record.AbandonedNames; len(names) > 0 {
+		r.warn(s, infrav1.EventOperationFailed, "Create", "Creating the cluster failed under %d names. Look for clusters with these names at the portal, "+
+			"and delete them there: %s", len(names), strings.Join(names, ", "))
 	}
 }

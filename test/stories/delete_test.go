@@ -3,7 +3,11 @@
 package stories
 
 import (
+	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	. "github.com/onsi/gomega"
@@ -100,6 +104,33 @@ func TestDeleteEverythingAtOnce(t *testing.T) {
 			s.Expect(s.events()).To(ContainElement(ContainSubstring("remains at the portal: its API cannot delete networks")))
 		})
 	}
+}
+
+// TestRemainsAreReported checks that the user learns what may remain at the portal, which no object shows after its deletion: the names of
+// 60 failed creations, which are more than an event may contain, and a network. A namespace that is being deleted accepts no events, so the
+// manager's log has both.
+func TestRemainsAreReported(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.portalCluster.Spec.Network = &infrav1.PortalNetwork{CIDR: "10.20.0.0/24"}
+	s.controlPlane.Spec.Version = "v1.99.0"
+	s.apply()
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.VersionNotOfferedReason))
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("%s-production-eu-west-%02d", s.Namespace, i))
+	}
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		operation.PutRecord(cp, &operation.Record{UID: cp.UID, Size: operation.SizeUnknown, AbandonedNames: names})
+	})
+	s.Expect(s.Box.Client.Delete(s.Context(), s.controlPlane)).To(Succeed())
+	s.Eventually(s.events).Should(ContainElement(And(ContainSubstring("Look for"), ContainSubstring(names[0]))))
+	s.Expect(s.Box.Client.Delete(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}})).To(Succeed())
+	s.gone()
+	log, err := os.ReadFile(filepath.Join(s.Box.Dir, "manager.log"))
+	s.Expect(err).NotTo(HaveOccurred())
+	s.Expect(string(log)).To(ContainSubstring(strings.Join(names, ", ")))
+	s.Expect(string(log)).To(MatchRegexp(s.Namespace + ".*NetworkRemains.*created from 10.20.0.0/24, remains at the portal"))
 }
 
 // events returns the messages of the namespace's events.

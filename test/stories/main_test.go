@@ -16,7 +16,7 @@ import (
 var (
 	// box is the sandbox that most stories share.
 	box      *sandbox.Sandbox
-	accounts = suite.NewAccounts(100, "story")
+	accounts = suite.NewAccounts(120, "story")
 
 	// A story holds alone while it uses the second sandbox. The first of these stories starts the sandbox.
 	alone  sync.Mutex
