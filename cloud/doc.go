@@ -41,7 +41,7 @@
 //
 //   - Not sent: bad input, no reservation, no token, no connection. It may be repeated.
 //   - Answered: a success, or a refusal that names its reason. If the answer has a code of the specification, the code decides, not the
-//     HTTP status.
+//     HTTP status. A 404 to a read without the documented body is no answer of the portal: IsUnavailable, like a 502.
 //   - Unknown (outcome.go): a mutating request was written, and the connection ended, the time was up, or the answer does not say
 //     whether the request was executed. IsUnknownOutcome reports true, and all other predicates report false.
 //

@@ -154,9 +154,15 @@ func hasKind(err error, k kind) bool {
 	return e.kindOf() == k
 }
 
+// kindOf returns the kind of a refusal. A 404 without the documented body and without a listed code proves nothing: a load balancer
+// sends it in front of a portal that restarts. It is like its 502.
 func (e *Error) kindOf() kind {
-	if e.kind != kindNone {
+	_, listed := kindOfCode[e.Code]
+	switch {
+	case e.kind != kindNone:
 		return e.kind
+	case e.Status == http.StatusNotFound && !listed && !e.documented:
+		return kindUnavailable
 	}
 	return classify(e.Code, e.Status)
 }
@@ -185,7 +191,7 @@ func IsCapacity(err error) bool { return hasKind(err, kindCapacity) }
 // IsInvalid reports whether the request, or the Config, must be changed. Error.Field names the place if it is known.
 func IsInvalid(err error) bool { return hasKind(err, kindInvalid) }
 
-// IsNotFound reports whether the id does not exist, or belongs to another account.
+// IsNotFound reports whether the portal answered that the id does not exist, or belongs to another account.
 func IsNotFound(err error) bool { return hasKind(err, kindNotFound) }
 
 // IsMFARequired reports whether the account needs a second factor and the Config has no seed for it.
@@ -213,7 +219,8 @@ func IsForbidden(err error) bool { return hasKind(err, kindForbidden) }
 // IsRateLimited reports whether the call has to wait for the rate limit until RetryAt. Nothing was executed.
 func IsRateLimited(err error) bool { return hasKind(err, kindRateLimited) }
 
-// IsUnavailable reports whether the portal cannot be reached, or its answer to a read cannot be understood. Try again with backoff.
+// IsUnavailable reports whether the portal cannot be reached, another server answers in its place, or its answer to a read cannot be
+// understood. Try again with backoff.
 // A mutating call was not executed.
 func IsUnavailable(err error) bool { return hasKind(err, kindUnavailable) }
 

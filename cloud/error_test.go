@@ -62,10 +62,37 @@ func TestUnknownCodeFallsBackToTheStatus(t *testing.T) {
 		500: "unavailable", 501: "unsupported", 502: "unavailable", 503: "unavailable", 504: "unavailable",
 	} {
 		for _, code := range []Code{"", "SOMETHING_NEW"} {
-			if got := which(t, &Error{Status: status, Code: code}); got != kind {
+			if got := which(t, &Error{Status: status, Code: code, documented: true}); got != kind {
 				t.Errorf("status %d with code %q is %q, want %q", status, code, got, kind)
 			}
 		}
+	}
+}
+
+// TestNotFoundOfAnotherServer checks that only the portal's own 404 means that an id does not exist. A load balancer sends another
+// one while the portal restarts.
+func TestNotFoundOfAnotherServer(t *testing.T) {
+	for name, test := range map[string]struct{ body, want string }{
+		"documented":            {`{"error":{"code":"RESOURCE_NOT_FOUND","message":"m"}}`, "not found"},
+		"with a new code":       {`{"error":{"code":"NO_SUCH_CLUSTER","message":"m"}}`, "not found"},
+		"with the code as text": {`{"error":"RESOURCE_NOT_FOUND: no such job"}`, "not found"},
+		"a page":                {`<html>404 Not Found</html>`, "unavailable"},
+		"empty":                 {``, "unavailable"},
+		"without a code":        {`{"error":{"message":"no such route"}}`, "unavailable"},
+		"another API":           {`{"status":404,"error":"Not Found","path":"/jobs/1"}`, "unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newClient(t, testConfig(answersWith(404, test.body)))
+			_, job := client.Job(t.Context(), "job-1")
+			_, kubeconfig := client.Kubeconfig(t.Context(), "cluster-1")
+			_, vpcs := client.VPCs(t.Context(), "")
+			_, versions := client.KubernetesVersions(t.Context())
+			for what, err := range map[string]error{"job": job, "kubeconfig": kubeconfig, "vpcs": vpcs, "versions": versions} {
+				if got := which(t, err); got != test.want {
+					t.Errorf("%s: %v is %q, want %q", what, err, got, test.want)
+				}
+			}
+		})
 	}
 }
 

@@ -64,12 +64,13 @@ const statuses = `
 
 // pages has the classes for answers without the documented body: a page, half of the JSON, nothing, or half of the JSON and the end of the
 // connection. The status still decides, but only 401 and 429 mean that a change was not carried out, because a proxy may send all others.
+// A 404 does not mean that the id is unknown: a load balancer sends it while the portal restarts.
 const pages = `
                                  read          change        quiet         open          login         verify        send
 400                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
 401                              unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized  unauthorized
 403                              forbidden     unknown       unknown       unknown       not-portal    not-portal    not-portal
-404                              not-found     unknown       unknown       unknown       not-portal    not-portal    not-portal
+404                              unavailable   unknown       unknown       unknown       not-portal    not-portal    not-portal
 409                              not-allowed   unknown       unknown       unknown       not-portal    not-portal    not-portal
 422                              invalid       unknown       unknown       unknown       not-portal    not-portal    not-portal
 429                              rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited  rate-limited

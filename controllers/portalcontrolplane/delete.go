@@ -114,26 +114,22 @@ func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome 
 }
 
 // deletion is a request to delete the portal cluster.
-type deletion struct {
-	s    *scope
-	gone bool // the portal does not know the cluster
-}
+type deletion struct{ s *scope }
 
 // Send implements operation.Request.
-func (q *deletion) Send(ctx context.Context) (cloud.Created, error) {
+func (q deletion) Send(ctx context.Context) (cloud.Created, error) {
 	job, err := q.s.identity.Portal.DeleteCluster(ctx, q.s.controlPlane.Spec.ClusterID)
-	q.gone = cloud.IsNotFound(err)
 	return cloud.Created{Job: job}, err
 }
 
 // UpdateObject implements operation.Request.
-func (q *deletion) UpdateObject(*operation.Operation, string, error) {}
+func (q deletion) UpdateObject(*operation.Operation, string, error) {}
 
 func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
-	op, request := operation.New(operation.Delete, s.controlPlane.Spec.ClusterID), &deletion{s: s}
+	op, request := operation.New(operation.Delete, s.controlPlane.Spec.ClusterID), &notFoundDetector{Request: deletion{s}}
 	op.Nodes = max(0, s.record.Size)
 	o := r.start(ctx, s, op, request)
-	if request.gone {
+	if request.unknown {
 		return r.goneOrHidden(ctx, s, o)
 	}
 	return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)

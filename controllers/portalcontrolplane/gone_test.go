@@ -96,6 +96,28 @@ func TestGoneByMistake(t *testing.T) {
 	})
 }
 
+// TestNotGoneDuringARestart: a load balancer answers 404 to the kubeconfig's GET while the portal restarts. The cluster is not
+// reported as gone, and no advice to delete the Cluster is shown.
+func TestNotGoneDuringARestart(t *testing.T) {
+	now := newAPIServer(t, 503).kubeconfig("token: " + canary)
+	withFixture(t, &now, func(f *fixture) {
+		f.connect()
+		before := f.fetches()
+		f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/config", Status: 404, Body: emulator.BodyHTML})
+		f.disconnect()
+		for range 180 {
+			f.connect()
+			if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ProvisionedReason {
+				t.Fatalf("Provisioned reads %s", got)
+			}
+			time.Sleep(time.Second)
+		}
+		if got := f.fetches() - before; got < 3 || len(f.events()) != 0 {
+			t.Errorf("%d requests", got)
+		}
+	})
+}
+
 // TestGoneUnderAnotherUser: a cluster that another portal user does not see may exist.
 func TestGoneUnderAnotherUser(t *testing.T) {
 	now := newAPIServer(t, 503).kubeconfig("token: " + canary)

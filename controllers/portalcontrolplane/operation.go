@@ -88,7 +88,7 @@ func (s *scope) request() operation.Request {
 		return &upgrading{s: s}
 	case operation.Delete, operation.Create, operation.CreateNetwork:
 	}
-	return &deletion{s: s}
+	return deletion{s}
 }
 
 // insistsOnWorkers reports whether the portal refused a cluster without workers. The specification names no lower bound.
