@@ -73,7 +73,8 @@
 // Several processes may use one account. Each of them gets a part by ratelimit.Options.AccountShare. Config.RequestsPerMinute is the
 // whole account's. The small limiter that a client has before its login is not divided.
 //
-// A Pool keeps a thousand clients, and twenty of one Config.Owner. If an owner has more in use, they log in again and again.
+// A Pool keeps a thousand clients, and two hundred of one Config.Owner. If an owner has more in use, they log in again and again, and
+// what their sessions remember of refusals is lost.
 //
 // # Polls of jobs
 //

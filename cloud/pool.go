@@ -17,7 +17,7 @@ import (
 const (
 	poolIdle  = time.Hour // after which an unused client is dropped. Longer than any remembered refusal
 	poolSize  = 1000      // clients, and accounts. The longest unused go first
-	ownerSize = 20        // clients that one owner holds. A team has a few portal users, and new ones must not push out those of others
+	ownerSize = 200       // clients that one owner holds, which leaves room for others. A team may have an account for each customer
 )
 
 // Pool keeps one Client per identity and one rate limiter per account, so that tokens, refusals and the rate limit outlive the

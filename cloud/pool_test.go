@@ -287,6 +287,42 @@ func TestOwnersDoNotEvictEachOther(t *testing.T) {
 	})
 }
 
+// TestManyIdentitiesOfAnOwner gives one namespace an account for each of 200 customers. Each of them logs in once, and a wrong password
+// is tried once, however often their clusters are reconciled. No identity beyond the bound costs another owner its client.
+func TestManyIdentitiesOfAnOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var pool Pool
+		d := newDoorman()
+		other := testConfig(d)
+		other.Owner = "other"
+		theirs := proved(t, &pool, other)
+		config := testConfig(d)
+		config.Owner = "fleet"
+		use := func(customers int) int {
+			before := len(d.logins)
+			for range 5 {
+				for i := range customers {
+					config.BaseURL, config.Password = fmt.Sprintf("https://portal-%d.test", i), "pw"
+					if i%10 == 0 {
+						config.Password = "wrong"
+					}
+					if err := look(t, pooled(t, &pool, config)); IsUnauthorized(err) != (i%10 == 0) {
+						t.Fatal(err)
+					}
+				}
+			}
+			return len(d.logins) - before
+		}
+		if logins := use(200); logins != 200 {
+			t.Errorf("%d logins of 200 identities", logins)
+		}
+		use(300)
+		if n := len(pool.clients); n != ownerSize+1 || pooled(t, &pool, other) != theirs {
+			t.Errorf("%d clients, want %d of one owner and 1 of the other", n, ownerSize)
+		}
+	})
+}
+
 // TestAccountsAreBounded checks that identities that come and go leave no more limiters than the maximum number of clients, and that the
 // limiters in use stay.
 func TestAccountsAreBounded(t *testing.T) {

@@ -31,14 +31,14 @@ type Memory struct {
 
 // pollJob asks the portal for the job and returns it if it has ended (Done). Otherwise the outcome is Retry while the job runs
 // or it is too early to poll, Stalled when the job is stuck, or the outcome of an error. The bool reports whether the portal
-// answered that it does not know the job. That answer is remembered until the next poll, or until another client asks, such as
+// answered that it does not know the job. That answer is remembered until the next poll, or until another portal user asks, such as
 // that of a corrected Secret.
 //
 // Many events wake a reconcile, but pollJob only asks when the account's limiter allows it, and never within 5 seconds
 // (specification, Jobs). An error is also remembered until the next poll, so that a job whose state is unknown does not look like
 // a running one.
 func (m Runner) pollJob(ctx context.Context, op *Operation) (cloud.Job, bool, outcome.Outcome) {
-	unknown := fmt.Sprintf("%s is unknown to %p", op.JobID, m.Portal)
+	unknown := fmt.Sprintf("%s is unknown to %s", op.JobID, m.Portal)
 	if o, found := m.Memory.Backoff.Recall(m.pollKey(), unknown); found {
 		return cloud.Job{}, true, o
 	}

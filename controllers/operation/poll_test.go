@@ -32,7 +32,7 @@ type jobBench struct {
 func newJobBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *jobBench {
 	t.Helper()
 	portal, err := emulator.New(emulator.Options{
-		Seed: 1, Users: []emulator.User{{Email: "a@portal.example", Password: "secret"}}, Faults: faults,
+		Seed: 1, Users: []emulator.User{{Email: "a@portal.example", Password: "secret"}, {Email: "b@portal.example", Password: "secret"}}, Faults: faults,
 		Durations: emulator.Durations{Pending: -1, VPC: takes},
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func newJobBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *j
 	}
 	t.Cleanup(portal.Close)
 	b := &jobBench{T: t, portal: portal, op: New(Create, "vpc")}
-	b.client = b.newClient()
+	b.client = b.newClient("a@portal.example")
 	job, err := b.client.CreateVPC(t.Context(), cloud.CreateVPCRequest{Name: "vpc"})
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +49,10 @@ func newJobBench(t *testing.T, takes time.Duration, faults ...emulator.Fault) *j
 	return b
 }
 
-func (b *jobBench) newClient() *cloud.Client {
+func (b *jobBench) newClient(email string) *cloud.Client {
 	b.Helper()
 	client, err := cloud.New(cloud.Config{
-		BaseURL: "https://portal.example", Email: "a@portal.example", Password: "secret", Transport: b.portal.Transport(),
+		BaseURL: "https://portal.example", Email: email, Password: "secret", Transport: b.portal.Transport(),
 	})
 	if err != nil {
 		b.Fatal(err)
@@ -198,7 +198,7 @@ func TestTroubleIsNotPolledFast(t *testing.T) {
 }
 
 // TestUnknownJob: if the portal does not know the job, every look reports that, but the portal is asked at most twice a minute.
-// Another user is answered at once: the job may be theirs.
+// Another user is answered at once: the job may be theirs. Another client of the same user is not.
 func TestUnknownJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newJobBench(t, time.Hour, emulator.Fault{ID: "unknown", Path: "/jobs/{job_id}", Status: 404})
@@ -216,7 +216,11 @@ func TestUnknownJob(t *testing.T) {
 		if _, gone, _ := b.look(); !gone {
 			t.Error("it is another user's only for the time of one look")
 		}
-		b.client = b.newClient()
+		b.client = b.newClient("a@portal.example")
+		if _, gone, _ := b.look(); !gone || len(b.polls()) != n {
+			t.Errorf("the same user was answered again: gone %v, %d requests", gone, len(b.polls())-n)
+		}
+		b.client = b.newClient("b@portal.example")
 		if _, gone, o := b.look(); gone || o.Kind != outcome.Retry || len(b.polls()) != n+1 {
 			t.Errorf("another user: gone %v, %+v, %d requests", gone, o, len(b.polls())-n)
 		}

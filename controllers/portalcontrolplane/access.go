@@ -9,11 +9,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/kubeconfig"
@@ -57,12 +55,7 @@ const (
 	probePause = 5 * time.Second
 )
 
-// probes remembers the last answers. The zero value is ready to use.
-type probes struct {
-	mu   sync.Mutex
-	last map[client.ObjectKey]probed
-}
-
+// probed is the last answer of an API server. The zero value is ready to use.
 type probed struct {
 	config [sha256.Size]byte // of the kubeconfig that was tried
 	access access
@@ -72,14 +65,11 @@ type probed struct {
 	reconnected time.Time // when the ClusterCache was last made to connect again
 }
 
-// access returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
-func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content []byte, hosts *cloud.Hosts) (access, time.Time) {
+// ask returns how the API server reacts to the kubeconfig, and since when. It sends one request, unless it did so a moment ago.
+func (p *probed) ask(ctx context.Context, content []byte, hosts *cloud.Hosts) (access, time.Time) {
 	sum := sha256.Sum256(content)
-	p.mu.Lock()
-	last, found := p.last[cluster]
-	p.mu.Unlock()
-	if found && last.config == sum && time.Since(last.at) < probePause {
-		return last.access, last.since
+	if p.config == sum && time.Since(p.at) < probePause {
+		return p.access, p.since
 	}
 	config, err := kubeconfig.RESTConfig(content)
 	if err != nil {
@@ -89,39 +79,21 @@ func (p *probes) access(ctx context.Context, cluster client.ObjectKey, content [
 	if expires := expiry(config); seen.failing() && !expires.IsZero() && time.Now().After(expires) {
 		seen = accessExpired
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.last == nil {
-		p.last = map[client.ObjectKey]probed{}
+	if p.config != sum || p.access != seen {
+		p.since = time.Now()
 	}
-	now := probed{config: sum, access: seen, at: time.Now(), since: time.Now()}
-	now.reconnected = last.reconnected
-	if found && last.config == sum && last.access == seen {
-		now.since = last.since
-	}
-	p.last[cluster] = now
-	return seen, now.since
+	p.config, p.access, p.at = sum, seen, time.Now()
+	return seen, p.since
 }
 
 // mayReconnect reports whether the ClusterCache may be made to connect again. It drops the connection that it has or is making,
 // so it gets the time that an attempt may take.
-func (p *probes) mayReconnect(cluster client.ObjectKey) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	last := p.last[cluster]
-	if time.Since(last.reconnected) < connectionRetry {
+func (p *probed) mayReconnect() bool {
+	if time.Since(p.reconnected) < connectionRetry {
 		return false
 	}
-	last.reconnected = time.Now()
-	p.last[cluster] = last
+	p.reconnected = time.Now()
 	return true
-}
-
-// forget drops the answers of a cluster that works, or is gone.
-func (p *probes) forget(cluster client.ObjectKey) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.last, cluster)
 }
 
 // probe asks the API server for its root, as the ClusterCache does.

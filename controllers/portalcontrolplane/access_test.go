@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // apiServer answers with a status, over TLS.
@@ -75,7 +73,7 @@ func TestAccess(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			t.Parallel()
 			begin := time.Now()
-			got, _ := new(probes).access(t.Context(), prod, []byte(test.kubeconfig), nil)
+			got, _ := new(probed).ask(t.Context(), []byte(test.kubeconfig), nil)
 			if got != test.want || time.Since(begin) > probeTimeout+5*time.Second {
 				t.Errorf("%q after %s, want %q", got, time.Since(begin), test.want)
 			}
@@ -89,17 +87,21 @@ func authority(s *httptest.Server) string {
 
 // TestAccessIsNotAskedAtEveryPass asks a server once in a while, but at once with another kubeconfig.
 func TestAccessIsNotAskedAtEveryPass(t *testing.T) {
-	server, p := newAPIServer(t, 401), new(probes)
+	server, p := newAPIServer(t, 401), new(probed)
 	for range 5 {
-		p.access(t.Context(), prod, []byte(server.kubeconfig("token: old")), nil)
+		p.ask(t.Context(), []byte(server.kubeconfig("token: old")), nil)
 	}
 	if got := server.hits.Load(); got != 1 {
 		t.Errorf("asked %d times", got)
 	}
-	p.access(t.Context(), prod, []byte(server.kubeconfig("token: new")), nil)
-	p.access(t.Context(), client.ObjectKey{Name: "another"}, []byte(server.kubeconfig("token: new")), nil)
-	p.forget(prod)
-	p.access(t.Context(), prod, []byte(server.kubeconfig("token: new")), nil)
+	p.ask(t.Context(), []byte(server.kubeconfig("token: new")), nil)
+	p.ask(t.Context(), []byte(server.kubeconfig("token: new")), nil)
+	if got := server.hits.Load(); got != 2 {
+		t.Errorf("asked %d times", got)
+	}
+	new(probed).ask(t.Context(), []byte(server.kubeconfig("token: new")), nil) // of another cluster
+	*p = probed{}
+	p.ask(t.Context(), []byte(server.kubeconfig("token: new")), nil)
 	if got := server.hits.Load(); got != 4 {
 		t.Errorf("asked %d times", got)
 	}

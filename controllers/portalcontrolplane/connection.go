@@ -30,15 +30,16 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 		s.access = accessChanged
 		return
 	}
+	last := &r.observations.of(s.flow()).probed
 	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
 	_, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
 	if err == nil && health.ConsecutiveFailures == 0 {
-		r.probes.forget(s.clusterKey())
+		*last = probed{}
 		return
 	}
-	s.access, s.accessSince = r.probes.access(ctx, s.clusterKey(), stored.content(), r.Identities.Hosts)
+	s.access, s.accessSince = last.ask(ctx, stored.content(), r.Identities.Hosts)
 	// On its own, the ClusterCache gives a connection up after 5 failed probes, and makes a new one up to 30 s later.
-	if s.access == accessAnswering && time.Since(s.accessSince) >= connectTime && r.probes.mayReconnect(s.clusterKey()) {
+	if s.access == accessAnswering && time.Since(s.accessSince) >= connectTime && last.mayReconnect() {
 		r.Reconnect(s.clusterKey())
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
@@ -215,7 +216,8 @@ func TestDriftOfTwoClusters(t *testing.T) {
 	})
 }
 
-// TestForgetDeletedCluster checks that nothing is remembered of the nodes of a portal cluster that is being deleted.
+// TestForgetDeletedCluster checks that a manager, which may run for months, remembers nothing of a portal cluster whose object is gone,
+// whichever way it went.
 func TestForgetDeletedCluster(t *testing.T) {
 	d := newDrifting(t, "1", "2")
 	d.pass()
@@ -224,11 +226,15 @@ func TestForgetDeletedCluster(t *testing.T) {
 	if _, err := d.manager.pinnedNodes(t.Context(), d.scope); err != nil {
 		t.Fatal(err)
 	}
+	d.manager.observations.of(d.flow()).probed.ask(t.Context(), []byte(newAPIServer(t, 401).kubeconfig("token: "+canary)), nil)
 	seen := d.manager.observations.of(d.flow())
-	if seen.drift == "" || seen.pinned == nil {
+	if seen.drift == "" || seen.pinned == nil || seen.probed.at.IsZero() {
 		t.Fatalf("nothing is remembered of a cluster that is not being deleted: %+v", seen)
 	}
-	if err := d.manager.dropHooks(t.Context(), d.scope); err != nil {
+	if err := d.manager.Client.Delete(t.Context(), d.controlPlane); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.manager.Reconcile(t.Context(), ctrl.Request{NamespacedName: prod}); err != nil {
 		t.Fatal(err)
 	}
 	d.manager.observations.Range(func(key, what any) bool {

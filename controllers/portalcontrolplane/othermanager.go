@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,12 +14,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 )
 
-// otherManagers remembers signs that another management cluster manages a portal cluster. The zero value is ready to use.
-type otherManagers struct {
-	mu   sync.Mutex
-	seen map[string]otherManager // by portal cluster
-}
-
+// otherManager is a sign that another management cluster manages a portal cluster. The zero value is ready to use.
 type otherManager struct {
 	what     string
 	since    time.Time
@@ -30,26 +24,19 @@ type otherManager struct {
 // confirmed reports whether the sign was first seen driftTimeout ago and not reported yet. Core writes its annotations within
 // seconds, so a younger sign may be outdated. A pass without a sign changes nothing, because two cores overwrite each other's
 // annotations.
-func (o *otherManagers) confirmed(key, what string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.seen == nil {
-		o.seen = map[string]otherManager{}
+func (o *otherManager) confirmed(what string) bool {
+	if o.what != what {
+		*o = otherManager{what: what, since: time.Now()}
 	}
-	sign := o.seen[key]
-	if sign.what != what {
-		sign = otherManager{what: what, since: time.Now()}
-	}
-	now := !sign.reported && time.Since(sign.since) >= driftTimeout
-	sign.reported = sign.reported || now
-	o.seen[key] = sign
+	now := !o.reported && time.Since(o.since) >= driftTimeout
+	o.reported = o.reported || now
 	return now
 }
 
 // noticeOtherManager warns if Nodes show that another management cluster manages the portal cluster too. It changes nothing,
 // because it cannot know which of the two is right.
 func (r *Reconciler) noticeOtherManager(s *scope) {
-	if what := s.otherManager(); what != "" && r.others.confirmed(s.flow(), what) {
+	if what := s.otherManager(); what != "" && r.observations.of(s.flow()).other.confirmed(what) {
 		r.warn(s, infrav1.EventAnotherManager, "Observe", "Another management cluster probably also manages portal cluster %s: %s. Only one may: "+
 			"pause or delete the Cluster in the other one, with deletionPolicy Retain", s.controlPlane.Spec.ClusterID, what)
 	}

@@ -61,13 +61,11 @@ type Reconciler struct {
 	controller     capicontroller.Controller
 	memory         operation.Memory
 	secrets        secretcache.Cache
-	probes         probes
 	outages        outcome.Outages // of connections to workload clusters
 	serverVersions versionLookups
 	offers         offers
 	orders         orders
 	observations   observations
-	others         otherManagers
 }
 
 // step is one part of a pass. Its outcome becomes the condition.
@@ -94,6 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.serverVersions.forget(req.NamespacedName)
 		r.outages.Forget(req.String())
+		r.observations.Delete(req.String())
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)

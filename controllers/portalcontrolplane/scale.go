@@ -92,6 +92,8 @@ type observation struct {
 	driftSince time.Time // since when the set has been the same
 	pinned     map[string]bool
 	pinnedAt   time.Time
+	probed     probed       // of its API server
+	other      otherManager // of its Nodes
 }
 
 func (s *observations) of(key string) *observation {

@@ -154,7 +154,6 @@ func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 // dropHooks removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
 // node is drained or kept. The observations of its nodes are dropped.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
-	r.observations.Delete(s.flow())
 	machines := &clusterv1.MachineList{}
 	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
 	if s.cluster != nil {
