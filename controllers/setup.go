@@ -16,7 +16,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 	"github.com/capportal/cluster-api-provider-portal/controllers/coreversion"
-	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/fair"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/metrics"
@@ -102,7 +101,6 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
 		Reconnect: connections.reconnect,
 		Oversized: connections.gateway.Oversized,
-		Drain:     drain.Drainer{Config: workloads.GetRESTConfig}.Step,
 		Recorder:  outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {

@@ -68,6 +68,10 @@ const (
 	// ended (RFC 3339). The Node stays cordoned, and no Machine is bound to it, until it is removed or the replicas rise.
 	DrainedAnnotation = "infrastructure.cluster.x-k8s.io/drained"
 
+	// DrainRulesAnnotation is on a Node that a Machine gave up. Its value has what the Machine said about the drain of the Node, as
+	// JSON: its labels, by which MachineDrainRules select it, its drain timeout, and whether it was excluded from drains.
+	DrainRulesAnnotation = "infrastructure.cluster.x-k8s.io/drain-rules"
+
 	// RemediatedAnnotation is on a Node whose Machine a MachineHealthCheck had replaced. Its value is the time when the Machine
 	// gave the Node back (RFC 3339). The next Machine on the Node is not remediated until the Node is healthy again.
 	RemediatedAnnotation = "infrastructure.cluster.x-k8s.io/remediated"

@@ -174,6 +174,7 @@ func (p *planner) bindTo(c *claim, n *place) {
 	if (n.wouldBeRemediated() || !n.Remediated.IsZero()) && !c.Shielded && !c.Unhealthy && !p.has(Shield, c) {
 		p.add(Shield, c, nil)
 	}
+	p.noteDrainRules(c)
 	p.addNameNode(n)
 	p.add(Bind, c, n)
 	n.taken = true

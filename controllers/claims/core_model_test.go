@@ -117,7 +117,7 @@ func (w *world) replicate(d *deployment) {
 			name := w.name("m")
 			set := fmt.Sprintf("%s-%d", d.name, revision)
 			w.machines = append(w.machines, &model{deployment: d, revision: revision,
-				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, MachineSet: set}})
+				Machine: Machine{Name: name, Created: w.clock, Owner: d.name, MachineSet: set, DrainRules: rulesOf(d.name)}})
 		}
 		slices.SortStableFunc(own, func(a, b *model) int { return w.rank(a) - w.rank(b) })
 		for i := range max(0, len(own)-d.sets[revision]) {
@@ -158,6 +158,11 @@ func (w *world) reconcile(m *model) {
 			if n.ProviderID == pass.ProviderID {
 				pass.NodeRef = n.Name
 			}
+		}
+	}
+	for _, n := range w.nodes {
+		if n.Name == pass.NodeRef {
+			n.LastMachineSet = pass.MachineSet
 		}
 	}
 	if pass.Deleting {

@@ -106,8 +106,10 @@ func (p *planner) undoAbortedDrains() {
 }
 
 // moveHeld gives each held Machine one of the nodes that are removed next. If its own node is one of them, core may drain it. If
-// not, the Machine takes another one that is. A free node is taken at once. A node of a live Machine is taken after that Machine
-// has moved to the held Machine's node. Both share that node for a moment.
+// not, the Machine takes another one that is, if the same rules count for its drain: core drains by those of the held Machine. A
+// free node is taken at once. A node of a live Machine is taken after that Machine has moved to the held Machine's node. Both
+// share that node for a moment. If no such Machine is held, the live Machine moves to a free node, and the provider drains the
+// node that it leaves.
 func (p *planner) moveHeld() {
 	if !p.settled {
 		return
@@ -117,13 +119,13 @@ func (p *planner) moveHeld() {
 			p.drainHeld(n)
 			continue
 		}
-		holder := n.holder()
-		c := p.heldElsewhere(holder == nil)
+		holder, c := n.holder(), p.heldElsewhere(n)
 		switch {
 		case !n.inUse() && c != nil && !n.withheld:
 			if c.at.TaintedByAutoscaler && c.at.inUse() {
 				p.add(Uncordon, c, c.at) // it stays, with the other Machine
 			}
+			p.noteDrainRules(c)
 			p.addNameNode(n)
 			p.add(Swap, c, n)
 			n.taken, c.at.awaited = true, true
@@ -154,14 +156,16 @@ func (p *planner) drainHeld(n *place) {
 	}
 }
 
-// heldElsewhere returns a held Machine whose node is not removed next, the youngest first. Its node may be shared if the Machine
-// can leave it at once.
-func (p *planner) heldElsewhere(atOnce bool) *claim {
+// heldElsewhere returns a held Machine whose node is not removed next, the youngest first, and which may take the node: its
+// MachineDeployment is that of the node's holder or, if the node is free, its rules for drains are those that are noted there. Its
+// own node may be shared if the Machine can leave it at once.
+func (p *planner) heldElsewhere(n *place) *claim {
+	holder := n.holder()
 	for _, c := range slices.Backward(p.claims) {
 		if c.state != stateHeld || c.at == nil || c.passedPreDrain() || c.at.awaited || c.at.leaving && !c.at.inUse() {
 			continue
 		}
-		if atOnce || !c.at.inUse() && len(c.at.departing) == 1 {
+		if holder == nil && c.DrainRules == n.DrainRules || holder != nil && c.Owner == holder.Owner && !c.at.inUse() && len(c.at.departing) == 1 {
 			return c
 		}
 	}

@@ -74,6 +74,8 @@ type kubeNode struct {
 	blocked  bool // its Pods must not be evicted
 	sick     bool // it has a fault of its own: it is not Ready, or shows another condition
 	replaced int  // Machines that were replaced for that
+	// ruler is the deployment whose Machine was bound to it last. Its rules count for a drain.
+	ruler string
 }
 
 type deployment struct {
@@ -291,9 +293,15 @@ func (w *world) carryOut(move Move) bool {
 		if move.Kind == Swap || !m.Deleting {
 			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
 		}
+		if n := w.node(move.Node.UID); n != nil && !m.Deleting {
+			n.ruler = m.Owner
+		}
 	case PointAtNode:
 		m.NodeRef = move.Node.Name
 	case StartDrain:
+		if n := w.node(move.Node.UID); n != nil && n.ruler != "" && n.ruler != m.Owner {
+			w.fail("core drains %s, which %s held last, by the rules of %s", n.Name, n.ruler, m.Owner)
+		}
 		m.PreDrain = false
 	case Detach:
 		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
@@ -333,6 +341,8 @@ func (w *world) carryOutNode(move Move) bool {
 			w.fail("the provider deletes Node %s of a machine that runs", n.Name)
 		}
 		w.nodes = slices.DeleteFunc(w.nodes, func(o *kubeNode) bool { return o == n })
+	case NoteDrainRules:
+		n.DrainRules = move.Node.DrainRules
 	case MarkRemediated:
 		n.Remediated = w.clock
 	case ForgetRemediated:
@@ -343,19 +353,6 @@ func (w *world) carryOutNode(move Move) bool {
 		n.ScaleDownDisabled = false
 	}
 	return true
-}
-
-// evict is one step of the provider's own drain.
-func (w *world) evict(n *kubeNode) {
-	switch {
-	case n.DrainStarted.IsZero() || !n.Cordoned:
-		n.Cordoned, n.DrainStarted, n.Drained = true, w.clock, time.Time{}
-	case n.busy && n.blocked:
-	case n.busy:
-		n.busy = false
-	default:
-		n.DrainStarted, n.Drained = time.Time{}, w.clock
-	}
 }
 
 func (w *world) running() (all []*kubeNode) {

@@ -86,6 +86,7 @@ const (
 	MarkDrained      // record that core has drained the Node, which stays cordoned
 	Uncordon         // make the Node schedulable again and remove the records of a drain
 	DeleteNode       // delete the Node object of a drained machine that the portal has removed
+	NoteDrainRules   // record the rules of the Machine that gives the Node up
 	MarkRemediated   // record that a MachineHealthCheck replaced the Node's Machine
 	ForgetRemediated // remove that record
 	DisableScaleDown // keep the cluster autoscaler from choosing the Node for removal

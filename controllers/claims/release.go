@@ -2,6 +2,8 @@
 
 package claims
 
+import "slices"
+
 // release ends the claims of Machines that are being deleted. If the node stays, it does so at once, because a MachineSet creates
 // no replacement before they are gone. Otherwise it waits until core has drained the node, which gets a mark.
 func (p *planner) release() {
@@ -29,7 +31,7 @@ func (p *planner) releaseDrained(c *claim) {
 	switch {
 	case c.state == stateDraining && (goes || p.nodesChanging()):
 		return
-	case c.state == stateDrained && !c.at.inUse() && (goes || p.nodesChanging()) && !c.at.drained():
+	case c.state == stateDrained && !c.DrainSkipped && !c.at.inUse() && (goes || p.nodesChanging()) && !c.at.drained():
 		p.add(MarkDrained, c, c.at)
 	}
 	p.detach(c)
@@ -57,11 +59,22 @@ func (p *planner) nodesChanging() bool {
 	return p.Operation == ReplacingNodes || p.Operation == RemovingNodes && !p.removalSeen() || p.Operation == Idle && !p.settled
 }
 
+// noteDrainRules notes the rules of a Machine on the node that it gives up, unless another Machine stays on the node. The provider
+// drains the node by these rules if no other Machine comes.
+func (p *planner) noteDrainRules(c *claim) {
+	if c.at == nil || c.at.DrainRules == c.DrainRules || slices.ContainsFunc(c.at.live, func(other *claim) bool { return other != c }) {
+		return
+	}
+	c.at.DrainRules = c.DrainRules
+	p.add(NoteDrainRules, nil, c.at)
+}
+
 // detach releases a claim. If a MachineHealthCheck replaced the Machine, the node gets a mark.
 func (p *planner) detach(c *claim) {
 	if c.Unhealthy && c.at != nil && !c.at.inUse() && (c.at.Remediated.IsZero() || c.at.Remediated.Before(c.Created)) {
 		p.add(MarkRemediated, c, c.at)
 	}
+	p.noteDrainRules(c)
 	p.add(Detach, c, c.at)
 }
 

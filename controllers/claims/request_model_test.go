@@ -79,3 +79,21 @@ func (w *world) backOff() {
 	w.pause = min(max(2*w.pause, 30*time.Second), 10*time.Minute)
 	w.retry = w.clock.Add(w.pause)
 }
+
+// evict is one step of the provider's own drain.
+func (w *world) evict(n *kubeNode) {
+	switch {
+	case n.DrainStarted.IsZero() || !n.Cordoned:
+		n.Cordoned, n.DrainStarted, n.Drained = true, w.clock, time.Time{}
+	case n.running && n.ruler != "" && n.DrainRules != rulesOf(n.ruler):
+		w.fail("%s, which %s held last, is drained by the rules %q", n.Name, n.ruler, n.DrainRules)
+	case n.busy && n.blocked:
+	case n.busy:
+		n.busy = false
+	default:
+		n.DrainStarted, n.Drained = time.Time{}, w.clock
+	}
+}
+
+// rulesOf returns what the Machines of a deployment say about the drains of their nodes.
+func rulesOf(deployment string) string { return "of " + deployment }

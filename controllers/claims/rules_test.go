@@ -16,6 +16,30 @@ func TestRelease(t *testing.T) {
 				machine("m1", "n1"), machine("m2", "n2", detached, shown, forgotten, func(m *Machine) { m.PreDrain = false })}},
 			"uncordon m2/n2",
 		},
+		"a Machine that is deleted gives up a node that stays: its rules for a drain are noted": {
+			View{Desired: 1, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", deleting, ruled("a"))}},
+			"note n1, detach m1/n1",
+		},
+		"so does a live Machine that moves, but not one whose node another Machine takes over": {
+			View{Desired: 1, Size: 2, Order: Newest, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", ruled("b"))}},
+			"note n2, bind m2/n1",
+		},
+		"only a Machine of the same MachineDeployment takes the node: core drains by the rules of the Machine": {
+			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", of("a"), deleting), machine("m2", "n2", of("b"), deleting), machine("m3", "n3", of("b"))}},
+			"bind m3/n2, detach m1/n1",
+		},
+		"no held Machine is of that MachineDeployment: released, and the live Machine moves to its node": {
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m1", "n1", of("a"), deleting, ruled("a")), machine("m2", "n2", of("b"))}},
+			"note n1, detach m1/n1",
+		},
+		"then the provider drains the node, by the rules of its last Machine": {
+			View{Desired: 1, Size: 2, Nodes: three[:2], Machines: []Machine{machine("m2", "n2", of("b"), ruled("b"))}},
+			"note n2, bind m2/n1",
+		},
+		"core skipped the drain of a Machine whose PortalMachine was being deleted: its node does not count as drained": {
+			View{Desired: 0, Size: 1, Nodes: three[:1], Machines: []Machine{machine("m1", "n1", skipped)}},
+			"detach m1/n1",
+		},
 		"scale down again after a refusal: the drained node is still drained": {
 			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1"), machine("m2", "n2")}},
 			"scale 2",

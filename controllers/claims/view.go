@@ -70,9 +70,12 @@ type Machine struct {
 	PreDrain              bool // our pre-drain hook is on it
 	PreTerminate          bool // our pre-terminate hook is on it
 	Drained               bool // core waits at the pre-terminate hook
+	DrainSkipped          bool // core came to that hook without a drain, although it knew the Node
 
 	// ClaimProviderID, ClaimNode and ClaimNodeUID are from the spec of the PortalMachine.
 	ClaimProviderID, ClaimNode, ClaimNodeUID string
+	// DrainRules are the rules for the drain of its node, as they are noted on the Node.
+	DrainRules string
 	// PortalMachineDeleted reports that the PortalMachine is deleted or being deleted. Core copies nothing from it any more.
 	PortalMachineDeleted bool
 	// ProviderID and NodeRef are from the Machine.
@@ -89,6 +92,7 @@ type Node struct {
 	HasUnhealthyCondition bool      // shows a condition that a MachineHealthCheck names
 	TaintedByAutoscaler   bool      // the cluster autoscaler is about to remove it
 	LastMachineSet        string    // the MachineSet of the Machine that last held it
+	DrainRules            string    // the rules for its drain that its last Machine noted, or ""
 	DrainStarted          time.Time // when the provider started to drain it, or zero
 	Drained               time.Time // when its drain ended, by core or by the provider, or zero
 	Remediated            time.Time // when a Machine that a MachineHealthCheck replaced gave it back, or zero

@@ -53,6 +53,10 @@ func machine(name, on string, change ...func(*Machine)) Machine {
 func deleting(m *Machine) { m.Deleting = true }
 func draining(m *Machine) { m.Deleting, m.PreDrain = true, false }
 func drained(m *Machine)  { m.Deleting, m.PreDrain, m.Drained = true, false, true }
+func skipped(m *Machine)  { m.Deleting, m.PreDrain, m.Drained, m.DrainSkipped = true, false, true, true }
+func ruled(note string) func(*Machine) {
+	return func(m *Machine) { m.DrainRules = note }
+}
 func detached(m *Machine) {
 	m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
 	m.Deleting = true
@@ -80,7 +84,7 @@ func forgotten(m *Machine) { m.NodeRef = "" }
 var moveNames = map[MoveKind]string{
 	AddHooks: "hooks", Bind: "bind", Swap: "swap", PointAtNode: "point", StartDrain: "drain", Detach: "detach", ForgetNode: "forget",
 	RemoveHooks: "remove-hooks", DeleteFirst: "delete-first", Shield: "shield", Unshield: "unshield", NameNode: "name", DrainNode: "evict",
-	MarkDrained: "mark", Uncordon: "uncordon", DeleteNode: "delete", MarkRemediated: "remediated", ForgetRemediated: "forget-remediated",
+	MarkDrained: "mark", Uncordon: "uncordon", DeleteNode: "delete", NoteDrainRules: "note", MarkRemediated: "remediated", ForgetRemediated: "forget-remediated",
 	DisableScaleDown: "protect", EnableScaleDown: "unprotect", AddToPool: "add-to-pool", RemoveFromPool: "remove-from-pool",
 }
 

@@ -1,100 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package drain evicts the Pods of a Node that no Machine claims, a few at a time. Core drains the Nodes of Machines, so the
-// provider drains the others. Like kubectl drain, it evicts all Pods except those of DaemonSets and static Pods, and respects
-// PodDisruptionBudgets.
+// Package drain evicts the Pods of a Node that no Machine claims. Core drains the Nodes of Machines, so the provider drains the
+// others, with core's own helper, and under the rules of the Machine that last held the Node.
 package drain
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/kubectl/pkg/drain"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/noderefutil"
+	core "sigs.k8s.io/cluster-api/core/reconcilers/machine/drain"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// evictions is how many Pods one step evicts at most, so that a step is short. The next one follows a few seconds later.
-const evictions = 10
-
-// Progress describes how far the drain of a Node is.
-type Progress struct {
-	// Left is the number of Pods still on the Node, including those that are terminating.
-	Left int
-	// Blocked are the Pods that must not be evicted now, as namespace/name.
-	Blocked []string
+// Rules are what a Machine says about the drain of its Node. They are noted on the Node when the Machine gives it up, because
+// the Machine and its MachineSet may be gone when the Node is drained.
+type Rules struct {
+	// Labels of the Machine, by which MachineDrainRules select it.
+	Labels map[string]string `json:"labels,omitempty"`
+	// TimeoutSeconds is how long the drain may take. 0 means forever.
+	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+	// Excluded reports that the Machine has the annotation machine.cluster.x-k8s.io/exclude-node-draining.
+	Excluded bool `json:"excluded,omitempty"`
 }
 
-// attempts is how many Pods one step tries at most: a PodDisruptionBudget may hold many.
-const attempts = 50
-
-// Drainer drains Nodes of workload clusters.
-type Drainer struct {
-	// Config returns how to reach a workload cluster.
-	Config func(ctx context.Context, cluster client.ObjectKey) (*rest.Config, error)
+// RulesOf returns the rules of a Machine, or of the template that Machines are made from.
+func RulesOf(labels, annotations map[string]string, deletion clusterv1.MachineDeletionSpec) Rules {
+	_, excluded := annotations[clusterv1.ExcludeNodeDrainingAnnotation]
+	return Rules{Labels: labels, TimeoutSeconds: ptr.Deref(deletion.NodeDrainTimeoutSeconds, 0), Excluded: excluded}
 }
 
-// Step evicts some of the Pods of a Node of the cluster and returns what is left. It does not wait for them to end.
-func (d Drainer) Step(ctx context.Context, cluster client.ObjectKey, node string) (Progress, error) {
-	config, err := d.Config(ctx, cluster)
-	if err != nil {
-		return Progress{}, err
-	}
-	workload, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return Progress{}, err
-	}
-	return step(ctx, workload, node)
+// String encodes the rules for the Node's annotation.
+func (r Rules) String() string {
+	text, _ := json.Marshal(r) // it always has an encoding
+	return string(text)
 }
 
-func step(ctx context.Context, workload kubernetes.Interface, node string) (Progress, error) {
-	helper := &drain.Helper{
-		Ctx: ctx, Client: workload, Out: io.Discard, ErrOut: io.Discard,
-		Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, GracePeriodSeconds: -1,
-	}
-	list, errs := helper.GetPodsForDeletion(node)
-	if len(errs) > 0 {
-		return Progress{}, fmt.Errorf("list the Pods of Node %s: %w", node, errors.Join(errs...))
-	}
-	progress := Progress{}
-	var failed []error
-	evicted, tried := 0, 0
-	for _, pod := range list.Pods() {
-		progress.Left++
-		if !pod.DeletionTimestamp.IsZero() || evicted == evictions || tried == attempts {
-			continue
-		}
-		tried++
-		switch err := helper.EvictPod(pod, policyv1.SchemeGroupVersion); {
-		case err == nil:
-			evicted++
-		case apierrors.IsNotFound(err):
-			progress.Left--
-		case apierrors.IsTooManyRequests(err):
-			progress.Blocked = append(progress.Blocked, pod.Namespace+"/"+pod.Name)
-		default:
-			failed = append(failed, fmt.Errorf("evict Pod %s/%s: %w", pod.Namespace, pod.Name, err))
-		}
-	}
-	return progress, errors.Join(failed...)
+// Parse decodes rules. A note that cannot be read counts as none.
+func Parse(note string) (r Rules, found bool) {
+	err := json.Unmarshal([]byte(note), &r)
+	return r, err == nil
 }
 
-// String describes what the drain waits for.
-func (p Progress) String() string {
-	text := fmt.Sprintf("%d Pods left", p.Left)
-	if len(p.Blocked) > 0 {
-		shown := slices.Sorted(slices.Values(p.Blocked))
-		text += ", of which a PodDisruptionBudget holds " + strings.Join(shown[:min(len(shown), 3)], ", ")
+// Expired reports whether the drain has taken as long as it may.
+func (r Rules) Expired(started time.Time) bool {
+	return r.TimeoutSeconds > 0 && time.Since(started) >= time.Duration(r.TimeoutSeconds)*time.Second
+}
+
+// Step evicts those Pods of the Node that are next, as core would, and returns what the drain waits for, or "" if no Pod is left. A
+// Pod whose eviction fails is named with the reason, and keeps neither other Pods nor other Nodes from being drained.
+func Step(ctx context.Context, management, workload client.Client, cluster *clusterv1.Cluster, node *corev1.Node, rules Rules) string {
+	helper := &core.Helper{Client: management, RemoteClient: &bounded{Client: workload}, GracePeriodSeconds: -1}
+	if noderefutil.IsNodeUnreachable(node) { // Pods that were deleted never end there, so they do not count. Core does the same
+		helper.GracePeriodSeconds, helper.SkipWaitForDeleteTimeoutSeconds = 1, 1
 	}
-	return text
+	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).V(4)) // the helper logs each step
+	machine := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cluster.Namespace, Labels: rules.Labels}}
+	pods, err := helper.GetPodsForEviction(ctx, cluster, machine, node.Name)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(pods.Pods()) == 0:
+		return ""
+	}
+	return waits(helper.EvictPods(ctx, pods))
+}
+
+// maxPages is how many pages of 100 Pods of a Node are read. A kubelet runs 110 Pods by default.
+const maxPages = 10
+
+// bounded ends a list that has too many pages. The helper keeps all of them, and the API server may be a tenant's.
+type bounded struct {
+	client.Client
+	pages int
+}
+
+// List implements client.Client.
+func (b *bounded) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if b.pages++; b.pages > maxPages {
+		return fmt.Errorf("the API server returns more than %d pages of Pods", maxPages)
+	}
+	return b.Client.List(ctx, list, opts...)
+}
+
+// waits describes what is left, in core's words and without the time, which a condition does not need.
+func waits(result core.EvictionResult) string {
+	_, text, _ := strings.Cut(result.ConditionMessage(metav1.Time{}), ":\n")
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\n", "; "), "* ", "")
 }
 
 // SafeToEvict is the annotation by which a user keeps the cluster autoscaler from evicting a Pod.

@@ -6,7 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,61 +16,71 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/rest"
-	k8stesting "k8s.io/client-go/testing"
 	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // apiServer is a workload cluster with a DaemonSet. It answers evictions, and records them.
 type apiServer struct {
-	*fake.Clientset
-	pods    []corev1.Pod
+	client.Client
 	answers map[string]error // by Pod; missing: the Pod is evicted
+	lists   error            // of every list of Pods
 	evicted []string
 	grace   []*int64
 }
 
-func newAPIServer(pods ...corev1.Pod) *apiServer {
-	s := &apiServer{pods: pods, answers: map[string]error{}}
-	s.Clientset = fake.NewClientset(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agents"}})
-	s.PrependReactor("list", "pods", s.list)
-	s.PrependReactor("create", "pods/eviction", s.evict)
+func newAPIServer(t *testing.T, pods ...corev1.Pod) *apiServer {
+	t.Helper()
+	s := &apiServer{answers: map[string]error{}}
+	builder := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agents"}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system"}})
+	for _, p := range pods {
+		builder = builder.WithObjects(&p)
+	}
+	byNode := func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }
+	s.Client = builder.WithIndex(&corev1.Pod{}, "spec.nodeName", byNode).WithInterceptorFuncs(interceptor.Funcs{List: s.list, SubResourceCreate: s.evict}).Build()
 	return s
 }
 
-// list returns the Pods that the field selector names, which the fake clientset does not look at.
-func (s *apiServer) list(action k8stesting.Action) (bool, runtime.Object, error) {
-	list, selector := &corev1.PodList{}, action.(k8stesting.ListAction).GetListRestrictions().Fields
-	for _, p := range s.pods {
-		if selector.Matches(fields.Set{"spec.nodeName": p.Spec.NodeName}) {
-			list.Items = append(list.Items, p)
+func scheme(t *testing.T) *runtime.Scheme {
+	t.Helper()
+	all := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme, policyv1.AddToScheme, clusterv1.AddToScheme} {
+		if err := add(all); err != nil {
+			t.Fatal(err)
 		}
 	}
-	return true, list, nil
+	return all
 }
 
-func (s *apiServer) evict(action k8stesting.Action) (bool, runtime.Object, error) {
-	eviction := action.(k8stesting.CreateAction).GetObject().(*policyv1.Eviction)
-	s.evicted = append(s.evicted, eviction.Name)
-	s.grace = append(s.grace, eviction.DeleteOptions.GracePeriodSeconds)
-	if err := s.answers[eviction.Name]; err != nil {
-		return true, nil, err
+func (s *apiServer) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if _, pods := list.(*corev1.PodList); pods && s.lists != nil {
+		return s.lists
 	}
-	for i := range s.pods {
-		if s.pods[i].Name == eviction.Name {
-			s.pods[i].DeletionTimestamp = ptr.To(metav1.Now())
-		}
-	}
-	return true, nil, nil
+	return c.List(ctx, list, opts...)
 }
 
-// end removes the terminating Pods.
-func (s *apiServer) end() {
-	s.pods = slices.DeleteFunc(s.pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+func (s *apiServer) evict(ctx context.Context, c client.Client, _ string, pod client.Object, eviction client.Object, _ ...client.SubResourceCreateOption) error {
+	s.evicted = append(s.evicted, pod.GetName())
+	s.grace = append(s.grace, eviction.(*policyv1.Eviction).DeleteOptions.GracePeriodSeconds)
+	if err := s.answers[pod.GetName()]; err != nil {
+		return err
+	}
+	return c.Delete(ctx, pod)
+}
+
+// step takes a step on n1, by the rules and with the MachineDrainRules of the management cluster.
+func (s *apiServer) step(t *testing.T, rules Rules, of ...client.Object) string {
+	t.Helper()
+	management := fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(of...).Build()
+	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "prod"}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	return Step(t.Context(), management, s.Client, cluster, n, rules)
 }
 
 // held is what the API server answers if a PodDisruptionBudget forbids the eviction.
@@ -100,38 +110,45 @@ func many(n int) (all []corev1.Pod) {
 	return all
 }
 
-func terminating(p *corev1.Pod) { p.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(0, 0))) }
+func terminating(p *corev1.Pod) {
+	stays(p)
+	p.DeletionTimestamp = ptr.To(metav1.NewTime(time.Unix(0, 0)))
+}
 
 func annotated(key, value string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
 }
 
-// TestStepChooses checks which Pods of a Node are evicted, and which count as left.
+// stays keeps a Pod that is being deleted, as its kubelet does until the Pod has ended.
+func stays(p *corev1.Pod) { p.Finalizers = []string{"test/kubelet"} }
+
+// TestStepChooses checks which Pods of a Node are evicted, and which the drain waits for.
 func TestStepChooses(t *testing.T) {
 	tests := map[string]struct {
-		pod     corev1.Pod
-		evicted bool
-		left    int
+		pod            corev1.Pod
+		evicted, waits bool
 	}{
-		"of a ReplicaSet":                   {pod("web"), true, 1},
-		"of no controller":                  {pod("bare", func(p *corev1.Pod) { p.OwnerReferences = nil }), true, 1},
-		"of a DaemonSet":                    {pod("agent", ownedBy("DaemonSet", "agents")), false, 0},
-		"of a DaemonSet that was deleted":   {pod("agent", ownedBy("DaemonSet", "former")), true, 1},
-		"static":                            {pod("proxy", annotated(corev1.MirrorPodAnnotationKey, "hash")), false, 0},
-		"with an emptyDir":                  {pod("cache", withEmptyDir), true, 1},
-		"that has finished":                 {pod("job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true, 1},
-		"not safe to evict, says the user":  {pod("db", annotated(SafeToEvict, "false")), true, 1},
-		"terminating":                       {pod("web", terminating), false, 1},
-		"terminating, of a DaemonSet":       {pod("agent", terminating, ownedBy("DaemonSet", "agents")), false, 0},
-		"of another Node":                   {pod("web", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }), false, 0},
-		"of another namespace, on the Node": {pod("dns", func(p *corev1.Pod) { p.Namespace = "kube-system" }), true, 1},
+		"of a ReplicaSet":                   {pod("web"), true, true},
+		"of no controller":                  {pod("bare", func(p *corev1.Pod) { p.OwnerReferences = nil }), true, true},
+		"of a DaemonSet":                    {pod("agent", ownedBy("DaemonSet", "agents")), false, false},
+		"of a DaemonSet that was deleted":   {pod("agent", ownedBy("DaemonSet", "former")), true, true},
+		"static":                            {pod("proxy", annotated(corev1.MirrorPodAnnotationKey, "hash")), false, false},
+		"with an emptyDir":                  {pod("cache", withEmptyDir), true, true},
+		"that has finished":                 {pod("job", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), true, true},
+		"not safe to evict, says the user":  {pod("db", annotated(SafeToEvict, "false")), true, true},
+		"terminating":                       {pod("web", terminating), false, true},
+		"terminating, of a DaemonSet":       {pod("agent", terminating, ownedBy("DaemonSet", "agents")), false, false},
+		"of another Node":                   {pod("web", func(p *corev1.Pod) { p.Spec.NodeName = "n2" }), false, false},
+		"of another namespace, on the Node": {pod("dns", func(p *corev1.Pod) { p.Namespace = "kube-system" }), true, true},
+		"to be skipped, says its label":     {pod("web", labelled(clusterv1.PodDrainLabel, "skip")), false, false},
+		"to be waited for, says its label":  {pod("job", labelled(clusterv1.PodDrainLabel, "wait-completed")), false, true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			s := newAPIServer(test.pod)
-			progress, err := step(t.Context(), s, "n1")
-			if err != nil || progress.Left != test.left || len(progress.Blocked) > 0 {
-				t.Errorf("%+v, %v; want %d left", progress, err, test.left)
+			s := newAPIServer(t, test.pod)
+			waits := s.step(t, Rules{})
+			if (waits != "") != test.waits || test.waits && !strings.Contains(waits, test.pod.Namespace+"/"+test.pod.Name) {
+				t.Errorf("waits for %q", waits)
 			}
 			if evicted := len(s.evicted) > 0; evicted != test.evicted {
 				t.Errorf("evicted: %t, want %t", evicted, test.evicted)
@@ -147,152 +164,141 @@ func withEmptyDir(p *corev1.Pod) {
 	p.Spec.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
 }
 
-// TestStepAnswers checks what a step makes of the API server's answers.
+func labelled(key, value string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) { p.Labels = map[string]string{key: value} }
+}
+
+// TestStepByRules checks that MachineDrainRules count which select the labels of the Node's last Machine, and no others.
+func TestStepByRules(t *testing.T) {
+	rule := &clusterv1.MachineDrainRule{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "keep"}}
+	rule.Spec.Drain.Behavior = clusterv1.MachineDrainRuleDrainBehaviorSkip
+	rule.Spec.Machines = []clusterv1.MachineDrainRuleMachineSelector{{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "b"}}}}
+	for pool, evicted := range map[string]bool{"a": true, "b": false} {
+		s := newAPIServer(t, pod("web"))
+		waits := s.step(t, Rules{Labels: map[string]string{"pool": pool}}, rule)
+		if (len(s.evicted) > 0) != evicted || (waits != "") != evicted {
+			t.Errorf("held by a Machine of pool %s: evicted %v, waits for %q", pool, s.evicted, waits)
+		}
+	}
+}
+
+// TestStepAnswers checks what a step makes of the API server's answers. An eviction that fails is named with its reason, whatever
+// that is, and keeps no other Pod from being evicted.
 func TestStepAnswers(t *testing.T) {
-	pods := corev1.Resource("pods")
+	pods, twice := corev1.Resource("pods"), "this pod has more than one PodDisruptionBudget"
 	tests := map[string]struct {
 		answers map[string]error
-		left    int
-		blocked []string
-		fails   string // the Pod that the error names
+		words   []string
 	}{
-		"all evicted":             {nil, 3, nil, ""},
-		"one is held":             {map[string]error{"web-01": held()}, 3, []string{"default/web-01"}, ""},
-		"one has just ended":      {map[string]error{"web-00": apierrors.NewNotFound(pods, "web-00")}, 2, nil, ""},
-		"one fails":               {map[string]error{"web-00": apierrors.NewInternalError(errors.New("no quorum"))}, 3, nil, "default/web-00"},
-		"one fails, one is held":  {map[string]error{"web-00": apierrors.NewForbidden(pods, "web-00", nil), "web-02": held()}, 3, []string{"default/web-02"}, "default/web-00"},
-		"two have just ended":     {map[string]error{"web-00": apierrors.NewNotFound(pods, ""), "web-02": apierrors.NewNotFound(pods, "")}, 1, nil, ""},
-		"all are held":            {map[string]error{"web-00": held(), "web-01": held(), "web-02": held()}, 3, []string{"default/web-00", "default/web-01", "default/web-02"}, ""},
-		"held, and another ended": {map[string]error{"web-00": held(), "web-01": apierrors.NewNotFound(pods, "")}, 2, []string{"default/web-00"}, ""},
+		"all evicted":                {nil, []string{"default/web-00, default/web-01, default/web-02", "deletionTimestamp"}},
+		"one is held by a budget":    {map[string]error{"web-01": held()}, []string{"default/web-01: cannot evict pod as it would violate"}},
+		"one has two budgets":        {map[string]error{"web-01": apierrors.NewInternalError(errors.New(twice))}, []string{"default/web-01", twice}},
+		"a webhook denies one":       {map[string]error{"web-00": apierrors.NewForbidden(pods, "web-00", errors.New("denied"))}, []string{"default/web-00", "denied"}},
+		"one is denied, one is held": {map[string]error{"web-00": apierrors.NewForbidden(pods, "web-00", errors.New("denied")), "web-02": held()}, []string{"default/web-02", "default/web-00"}},
+		"all are held":               {map[string]error{"web-00": held(), "web-01": held(), "web-02": held()}, []string{"default/web-00, default/web-01, default/web-02"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			s := newAPIServer(many(3)...)
+			all := many(3)
+			for i := range all {
+				stays(&all[i])
+			}
+			s := newAPIServer(t, all...)
 			s.answers = test.answers
-			progress, err := step(t.Context(), s, "n1")
-			if progress.Left != test.left || !slices.Equal(progress.Blocked, test.blocked) {
-				t.Errorf("%+v, want %d left and %v", progress, test.left, test.blocked)
-			}
-			if (err != nil) != (test.fails != "") || err != nil && !strings.Contains(err.Error(), test.fails) {
-				t.Errorf("error %v, want one of Pod %q", err, test.fails)
-			}
+			waits := s.step(t, Rules{})
 			if len(s.evicted) != 3 {
-				t.Errorf("the answer for one Pod keeps the others from being tried: %v", s.evicted)
+				t.Errorf("an answer for one Pod keeps the others from being tried: %v", s.evicted)
+			}
+			for _, word := range test.words {
+				if !strings.Contains(waits, word) {
+					t.Errorf("%q does not contain %q", waits, word)
+				}
+			}
+			if again := s.step(t, Rules{}); strings.Contains(waits, "\n") || len(test.answers) != 1 && waits != again {
+				t.Errorf("%q, and a moment later %q", waits, again)
 			}
 		})
 	}
 }
 
-// TestStepIsShort checks that a step evicts ten Pods and tries fifty at most.
-func TestStepIsShort(t *testing.T) {
-	tests := map[string]struct {
-		pods, held           int // the first ones are held
-		tried, left, blocked int
-	}{
-		"ten":                     {10, 0, 10, 10, 0},
-		"more than ten":           {25, 0, 10, 25, 0},
-		"fifty that are held":     {50, 50, 50, 50, 50},
-		"sixty that are held":     {60, 60, 50, 60, 50},
-		"held ones come first":    {60, 30, 40, 60, 30},
-		"nearly all that is free": {60, 45, 50, 60, 45},
-	}
-	for title, test := range tests {
-		t.Run(title, func(t *testing.T) {
-			s := newAPIServer(many(test.pods)...)
-			for i := range test.held {
-				s.answers[s.pods[i].Name] = held()
-			}
-			progress, err := step(t.Context(), s, "n1")
-			if err != nil || progress.Left != test.left || len(progress.Blocked) != test.blocked {
-				t.Errorf("%d left, %d blocked, %v", progress.Left, len(progress.Blocked), err)
-			}
-			if len(s.evicted) != test.tried {
-				t.Errorf("tried %d, want %d", len(s.evicted), test.tried)
-			}
-		})
-	}
-}
-
-// TestStepsDrain takes steps until no Pod is left. A terminating Pod counts as left until it has ended, and is evicted once.
+// TestStepsDrain takes steps until no Pod is left. A terminating Pod counts until it has ended, and is evicted once.
 func TestStepsDrain(t *testing.T) {
-	s := newAPIServer(many(25)...)
-	var left []int
-	for range 6 {
-		progress, err := step(t.Context(), s, "n1")
-		if err != nil {
-			t.Fatal(err)
+	all := many(3)
+	stays(&all[0])
+	s := newAPIServer(t, all...)
+	for i, want := range []string{"default/web-00", "default/web-00", ""} {
+		waits := s.step(t, Rules{})
+		if (waits == "") != (want == "") || !strings.Contains(waits, want) {
+			t.Errorf("step %d waits for %q", i, waits)
 		}
-		left = append(left, progress.Left)
-		if len(left)%2 == 0 {
-			s.end()
+		if i == 1 { // its kubelet ends it
+			p := &corev1.Pod{}
+			if err := s.Get(t.Context(), client.ObjectKeyFromObject(&all[0]), p); err != nil {
+				t.Fatal(err)
+			}
+			p.Finalizers = nil
+			if err := s.Update(t.Context(), p); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if want := []int{25, 25, 5, 5, 0, 0}; !slices.Equal(left, want) {
-		t.Errorf("left %v, want %v", left, want)
-	}
-	slices.Sort(s.evicted)
-	if once := slices.Compact(slices.Clone(s.evicted)); len(s.evicted) != 25 || len(once) != 25 {
-		t.Errorf("%d evictions of %d Pods", len(s.evicted), len(once))
+	if len(s.evicted) != 3 {
+		t.Errorf("evictions of 3 Pods: %v", s.evicted)
 	}
 }
 
-// TestStepWithoutPods checks that a failed list is an error. Without it the Node would count as drained.
+// TestStepWithoutPods checks that the drain waits if the Pods cannot be listed.
 func TestStepWithoutPods(t *testing.T) {
-	s := newAPIServer(pod("web"))
-	s.PrependReactor("list", "pods", func(k8stesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewServiceUnavailable("it starts")
-	})
-	if _, err := step(t.Context(), s, "n1"); !apierrors.IsServiceUnavailable(err) {
-		t.Errorf("Pods that cannot be listed: %v", err)
-	}
-	s = newAPIServer(pod("agent", ownedBy("DaemonSet", "agents")))
-	s.PrependReactor("get", "daemonsets", func(k8stesting.Action) (bool, runtime.Object, error) {
-		return true, nil, apierrors.NewServiceUnavailable("it starts")
-	})
-	if _, err := step(t.Context(), s, "n1"); err == nil || len(s.evicted) > 0 {
-		t.Errorf("a DaemonSet that cannot be read: %v, evicted %v", err, s.evicted)
+	s := newAPIServer(t, pod("web"))
+	s.lists = apierrors.NewServiceUnavailable("it starts")
+	if waits := s.step(t, Rules{}); !strings.Contains(waits, "it starts") {
+		t.Errorf("the drain waits for %q", waits)
 	}
 }
 
-// TestStepWithoutConnection checks that a cluster which cannot be reached is an error, and which cluster is asked for.
-func TestStepWithoutConnection(t *testing.T) {
-	away, key := errors.New("not connected"), client.ObjectKey{Namespace: "default", Name: "prod"}
-	drainer := Drainer{Config: func(_ context.Context, cluster client.ObjectKey) (*rest.Config, error) {
-		if cluster != key {
-			t.Errorf("asks for %s", cluster)
-		}
-		return nil, away
-	}}
-	if _, err := drainer.Step(t.Context(), key, "n1"); !errors.Is(err, away) {
-		t.Errorf("got %v", err)
+// TestEndlessPods checks that a list of Pods without end ends the step, not the manager's memory.
+func TestEndlessPods(t *testing.T) {
+	pages := 0
+	s := newAPIServer(t)
+	endless := interceptor.NewClient(s.Client.(client.WithWatch), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+		pages++
+		list.SetContinue("more")
+		return nil
+	}})
+	waits := Step(t.Context(), s.Client, endless, &clusterv1.Cluster{}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, Rules{})
+	if !strings.Contains(waits, "more than") || pages != maxPages {
+		t.Errorf("after %d pages the drain waits for %q", pages, waits)
 	}
 }
 
-// TestProgress checks what people read of a drain: a stable text that names a few of the Pods that hold it.
-func TestProgress(t *testing.T) {
-	tests := map[string]struct {
-		progress     Progress
-		words, never []string
-	}{
-		"none is held":  {Progress{Left: 4}, []string{"4 Pods"}, []string{"PodDisruptionBudget"}},
-		"some are held": {Progress{Left: 4, Blocked: []string{"b/y", "a/x"}}, []string{"4 Pods", "PodDisruptionBudget", "a/x, b/y"}, nil},
-		"many are held": {Progress{Left: 9, Blocked: []string{"e", "d", "c", "b", "a"}}, []string{"a, b, c"}, []string{"c, d", " e"}},
+// TestUnreachable checks that the Pods of a Node whose kubelet is lost do not hold up the drain: they can never end.
+func TestUnreachable(t *testing.T) {
+	s := newAPIServer(t, pod("web", terminating))
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	if waits := Step(t.Context(), s.Client, s.Client, &clusterv1.Cluster{}, n, Rules{}); waits != "" {
+		t.Errorf("waits for %q", waits)
 	}
-	for title, test := range tests {
-		text := test.progress.String()
-		for _, word := range test.words {
-			if !strings.Contains(text, word) {
-				t.Errorf("%s: %q does not contain %q", title, text, word)
-			}
-		}
-		for _, word := range test.never {
-			if strings.Contains(text, word) {
-				t.Errorf("%s: %q contains %q", title, text, word)
-			}
+}
+
+// TestRules writes the rules of a Machine and reads them again, and reads notes that a user of the workload cluster has changed.
+func TestRules(t *testing.T) {
+	of := func(annotation string, seconds *int32) Rules {
+		return RulesOf(map[string]string{"a": "b"}, map[string]string{annotation: ""}, clusterv1.MachineDeletionSpec{NodeDrainTimeoutSeconds: seconds})
+	}
+	for _, rules := range []Rules{of("", nil), of("", ptr.To[int32](60)), of(clusterv1.ExcludeNodeDrainingAnnotation, ptr.To[int32](0))} {
+		if read, found := Parse(rules.String()); !found || !reflect.DeepEqual(read, rules) {
+			t.Errorf("%+v is read as %+v, %t", rules, read, found)
 		}
 	}
-	if blocked := []string{"b", "a"}; (Progress{Blocked: blocked}).String() == "" || blocked[0] != "b" {
-		t.Error("String sorts the caller's list")
+	for _, note := range []string{"", "x", "[]", `{"labels":1}`} {
+		if rules, found := Parse(note); found {
+			t.Errorf("%q is read as %+v", note, rules)
+		}
+	}
+	minute := of("", ptr.To[int32](60))
+	if began := time.Now(); minute.Expired(began) || !minute.Expired(began.Add(-time.Minute)) || of("", nil).Expired(began.Add(-time.Hour)) {
+		t.Error("a drain ends at another time than the Machine says")
 	}
 }
 

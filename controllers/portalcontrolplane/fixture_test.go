@@ -26,7 +26,6 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
-	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -135,7 +134,7 @@ func (workloads) Delete(context.Context, string) error { return nil }
 func newFixture(t *testing.T, size int, durations emulator.Durations, versions ...emulator.Version) *fixture {
 	t.Helper()
 	f := &fixture{T: t, recorder: events.NewFakeRecorder(1000), nodes: &nodes{}}
-	f.nodes.Client = fake.NewClientBuilder().WithScheme(newScheme(t)).Build()
+	f.nodes.Client = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(&corev1.Pod{}, "spec.nodeName", nodeOfPod).Build()
 	portal, err := emulator.New(emulator.Options{
 		Seed: 1, Durations: durations, Workloads: workloads{f.nodes}, Versions: versions,
 		Users: []emulator.User{{Email: "a@portal.example", Password: "secret", Role: emulator.RoleAdministrator}},
@@ -153,6 +152,8 @@ func newFixture(t *testing.T, size int, durations emulator.Durations, versions .
 	f.restart()
 	return f
 }
+
+func nodeOfPod(pod client.Object) []string { return []string{pod.(*corev1.Pod).Spec.NodeName} }
 
 func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
@@ -211,7 +212,6 @@ func (f *fixture) restart() {
 		Identities: &identity.Resolver{Client: f.store, Live: f.store},
 		Client:     f.store, Live: f.store, Metadata: f.store, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
 		Reconnect: func(client.ObjectKey) { f.reconnects++ },
-		Drain:     func(context.Context, client.ObjectKey, string) (drain.Progress, error) { return drain.Progress{}, nil }, // no Pods
 	}
 }
 
@@ -261,7 +261,7 @@ func (f *fixture) pass() (s *scope) {
 func (f *fixture) scope() *scope {
 	f.Helper()
 	cluster := &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}
-	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: f.nodes.Client, outcomes: map[string]outcome.Outcome{}}
+	s := &scope{controlPlane: f.controlPlane(), cluster: cluster, workload: f.nodes.Client, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}}
 	s.identity = identity.Identity{Portal: f.cloud, Version: "1", Shared: "team", Limits: f.limits}
 	if err := s.loadOperation(); err != nil {
 		f.Fatal(err)

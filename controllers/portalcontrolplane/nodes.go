@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -79,6 +78,8 @@ func applyToNode(n *corev1.Node, move claims.Move, now time.Time) {
 		removeAutoscalerTaint(n)
 		delete(n.Annotations, infrav1.DrainStartedAnnotation)
 		delete(n.Annotations, infrav1.DrainedAnnotation)
+	case claims.NoteDrainRules:
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.DrainRulesAnnotation, move.Node.DrainRules)
 	case claims.MarkRemediated:
 		metav1.SetMetaDataAnnotation(&n.ObjectMeta, infrav1.RemediatedAnnotation, stamp)
 	case claims.ForgetRemediated:
@@ -97,42 +98,39 @@ func removeAutoscalerTaint(n *corev1.Node) {
 // evictTimeout bounds one step of a drain, so an API server that does not answer does not hold up other clusters.
 const evictTimeout = 10 * time.Second
 
-// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts some Pods, or records that none is left.
-// After the MachineDeployment's nodeDrainTimeoutSeconds, the drain ends even if Pods are left, like core's.
+// drainNode takes one step of the provider's own drain: it cordons the Node, or evicts Pods, or records that none is left. Like
+// core's, the drain ends after the Node's timeout, even if Pods are left.
 func (r *Reconciler) drainNode(ctx context.Context, s *scope, workload client.Client, node *corev1.Node) error {
 	started := timeIn(node, infrav1.DrainStartedAnnotation)
 	if started.IsZero() || !node.Spec.Unschedulable {
 		return changeNode(ctx, workload, node, claims.Move{Kind: claims.DrainNode})
 	}
-	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
-	defer cancel()
-	progress, err := r.Drain(ctx, s.clusterKey(), node.Name)
-	timeout := s.desired.drainTimeout(node)
-	expired := timeout > 0 && time.Since(started) >= timeout // then it does not matter why Pods are left, like in core
-	if err != nil && !expired {
-		return err
-	}
-	if progress.Left > 0 && !expired {
-		if s.drains == nil {
-			s.drains = map[string]drain.Progress{}
+	if rules := s.desired.drainRules(node); !rules.Excluded {
+		ctx, cancel := context.WithTimeout(ctx, evictTimeout)
+		defer cancel()
+		waits := drain.Step(ctx, r.Client, workload, s.cluster, node, rules)
+		if waits != "" && !rules.Expired(started) {
+			s.drains[node.Name] = waits
+			return nil
 		}
-		s.drains[node.Name] = progress
-		return nil
 	}
 	return changeNode(ctx, workload, node, claims.Move{Kind: claims.MarkDrained})
 }
 
-// drainTimeout is how long a drain of the Node may take, according to the pool, or to the MachineDeployment that held it last. 0
-// means forever.
-func (d *desired) drainTimeout(n *corev1.Node) time.Duration {
-	if d.pool.lists(n) {
-		return d.pool.drainTimeout()
+// drainRules are those that the last Machine of the Node noted when it gave the Node up. A Node without a note follows the
+// pool that lists it, or the MachineSet whose name core wrote on it.
+func (d *desired) drainRules(n *corev1.Node) drain.Rules {
+	if rules, found := drain.Parse(n.Annotations[infrav1.DrainRulesAnnotation]); found && !d.pool.lists(n) {
+		return rules
 	}
-	set := n.Annotations[clusterv1.OwnerNameAnnotation]
-	for _, m := range d.sets {
-		if m.Name == set {
-			return time.Duration(ptr.Deref(m.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0)) * time.Second
+	if d.pool.lists(n) {
+		template := d.pool.machinePool.Spec.Template
+		return drain.RulesOf(template.Labels, template.Annotations, template.Spec.Deletion)
+	}
+	for _, set := range d.sets {
+		if template := set.Spec.Template; set.Name == n.Annotations[clusterv1.OwnerNameAnnotation] {
+			return drain.RulesOf(template.Labels, template.Annotations, template.Spec.Deletion)
 		}
 	}
-	return 0
+	return drain.Rules{}
 }

@@ -5,6 +5,9 @@ package portalcontrolplane
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +20,8 @@ import (
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
@@ -132,26 +137,30 @@ func TestDeleteNode(t *testing.T) {
 // draining is a workload cluster with one Node without a Machine, and the provider that drains it, one step every five seconds.
 type draining struct {
 	*testing.T
-	workload client.Client
+	workload client.WithWatch
 	manager  *Reconciler
 	timeout  int32 // nodeDrainTimeoutSeconds
-	left     []int // Pods, after each step; the last number stays
+	left     []int // Pods, in each step; the last number stays
 	err      error // of every step
 	steps    int   // so far
 	limit    time.Duration
-	shown    map[string]drain.Progress // in the last pass
+	shown    map[string]string // in the last pass
 }
 
 func newDraining(t *testing.T, timeout int32, n *corev1.Node, left ...int) *draining {
 	t.Helper()
-	d := &draining{T: t, timeout: timeout, left: left, workload: newWorkload(t, func(in *corev1.Node) { n.DeepCopyInto(in) }, nil)}
-	d.manager = &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(d.workload, prod), Drain: d.evict}
+	d := &draining{T: t, timeout: timeout, left: left}
+	d.workload = fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(n, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}).
+		WithInterceptorFuncs(interceptor.Funcs{List: d.list}).Build()
+	d.manager = &Reconciler{Client: d.workload, ClusterCache: clustercache.NewFakeClusterCache(d.workload, prod)}
 	return d
 }
 
-func (d *draining) evict(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error) {
-	if cluster != prod || node != "w" {
-		d.Errorf("Node %s of %s is drained", node, cluster)
+// list answers each step of a drain with Pods that are terminating.
+func (d *draining) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	pods, ok := list.(*corev1.PodList)
+	if !ok {
+		return c.List(ctx, list, opts...)
 	}
 	if deadline, found := ctx.Deadline(); found {
 		d.limit = time.Until(deadline)
@@ -161,13 +170,17 @@ func (d *draining) evict(ctx context.Context, cluster client.ObjectKey, node str
 	}
 	d.steps++
 	if d.err != nil {
-		return drain.Progress{Left: 1}, d.err
+		return d.err
 	}
-	return drain.Progress{Left: d.left[min(d.steps, len(d.left))-1]}, nil
+	for i := range d.left[min(d.steps, len(d.left))-1] {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("web-%d", i), DeletionTimestamp: ptr.To(metav1.Now())}}
+		pods.Items = append(pods.Items, pod)
+	}
+	return nil
 }
 
 func (d *draining) scope() *scope {
-	s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}}
+	s := &scope{cluster: &clusterv1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: prod.Name}}, drains: map[string]string{}}
 	s.desired.sets = []clusterv1.MachineSet{{ObjectMeta: metav1.ObjectMeta{Name: "workers-1"}}}
 	s.desired.sets[0].Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To(d.timeout)
 	return s
@@ -225,6 +238,7 @@ func TestDrainNode(t *testing.T) {
 		"blocked, until the timeout":               {nodeWith(set), 60, []int{1}, 12, time.Minute},
 		"blocked, and its MachineDeployment gone":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "former-1")), 60, []int{1}, passes - 1, never},
 		"blocked, and never held by a Machine":     {nodeWith(), 60, []int{1}, passes - 1, never},
+		"its Machine was excluded from drains":     {nodeWith(note(infrav1.DrainRulesAnnotation, drain.Rules{Excluded: true}.String())), 0, []int{1}, 0, 5 * time.Second},
 		"faster than the timeout":                  {nodeWith(set), 60, []int{2, 0}, 2, 10 * time.Second},
 		"cordoned by a user already":               {nodeWith(set, cordon), 0, []int{0}, 1, 5 * time.Second},
 		"went on under another manager":            {nodeWith(set, cordon, note(infrav1.DrainStartedAnnotation, long)), 0, []int{3, 0}, 2, 5 * time.Second},
@@ -246,7 +260,7 @@ func TestDrainNode(t *testing.T) {
 					if state != "started" {
 						t.Fatalf("after %s: %s", time.Since(began), state)
 					}
-					if evicts := d.steps > steps; evicts != (d.shown["w"].Left > 0) {
+					if evicts := d.steps > steps; evicts != strings.Contains(d.shown["w"], "default/web-0") {
 						t.Errorf("after %s Pods are evicted: %t, shown as left: %v", time.Since(began), evicts, d.shown)
 					}
 				}
@@ -256,7 +270,7 @@ func TestDrainNode(t *testing.T) {
 				if took := time.Since(began); took != test.takes || (state == "drained") != (took < never) {
 					t.Errorf("%s after %s, want it after %s", state, took, test.takes)
 				}
-				if d.limit != evictTimeout {
+				if d.steps > 0 && d.limit != evictTimeout {
 					t.Errorf("a step may take %s", d.limit)
 				}
 			})
@@ -264,35 +278,52 @@ func TestDrainNode(t *testing.T) {
 	}
 }
 
-// TestDrainNodeFails checks that a step that fails changes nothing, and the next one goes on.
+// TestDrainNodeFails checks that a step that fails is reported, ends neither the pass nor the drain, and the next one goes on.
 func TestDrainNodeFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDraining(t, 0, nodeWith(), 0)
 		d.err = errors.New("no quorum")
-		for i, want := range []string{"started", "error", "error", "drained"} {
+		for i, want := range []string{"started", "started", "started", "drained"} {
 			if i == 3 {
 				d.err = nil
 			}
-			if got := d.pass(); got != want {
-				t.Errorf("pass %d: %s, want %s", i, got, want)
+			if got := d.pass(); got != want || strings.Contains(d.shown["w"], "no quorum") != (i == 1 || i == 2) {
+				t.Errorf("pass %d: %s, want %s; the drain waits for %q", i, got, want, d.shown["w"])
 			}
 		}
 	})
 }
 
-// TestDrainTimeout checks which MachineSet decides how long the drain of a Node may take.
-func TestDrainTimeout(t *testing.T) {
+// TestDrainRules checks whose rules count for the drain of a Node: those that its last Machine noted, else those of its pool, or
+// of the MachineSet that held it.
+func TestDrainRules(t *testing.T) {
 	set := func(name string, seconds *int32) (ms clusterv1.MachineSet) {
 		ms.Name, ms.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = name, seconds
+		ms.Spec.Template.Labels = map[string]string{"set": name}
 		return ms
 	}
-	d := desired{sets: []clusterv1.MachineSet{set("a-1", ptr.To[int32](60)), set("b-1", ptr.To[int32](90)), set("c-1", nil), set("d-1", ptr.To[int32](0))}}
-	for owner, want := range map[string]time.Duration{"a-1": time.Minute, "b-1": 90 * time.Second, "c-1": 0, "d-1": 0, "gone-1": 0} {
-		if got := d.drainTimeout(nodeWith(note(clusterv1.OwnerNameAnnotation, owner))); got != want {
-			t.Errorf("held by %s last: %s, want %s", owner, got, want)
-		}
+	d := desired{sets: []clusterv1.MachineSet{set("a-1", ptr.To[int32](60)), set("b-1", nil)}}
+	pooled := desired{sets: d.sets, pool: &pool{infra: &infrav1.PortalMachinePool{}}}
+	pooled.pool.infra.Spec.ProviderIDList = []string{"id-w"}
+	pooled.pool.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To[int32](30)
+	held, noted := note(clusterv1.OwnerNameAnnotation, "a-1"), note(infrav1.DrainRulesAnnotation, drain.Rules{TimeoutSeconds: 90}.String())
+	named := func(n *corev1.Node) { n.Spec.ProviderID = "id-w" }
+	tests := map[string]struct {
+		desired desired
+		node    *corev1.Node
+		want    drain.Rules
+	}{
+		"never held":                           {d, nodeWith(), drain.Rules{}},
+		"held by a MachineSet":                 {d, nodeWith(held), drain.Rules{Labels: map[string]string{"set": "a-1"}, TimeoutSeconds: 60}},
+		"held by one without a timeout":        {d, nodeWith(note(clusterv1.OwnerNameAnnotation, "b-1")), drain.Rules{Labels: map[string]string{"set": "b-1"}}},
+		"held by one that is gone":             {d, nodeWith(note(clusterv1.OwnerNameAnnotation, "former-1")), drain.Rules{}},
+		"its last Machine left a note":         {d, nodeWith(held, noted), drain.Rules{TimeoutSeconds: 90}},
+		"a user has destroyed the note":        {d, nodeWith(held, note(infrav1.DrainRulesAnnotation, "x")), drain.Rules{Labels: map[string]string{"set": "a-1"}, TimeoutSeconds: 60}},
+		"of the pool now, of a Machine before": {pooled, nodeWith(held, noted, named), drain.Rules{TimeoutSeconds: 30}},
 	}
-	if got := d.drainTimeout(nodeWith()); got != 0 {
-		t.Errorf("never held: %s", got)
+	for title, test := range tests {
+		if got := test.desired.drainRules(test.node); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%s: %+v, want %+v", title, got, test.want)
+		}
 	}
 }

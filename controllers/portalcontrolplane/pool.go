@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,11 +77,6 @@ func (s *scope) poolView() *claims.Pool {
 // lists reports whether the pool's list names the Node.
 func (p *pool) lists(n *corev1.Node) bool {
 	return p != nil && p.infra != nil && slices.Contains(p.infra.Spec.ProviderIDList, n.Spec.ProviderID)
-}
-
-// drainTimeout is how long a drain of a node of the pool may take. 0 means forever.
-func (p *pool) drainTimeout() time.Duration {
-	return time.Duration(ptr.Deref(p.machinePool.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds, 0)) * time.Second
 }
 
 // mismatchedPool returns the name of the pool if it asks for other workers than the portal cluster has, or "".

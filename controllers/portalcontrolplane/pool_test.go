@@ -68,12 +68,12 @@ func TestPoolView(t *testing.T) {
 	}
 }
 
-// TestDrainTimeoutOfPool checks that the MachinePool decides how long a drain of the pool's nodes may take.
-func TestDrainTimeoutOfPool(t *testing.T) {
+// TestDrainRulesOfPool checks that the MachinePool decides how the pool's nodes are drained.
+func TestDrainRulesOfPool(t *testing.T) {
 	d := desired{pool: aPool()}
-	for id, want := range map[string]time.Duration{"portal://c/n1": time.Minute, "portal://c/n2": 0} {
-		if got := d.drainTimeout(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}); got != want {
-			t.Errorf("%s: %s, want %s", id, got, want)
+	for id, want := range map[string]int32{"portal://c/n1": 60, "portal://c/n2": 0} {
+		if got := d.drainRules(&corev1.Node{Spec: corev1.NodeSpec{ProviderID: id}}).TimeoutSeconds; got != want {
+			t.Errorf("%s: %d s, want %d s", id, got, want)
 		}
 	}
 }

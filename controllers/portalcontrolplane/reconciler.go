@@ -17,7 +17,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
-	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -34,6 +33,7 @@ import (
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinesets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machines/status,verbs=patch
+// +kubebuilder:rbac:groups=cluster.x-k8s.io,resources=machinedrainrules,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=clusters.cluster.x-k8s.io;portalcontrolplanes.infrastructure.cluster.x-k8s.io,verbs=get
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -53,8 +53,6 @@ type Reconciler struct {
 	Reconnect func(cluster client.ObjectKey)
 	// Oversized reports whether the API server's list of Nodes was refused for its size (package gateway).
 	Oversized func(cluster client.ObjectKey) bool
-	// Drain takes one step of the drain of a Node of a workload cluster (package drain).
-	Drain func(ctx context.Context, cluster client.ObjectKey, node string) (drain.Progress, error)
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 

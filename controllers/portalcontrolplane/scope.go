@@ -18,7 +18,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -62,7 +61,7 @@ type scope struct {
 	sharedOrder claims.Order    // the order of removal that other clusters at the portal have shown
 	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
 	plan        claims.Plan
-	drains      map[string]drain.Progress // of the provider's own drains, by Node
+	drains      map[string]string // what the provider's own drains wait for, by Node
 
 	outcomes map[string]outcome.Outcome
 	// unreadable is the error of one of our annotations that was edited and cannot be read. Nothing is done then.
@@ -71,7 +70,7 @@ type scope struct {
 
 // loadScope reads what every step needs. A missing object is not an error: the steps report what they wait for.
 func (r *Reconciler) loadScope(ctx context.Context, controlPlane *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) (*scope, error) {
-	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, record: &operation.Record{}}
+	s := &scope{controlPlane: controlPlane, cluster: cluster, outcomes: map[string]outcome.Outcome{}, drains: map[string]string{}, record: &operation.Record{}}
 	s.unreadable = s.loadOperation()
 	if s.unreadable == nil {
 		var err error

@@ -17,6 +17,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
+	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
@@ -57,7 +58,7 @@ func (s *scope) machineViews(portalMachines []infrav1.PortalMachine) []claims.Ma
 }
 
 func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
-	deleting := conditions.GetReason(&m, clusterv1.MachineDeletingCondition)
+	deleting, rules := conditions.GetReason(&m, clusterv1.MachineDeletingCondition), drain.RulesOf(m.Labels, m.Annotations, m.Spec.Deletion)
 	view := claims.Machine{
 		Name:                 m.Name,
 		Created:              m.CreationTimestamp.Time,
@@ -71,11 +72,14 @@ func machineView(m clusterv1.Machine, pm infrav1.PortalMachine) claims.Machine {
 		PreDrain:             metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook),
 		PreTerminate:         metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook),
 		Drained:              deleting == clusterv1.MachineDeletingWaitingForPreTerminateHookReason,
+		DrainRules:           rules.String(),
 		ClaimProviderID:      pm.Spec.ProviderID,
 		PortalMachineDeleted: !pm.DeletionTimestamp.IsZero(),
 		ProviderID:           m.Spec.ProviderID,
 		NodeRef:              m.Status.NodeRef.Name,
 	}
+	// Core skips the drain of a Machine whose PortalMachine is being deleted.
+	view.DrainSkipped = view.Drained && !rules.Excluded && (m.Status.Deletion == nil || m.Status.Deletion.NodeDrainStartTime.IsZero())
 	if pm.Spec.Node != nil {
 		view.ClaimNode, view.ClaimNodeUID = pm.Spec.Node.Name, pm.Spec.Node.UID
 	}
@@ -93,6 +97,7 @@ func (s *scope) nodeViews() []claims.Node {
 			TaintedByAutoscaler: tainted(n, autoscalerTaint),
 			DrainStarted:        timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
 			Remediated:        timeIn(n, infrav1.RemediatedAnnotation),
+			DrainRules:        n.Annotations[infrav1.DrainRulesAnnotation],
 			ScaleDownDisabled: metav1.HasAnnotation(n.ObjectMeta, infrav1.ScaleDownDisabledAnnotation),
 		}
 		view.ScaleDownSetByUser = setByUser(n)

@@ -150,14 +150,27 @@ func TestMachineView(t *testing.T) {
 		change both
 		want   claims.Machine
 	}{
-		"new":                       {func(*clusterv1.Machine, *infrav1.PortalMachine) {}, claims.Machine{}},
-		"with hooks":                {annotate(infrav1.PreDrainHook, infrav1.PreTerminateHook), claims.Machine{PreDrain: true, PreTerminate: true}},
-		"to be deleted first":       {annotate(clusterv1.DeleteMachineAnnotation), claims.Machine{DeleteFirst: true}},
-		"shielded":                  {annotate(infrav1.ShieldAnnotation, clusterv1.MachineSkipRemediationAnnotation), claims.Machine{Shielded: true}},
-		"shielded by the user":      {annotate(clusterv1.MachineSkipRemediationAnnotation), claims.Machine{}},
-		"waits at the first hook":   {deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason), claims.Machine{Deleting: true}},
-		"core drains it":            {deleting(clusterv1.MachineDeletingDrainingNodeReason), claims.Machine{Deleting: true}},
-		"core has drained it":       {deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason), claims.Machine{Deleting: true, Drained: true}},
+		"new":                     {func(*clusterv1.Machine, *infrav1.PortalMachine) {}, claims.Machine{}},
+		"with hooks":              {annotate(infrav1.PreDrainHook, infrav1.PreTerminateHook), claims.Machine{PreDrain: true, PreTerminate: true}},
+		"to be deleted first":     {annotate(clusterv1.DeleteMachineAnnotation), claims.Machine{DeleteFirst: true}},
+		"shielded":                {annotate(infrav1.ShieldAnnotation, clusterv1.MachineSkipRemediationAnnotation), claims.Machine{Shielded: true}},
+		"shielded by the user":    {annotate(clusterv1.MachineSkipRemediationAnnotation), claims.Machine{}},
+		"waits at the first hook": {deleting(clusterv1.MachineDeletingWaitingForPreDrainHookReason), claims.Machine{Deleting: true}},
+		"core drains it":          {deleting(clusterv1.MachineDeletingDrainingNodeReason), claims.Machine{Deleting: true}},
+		"core has drained it": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
+			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
+			m.Status.Deletion = &clusterv1.MachineDeletionStatus{NodeDrainStartTime: *now}
+		}, claims.Machine{Deleting: true, Drained: true}},
+		"core has skipped its drain": {deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason),
+			claims.Machine{Deleting: true, Drained: true, DrainSkipped: true}},
+		"excluded from drains": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
+			annotate(clusterv1.ExcludeNodeDrainingAnnotation)(m, pm)
+			deleting(clusterv1.MachineDeletingWaitingForPreTerminateHookReason)(m, pm)
+		}, claims.Machine{Deleting: true, Drained: true, DrainRules: `{"excluded":true}`}},
+		"with a drain timeout": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
+			m.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To[int32](60)
+		},
+			claims.Machine{DrainRules: `{"timeoutSeconds":60}`}},
 		"past all hooks":            {deleting(clusterv1.MachineDeletingWaitingForInfrastructureDeletionReason), claims.Machine{Deleting: true}},
 		"its PortalMachine deleted": {func(_ *clusterv1.Machine, pm *infrav1.PortalMachine) { pm.DeletionTimestamp = now }, claims.Machine{Deleting: true, PortalMachineDeleted: true}},
 		"of an older revision":      {condition(clusterv1.MachineUpToDateCondition, metav1.ConditionFalse, clusterv1.MachineNotUpToDateReason), claims.Machine{Outdated: true}},
@@ -166,10 +179,10 @@ func TestMachineView(t *testing.T) {
 		"healthy":                   {condition(clusterv1.MachineHealthCheckSucceededCondition, metav1.ConditionTrue, "Any"), claims.Machine{}},
 		"of a MachineDeployment": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1", clusterv1.MachineDeploymentNameLabel: "a"}
-		}, claims.Machine{MachineSet: "a-1", Owner: "a"}},
+		}, claims.Machine{MachineSet: "a-1", Owner: "a", DrainRules: `{"labels":{"cluster.x-k8s.io/deployment-name":"a","cluster.x-k8s.io/set-name":"a-1"}}`}},
 		"of a MachineSet": {func(m *clusterv1.Machine, _ *infrav1.PortalMachine) {
 			m.Labels = map[string]string{clusterv1.MachineSetNameLabel: "a-1"}
-		}, claims.Machine{MachineSet: "a-1", Owner: "a-1"}},
+		}, claims.Machine{MachineSet: "a-1", Owner: "a-1", DrainRules: `{"labels":{"cluster.x-k8s.io/set-name":"a-1"}}`}},
 		"bound": {func(m *clusterv1.Machine, pm *infrav1.PortalMachine) {
 			pm.Spec.ProviderID, pm.Spec.Node = "cloud://w", &infrav1.BoundNode{Name: "w", UID: "uid-w"}
 			m.Spec.ProviderID, m.Status.NodeRef.Name = "cloud://v", "v"
@@ -179,7 +192,9 @@ func TestMachineView(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			m, pm := clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m"}}, infrav1.PortalMachine{}
 			test.change(&m, &pm)
-			test.want.Name = "m"
+			if test.want.Name = "m"; test.want.DrainRules == "" {
+				test.want.DrainRules = "{}"
+			}
 			if diff := cmp.Diff(test.want, machineView(m, pm)); diff != "" {
 				t.Error(diff)
 			}
@@ -208,10 +223,10 @@ func TestMachineViews(t *testing.T) {
 	})
 	all := []infrav1.PortalMachine{claim("c2", "large"), claim("c1", "small")}
 	want := []claims.Machine{
-		{Name: "m1", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", HasUnhealthyCondition: true},
-		{Name: "m2", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
+		{Name: "m1", DrainRules: "{}", ProviderID: "cloud://m1", ClaimProviderID: "cloud://c1", HasUnhealthyCondition: true},
+		{Name: "m2", DrainRules: "{}", ProviderID: "cloud://m2", ClaimProviderID: "cloud://c2", TemplateMismatch: true},
 		// m3 has no PortalMachine yet, and m4's was deleted by hand
-		{Name: "m4", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
+		{Name: "m4", DrainRules: "{}", ProviderID: "cloud://m4", ClaimProviderID: "cloud://m4", Deleting: true, PortalMachineDeleted: true},
 	}
 	if diff := cmp.Diff(want, s.machineViews(all)); diff != "" {
 		t.Error(diff)

@@ -39,8 +39,8 @@ func (s *scope) workersOutcome() outcome.Outcome {
 func (s *scope) drainProgress() string {
 	var all []string
 	for _, name := range slices.Sorted(slices.Values(s.plan.DrainingNodes)) {
-		if progress, found := s.drains[name]; found {
-			name += " (" + progress.String() + ")"
+		if waits := s.drains[name]; waits != "" {
+			name += " (" + waits + ")"
 		}
 		all = append(all, name)
 	}

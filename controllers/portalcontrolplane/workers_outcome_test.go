@@ -13,7 +13,6 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
-	"github.com/capportal/cluster-api-provider-portal/controllers/drain"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -40,8 +39,8 @@ func TestWorkersMessages(t *testing.T) {
 			[]string{"m1"}, []string{"n1"}},
 		"nodes drain": {[]func(*scope){nodesDrain("n2", "n1")}, outcome.Wait, infrav1.DrainingReason, []string{"2", "n1, n2"}, nil},
 		"nodes drain, and a Pod is held": {[]func(*scope){nodesDrain("n2", "n1"), func(s *scope) {
-			s.drains = map[string]drain.Progress{"n2": {Left: 7, Blocked: []string{"default/db"}}, "n9": {Left: 99}}
-		}}, outcome.Wait, infrav1.DrainingReason, []string{"n1", "n2", "7 Pods", "default/db"}, []string{"99"}},
+			s.drains = map[string]string{"n2": "Pod default/db: cannot evict pod", "n9": "Pod default/other"}
+		}}, outcome.Wait, infrav1.DrainingReason, []string{"n1", "n2", "Pod default/db: cannot evict pod"}, []string{"other"}},
 		"nodes drain while something else runs": {[]func(*scope){nodesDrain("n1"), upgrade}, outcome.Wait, infrav1.DrainingReason, []string{"n1"}, []string{"v1.37.0"}},
 		"an upgrade runs, and a Machine has no node": {[]func(*scope){settled, upgrade, func(s *scope) { s.plan.Unbound = 1 }},
 			outcome.Wait, infrav1.WaitingForOperationReason, []string{"upgrade to v1.37.0"}, nil},
