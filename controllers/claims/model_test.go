@@ -20,7 +20,8 @@ type world struct {
 	names int
 
 	order    Order // in which the portal removes workers
-	ids      bool  // nodes come with a providerID
+	ids      bool  // the portal sets the providerIDs of nodes
+	late     bool  // its cloud controller sets some of them after the nodes have joined
 	leftover bool  // Node objects of removed machines stay
 
 	nodes     []*kubeNode
@@ -76,6 +77,8 @@ type kubeNode struct {
 	replaced int  // Machines that were replaced for that
 	// ruler is the deployment whose Machine was bound to it last. Its rules count for a drain.
 	ruler string
+
+	cloudID string // the providerID that the portal's cloud controller will set, while the node is Uninitialized
 }
 
 type deployment struct {
@@ -290,6 +293,9 @@ func (w *world) carryOut(move Move) bool {
 			m.PreDrain, m.PreTerminate = true, true
 		}
 	case Bind, Swap:
+		if n := w.node(move.Node.UID); n != nil && n.Uninitialized {
+			w.fail("%s gets %s, which is not initialized", m.Name, n.Name)
+		}
 		if move.Kind == Swap || !m.Deleting {
 			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
 		}
@@ -326,6 +332,9 @@ func (w *world) carryOutNode(move Move) bool {
 	}
 	switch move.Kind {
 	case NameNode:
+		if w.ids {
+			w.fail("the provider gives %s a providerID, and the portal can never correct it", n.Name)
+		}
 		n.ProviderID = move.Node.ProviderID
 	case DrainNode:
 		w.evict(n)

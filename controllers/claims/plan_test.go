@@ -43,6 +43,18 @@ func TestBind(t *testing.T) {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Machines: []Machine{machine("m1", "")}},
 			"hooks m1, name n1, bind m1/n1",
 		},
+		"bind: a Node that the portal's cloud controller has not initialized gets no providerID, which could never be changed, and no Machine": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", uninitialized), node("n2")}, Machines: []Machine{machine("m1", ""), machine("m2", "")}},
+			"hooks m1, bind m1/n2",
+		},
+		"bind: nor after a minute, if it is not Ready": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", uninitialized, notReady)}, Machines: []Machine{machine("m1", "")}},
+			"",
+		},
+		"bind: it is one of the workers, so no other one is added for it, and it is removed like others": {
+			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2", uninitialized)}, Machines: []Machine{machine("m1", "n1")}},
+			"evict n2",
+		},
 		"bind: a new Node gets a minute to become Ready": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", notReady, fresh)}, Machines: []Machine{machine("m1", "")}},
 			"",
@@ -143,6 +155,14 @@ func TestSwap(t *testing.T) {
 		"no swap between nodes of the same second: the one is as likely to go as the other, and would be taken back": {
 			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2", fresh), node("n3", fresh)}, Machines: []Machine{machine("m1", "n1"), machine("m2", ""), machine("m3", "n3", deleting)}},
 			"drain m3/n3, hooks m2, bind m2/n2",
+		},
+		"swap: a held Machine takes no node that is not initialized. The provider drains it, and the Machine's node stays": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", uninitialized)}, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2")}},
+			"detach m1/n1, evict n3",
+		},
+		"swap: a Machine whose node goes does not move to a node that is not initialized": {
+			View{Desired: 1, Size: 2, Order: Newest, Nodes: []Node{node("n1", uninitialized), node("n2")}, Machines: []Machine{machine("m2", "n2")}},
+			"",
 		},
 		"swap, next: the held one takes the node that is free now": {
 			View{Desired: 2, Size: 3, Nodes: three, Machines: []Machine{machine("m1", "n1", deleting), machine("m2", "n2"), machine("m3", "n1", was("n3"))}},

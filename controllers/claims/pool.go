@@ -72,7 +72,7 @@ func (p *planner) addToPool() {
 		switch {
 		case n.pooled && !n.withheld:
 			p.addNameNode(n)
-		case !n.pooled && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
+		case !n.pooled && !n.Uninitialized && p.Pool.knows(p.ClusterID, n.Node) && !p.Pool.Deleting:
 			p.addMember(n)
 		}
 	}
@@ -101,7 +101,7 @@ func (p *planner) removeFromPool() {
 	if p.Pool == nil || p.Operation != Idle {
 		return
 	}
-	waited := slices.ContainsFunc(p.places, func(n *place) bool { return n.withheld })
+	waited := slices.ContainsFunc(p.places, func(n *place) bool { return n.withheld && !n.Uninitialized })
 	ended := p.Pool.Deleting && p.settled && (p.surplus <= 0 || waited)
 	for _, id := range p.Pool.List {
 		exists := slices.Contains(p.Pool.Others, id) || slices.ContainsFunc(p.Nodes, func(n Node) bool { return n.idIn(p.ClusterID) == id })

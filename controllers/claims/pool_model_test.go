@@ -141,6 +141,8 @@ func (w *world) carryOutPool(move Move) bool {
 	id := move.Node.ProviderID
 	w.pool.list = slices.DeleteFunc(w.pool.list, func(other string) bool { return other == id })
 	switch {
+	case move.Kind == AddToPool && w.ids && SetByProvider("c1", id):
+		w.fail("the list names %s, and the portal gives the Node another providerID", id)
 	case move.Kind == AddToPool:
 		w.pool.list = append(w.pool.list, id)
 	case !w.pool.deleting && slices.ContainsFunc(w.nodes, func(n *kubeNode) bool { return n.ProviderID == id }):

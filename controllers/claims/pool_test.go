@@ -44,6 +44,12 @@ func TestPool(t *testing.T) {
 		"a node without a providerID is listed before it is named": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: pool(1)}, "add-to-pool n1, name n1",
 		},
+		"a node that is not initialized is not listed, or the list would name a providerID that it never has": {
+			View{Desired: 2, Size: 2, Nodes: []Node{node("n1", uninitialized), node("n2")}, Pool: pool(2)}, "add-to-pool n2; 1 missing; 1 free",
+		},
+		"nor under a name that core knows": {
+			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", uninitialized)}, Pool: &Pool{Replicas: 1, Known: []string{"n1"}}}, "1 missing; 1 free",
+		},
 		"interrupted between the two": {
 			View{Desired: 1, Size: 1, Nodes: []Node{node("n1", nameless)}, Pool: &Pool{Replicas: 1, List: []string{"portal://c1/n1"}}}, "name n1",
 		},
@@ -154,6 +160,9 @@ func TestPoolEnds(t *testing.T) {
 		},
 		"the portal refuses a cluster without workers: the last one stays": {
 			View{Desired: 1, Size: 1, Nodes: three[:1], Pool: ending("n1")}, "remove-from-pool cloud://n1; 1 free",
+		},
+		"a node that is not initialized does not hurry it: its nodes are drained first": {
+			View{Desired: 1, Size: 3, Nodes: []Node{node("n1", uninitialized), node("n2"), node("n3")}, Pool: ending("n2", "n3")}, "evict n3, evict n2; 3 free; after 5s",
 		},
 		"of an adopted cluster: its nodes stay": {
 			View{Desired: 0, Size: -1, Adopted: true, Nodes: three[:1], Pool: ending("n1")}, "remove-from-pool cloud://n1; 1 free",

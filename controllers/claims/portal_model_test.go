@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,14 +20,31 @@ func (w *world) addNode(created time.Time) {
 	}
 	w.say("portal adds %s", name)
 	n := &kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true}
-	if w.ids {
-		n.ProviderID = "cloud://" + w.name("i")
-	}
+	w.identify(n, "cloud://"+w.name("i"))
 	w.nodes = append(w.nodes, n)
 }
 
-// removeNode removes the next worker. If the provider knows the order, no Pods run on it, unless another node of the same second
-// could have been removed instead.
+// identify gives a new node its providerID, if the portal does. If its cloud controller does so later, no Pods run on the node until then.
+func (w *world) identify(n *kubeNode, id string) {
+	if !w.ids {
+		return
+	}
+	if n.ProviderID = id; w.late && rapid.Bool().Draw(w.t, "uninitialized") {
+		n.ProviderID, n.cloudID, n.Uninitialized, n.busy = "", id, true, false
+	}
+}
+
+// initialize is a pass of the portal's cloud controller. It takes a while until it sees a new node.
+func (w *world) initialize() {
+	for _, n := range w.running() {
+		if n.Uninitialized && w.clock.Sub(n.Created) >= 30*time.Second {
+			n.ProviderID, n.Uninitialized = n.cloudID, false
+		}
+	}
+}
+
+// removeNode removes the next worker. If the provider knows the order, or all workers go, no Pods run on it, unless another node of
+// the same second could have been removed instead.
 func (w *world) removeNode() {
 	running := w.running()
 	candidates := running
@@ -116,7 +134,7 @@ func (w *world) replaceOne() bool {
 
 // renew makes the node another machine.
 func (w *world) renew(n *kubeNode, created time.Time) {
-	id, name := n.ProviderID, n.Name
+	id, name := cmp.Or(n.ProviderID, n.cloudID), n.Name
 	if rapid.Bool().Draw(w.t, "another providerID") {
 		id = "cloud://" + w.name("i")
 	}
@@ -124,9 +142,7 @@ func (w *world) renew(n *kubeNode, created time.Time) {
 		name = w.name("n")
 	}
 	*n = kubeNode{Node: Node{Name: name, UID: "uid-" + w.name("u"), Created: created, Ready: true}, running: true, busy: true}
-	if w.ids {
-		n.ProviderID = id
-	}
+	w.identify(n, id)
 }
 
 // fails ends the operation in flight at the portal, possibly after a part of the work.

@@ -41,6 +41,7 @@ func begin(t *rapid.T) *world {
 		order:    rapid.SampledFrom([]Order{Newest, Oldest, Random}).Draw(t, "order"),
 		stated:   rapid.Bool().Draw(t, "stated"),
 		ids:      rapid.Bool().Draw(t, "ids"),
+		late:     rapid.Bool().Draw(t, "late"),
 		leftover: rapid.Bool().Draw(t, "leftover"),
 	}
 	for i := range rapid.IntRange(1, 3).Draw(t, "deployments") {
@@ -196,6 +197,7 @@ func (w *world) round() {
 // lap lets every actor except the portal act once.
 func (w *world) lap() {
 	w.clock = w.clock.Add(20 * time.Second)
+	w.initialize()
 	for _, d := range w.groups {
 		w.roll(d)
 		w.replicate(d)
@@ -211,7 +213,7 @@ func (w *world) lap() {
 // schedule puts Pods on every node that accepts them, and evicts them from nodes that have not been Ready for long.
 func (w *world) schedule() {
 	for _, n := range w.running() {
-		n.busy = n.busy || n.Ready && !n.Cordoned
+		n.busy = n.busy || n.Ready && !n.Cordoned && !n.Uninitialized
 		if !n.Ready && w.clock.Sub(n.NotReadySince) >= 5*time.Minute {
 			n.busy = false
 		}

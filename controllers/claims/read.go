@@ -29,7 +29,8 @@ type place struct {
 	leaving, awaited bool
 	// taken reports that a Machine is bound to the node in this plan.
 	taken bool
-	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows).
+	// pooled reports that the pool's list names the node. withheld reports that the node must not get a providerID yet (Pool.knows), or gets
+	// one from the portal's cloud controller. A providerID can never be changed.
 	pooled, withheld bool
 }
 
@@ -79,7 +80,7 @@ func read(v View) *planner {
 	at := map[string]*place{}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	for _, n := range p.plan.Present {
-		at[n.UID] = &place{Node: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)}
+		at[n.UID] = &place{Node: n, pooled: v.Pool.lists(v.ClusterID, n), withheld: n.Uninitialized || n.ProviderID == "" && v.Pool.knows(v.ClusterID, n)}
 		p.places = append(p.places, at[n.UID])
 	}
 	for _, m := range v.Machines {

@@ -16,6 +16,7 @@ func TestUpgradeKeepsMachinesAvailable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := begin(t)
 		w.settle()
+		w.late = false // no Machine can use a node before it is initialized
 		for range rapid.IntRange(1, 3).Draw(t, "upgrades") {
 			w.operation = ReplacingNodes
 			w.say("upgrade")

@@ -88,6 +88,7 @@ type Node struct {
 	Created               time.Time
 	Ready, Cordoned       bool
 
+	Uninitialized         bool      // the portal's cloud controller has yet to set its providerID, or what else it sets
 	NotReadySince         time.Time // when it was last Ready, or zero if unknown
 	HasUnhealthyCondition bool      // shows a condition that a MachineHealthCheck names
 	TaintedByAutoscaler   bool      // the cluster autoscaler is about to remove it

@@ -32,7 +32,10 @@ func evicting(n *Node)   { n.Cordoned, n.DrainStarted = true, epoch }
 func sick(n *Node)       { n.HasUnhealthyCondition = true }
 func remediated(n *Node) { n.Remediated = epoch }
 func nameless(n *Node)   { n.ProviderID = "" }
-func reborn(n *Node)     { n.UID += "-again" }
+
+// uninitialized is a Node that waits for the portal's cloud controller, which sets its providerID.
+func uninitialized(n *Node) { n.ProviderID, n.Uninitialized = "", true }
+func reborn(n *Node)        { n.UID += "-again" }
 
 // machine returns Machine m1, m2, … It holds the given node ("" for none) and is younger the higher its number.
 func machine(name, on string, change ...func(*Machine)) Machine {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -130,7 +131,7 @@ var nodeChanged nodePredicate = predicate.Funcs{
 			return false
 		}
 		return before.Spec.ProviderID != after.Spec.ProviderID || before.Spec.Unschedulable != after.Spec.Unschedulable ||
-			isControlNode(*before) != isControlNode(*after) || tainted(before, autoscalerTaint) != tainted(after, autoscalerTaint) ||
+			!slices.Equal(keptTaints(before), keptTaints(after)) ||
 			!maps.Equal(before.Labels, after.Labels) || !maps.Equal(annotationsOf(before), annotationsOf(after)) ||
 			before.Status.NodeInfo.KubeletVersion != after.Status.NodeInfo.KubeletVersion || !maps.Equal(conditionsOf(before), conditionsOf(after))
 	},

@@ -45,6 +45,7 @@ func TestNodeChanged(t *testing.T) {
 		"it changes":                {note("their.example/ttl", "0"), note("their.example/ttl", "300"), false},
 		"a taint of others":         {nil, taint("their.example/taint"), false},
 		"the autoscaler's taint":    {nil, taint(autoscalerTaint), true},
+		"the cloud controller's":    {taint(uninitializedTaint), nil, true},
 		"a taint of control nodes":  {nil, taint("node-role.kubernetes.io/control-plane"), true},
 		"of old":                    {nil, taint("node-role.kubernetes.io/master"), true},
 		"not Ready":                 {nil, ready(corev1.ConditionFalse, time.Unix(0, 0)), true},

@@ -69,8 +69,11 @@ func trimNode(n *corev1.Node) *corev1.Node {
 	return &corev1.Node{ObjectMeta: meta}
 }
 
+// uninitializedTaint is on a Node that the portal's cloud controller has not initialized yet.
+const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
+
 func keptTaints(n *corev1.Node) (kept []corev1.Taint) {
-	for _, key := range append(slices.Clone(controlMarks), autoscalerTaint) {
+	for _, key := range append(slices.Clone(controlMarks), autoscalerTaint, uninitializedTaint) {
 		if tainted(n, key) {
 			kept = append(kept, corev1.Taint{Key: key})
 		}

@@ -32,7 +32,7 @@ func fullNode() *corev1.Node {
 	}
 	n.Annotations[clusterv1.OwnerNameAnnotation] = "set"
 	n.Spec = corev1.NodeSpec{ProviderID: "portal://z/1", Unschedulable: true, PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{
-		{Key: "other", Effect: corev1.TaintEffectNoSchedule}, {Key: autoscalerTaint, Value: "1"}, {Key: controlMarks[1]},
+		{Key: "other", Effect: corev1.TaintEffectNoSchedule}, {Key: autoscalerTaint, Value: "1"}, {Key: uninitializedTaint, Value: "true"}, {Key: controlMarks[1]},
 	}}
 	n.Status = corev1.NodeStatus{
 		Capacity:   corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},

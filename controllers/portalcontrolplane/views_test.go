@@ -97,6 +97,7 @@ func TestNodeViews(t *testing.T) {
 		"with a providerID":         {nodeWith(func(n *corev1.Node) { n.Spec.ProviderID = "cloud://w" }), false, plain(func(n *claims.Node) { n.ProviderID = "cloud://w" })},
 		"held by a Machine before":  {nodeWith(note(clusterv1.OwnerNameAnnotation, "a-1")), false, plain(func(n *claims.Node) { n.LastMachineSet = "a-1" })},
 		"tainted by the autoscaler": {nodeWith(taint(autoscalerTaint)), false, plain(func(n *claims.Node) { n.TaintedByAutoscaler = true })},
+		"not initialized":           {nodeWith(taint(uninitializedTaint)), false, plain(func(n *claims.Node) { n.Uninitialized = true })},
 		"tainted by others":         {nodeWith(taint("theirs")), false, plain(func(*claims.Node) {})},
 		"being drained":             {nodeWith(note(infrav1.DrainStartedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.DrainStarted = moment })},
 		"drained":                   {nodeWith(note(infrav1.DrainedAnnotation, stamp)), false, plain(func(n *claims.Node) { n.Drained = moment })},

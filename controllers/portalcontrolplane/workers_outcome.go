@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
@@ -87,6 +89,10 @@ func (s *scope) countOutcome() outcome.Outcome {
 
 // unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.
 func (s *scope) unboundOutcome() outcome.Outcome {
+	if i := slices.IndexFunc(s.nodes, func(n corev1.Node) bool { return tainted(&n, uninitializedTaint) }); i >= 0 {
+		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the portal's cloud controller has not initialized worker node %s yet, which has the taint %s. "+
+			"If this lasts, ask the portal's support", s.nodes[i].Name, uninitializedTaint)
+	}
 	if s.plan.Unbound == 0 {
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "the pool waits for %d Ready worker nodes that no Machine holds", s.plan.Missing)
 	}

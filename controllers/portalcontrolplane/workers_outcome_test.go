@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -52,8 +53,11 @@ func TestWorkersMessages(t *testing.T) {
 			[]string{"m1, m2", "small", "ops", "Revert"}, nil},
 		"that and everything else": {[]func(*scope){mismatched("m1"), notReadyNodes("n1"), func(s *scope) { s.desired.sum, s.plan.Unbound = 5, 2 }},
 			outcome.Stalled, infrav1.TemplateNotHonoredReason, []string{"m1"}, []string{"n1"}},
-		"nodes are missing":                {[]func(*scope){func(s *scope) { s.desired.sum, s.plan.Unbound = 5, 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"3 of 5"}, nil},
-		"no node is Ready for Machines":    {[]func(*scope){settled, func(s *scope) { s.plan.Unbound = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"2 Machines"}, nil},
+		"nodes are missing":             {[]func(*scope){func(s *scope) { s.desired.sum, s.plan.Unbound = 5, 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"3 of 5"}, nil},
+		"no node is Ready for Machines": {[]func(*scope){settled, func(s *scope) { s.plan.Unbound = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"2 Machines"}, nil},
+		"nodes are not initialized": {[]func(*scope){settled, func(s *scope) {
+			s.plan.Unbound, s.nodes = 1, []corev1.Node{*nodeWith(), *nodeWith(taint(uninitializedTaint), func(n *corev1.Node) { n.Name = "n9" })}
+		}}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"cloud controller", "n9", uninitializedTaint}, []string{"w,"}},
 		"the pool has too few nodes":       {[]func(*scope){settled, func(s *scope) { s.plan.Missing = 2 }}, outcome.Wait, infrav1.WaitingForNodesReason, []string{"pool", "2"}, nil},
 		"the portal insists on one worker": {[]func(*scope){insists}, outcome.Done, infrav1.WorkersReadyReason, []string{"refuses"}, nil},
 		"an adopted cluster has too many": {[]func(*scope){func(s *scope) { s.record.Size = operation.SizeUnknown }}, outcome.Wait, infrav1.NodesUnclaimedReason,
