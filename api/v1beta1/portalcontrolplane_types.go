@@ -77,8 +77,9 @@ type PortalControlPlaneSpec struct {
 	DeletionProtection *bool `json:"deletionProtection,omitempty"`
 
 	// removalOrder is the order in which the portal removes workers: Newest or Oldest first, or Random. When omitted, the
-	// provider learns it from the workers that the portal removes. Until then, it expects the newest to be removed first. With
-	// Random, the portal may remove nodes that were not drained, and the cluster autoscaler is kept from removing nodes.
+	// provider learns it from the workers that the portal removes. Until then, it expects the newest to be removed first, and
+	// removes one worker at a time. With Random, the portal may remove nodes that were not drained, and the cluster autoscaler
+	// is kept from removing nodes.
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`
 
@@ -161,6 +162,10 @@ type PortalControlPlaneStatus struct {
 	// workers counts the worker nodes.
 	// +optional
 	Workers *WorkerCounts `json:"workers,omitempty"`
+
+	// removalOrder is the order in which the provider expects the portal to remove workers, and why.
+	// +optional
+	RemovalOrder RemovalOrderStatus `json:"removalOrder,omitempty,omitzero"`
 }
 
 // WorkerCounts counts worker nodes.
@@ -181,6 +186,31 @@ type WorkerCounts struct {
 	// +optional
 	Claimed int32 `json:"claimed"`
 }
+
+// RemovalOrderStatus is an order in which the portal is expected to remove workers.
+type RemovalOrderStatus struct {
+	// order is the expected order: Newest or Oldest first, or Random if the provider expects no order.
+	// +required
+	Order RemovalOrder `json:"order,omitempty"`
+
+	// source is Set if spec.removalOrder sets the order, and Observed if scale-downs of this cluster have shown it. Otherwise the
+	// source is Assumed, and the provider removes one worker at a time until the portal has shown an order.
+	// +required
+	Source RemovalOrderSource `json:"source,omitempty"`
+}
+
+// RemovalOrderSource is the reason why an order of removal is expected.
+// +kubebuilder:validation:Enum=Set;Observed;Assumed
+type RemovalOrderSource string
+
+const (
+	// RemovalOrderSet is the source of an order that spec.removalOrder sets.
+	RemovalOrderSet RemovalOrderSource = "Set"
+	// RemovalOrderObserved is the source of an order that scale-downs of the cluster have shown.
+	RemovalOrderObserved RemovalOrderSource = "Observed"
+	// RemovalOrderAssumed is the source of an order that is a guess.
+	RemovalOrderAssumed RemovalOrderSource = "Assumed"
+)
 
 // PortalControlPlaneInitialization is part of the Cluster API contract for ControlPlanes.
 // +kubebuilder:validation:MinProperties=1

@@ -26,7 +26,7 @@
 // How nodes and claims change state:
 //
 //   - Leaving (leaving.go): the nodes to remove next are the first ones in the order in which the portal is expected to remove them
-//     (order.go), as many as are surplus and as no live Machine needs.
+//     (order.go), as many as are surplus and as no live Machine needs. While that order is a guess, a request removes one node (size.go).
 //   - Bind puts both deletion hooks on the Machine first, then the Node's identity on the PortalMachine. The hooks keep core from
 //     draining or deleting the Node on its own.
 //   - Takeover: a new Machine beyond the number of workers is bound to the node of an outdated one of its own MachineDeployment, which

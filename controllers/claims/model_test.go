@@ -37,7 +37,7 @@ type world struct {
 	// What the provider has recorded.
 	recorded  int
 	uncertain bool
-	learned   ObservedOrder
+	learned   Order
 	before    []NodeSnapshot
 	compare   bool      // the nodes before a scale-down that succeeded with those that it left
 	stated    bool      // the user has set spec.removalOrder
@@ -139,7 +139,7 @@ func (w *world) machinesWanted() (sum int) {
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
 	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Now: w.clock,
-		Order: w.expected(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
+		Order: w.expected(), OrderAssumed: w.orderAssumed(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
 		view.Outdated = m.revision != m.deployment.revision
@@ -154,16 +154,19 @@ func (w *world) expected() Order {
 	switch {
 	case w.stated:
 		return w.order
-	case w.learned.Order == "":
+	case w.learned == "":
 		return Newest
 	}
-	return w.learned.Order
+	return w.learned
 }
 
 // orderKnown reports whether the provider knows in which order this portal removes workers.
 func (w *world) orderKnown() bool {
-	return w.order != Random && w.expected() == w.order && (w.stated || w.learned.Known())
+	return w.order != Random && w.expected() == w.order && !w.orderAssumed()
 }
+
+// orderAssumed reports whether the order that the provider expects is a guess.
+func (w *world) orderAssumed() bool { return !w.stated && w.learned == "" }
 
 // view completes a view.
 func (w *world) view() View {
@@ -223,6 +226,7 @@ func (w *world) pass(writes int) {
 		w.recorded, w.uncertain = p.view.Desired, false
 	}
 	if p.Reached && w.lost && writes != 0 {
+		w.compare = w.operation == RemovingNodes
 		w.operation, w.lost, w.unheard, w.recorded, w.uncertain = Idle, false, false, w.target, false
 		return
 	}

@@ -4,7 +4,6 @@ package claims
 
 import (
 	"cmp"
-	"math/big"
 	"slices"
 	"strings"
 )
@@ -20,21 +19,6 @@ const (
 	Random Order = "Random"
 )
 
-// ObservedOrder is what the scale-downs of one cluster have shown about the portal's order of removal. The zero value means
-// nothing yet.
-type ObservedOrder struct {
-	Order Order `json:"order,omitempty"`
-	// Odds is how many choices a portal that removes workers at random would have had, for each choice that it made according to
-	// Order.
-	Odds int `json:"odds,omitempty"`
-}
-
-// enoughOdds makes an order known: a portal without an order would show it in fewer than 1 of 20 cases.
-const enoughOdds = 20
-
-// Known reports whether the order is more than a guess.
-func (l ObservedOrder) Known() bool { return l.Order == Random || l.Odds >= enoughOdds }
-
 // NodeSnapshot is a worker node as it was before a scale.
 type NodeSnapshot struct {
 	UID     string `json:"uid"`
@@ -49,9 +33,9 @@ func Snapshot(nodes []Node) (seen []NodeSnapshot) {
 	return seen
 }
 
-// learn returns what is known of the order after a scale-down. A scale-down that fits both orders, or that removed none or all of
-// the nodes, shows nothing.
-func (l ObservedOrder) learn(before []NodeSnapshot, now []Node) ObservedOrder {
+// learn returns the observed order after a scale-down. It was "" before if no scale-down had shown an order. A scale-down that fits
+// both orders, or that removed none or all of the nodes, shows nothing. Two that contradict each other show that there is no order.
+func (o Order) learn(before []NodeSnapshot, now []Node) Order {
 	var gone, kept []int64
 	for _, b := range before {
 		if slices.ContainsFunc(now, func(n Node) bool { return n.UID == b.UID }) {
@@ -61,29 +45,22 @@ func (l ObservedOrder) learn(before []NodeSnapshot, now []Node) ObservedOrder {
 		}
 	}
 	if len(gone) == 0 || len(kept) == 0 {
-		return l
+		return o
 	}
 	newest, oldest := slices.Min(gone) >= slices.Max(kept), slices.Max(gone) <= slices.Min(kept)
-	order := Newest
-	if oldest {
-		order = Oldest
-	}
+	shown := Random
 	switch {
-	case newest && oldest, l.Order == Random:
-		return l
-	case !newest && !oldest, l.Order != "" && l.Order != order:
-		return ObservedOrder{Order: Random}
+	case newest && oldest:
+		return o
+	case newest:
+		shown = Newest
+	case oldest:
+		shown = Oldest
 	}
-	return ObservedOrder{Order: order, Odds: min(enoughOdds, max(1, l.Odds)*choices(len(before), len(gone)))}
-}
-
-// choices returns in how many ways k of n nodes can be removed, up to enoughOdds.
-func choices(n, k int) int {
-	ways := new(big.Int).Binomial(int64(n), int64(k))
-	if ways.Cmp(big.NewInt(enoughOdds)) > 0 {
-		return enoughOdds
+	if o != "" && o != shown {
+		return Random
 	}
-	return int(ways.Int64())
+	return shown
 }
 
 // removalOrder sorts the nodes in the order in which the portal is expected to remove them. If the order does not distinguish

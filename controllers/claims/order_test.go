@@ -13,23 +13,25 @@ func TestLearn(t *testing.T) {
 	same := func(n *Node) { n.Created = epoch.Add(time.Minute) }
 	twins := []Node{node("n1", same), node("n2", same), node("n3"), node("n4")}
 	tests := map[string]struct {
-		learned ObservedOrder
+		learned Order
 		before  []Node
 		now     []string
-		want    ObservedOrder
+		want    Order
 	}{
-		"the newest went, which 1 in 6 choices is":   {ObservedOrder{}, four, []string{"n1", "n2"}, ObservedOrder{Newest, 6}},
-		"once more, which settles it":                {ObservedOrder{Newest, 6}, four, []string{"n1", "n2", "n3"}, ObservedOrder{Newest, 20}},
-		"the oldest went":                            {ObservedOrder{}, four, []string{"n3", "n4"}, ObservedOrder{Oldest, 6}},
-		"once the oldest, then the newest":           {ObservedOrder{Oldest, 6}, four, []string{"n1", "n2"}, ObservedOrder{Random, 0}},
-		"some in between":                            {ObservedOrder{Newest, 20}, four, []string{"n1", "n4"}, ObservedOrder{Random, 0}},
-		"no order before, none now":                  {ObservedOrder{Random, 0}, four, []string{"n1", "n2"}, ObservedOrder{Random, 0}},
-		"of the same second either may go":           {ObservedOrder{Oldest, 4}, twins, []string{"n1", "n3", "n4"}, ObservedOrder{Oldest, 16}},
-		"what fits both orders shows nothing":        {ObservedOrder{}, twins[:2], []string{"n1"}, ObservedOrder{}},
-		"all went":                                   {ObservedOrder{}, four, nil, ObservedOrder{}},
-		"none went":                                  {ObservedOrder{Oldest, 4}, four, []string{"n1", "n2", "n3", "n4"}, ObservedOrder{Oldest, 4}},
-		"the newest went, and new ones came since":   {ObservedOrder{}, four, []string{"n1", "n2", "n5", "n6"}, ObservedOrder{Newest, 6}},
-		"one of many: a portal without an order may": {ObservedOrder{}, four, []string{"n1", "n2", "n3"}, ObservedOrder{Newest, 4}},
+		"the newest went":                          {"", four, []string{"n1", "n2"}, Newest},
+		"the newest went again":                    {Newest, four, []string{"n1", "n2", "n3"}, Newest},
+		"the oldest went":                          {"", four, []string{"n3", "n4"}, Oldest},
+		"one of many is enough":                    {"", four, []string{"n1", "n2", "n3"}, Newest},
+		"once the oldest, then the newest":         {Oldest, four, []string{"n1", "n2"}, Random},
+		"some in between":                          {Newest, four, []string{"n1", "n4"}, Random},
+		"some in between, the first time":          {"", four, []string{"n1", "n2", "n4"}, Random},
+		"no order before, none now":                {Random, four, []string{"n1", "n2"}, Random},
+		"of the same second either may go":         {Oldest, twins, []string{"n1", "n3", "n4"}, Oldest},
+		"what fits both orders shows nothing":      {"", twins[:2], []string{"n1"}, ""},
+		"nor does it contradict anything":          {Random, twins[:2], []string{"n1"}, Random},
+		"all went":                                 {"", four, nil, ""},
+		"none went":                                {Oldest, four, []string{"n1", "n2", "n3", "n4"}, Oldest},
+		"the newest went, and new ones came since": {"", four, []string{"n1", "n2", "n5", "n6"}, Newest},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -38,7 +40,7 @@ func TestLearn(t *testing.T) {
 				now = append(now, node(name))
 			}
 			if got := test.learned.learn(Snapshot(test.before), now); got != test.want {
-				t.Errorf("%+v, want %+v", got, test.want)
+				t.Errorf("%q, want %q", got, test.want)
 			}
 		})
 	}

@@ -54,7 +54,7 @@ func said(p Plan) string {
 	}
 	add(p.Reached, "reached")
 	add(p.SizeCertain, "certain")
-	add(p.OrderObserved, "observed %s %d", p.ObservedOrder.Order, p.ObservedOrder.Odds)
+	add(p.OrderObserved, "observed %s", p.ObservedOrder)
 	add(p.RequeueAfter != 0, "after %v", p.RequeueAfter)
 	return strings.Join(words, "; ")
 }
@@ -299,15 +299,4 @@ func TestLeftOver(t *testing.T) {
 		"but one that a Machine has been released from": {View{Nodes: []Node{node("n1", gone, away)}, Machines: []Machine{machine("m1", "n1", detached, shown, forgotten)}},
 			"remove-hooks m1, delete n1"},
 	}.check(t)
-}
-
-// TestKnown checks when the order of removal is more than a guess.
-func TestKnown(t *testing.T) {
-	for learned, want := range map[ObservedOrder]bool{
-		{}: false, {Newest, 1}: false, {Newest, 19}: false, {Newest, 20}: true, {Oldest, 20}: true, {Random, 0}: true,
-	} {
-		if got := learned.Known(); got != want {
-			t.Errorf("%+v is known: %t", learned, got)
-		}
-	}
 }

@@ -34,7 +34,7 @@ type Plan struct {
 	// OrderObserved reports that the last scale-down was compared with the nodes that it left. ObservedOrder is the result. The
 	// plan contains nothing else then.
 	OrderObserved bool
-	ObservedOrder ObservedOrder
+	ObservedOrder Order
 
 	// RequeueAfter is when to decide again if nothing happens before. 0 means that an event wakes the control plane.
 	RequeueAfter time.Duration

@@ -54,7 +54,8 @@ func direction(to, from int) Operation {
 	return AddingNodes
 }
 
-// judgeRequest checks that the request asks for the sum of the replicas, or for a number on the way down to it.
+// judgeRequest checks that the request asks for the sum of the replicas, or for a number on the way down to it. While the order of
+// removal is a guess, it removes one node, if one stays.
 func (w *world) judgeRequest(p *pass) {
 	most := w.size - 1
 	if p.view.SizeUncertain {
@@ -62,6 +63,15 @@ func (w *world) judgeRequest(p *pass) {
 	}
 	if sum := p.view.Desired; p.Size != sum && (p.Size < sum || p.Size > most) {
 		w.fail("asked for %d of %d workers while %d are desired", p.Size, w.size, sum)
+	}
+	// While the size is uncertain, it is unknown which of the nodes that are not Ready are gone.
+	unclear := len(p.view.Nodes) - len(keep(p.view.Nodes, func(n Node) bool { return n.Ready }))
+	if !p.view.SizeUncertain {
+		unclear = 0
+	}
+	if p.view.OrderAssumed && p.Size > 0 && w.size-p.Size > max(1, unclear) {
+		w.dump()
+		w.fail("asked for %d of %d workers, and the order of removal is a guess", p.Size, w.size)
 	}
 }
 

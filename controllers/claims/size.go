@@ -66,21 +66,29 @@ func (p *planner) resendSize() int {
 //
 // If the size is uncertain, a request for the desired number settles it, even if nothing is left to remove. A request that
 // removes only a part of the surplus is sent only if it cannot add nodes.
+//
+// While the order of removal is assumed, a request removes one node, so that a wrong guess costs no more than that node. The next
+// request follows when the nodes were compared (observeOrder). If no node stays, the order makes no difference.
 func (p *planner) decideDown(size int) {
 	count, waited := p.removableInOrder()
 	to := max(p.Desired, size-count)
 	if p.SizeUncertain {
-		doubtful := 0 // nodes that may be gone. The portal then runs fewer nodes, and fewer of these are drained
-		for _, n := range p.leaving[:count] {
-			doubtful += oneIf(!p.usable(n))
-		}
+		doubtful := len(slices.DeleteFunc(slices.Clone(p.leaving[:count]), p.usable)) // may be gone. Then fewer nodes exist, and fewer of these are drained
 		to = max(p.Desired, min(p.maxWorkers(), len(p.places)-doubtful)-(count-doubtful))
+		size = min(p.maxWorkers(), len(p.places), p.readyCount()+1) // to ask for one fewer adds no nodes
+	}
+	settles := p.SizeUncertain && (to == p.Desired || p.desiredSettlesSize())
+	if settles {
+		to = p.Desired
+	}
+	if p.OrderAssumed && to > 0 {
+		to = max(to, size-1)
 	}
 	complete := count == len(p.leaving) && !p.partial
 	switch {
 	case p.uncordonPending():
-	case p.SizeUncertain && (to == p.Desired || p.desiredSettlesSize()):
-		p.requestSize(p.Desired)
+	case settles:
+		p.requestSize(to)
 	case count == 0, p.SizeUncertain && to > p.readyCount():
 	case complete, waited && (p.Order != Random || count == len(p.leaving)):
 		p.requestSize(to)

@@ -154,7 +154,7 @@ func TestAskAgain(t *testing.T) {
 // TestUncertainSizeIsSafe goes through all clusters of up to three nodes with an uncertain size. A request never asks for less
 // than desired, and no node is removed that is not drained, whether the portal runs all Nodes or only the Ready ones. Nodes
 // without a Machine that have not been Ready for long count as gone. Drained ones only do if more workers are desired than are
-// Ready (see present).
+// Ready (see present). While the order is assumed, a request removes one node at most, or as many as are not Ready.
 func TestUncertainSizeIsSafe(t *testing.T) {
 	kinds := []struct {
 		node  func(*Node)
@@ -182,6 +182,7 @@ func TestUncertainSizeIsSafe(t *testing.T) {
 			}
 			for _, order := range []Order{Newest, Oldest} {
 				requests += judgeUncertain(t, View{Order: order, Nodes: nodes, Machines: machines})
+				judgeUncertain(t, View{Order: order, OrderAssumed: true, Nodes: nodes, Machines: machines})
 			}
 		}
 	}
@@ -208,6 +209,9 @@ func judgeUncertain(t *testing.T, v View) (requests int) {
 			for _, running := range [][]Node{all, ready} {
 				if victim := removedUndrained(running, v, plan.Size); victim != "" && len(running) <= max(v.Size, len(ready)) {
 					t.Fatalf("asked for %d of %d, the portal runs %d and removes %s: %+v", plan.Size, v.Size, len(running), victim, v)
+				}
+				if v.OrderAssumed && plan.Size > 0 && min(len(running), max(v.Size, len(ready)))-plan.Size > max(1, len(v.Nodes)-len(ready)) {
+					t.Fatalf("asked for %d, the portal runs %d, and the order is assumed: %+v", plan.Size, len(running), v)
 				}
 			}
 		}

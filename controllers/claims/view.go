@@ -24,10 +24,11 @@ type View struct {
 	// AnswerLost reports that the portal's answer to the request was lost, so the operation may or may not be running.
 	// MayResend reports that the portal may be asked again.
 	AnswerLost, MayResend bool
-	// Order is the order in which the portal is expected to remove workers. ObservedOrder is what this cluster has shown about
-	// it.
+	// Order is the order in which the portal is expected to remove workers. OrderAssumed reports that this is a guess.
+	// ObservedOrder is what the scale-downs of this cluster have shown, or "".
 	Order         Order
-	ObservedOrder ObservedOrder
+	OrderAssumed  bool
+	ObservedOrder Order
 	// Before are the nodes that existed before the last scale. Finished reports that this was a scale-down that succeeded and
 	// that was not yet compared with the nodes that it left.
 	Before     []NodeSnapshot

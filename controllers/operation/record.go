@@ -35,9 +35,12 @@ type Record struct {
 	// SizeUncertain is true if a scale failed half way, its answer was lost, or the cluster was scaled outside of the provider.
 	// The portal then runs at most Size workers, as far as is known.
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
-	// RemovalOrder is what the scale-downs of the cluster have shown about the order in which the portal removes workers.
-	RemovalOrder claims.ObservedOrder `json:"removalOrder,omitzero"`
 	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
+	// RemovalOrder holds the order in which the portal has removed workers in scale-downs of the cluster, if they have shown one.
+	// Earlier builds also counted how certain the order was. It needs no certainty: one scale-down that shows an order is enough.
+	RemovalOrder struct {
+		Order claims.Order `json:"order,omitempty"`
+	} `json:"removalOrder,omitzero"`
 	Version string `json:"version,omitempty"`
 	// Workers are the parameters that the cluster was created with.
 	Workers *infrav1.WorkerParameters `json:"workers,omitempty"`

@@ -139,7 +139,8 @@ func TestUpgradeNotWantedAnyMore(t *testing.T) {
 	})
 }
 
-// TestLostScale loses the answer to a scale in every way: the size is reached, with one job.
+// TestLostScale loses the answer to a scale in every way: the size is reached, with one job. The order of removal is set, so one
+// request removes all surplus workers.
 func TestLostScale(t *testing.T) {
 	tests := map[string]emulator.Fault{
 		"cut after the work":  {Cut: true, After: true},
@@ -152,6 +153,7 @@ func TestLostScale(t *testing.T) {
 			t.Run(title+", "+direction, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFixture(t, 3, emulator.Durations{Scale: 3 * time.Minute})
+					f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = "Newest" })
 					fault.Path, fault.Count = routeScale, 1
 					f.strike(fault)
 					f.scale(to)

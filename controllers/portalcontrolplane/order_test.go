@@ -5,120 +5,83 @@ package portalcontrolplane
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 )
 
-// TestExpected checks where the expected order of removal comes from.
+// TestExpected checks which order of removal status reports, and why.
 func TestExpected(t *testing.T) {
-	known := func(order claims.Order) claims.ObservedOrder { return claims.ObservedOrder{Order: order, Odds: 20} }
-	guess := func(order claims.Order) claims.ObservedOrder { return claims.ObservedOrder{Order: order, Odds: 6} }
 	tests := map[string]struct {
-		stated infrav1.RemovalOrder
-		own    claims.ObservedOrder
-		shared claims.Order
-		want   claims.Order
+		set      infrav1.RemovalOrder
+		observed claims.Order
+		want     infrav1.RemovalOrderStatus
 	}{
-		"nothing is known":             {"", claims.ObservedOrder{}, "", claims.Newest},
-		"stated":                       {"Oldest", claims.ObservedOrder{}, "", claims.Oldest},
-		"stated, and shown otherwise":  {"Oldest", known(claims.Newest), claims.Random, claims.Oldest},
-		"stated as random":             {"Random", known(claims.Newest), claims.Newest, claims.Random},
-		"shown by the cluster":         {"", known(claims.Oldest), "", claims.Oldest},
-		"shown, and by others too":     {"", known(claims.Oldest), claims.Newest, claims.Oldest},
-		"shown to be random":           {"", claims.ObservedOrder{Order: claims.Random}, claims.Newest, claims.Random},
-		"shown by others":              {"", claims.ObservedOrder{}, claims.Oldest, claims.Oldest},
-		"others, and a guess":          {"", guess(claims.Newest), claims.Oldest, claims.Oldest},
-		"others say random, a guess":   {"", guess(claims.Newest), claims.Random, claims.Random},
-		"a guess":                      {"", guess(claims.Oldest), "", claims.Oldest},
-		"a guess, and others the same": {"", guess(claims.Oldest), claims.Oldest, claims.Oldest},
+		"nothing is known":         {"", "", infrav1.RemovalOrderStatus{Order: "Newest", Source: "Assumed"}},
+		"set":                      {"Oldest", "", infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Set"}},
+		"set, and shown otherwise": {"Oldest", claims.Newest, infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Set"}},
+		"set as random":            {"Random", claims.Newest, infrav1.RemovalOrderStatus{Order: "Random", Source: "Set"}},
+		"set, and shown as random": {"Newest", claims.Random, infrav1.RemovalOrderStatus{Order: "Newest", Source: "Set"}},
+		"shown":                    {"", claims.Oldest, infrav1.RemovalOrderStatus{Order: "Oldest", Source: "Observed"}},
+		"shown as random":          {"", claims.Random, infrav1.RemovalOrderStatus{Order: "Random", Source: "Observed"}},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			s := passed(func(s *scope) {
-				s.controlPlane.Spec.RemovalOrder, s.record.RemovalOrder, s.sharedOrder = test.stated, test.own, test.shared
+				s.controlPlane.Spec.RemovalOrder, s.record.RemovalOrder.Order = test.set, test.observed
 			})
-			if got := s.expectedOrder(); got != test.want {
-				t.Errorf("%s, want %s", got, test.want)
+			s.updateStatus()
+			if diff := cmp.Diff(test.want, s.controlPlane.Status.RemovalOrder); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
 }
 
-const oneSite, otherSite = "https://one.example", "https://other.example"
-
-// at is a pass over a new cluster in a namespace, at a portal.
-func at(namespace, name, portal string) *scope {
+// scaledDown is a pass over a cluster whose last scale-down is to be compared.
+func scaledDown() *scope {
 	return passed(func(s *scope) {
-		s.controlPlane.Namespace, s.controlPlane.Name, s.identity.BaseURL = namespace, name, portal
+		s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
 		s.last = &operation.Operation{Type: operation.Scale, From: 4, Target: "2", Result: operation.Succeeded, Before: []claims.NodeSnapshot{{UID: "u1"}}}
 		operation.PutRecord(s.controlPlane, s.record)
 		operation.Put(s.controlPlane, s.last)
 	})
 }
 
-// orderOf is the order that a new cluster expects.
-func (r *Reconciler) orderOf(namespace, portal string) claims.Order {
-	s := at(namespace, "new", portal)
-	r.shareOrder(s)
-	return s.expectedOrder()
-}
-
-// TestShareOrder checks which clusters use an order from the record of another one: those of its namespace, at the same portal. A
-// tenant can write that record.
-func TestShareOrder(t *testing.T) {
-	r := &Reconciler{}
-	s := at("a", "one", oneSite)
-	s.record.RemovalOrder = claims.ObservedOrder{Order: claims.Oldest, Odds: 6}
-	r.shareOrder(s)
-	if got := r.orderOf("a", oneSite); got != claims.Newest {
-		t.Errorf("a guess is shared: %s", got)
-	}
-	s.record.RemovalOrder.Odds = 20
-	r.shareOrder(s)
-	for namespace, want := range map[string]claims.Order{"a": claims.Oldest, "b": claims.Newest} {
-		if got := r.orderOf(namespace, oneSite); got != want {
-			t.Errorf("namespace %s expects %s, want %s", namespace, got, want)
-		}
-	}
-	if got := r.orderOf("a", otherSite); got != claims.Newest {
-		t.Errorf("another portal: %s", got)
-	}
-	s.record.RemovalOrder = claims.ObservedOrder{Order: claims.Random}
-	r.shareOrder(s)
-	if got := r.orderOf("a", oneSite); got != claims.Random {
-		t.Errorf("after the order was found to be none: %s", got)
-	}
-}
-
-// TestNoteOrder checks the result of a compared scale-down: the record, and an event if another order is expected now. Other
-// namespaces do not use it, because a tenant can write the record.
+// TestNoteOrder checks the result of a compared scale-down: the record, and an event if another order is expected now.
 func TestNoteOrder(t *testing.T) {
 	tests := map[string]struct {
-		before, learned claims.ObservedOrder
-		portal          string
+		set             infrav1.RemovalOrder
+		before, learned claims.Order
 		event           string // a word of it
 	}{
-		"as expected, known now":  {claims.ObservedOrder{Order: claims.Newest, Odds: 6}, claims.ObservedOrder{Order: claims.Newest, Odds: 20}, oneSite, ""},
-		"as expected, a guess":    {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Newest, Odds: 6}, oneSite, ""},
-		"another one, known now":  {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Oldest, Odds: 20}, oneSite, "Oldest"},
-		"another one, a guess":    {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Oldest, Odds: 6}, oneSite, "Oldest"},
-		"none":                    {claims.ObservedOrder{Order: claims.Newest, Odds: 20}, claims.ObservedOrder{Order: claims.Random}, oneSite, "spec.removalOrder"},
-		"a portal without a name": {claims.ObservedOrder{}, claims.ObservedOrder{Order: claims.Oldest, Odds: 20}, "", "Oldest"},
-		"nothing was learned":     {claims.ObservedOrder{Order: claims.Oldest, Odds: 6}, claims.ObservedOrder{Order: claims.Oldest, Odds: 6}, oneSite, ""},
+		"as observed before":        {"", claims.Newest, claims.Newest, ""},
+		"as assumed":                {"", "", claims.Newest, ""},
+		"another one":               {"", "", claims.Oldest, "order Oldest"},
+		"none":                      {"", claims.Newest, claims.Random, "spec.removalOrder"},
+		"nothing was learned":       {"", claims.Oldest, claims.Oldest, ""},
+		"nor before":                {"", "", "", ""},
+		"another one than was set":  {"Newest", "", claims.Oldest, ""},
+		"none, although one is set": {"Newest", claims.Oldest, claims.Random, ""},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
-			s := at("a", "one", test.portal)
+			s := scaledDown()
+			s.controlPlane.Spec.RemovalOrder = test.set
 			store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(s.controlPlane).Build()
 			recorder := events.NewFakeRecorder(10)
 			r := &Reconciler{Client: store, Live: store, Recorder: recorder}
-			s.record.RemovalOrder = test.before
+			s.record.RemovalOrder.Order = test.before
 			s.plan.OrderObserved, s.plan.ObservedOrder = true, test.learned
 			if err := r.recordOrder(t.Context(), s); err != nil {
 				t.Fatal(err)
@@ -128,11 +91,8 @@ func TestNoteOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, _ := s.nodesBefore()
-			if diff := cmp.Diff(test.learned, stored.RemovalOrder); diff != "" || before != nil {
-				t.Errorf("compared again with %v; record: %s", before, diff)
-			}
-			if got := r.orderOf("b", test.portal); got != claims.Newest {
-				t.Errorf("another namespace expects %s", got)
+			if stored.RemovalOrder.Order != test.learned || before != nil {
+				t.Errorf("compared again with %v; recorded %q", before, stored.RemovalOrder.Order)
 			}
 			event := ""
 			if len(recorder.Events) > 0 {
@@ -145,15 +105,96 @@ func TestNoteOrder(t *testing.T) {
 	}
 }
 
-// TestNoteOrderNotObserved checks that nothing is written or shared while no scale-down was compared.
+// TestNoteOrderNotObserved checks that nothing is written while no scale-down was compared.
 func TestNoteOrderNotObserved(t *testing.T) {
-	r, s := &Reconciler{}, at("a", "one", oneSite) // a write would panic: there is no client
-	s.plan.ObservedOrder = claims.ObservedOrder{Order: claims.Oldest, Odds: 20}
+	r, s := &Reconciler{}, scaledDown() // a write would panic: there is no client
+	s.plan.ObservedOrder = claims.Oldest
 	err := r.recordOrder(t.Context(), s)
 	if before, _ := s.nodesBefore(); err != nil || before == nil {
 		t.Errorf("%v, %v", err, before)
 	}
-	if got := r.orderOf("b", oneSite); got != claims.Newest {
-		t.Errorf("another namespace expects %s", got)
+}
+
+// TestUnknownOrder scales down at portals whose order of removal the provider does not know. The first request removes one worker.
+// If that shows an order, the next request removes all others. Workers that joined in the same second show none.
+func TestUnknownOrder(t *testing.T) {
+	observed := func(order infrav1.RemovalOrder) infrav1.RemovalOrderStatus {
+		return infrav1.RemovalOrderStatus{Order: order, Source: infrav1.RemovalOrderObserved}
 	}
+	assumed := infrav1.RemovalOrderStatus{Order: "Newest", Source: infrav1.RemovalOrderAssumed}
+	tests := map[string]struct {
+		order    emulator.VictimOrder
+		set      infrav1.RemovalOrder
+		together bool // the workers joined in the same second
+		to       int
+		requests string
+		want     infrav1.RemovalOrderStatus
+		event    bool
+	}{
+		"as assumed":             {emulator.VictimsNewest, "", false, 2, "5 → 4, 4 → 2", observed("Newest"), false},
+		"another one":            {emulator.VictimsOldest, "", false, 2, "5 → 4, 4 → 2", observed("Oldest"), true},
+		"one worker is too many": {emulator.VictimsOldest, "", false, 4, "5 → 4", observed("Oldest"), true},
+		"nothing shows it":       {emulator.VictimsOldest, "", true, 2, "5 → 4, 4 → 3, 3 → 2", assumed, false},
+		"no worker stays":        {emulator.VictimsOldest, "", false, 0, "5 → 0", assumed, false},
+		"the user has set it":    {emulator.VictimsOldest, "Oldest", false, 2, "5 → 2", infrav1.RemovalOrderStatus{Order: "Oldest", Source: infrav1.RemovalOrderSet}, false},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 1, emulator.Durations{})
+				f.change(func(cp *infrav1.PortalControlPlane) { cp.Spec.RemovalOrder = test.set })
+				if err := f.portal.SetVictimOrder(test.order); err != nil {
+					t.Fatal(err)
+				}
+				for size := 2; size <= 5; size++ {
+					f.settleAt(size)
+				}
+				if test.together {
+					f.rejuvenate()
+				}
+				up := len(emulator.ClusterChanges(f.portal.RequestLog()))
+				s := f.settleAt(test.to)
+				requests := strings.ReplaceAll(strings.Join(emulator.ClusterChanges(f.portal.RequestLog())[up:], ", "), "Scaling size ", "")
+				if diff := cmp.Diff(test.requests, requests); diff != "" {
+					t.Errorf("requests: %s", diff)
+				}
+				if diff := cmp.Diff(test.want, s.controlPlane.Status.RemovalOrder); diff != "" {
+					t.Error(diff)
+				}
+				if got := strings.Contains(strings.Join(f.events(), "\n"), infrav1.EventUnexpectedWorkersRemoved); got != test.event {
+					t.Errorf("event: %t, want %t", got, test.event)
+				}
+			})
+		})
+	}
+}
+
+// rejuvenate makes all Nodes as old as each other.
+func (f *fixture) rejuvenate() {
+	f.Helper()
+	all := &corev1.NodeList{}
+	if err := f.nodes.List(f.Context(), all); err != nil {
+		f.Fatal(err)
+	}
+	for i := range all.Items {
+		all.Items[i].CreationTimestamp = metav1.Now()
+		if err := f.nodes.Update(f.Context(), &all.Items[i]); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// settleAt sets the replicas, and waits until the portal runs as many workers and the last scale was compared.
+func (f *fixture) settleAt(replicas int) *scope {
+	f.Helper()
+	f.scale(int32(replicas)) //nolint:gosec // a few
+	for range 200 {
+		time.Sleep(5 * time.Second)
+		s := f.pass()
+		if s.op == nil && s.record.Size == replicas && len(s.plan.Present) == replicas && len(s.plan.Moves) == 0 && !s.plan.OrderObserved {
+			return s
+		}
+	}
+	f.Fatalf("does not settle at %d workers", replicas)
+	return nil
 }

@@ -62,7 +62,6 @@ type Reconciler struct {
 	outages        outcome.Outages // of connections to workload clusters
 	serverVersions versionLookups
 	offers         offers
-	orders         orders
 	observations   observations
 }
 

@@ -55,13 +55,12 @@ type scope struct {
 
 	keepsPause bool // a MachinePool stays paused, because an upgrade is about to start
 
-	desired     desired
-	claimed     []infrav1.PortalMachine
-	checks      healthChecks    // conditions that the Cluster's MachineHealthChecks act on
-	sharedOrder claims.Order    // the order of removal that other clusters at the portal have shown
-	pinned      map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
-	plan        claims.Plan
-	drains      map[string]string // what the provider's own drains wait for, by Node
+	desired desired
+	claimed []infrav1.PortalMachine
+	checks  healthChecks    // conditions that the Cluster's MachineHealthChecks act on
+	pinned  map[string]bool // Nodes with Pods that must not be evicted, if the cluster is autoscaled
+	plan    claims.Plan
+	drains  map[string]string // what the provider's own drains wait for, by Node
 
 	outcomes map[string]outcome.Outcome
 	// unreadable is the error of one of our annotations that was edited and cannot be read. Nothing is done then.

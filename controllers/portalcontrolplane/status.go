@@ -61,6 +61,7 @@ func (s *scope) updateConditions() {
 	s.reportReady()
 	s.reportTopology()
 	s.countReplicas()
+	s.controlPlane.Status.RemovalOrder = s.expectedOrder()
 }
 
 // reportUnreadable reports why nothing is done, not even a deletion.

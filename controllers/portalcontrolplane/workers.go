@@ -114,14 +114,15 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	if s.pinned, err = r.pinnedNodes(ctx, s); err != nil {
 		return fmt.Errorf("list Pods: %w", err)
 	}
-	r.shareOrder(s)
+	order := s.expectedOrder()
 	view := claims.View{
 		ClusterID:     s.controlPlane.Spec.ClusterID,
 		Desired:       s.desired.sum,
 		Size:          s.record.Size,
 		SizeUncertain: s.record.SizeUncertain,
-		Order:         s.expectedOrder(),
-		ObservedOrder: s.record.RemovalOrder,
+		Order:         claims.Order(order.Order),
+		OrderAssumed:  order.Source == infrav1.RemovalOrderAssumed,
+		ObservedOrder: s.record.RemovalOrder.Order,
 		Operation:     operationOn(s.op),
 		Adopted:       s.adopted(),
 		Autoscaled:    s.desired.autoscaled,

@@ -101,7 +101,7 @@ func (s *scope) unboundOutcome() outcome.Outcome {
 
 // readyOutcome reports that every Machine has a node, and whether the cluster autoscaler can remove nodes.
 func (s *scope) readyOutcome() outcome.Outcome {
-	if s.desired.autoscaled && s.expectedOrder() == claims.Random {
+	if s.desired.autoscaled && claims.Order(s.expectedOrder().Order) == claims.Random {
 		return outcome.DoneBecause(infrav1.WorkersReadyReason, "the order in which the portal removes workers is not known, so the cluster autoscaler is kept "+
 			"from removing nodes. If the portal has an order, set spec.removalOrder")
 	}

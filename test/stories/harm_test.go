@@ -67,6 +67,35 @@ func TestFailedScaleDownKillsNoPod(t *testing.T) {
 	}
 }
 
+// TestWrongGuessCostsOneNode scales down by two at a portal that removes the oldest workers, which the provider does not expect. The first
+// request removes one worker, with its Pod. Then the provider knows the order, and drains the next one.
+func TestWrongGuessCostsOneNode(t *testing.T) {
+	s := newStoryAlone(t)
+	s.Expect(s.Box.Portal.SetVictimOrder(emulator.VictimsOldest)).To(Succeed())
+	t.Cleanup(func() { s.Expect(s.Box.Portal.SetVictimOrder(emulator.VictimsNewest)).To(Succeed()) })
+	s.apply()
+	s.settled(2)
+	s.scale(5)
+	s.settled(5)
+	s.onePodPerNode(5, 2)
+	s.Get(s.controlPlane)
+	s.Expect(s.controlPlane.Status.RemovalOrder).To(Equal(infrav1.RemovalOrderStatus{Order: "Newest", Source: infrav1.RemovalOrderAssumed}))
+	s.scale(3)
+	s.Eventually(s.removals).Should(HaveLen(2))
+	removals := s.removals()
+	s.Expect(removals[0].Removal.Pods).NotTo(BeEmpty(), "the portal removes a worker that the provider did not expect")
+	s.Expect(removals[1].Removal.Cordoned).To(BeTrue())
+	s.Expect(append(removals[1].Removal.Pods, removals[1].Removal.Terminating...)).To(BeEmpty(), "Pods on the second worker")
+	s.settled(3)
+	s.sameNodes()
+	s.unmarked()
+	s.Get(s.controlPlane)
+	s.Expect(s.controlPlane.Status.RemovalOrder).To(Equal(infrav1.RemovalOrderStatus{Order: "Oldest", Source: infrav1.RemovalOrderObserved}))
+	s.Expect(s.resizes()).To(Equal([][2]int{{2, 5}, {5, 4}, {4, 3}}))
+	s.deleteAll()
+	s.gone()
+}
+
 // TestDrainedNodesWaitForThePortal makes the portal refuse all scale-downs. The drained nodes are marked and stay cordoned, and
 // their Machines are deleted. When the user raises the replicas again, the nodes become schedulable and get Machines and Pods.
 func TestDrainedNodesWaitForThePortal(t *testing.T) {
@@ -155,10 +184,12 @@ func TestFewerReplicasThanBeforeThePortalsPages(t *testing.T) {
 }
 
 // sixWorkers applies the story and scales it to six workers, each with a Pod. It returns the UIDs of the first three workers.
-// They are seconds older than the others, so a portal that removes the newest workers keeps them.
+// They are seconds older than the others, so a portal that removes the newest workers keeps them. The order of removal is set, so that
+// one request removes all surplus workers.
 func (s *story) sixWorkers() (kept []string) {
 	s.Helper()
 	s.deployment.Spec.Replicas = ptr.To[int32](3)
+	s.controlPlane.Spec.RemovalOrder = "Newest"
 	s.apply()
 	s.settled(3)
 	kept = uids(s.Nodes())

@@ -33,6 +33,7 @@ func TestScaleDownIsRefused(t *testing.T) {
 			t.Parallel()
 			s := newStory(t)
 			s.deployment.Spec.Replicas = ptr.To[int32](3)
+			s.controlPlane.Spec.RemovalOrder = "Newest" // otherwise the first request would remove one worker only
 			s.apply()
 			s.settled(3)
 			before := uids(s.Nodes())

@@ -190,7 +190,7 @@ func TestPortalTakesAnotherNode(t *testing.T) {
 	s.scale(2)
 	s.settled(2)
 	s.sameNodes()
-	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest}))
+	s.Expect(s.Changes()).To(Equal([]string{createRequest, scaleRequest, scaleRequest, scaleRequest}), "one worker goes first, which shows the order of removal")
 	s.deleteAll()
 	s.gone()
 }

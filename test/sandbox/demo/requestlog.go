@@ -23,17 +23,19 @@ var mutations = []struct {
 	want          int
 }{
 	{http.MethodPost, "/kubernetes-clusters", 1},
-	{http.MethodPost, "/kubernetes-clusters/{cluster_id}/scale", 2},
+	{http.MethodPost, "/kubernetes-clusters/{cluster_id}/scale", 3},
 	{http.MethodPost, "/kubernetes-clusters/{cluster_id}/upgrade", 1},
 	{http.MethodDelete, "/kubernetes-clusters/{cluster_id}", 1},
 }
 
-// changes returns the cluster's changes in order, as the portal's request log records them.
+// changes returns the cluster's changes in order, as the portal's request log records them. The scale-down removes one worker first, because
+// the provider does not know the portal's order of removal.
 func (d *demo) changes() []string {
 	return []string{
 		string(emulator.ClusterCreating),
 		fmt.Sprintf("%s size %d → %d", emulator.ClusterScaling, workers, moreWorkers),
-		fmt.Sprintf("%s size %d → %d", emulator.ClusterScaling, moreWorkers, fewerWorkers),
+		fmt.Sprintf("%s size %d → %d", emulator.ClusterScaling, moreWorkers, moreWorkers-1),
+		fmt.Sprintf("%s size %d → %d", emulator.ClusterScaling, moreWorkers-1, fewerWorkers),
 		fmt.Sprintf("%s %s → %s", emulator.ClusterUpgrading, d.from, d.to),
 		string(emulator.ClusterDeleting),
 	}
