@@ -55,6 +55,7 @@ type world struct {
 	unfinished *pass // the pass was interrupted and will continue
 
 	groups   []*deployment
+	gone     bool // the user has deleted all deployments. They are gone when their Machines are
 	machines []*model
 	pool     *poolModel // nil without a pool
 
@@ -134,11 +135,14 @@ func (w *world) machinesWanted() (sum int) {
 	return sum
 }
 
+// unasked reports whether no object asks for workers.
+func (w *world) unasked() bool { return w.gone && len(w.machines) == 0 && w.pool == nil }
+
 // The provider.
 
 // look starts a view. Machines and the record are read before the Nodes.
 func (w *world) look() {
-	v := View{ClusterID: "c1", Desired: w.desired(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Now: w.clock,
+	v := View{ClusterID: "c1", Desired: w.desired(), Unasked: w.unasked(), Size: w.recorded, SizeUncertain: w.uncertain, Operation: w.operation, Target: w.target, Now: w.clock,
 		Order: w.expected(), OrderAssumed: w.orderAssumed(), ObservedOrder: w.learned, Before: w.before, ScaledDown: w.compare, AnswerLost: w.lost, MayResend: w.lost && w.clock.Sub(w.asked) >= 30*time.Second, Pool: w.poolView()}
 	for _, m := range w.machines {
 		view := m.Machine
@@ -264,7 +268,7 @@ func (w *world) begin() *pass {
 	unclear := view.SizeUncertain && slices.ContainsFunc(view.Nodes, func(n Node) bool { return !n.Ready })
 	for _, move := range plan.Moves {
 		starts := move.Kind == StartDrain || move.Kind == DrainNode && !move.Node.drainingOrDrained()
-		if starts && len(w.running()) <= view.Desired && !unclear {
+		if starts && (len(w.running()) <= view.Desired && !unclear || view.Unasked) {
 			w.fail("%s is drained though no node is to go", move.Node.Name)
 		}
 	}

@@ -13,6 +13,8 @@ type Plan struct {
 	// Scale asks the portal for Size workers.
 	Scale bool
 	Size  int
+	// Desired is View.Desired or, if no object asks for workers, how many stay.
+	Desired int
 
 	// Reached reports that the portal has done what the lost request asked for, as far as the Nodes show.
 	Reached bool
@@ -107,6 +109,7 @@ func Decide(v View) Plan {
 	if p.observeOrder() {
 		return p.plan // the next pass decides with the new order
 	}
+	p.plan.Desired = p.Desired
 	p.chooseLeaving()
 	p.undoAbortedDrains()
 	p.moveHeld()

@@ -61,7 +61,13 @@ func begin(t *rapid.T) *world {
 // act is one action of a user, or of the environment.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "pool", "pool"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "gone", "pool", "pool"}).Draw(w.t, "act") {
+	case "gone":
+		for _, d := range w.groups {
+			d.replicas = 0
+		}
+		w.gone = true
+		w.say("user deletes all deployments")
 	case "pool":
 		w.actOnPool(d)
 	case "replicas":
@@ -148,6 +154,7 @@ func (w *world) move() {
 }
 
 func (w *world) setReplicas(d *deployment) {
+	w.gone = false
 	d.replicas = rapid.IntRange(0, 5).Draw(w.t, "replicas")
 }
 
@@ -297,7 +304,7 @@ func (w *world) waiting() string {
 			marked++
 		}
 	}
-	if !unclear && (len(w.machines) != w.machinesWanted() || marked != len(w.running())-w.desired()) {
+	if !unclear && !w.unasked() && (len(w.machines) != w.machinesWanted() || marked != len(w.running())-w.desired()) {
 		return fmt.Sprintf("%d drained of %d nodes", marked, len(w.running()))
 	}
 	return ""
@@ -335,7 +342,11 @@ func (w *world) dump() {
 // quiet reports whether Machines and nodes match one to one, everything is up to date and Ready, and nothing is cordoned.
 func (w *world) quiet() bool {
 	running := w.running()
-	if w.operation != Idle || w.uncertain || w.size != w.desired() || len(running) != w.desired() || len(w.machines) != w.machinesWanted() {
+	wanted := w.desired()
+	if w.unasked() {
+		wanted = w.size // what was not drained has stayed. If the size is uncertain, no request settles it before one is needed
+	}
+	if w.operation != Idle || w.uncertain && !w.unasked() || w.size != wanted || len(running) != wanted || len(w.machines) != w.machinesWanted() {
 		return false
 	}
 	for _, d := range w.groups {

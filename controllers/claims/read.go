@@ -74,9 +74,6 @@ type planner struct {
 // read sorts the view and finds the node of each claim.
 func read(v View) *planner {
 	p := &planner{View: v, owners: map[string]string{}}
-	if v.MayResend && v.Operation == AddingNodes && v.Desired < v.Target {
-		p.Operation = Idle // nodes that the portal adds and that are not desired any more make no difference
-	}
 	at := map[string]*place{}
 	p.plan.Present = slices.SortedFunc(slices.Values(p.present()), func(a, b Node) int { return older(a.Created, b.Created, a.Name, b.Name) })
 	for _, n := range p.plan.Present {
@@ -100,7 +97,29 @@ func read(v View) *planner {
 		p.claims = append(p.claims, c)
 	}
 	slices.SortFunc(p.claims, func(a, b *claim) int { return older(a.Created, b.Created, a.Name, b.Name) })
+	if p.Unasked {
+		p.Desired = max(p.Desired, p.unaskedStay())
+	}
+	if p.MayResend && p.Operation == AddingNodes && p.Desired < p.Target {
+		p.Operation = Idle // nodes that the portal adds and that are not desired any more make no difference
+	}
 	return p
+}
+
+// unaskedStay returns how many workers stay if no object asks for any: all but the drained ones that the portal removes first.
+func (p *planner) unaskedStay() int {
+	line, stay := p.removalOrder(), len(p.places)
+	if p.Operation == Idle && !p.SizeUncertain {
+		stay = max(stay, p.Size) // a node that is missing is not given up
+	}
+	drained := slices.IndexFunc(line, func(n *place) bool { return !n.drained() })
+	switch {
+	case drained < 0:
+		return stay - len(line)
+	case p.Order == Random:
+		return stay
+	}
+	return stay - drained
 }
 
 // older compares by age, ties by name.

@@ -61,6 +61,13 @@ func (w *world) judgeRequest(p *pass) {
 	if p.view.SizeUncertain {
 		most = w.size // to ask for what the portal runs changes nothing
 	}
+	drained := 0
+	for _, n := range w.running() {
+		drained += oneIf(n.drained() && !n.busy)
+	}
+	if w.unasked() && p.view.Unasked && w.size-p.Size > drained {
+		w.fail("asked for %d of %d workers, of which %d are drained, while no object asks for any", p.Size, w.size, drained)
+	}
 	if sum := p.view.Desired; p.Size != sum && (p.Size < sum || p.Size > most) {
 		w.fail("asked for %d of %d workers while %d are desired", p.Size, w.size, sum)
 	}

@@ -14,7 +14,7 @@ const joinTime = time.Minute
 // removed, and never more than leave the desired number.
 func (p *planner) decideSize() {
 	p.plan.Reached = p.AnswerLost && p.scaleReached()
-	p.plan.SizeCertain = p.SizeUncertain && p.Operation == Idle && !p.AnswerLost && p.exactlyDesiredReady()
+	p.plan.SizeCertain = p.sizeCertain()
 	if p.plan.Reached || p.plan.SizeCertain || p.Operation != Idle && !p.MayResend {
 		return
 	}
@@ -25,6 +25,7 @@ func (p *planner) decideSize() {
 	switch {
 	case p.Operation != Idle:
 		p.requestSize(max(p.Desired, p.resendSize()))
+	case p.Unasked && p.allStay(size):
 	case p.Desired > size, p.SizeUncertain && p.Desired > len(p.places):
 		p.requestSize(p.Desired)
 	case p.Desired < size && !p.moreNodesThanSize(), p.SizeUncertain:
@@ -32,9 +33,16 @@ func (p *planner) decideSize() {
 	}
 }
 
-// exactlyDesiredReady reports whether exactly the desired number of workers is Ready, and no other Node exists.
-func (p *planner) exactlyDesiredReady() bool {
-	return len(p.Nodes) == p.Desired && p.readyCount() == p.Desired
+// sizeCertain reports whether an uncertain size is certain now: exactly the desired number of workers is Ready, and no other Node
+// exists.
+func (p *planner) sizeCertain() bool {
+	return p.SizeUncertain && p.Operation == Idle && !p.AnswerLost && len(p.Nodes) == p.Desired && p.readyCount() == p.Desired
+}
+
+// allStay reports whether a portal that no object asks for workers need not be asked: all that exist stay, however many that are.
+func (p *planner) allStay(size int) bool {
+	unclear := slices.ContainsFunc(p.places, func(n *place) bool { return !p.usable(n) })
+	return !p.AnswerLost && (len(p.leaving) == 0 || p.Desired >= size || unclear)
 }
 
 func (p *planner) requestSize(size int) { p.plan.Scale, p.plan.Size = true, size }

@@ -38,11 +38,10 @@ type Result string
 
 // The results.
 const (
-	Succeeded    Result = "Succeeded"    // the portal's job succeeded, or the end state was seen
-	Failed       Result = "Failed"       // the portal's job failed, or no effect of it was seen
-	Refused      Result = "Refused"      // the portal refused the request for what it asks for
-	RefusedEmpty Result = "RefusedEmpty" // the portal refused a cluster without workers
-	Abandoned    Result = "Abandoned"    // a person ended it
+	Succeeded Result = "Succeeded" // the portal's job succeeded, or the end state was seen
+	Failed    Result = "Failed"    // the portal's job failed, or no effect of it was seen
+	Refused   Result = "Refused"   // the portal refused the request for what it asks for
+	Abandoned Result = "Abandoned" // a person ended it
 )
 
 // Operation is the last request for an object that changes something at the portal. It is in flight while it has no Result.

@@ -36,6 +36,8 @@ type Record struct {
 	// The portal then runs at most Size workers, as far as is known.
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
 	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
+	// MinWorkers is 1 if the portal refused a cluster without workers. One worker stays then, until more are wanted again.
+	MinWorkers int `json:"minWorkers,omitempty"`
 	// RemovalOrder holds the order in which the portal has removed workers in scale-downs of the cluster, if they have shown one.
 	// Earlier builds also counted how certain the order was. It needs no certainty: one scale-down that shows an order is enough.
 	RemovalOrder struct {

@@ -61,7 +61,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if q.versionRefused {
 		r.offers.refuse(request.KubernetesVersionID)
 	}
-	if s.refusedEmpty() && request.Size == 0 {
+	if request.Size < s.record.MinWorkers {
 		return outcome.RetryAfter(0) // the next request has one worker
 	}
 	return operation.Progress(s.op, o, infrav1.CreatingReason)
@@ -149,7 +149,8 @@ func (q *creation) UpdateObject(op *operation.Operation, id string, cause error)
 	cp, record := q.s.controlPlane, q.s.record
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(q.request.Size, cause):
-		op.Result = operation.RefusedEmpty
+		record.MinWorkers = 1
+		operation.PutRecord(cp, record)
 	case op.Result == operation.Succeeded:
 		cp.Spec.ClusterID, record.ClusterID = id, id
 		record.Portal = op.Portal
@@ -159,7 +160,7 @@ func (q *creation) UpdateObject(op *operation.Operation, id string, cause error)
 		if !slices.Contains(names, op.Target) {
 			names = append(names, op.Target)
 		}
-		next := &operation.Record{UID: record.UID, Size: operation.SizeUnknown, AbandonedNames: names}
+		next := &operation.Record{UID: record.UID, Size: operation.SizeUnknown, MinWorkers: record.MinWorkers, AbandonedNames: names}
 		if q.generated && (cp.Spec.ClusterName == q.request.Name || cp.Spec.ClusterName == q.nextName) {
 			next.Name, cp.Spec.ClusterName = q.nextName, q.nextName
 		}
@@ -175,6 +176,7 @@ func (q *creation) UpdateObject(op *operation.Operation, id string, cause error)
 			Workers:        &infrav1.WorkerParameters{ServiceOfferingID: q.request.ServiceOfferingID, SSHKeyPair: q.request.SSHKeyPair},
 			NetworkID:      q.request.NetworkID,
 			VPCID:          q.request.VPCID,
+			MinWorkers:     record.MinWorkers,
 			AbandonedNames: record.AbandonedNames,
 		})
 	}

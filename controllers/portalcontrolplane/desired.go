@@ -27,10 +27,11 @@ const (
 
 // desired is the number of workers that the objects of the Cluster ask for.
 type desired struct {
-	// known is false if an object does not have its number yet.
+	// known is false if an object does not have its number yet. An unset number is not zero.
 	known bool
 	// sum of the replicas of MachineDeployments, of standalone MachineSets and Machines, and of the pool. Objects that are being
-	// deleted do not count, unless the garbage collector may have deleted them.
+	// deleted do not count, unless the garbage collector may have deleted them. If there are no objects, a plan sets it to the
+	// number of workers that stay.
 	sum int
 	// stays is the part of sum that no object asks for, because the portal refuses fewer workers.
 	stays int
@@ -109,13 +110,10 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	}
 	d.topologyDeployments, d.awaited = topologyOf(s.cluster, deployments.Items, pools.Items)
 	d.sum += d.kept(s.record.Size)
-	if d.sum == 0 && s.refusedEmpty() {
-		d.stays = 1
+	if d.sum == 0 {
+		d.stays = s.record.MinWorkers
 	}
 	d.sum += d.stays
-	if d.objects == 0 {
-		d.known = false // an unset number is not zero
-	}
 	return d, nil
 }
 
@@ -145,7 +143,7 @@ func (d *desired) kept(size int) int {
 // agree, or spec.workers if no template exists yet.
 func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.WorkerParameters, outcome.Outcome) {
 	none := infrav1.WorkerParameters{}
-	if !s.desired.known && s.desired.objects > 0 {
+	if !s.desired.known {
 		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment of the Cluster has no spec.replicas yet. Set it")
 	}
 	pool := s.desired.pool

@@ -48,7 +48,6 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 		"drained, and the last scale succeeded":   {nil, nodeWith(ready, drained), scale(operation.Succeeded), "Node w"},
 		"drained, and not Ready: it may be gone":  {nil, nodeWith(drained), nil, ""},
 		"drained, and the portal refuses":         {nil, nodeWith(ready, drained), scale(operation.Refused), ""},
-		"drained, and the portal insists on one":  {nil, nodeWith(ready, drained), scale(operation.RefusedEmpty), ""},
 		"drained, and the scale failed":           {nil, nodeWith(ready, drained), scale(operation.Failed), ""},
 		"drained, and a person abandoned it":      {nil, nodeWith(ready, drained), scale(operation.Abandoned), ""},
 		"drained, and an upgrade was last":        {nil, nodeWith(ready, drained), upgrade, "Node w"},

@@ -139,7 +139,5 @@ func TestCollectedDeploymentsKeepTheirWorkers(t *testing.T) {
 // live runs passes for some time.
 func (f *fixture) live(span time.Duration) {
 	f.Helper()
-	for start := time.Now(); time.Since(start) < span; time.Sleep(4 * time.Second) {
-		f.pass()
-	}
+	f.passes(span, 4*time.Second)
 }

@@ -91,10 +91,11 @@ func (s *scope) request() operation.Request {
 	return deletion{s}
 }
 
-// insistsOnWorkers reports whether the portal refused a cluster without workers. The specification names no lower bound.
+// insistsOnWorkers reports whether the portal refused a cluster without workers. The specification names neither a lower bound nor the
+// code of that refusal, and its field is optional.
 func insistsOnWorkers(size int, cause error) bool {
 	var refusal *cloud.Error
-	return size == 0 && cloud.IsInvalid(cause) && errors.As(cause, &refusal) && refusal.Field == "size"
+	return size == 0 && (cloud.IsInvalid(cause) || cloud.IsNotAllowed(cause)) && errors.As(cause, &refusal) && (refusal.Field == "" || refusal.Field == "size")
 }
 
 // nodesBefore returns the worker nodes that existed before the last scale, and whether that was a scale-down that succeeded.

@@ -69,7 +69,7 @@ func TestNote(t *testing.T) {
 		"scale lost":                    {lost(up), nil, 5, "v1.36.3", ""},
 		"scale refused":                 {ended(up, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
 		"scale refused for its size":    {ended(up, operation.Refused), noWorkers, 3, "v1.36.3", operation.Refused},
-		"scale to nothing refused":      {ended(down, operation.Refused), noWorkers, 3, "v1.36.3", operation.RefusedEmpty},
+		"scale to nothing refused":      {ended(down, operation.Refused), noWorkers, 3, "v1.36.3", operation.Refused},
 		"scale to nothing over quota":   {ended(down, operation.Refused), &cloud.Error{Code: cloud.CodeQuotaExceeded}, 3, "v1.36.3", operation.Refused},
 		"scale to what is not a number": {accepted(operation.Operation{Type: operation.Scale, Target: "many"}), nil, operation.SizeUnknown, "v1.36.3", ""},
 		"upgrade accepted":              {accepted(upgrade), nil, 3, "v1.36.3", ""},
@@ -91,7 +91,11 @@ func TestNote(t *testing.T) {
 				t.Fatal(err)
 			}
 			uncertain := test.op.Type == operation.Scale && (test.op.Lost() || test.op.Result == operation.Failed || test.op.Result == operation.Abandoned)
-			want := operation.Record{Size: test.size, SizeUncertain: uncertain, Version: test.version, UserID: "user-1", AbandonedNames: []string{"a-1"}}
+			insists := 0
+			if title == "scale to nothing refused" {
+				insists = 1
+			}
+			want := operation.Record{Size: test.size, MinWorkers: insists, SizeUncertain: uncertain, Version: test.version, UserID: "user-1", AbandonedNames: []string{"a-1"}}
 			if diff := cmp.Diff(want, *got); diff != "" || test.op.Result != test.result {
 				t.Errorf("result %q, record %s", test.op.Result, diff)
 			}
@@ -157,7 +161,7 @@ func TestLastRequest(t *testing.T) {
 		return &operation.Operation{Type: operation.Scale, From: from, Target: to, Before: seen, Result: result}
 	}
 	type want struct {
-		compared, restored, empty, adopted bool
+		compared, restored, adopted bool
 	}
 	workers := &infrav1.WorkerParameters{}
 	tests := map[string]struct {
@@ -177,7 +181,6 @@ func TestLastRequest(t *testing.T) {
 		"down succeeded":         {scale(3, "2", operation.Succeeded), operation.Record{Size: 2}, want{compared: true, restored: true}},
 		"up succeeded":           {scale(3, "5", operation.Succeeded), operation.Record{Size: 5}, want{restored: true}},
 		"up refused":             {scale(3, "5", operation.Refused), operation.Record{Size: 3}, want{}},
-		"empty refused":          {scale(3, "0", operation.RefusedEmpty), operation.Record{Size: 3}, want{empty: true}},
 		"upgrade failed":         {&operation.Operation{Type: operation.Upgrade, Result: operation.Failed}, operation.Record{Size: 3}, want{}},
 	}
 	for title, test := range tests {
@@ -185,7 +188,7 @@ func TestLastRequest(t *testing.T) {
 			s := &scope{last: test.last, record: &test.record, desired: desired{sum: 1}}
 			s.plan.Present = []claims.Node{{UID: "u3"}, {UID: "u1"}, {UID: "u2"}}
 			_, finished := s.nodesBefore()
-			got := want{finished, s.restored(), s.refusedEmpty(), s.adopted()}
+			got := want{finished, s.restored(), s.adopted()}
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}

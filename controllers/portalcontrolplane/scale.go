@@ -33,12 +33,15 @@ func (q scaling) Send(ctx context.Context) (cloud.Created, error) {
 func (q scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
-		op.Result = operation.RefusedEmpty
-	case op.Result == operation.Refused, op.Result == operation.RefusedEmpty: // the size is what it was
+		q.s.record.MinWorkers = 1
+	case op.Result == operation.Refused: // the size is what it was
 	case op.Lost(), op.Result == operation.Failed, op.Result == operation.Abandoned:
 		q.s.record.Size, q.s.record.SizeUncertain = max(op.From, op.Size()), true
 	default:
 		q.s.record.Size, q.s.record.SizeUncertain = op.Size(), false
+		if op.Size() > max(op.From, q.s.record.MinWorkers) {
+			q.s.record.MinWorkers = 0 // more are wanted. The next time that none are, the portal is asked again
+		}
 	}
 	operation.PutRecord(q.s.controlPlane, q.s.record)
 }
@@ -59,16 +62,13 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	}
 	o := r.start(ctx, s, op, scaling{s, to})
 	switch {
-	case s.refusedEmpty() && to == 0:
+	case to < s.record.MinWorkers:
 		return outcome.RetryAfter(0) // decided again: one worker stays
 	case o.IsDone():
 		return s.workersOutcome().In(o.RequeueAfter)
 	}
 	return o
 }
-
-// refusedEmpty reports whether the portal has just refused a cluster without workers.
-func (s *scope) refusedEmpty() bool { return s.last != nil && s.last.Result == operation.RefusedEmpty }
 
 // scaleReached ends a lost scale when the Nodes show its result.
 func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {

@@ -22,7 +22,7 @@ import (
 func passed(change ...func(*scope)) *scope {
 	s := &scope{
 		controlPlane: &infrav1.PortalControlPlane{}, cluster: &clusterv1.Cluster{}, outcomes: map[string]outcome.Outcome{},
-		record: &operation.Record{Version: "v1.36.3", Size: 3}, desired: desired{known: true, sum: 2},
+		record: &operation.Record{Version: "v1.36.3", Size: 3}, desired: desired{known: true, sum: 2, objects: 1},
 	}
 	s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.Version, s.controlPlane.Spec.Replicas = "k8s-1", "v1.36.3", ptr.To[int32](3)
 	s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{Host: "portal.example", Port: 6443}

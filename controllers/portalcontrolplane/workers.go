@@ -118,6 +118,7 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 	view := claims.View{
 		ClusterID:     s.controlPlane.Spec.ClusterID,
 		Desired:       s.desired.sum,
+		Unasked:       s.desired.objects == 0,
 		Size:          s.record.Size,
 		SizeUncertain: s.record.SizeUncertain,
 		Order:         claims.Order(order.Order),
@@ -136,13 +137,14 @@ func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reade
 		view.Target, view.AnswerLost, view.MayResend = s.op.Size(), s.op.Lost(), s.op.Lost() && s.op.ResendIn() == 0
 	}
 	s.plan = claims.Decide(view)
+	s.desired.sum = s.plan.Desired
 	return nil
 }
 
 // recordSettledSize records the number of workers when it becomes certain: for an adopted cluster when every node has a
 // Machine, else when as many nodes as desired are Ready and no others exist.
 func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
-	settled := s.adopted() && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
+	settled := s.adopted() && s.desired.objects > 0 && s.plan.Free == 0 && s.plan.Unbound == 0 && len(s.plan.Present) == s.desired.sum && len(s.plan.Moves) == 0
 	if !settled && !s.plan.SizeCertain {
 		return nil
 	}

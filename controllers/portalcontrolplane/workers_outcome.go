@@ -64,18 +64,15 @@ func (s *scope) countOutcome() outcome.Outcome {
 	case len(s.desired.collected) > 0:
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
 			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, joinNames(s.desired.collected))
+	case s.desired.objects == 0:
+		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
+			"them, create a MachineDeployment. To have none, create one with 0 replicas", s.desired.sum)
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist. Waiting for the others to join", workers, s.desired.sum)
 	case s.plan.Unbound+s.plan.Missing > 0:
 		return s.unboundOutcome()
-	case s.desired.stays > 0 && s.plan.Free == s.desired.stays:
-		return outcome.DoneBecause(infrav1.WorkersReadyReason,
-			"one worker node stays without a Machine, because the portal refuses a cluster without workers")
-	case s.plan.Free > 0 && s.adopted():
-		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
-			"not remove them. Raise the replicas until each node has a Machine. After that, lower the replicas to remove nodes", s.plan.Free, workers)
 	case s.plan.Free > 0:
-		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
+		return s.freeOutcome(workers)
 	case len(s.plan.NotReady) > 0 && s.op == nil:
 		return outcome.WaitFor(0, infrav1.NodesNotReadyReason, "worker nodes %s are not Ready, and the portal does not repair nodes. Look at them "+
 			"at the portal, or ask its support", joinNames(s.plan.NotReady))
@@ -85,6 +82,19 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.WaitFor(0, infrav1.ScalingDownReason, "%d worker nodes exist, but %d are wanted. Waiting for core to delete Machines", workers, s.desired.sum)
 	}
 	return s.readyOutcome()
+}
+
+// freeOutcome reports why nodes have no Machine.
+func (s *scope) freeOutcome(workers int) outcome.Outcome {
+	switch {
+	case s.plan.Free == s.desired.stays:
+		return outcome.DoneBecause(infrav1.WorkersReadyReason,
+			"one worker node stays without a Machine, because the portal refuses a cluster without workers. To ask it again, raise the replicas above 1 and lower them")
+	case s.adopted():
+		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
+			"not remove them. Raise the replicas until each node has a Machine. After that, lower the replicas to remove nodes", s.plan.Free, workers)
+	}
+	return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes belong to no Machine yet", s.plan.Free, workers)
 }
 
 // unboundOutcome reports what Machines without a node, or the pool, wait for, although enough nodes exist.

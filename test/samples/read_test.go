@@ -27,7 +27,7 @@ var gone = map[string]map[string]string{
 		"victimOrder":   "removalOrder holds what scale-downs have shown, and is learned again",
 		"before":        "the operation holds the nodes that a scale is compared with; nothing is learned from a scale of an earlier release",
 		"refusedSum":    "the operation that ended as Refused says so; a refused size is asked for once more",
-		"floor":         "the operation that ended as RefusedEmpty says so",
+		"floor":         "a portal that wants one worker is asked for none once more",
 		"drift":         "the operation says which size was asked for last; a size is restored once more",
 		"failedUpgrade": "an upgrade is asked for as long as version differs from spec.version",
 	},
