@@ -5,6 +5,9 @@ package claims
 import (
 	"fmt"
 	"slices"
+	"time"
+
+	"pgregory.net/rapid"
 )
 
 // Core.
@@ -179,9 +182,14 @@ func (w *world) reconcile(m *model) {
 	}
 }
 
-// read begins a pass of the Machine controller.
+// read begins a pass of the Machine controller. Core has a watch for each kind, so what it reads of the PortalMachine may be older
+// than the Machine.
 func (w *world) read(m *model) {
+	if m.known != m.ClaimProviderID && rapid.Bool().Draw(w.t, "core's copy of the claim is new") {
+		m.known = m.ClaimProviderID
+	}
 	seen := m.Machine
+	seen.ClaimProviderID = m.known
 	m.read = &seen
 }
 
@@ -214,4 +222,23 @@ func (w *world) reconcileDelete(m *model, pass *Machine) {
 	}
 	w.say("%s is gone", m.Name)
 	w.machines = slices.DeleteFunc(w.machines, func(o *model) bool { return o == m })
+}
+
+// beSlow lets the provider act alone for a while amid a change.
+func (w *world) beSlow(d *deployment) {
+	if w.pool != nil && rapid.Bool().Draw(w.t, "of the pool") {
+		w.changePool()
+	} else {
+		w.setReplicas(d)
+		w.say("%s: replicas %d", d.name, d.replicas)
+	}
+	for range rapid.IntRange(0, 6).Draw(w.t, "laps") {
+		w.lap()
+	}
+	w.say("core is slow")
+	for range rapid.IntRange(1, 8).Draw(w.t, "passes") {
+		w.clock = w.clock.Add(20 * time.Second)
+		w.schedule()
+		w.pass(-1)
+	}
 }

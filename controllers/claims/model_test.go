@@ -107,6 +107,7 @@ type model struct {
 	deployment *deployment
 	revision   int
 	claimGone  bool
+	known      string   // the providerID of the claim that core knows, at least the one before the last write
 	read       *Machine // what core read at the beginning of a pass that has not ended
 }
 
@@ -305,6 +306,7 @@ func (w *world) carryOut(move Move) bool {
 			w.fail("%s gets %s, which is not initialized", m.Name, n.Name)
 		}
 		if move.Kind == Swap || !m.Deleting {
+			m.known = m.ClaimProviderID
 			m.ClaimNode, m.ClaimNodeUID, m.ClaimProviderID = move.Node.Name, move.Node.UID, move.Node.ProviderID
 		}
 		if n := w.node(move.Node.UID); n != nil && !m.Deleting {
@@ -318,7 +320,7 @@ func (w *world) carryOut(move Move) bool {
 		}
 		m.PreDrain = false
 	case Detach:
-		m.ClaimProviderID = ReleasedProviderID("c1", m.Name)
+		m.known, m.ClaimProviderID = m.ClaimProviderID, ReleasedProviderID("c1", m.Name)
 	case ForgetNode:
 		m.NodeRef = ""
 	case RemoveHooks:

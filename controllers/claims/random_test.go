@@ -61,7 +61,7 @@ func begin(t *rapid.T) *world {
 // act is one action of a user, or of the environment.
 func (w *world) act() {
 	d := rapid.SampledFrom(w.groups).Draw(w.t, "deployment")
-	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "gone", "pool", "pool"}).Draw(w.t, "act") {
+	switch rapid.SampledFrom([]string{"replicas", "rollout", "delete", "lower", "upgrade", "block", "twice", "trouble", "sick", "wait", "foreign", "move", "slow", "gone", "pool", "pool"}).Draw(w.t, "act") {
 	case "gone":
 		for _, d := range w.groups {
 			d.replicas = 0
@@ -130,6 +130,8 @@ func (w *world) act() {
 			}
 		}
 		w.move()
+	case "slow":
+		w.beSlow(d)
 	case "wait":
 		w.clock = w.clock.Add(5 * time.Minute)
 	case "block":
@@ -146,6 +148,7 @@ func (w *world) move() {
 	w.looked, w.unfinished = nil, nil
 	for _, m := range w.machines {
 		m.Deleting, m.Drained, m.NodeRef, m.Unhealthy, m.read, m.claimGone = false, false, "", false, nil, false
+		m.known = m.ClaimProviderID
 	}
 	w.movePool()
 	for _, n := range w.nodes {
@@ -210,6 +213,7 @@ func (w *world) lap() {
 		w.replicate(d)
 	}
 	for _, m := range slices.Clone(w.machines) {
+		m.known = m.ClaimProviderID
 		w.reconcile(m)
 	}
 	w.reconcilePool()

@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -18,6 +19,9 @@ func (w *world) scale(p *pass) {
 		w.fail("asked to scale while an operation runs")
 	}
 	w.judgeRequest(p)
+	if w.operation == Idle && !w.uncertain {
+		w.judgeNamed(p.Size)
+	}
 	busy := w.operation != Idle && !w.unheard && w.target != w.size
 	switch {
 	case w.lost && busy:
@@ -79,6 +83,28 @@ func (w *world) judgeRequest(p *pass) {
 	if p.view.OrderAssumed && p.Size > 0 && w.size-p.Size > max(1, unclear) {
 		w.dump()
 		w.fail("asked for %d of %d workers, and the order of removal is a guess", p.Size, w.size)
+	}
+}
+
+// judgeNamed checks that no Machine names a node that the portal removes next: a MachineHealthCheck replaces a Machine whose Node is
+// gone.
+func (w *world) judgeNamed(size int) {
+	line := w.running()
+	slices.SortStableFunc(line, func(a, b *kubeNode) int { return a.Created.Compare(b.Created) })
+	if w.order == Newest {
+		slices.Reverse(line)
+	}
+	count := len(line) - size
+	if count <= 0 || size > 0 && (!w.orderKnown() || line[count-1].Created.Equal(line[count].Created)) {
+		return
+	}
+	for _, n := range line[:count] {
+		for _, m := range w.machines {
+			if m.NodeRef == n.Name || m.ClaimNodeUID == n.UID && !IsReleased(m.ClaimProviderID) {
+				w.dump()
+				w.fail("asked for %d workers, so %s goes, and Machine %s names it", size, n.Name, m.Name)
+			}
+		}
 	}
 }
 

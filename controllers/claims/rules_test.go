@@ -118,6 +118,11 @@ func TestSize(t *testing.T) {
 			View{Desired: 1, Size: 2, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)}, Machines: []Machine{machine("m1", "n1")}},
 			"",
 		},
+		"a Machine that moved to another node still shows the one that goes": {
+			View{Desired: 2, Size: 3, Nodes: []Node{node("n1"), node("n2"), node("n3", gone)},
+				Machines: []Machine{machine("m1", "n1"), machine("m2", "n2", func(m *Machine) { m.ProviderID, m.NodeRef = "cloud://n3", "n3" })}},
+			"",
+		},
 		"scale up at once": {
 			View{Desired: 5, Size: 3, Nodes: three, Machines: threeBound},
 			"scale 5",

@@ -115,9 +115,10 @@ func (p *planner) desiredSettlesSize() bool {
 
 func (p *planner) readyCount() int { return len(keep(p.Nodes, func(n Node) bool { return n.Ready })) }
 
-// removableNow reports whether the node can be removed without harm and no Machine has it.
+// removableNow reports whether the node can be removed without harm. No Machine may have it, or still show it: a MachineHealthCheck
+// replaces a Machine whose nodeRef names a Node that is gone.
 func (p *planner) removableNow(n *place) bool {
-	return p.removable(n) && n.free() && !p.namedByDeleting(n)
+	return p.removable(n) && n.free() && !p.claimed(n.Node)
 }
 
 // removableInOrder returns how many nodes at the front of the removal order can be removed now, and whether one of them has waited
