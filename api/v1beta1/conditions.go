@@ -150,7 +150,8 @@ const (
 const (
 	// VersionUpToDateReason: the portal cluster runs spec.version.
 	VersionUpToDateReason = "VersionUpToDate"
-	// VersionNotOfferedReason: the portal does not offer spec.version. The message lists the versions that it offers.
+	// VersionNotOfferedReason: the portal does not offer spec.version, or installed another build of it. The message lists the
+	// versions that it offers, or names the build that runs.
 	VersionNotOfferedReason = "VersionNotOffered"
 	// DowngradeNotSupportedReason: spec.version is lower than the running one.
 	DowngradeNotSupportedReason = "DowngradeNotSupported"

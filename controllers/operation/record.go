@@ -35,7 +35,6 @@ type Record struct {
 	// SizeUncertain is true if a scale failed half way, its answer was lost, or the cluster was scaled outside of the provider.
 	// The portal then runs at most Size workers, as far as is known.
 	SizeUncertain bool `json:"sizeUncertain,omitempty"`
-	// Version is the Kubernetes version that the whole cluster has reached, as spec.version writes it.
 	// MinWorkers is 1 if the portal refused a cluster without workers. One worker stays then, until more are wanted again.
 	MinWorkers int `json:"minWorkers,omitempty"`
 	// RemovalOrder holds the order in which the portal has removed workers in scale-downs of the cluster, if they have shown one.
@@ -43,6 +42,8 @@ type Record struct {
 	RemovalOrder struct {
 		Order claims.Order `json:"order,omitempty"`
 	} `json:"removalOrder,omitzero"`
+	// Version is the Kubernetes version that the whole cluster has reached: what the portal last installed at the provider's
+	// request, or what the API server shows.
 	Version string `json:"version,omitempty"`
 	// Workers are the parameters that the cluster was created with.
 	Workers *infrav1.WorkerParameters `json:"workers,omitempty"`

@@ -59,7 +59,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	q := newCreation(s, request)
 	o = s.reloadAfter(r.runner(s).Start(ctx, op, q))
 	if q.versionRefused {
-		r.offers.refuse(request.KubernetesVersionID)
+		r.refuseVersion(s, request.KubernetesVersionID)
 	}
 	if request.Size < s.record.MinWorkers {
 		return outcome.RetryAfter(0) // the next request has one worker

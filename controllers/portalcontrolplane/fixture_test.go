@@ -64,10 +64,18 @@ type nodes struct {
 	kubeconfig func() string
 	// ids returns the providerID of a Node. Nil is the portal's own.
 	ids func(emulator.Node) string
+	// shows returns the version that the API server and the kubelets report. Nil is the portal's own.
+	shows func(string) string
 }
 
 // Apply implements emulator.Workloads.
 func (n *nodes) Apply(ctx context.Context, w emulator.Workload) ([]emulator.Removal, error) {
+	if n.shows != nil {
+		w.Version = n.shows(w.Version)
+		for i := range w.Nodes {
+			w.Nodes[i].Version = n.shows(w.Nodes[i].Version)
+		}
+	}
 	n.mu.Lock()
 	n.version = w.Version
 	n.mu.Unlock()

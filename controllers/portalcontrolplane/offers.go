@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +24,19 @@ func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (clou
 	if !o.IsDone() {
 		return cloud.KubernetesVersion{}, o
 	}
-	if best := candidates(versions, wanted); len(best) > 0 {
-		return r.offers.choose(best), outcome.Outcome{}
+	refused := func(v cloud.KubernetesVersion) bool {
+		_, found := r.memory.Backoff.Recall(s.identity.Version+"/versions/"+v.ID, "")
+		return found
 	}
-	names := namesFrom(versions, s.reachedVersion())
+	best := candidates(versions, wanted)
+	if compareVersions(s.record.Version, wanted) == 0 && sameRelease(s.serverVersion, wanted) {
+		// The cluster runs another build of the release. An entry that leaves the build open may not change it.
+		best = slices.DeleteFunc(best, func(v cloud.KubernetesVersion) bool { return build(v.SemanticVersion) != build(wanted) })
+	}
+	if len(best) > 0 {
+		return best[max(0, slices.IndexFunc(best, func(v cloud.KubernetesVersion) bool { return !refused(v) }))], outcome.Outcome{}
+	}
+	names := namesFrom(slices.DeleteFunc(slices.Clone(versions), refused), s.reachedVersion())
 	if len(names) == 0 {
 		return cloud.KubernetesVersion{}, outcome.StallFor(offersAge, infrav1.VersionNotOfferedReason,
 			"the portal does not offer %s, nor any version from %s on. Set spec.version to a version that it offers", wanted, cmp.Or(s.reachedVersion(), wanted))
@@ -36,10 +46,10 @@ func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (clou
 }
 
 // candidates returns the entries that are the wanted version, the best first: build metadata and leading v match, build metadata matches,
-// the version alone matches. Equally good ones keep the portal's order.
+// the entry or the wanted version leaves it open. Equally good ones keep the portal's order.
 func candidates(versions []cloud.KubernetesVersion, wanted string) []cloud.KubernetesVersion {
-	same := slices.DeleteFunc(slices.Clone(versions), func(v cloud.KubernetesVersion) bool {
-		return compareVersions(v.SemanticVersion, wanted) != 0
+	entries := slices.DeleteFunc(slices.Clone(versions), func(v cloud.KubernetesVersion) bool {
+		return !same(v.SemanticVersion, wanted)
 	})
 	distance := func(v cloud.KubernetesVersion) int {
 		switch {
@@ -50,16 +60,16 @@ func candidates(versions []cloud.KubernetesVersion, wanted string) []cloud.Kuber
 		}
 		return 2
 	}
-	slices.SortStableFunc(same, func(a, b cloud.KubernetesVersion) int { return distance(a) - distance(b) })
-	return same
+	slices.SortStableFunc(entries, func(a, b cloud.KubernetesVersion) int { return distance(a) - distance(b) })
+	return entries
 }
 
 // namesFrom returns the versions that a cluster of the running version can be set to, in order. If running is empty, it returns
-// all.
+// all. A version whose state says that it is disabled is not proposed.
 func namesFrom(versions []cloud.KubernetesVersion, running string) []string {
 	var names []string
 	for _, v := range versions {
-		if compareVersions(v.SemanticVersion, running) >= 0 {
+		if compareVersions(v.SemanticVersion, running) >= 0 && !strings.EqualFold(v.State, "disabled") {
 			names = append(names, "v"+strings.TrimPrefix(v.SemanticVersion, "v"))
 		}
 	}
@@ -67,43 +77,34 @@ func namesFrom(versions []cloud.KubernetesVersion, running string) []string {
 	return slices.Compact(names)
 }
 
-// refusesVersion reports whether the portal refused the request because of the version's id, if the answer names a field.
+// refusesVersion reports whether the portal refused the request because of the version's id.
 func refusesVersion(err error) bool {
 	var refusal *cloud.Error
-	return cloud.IsInvalid(err) && errors.As(err, &refusal) && (refusal.Field == "" || refusal.Field == "kubernetesVersionId")
+	return cloud.IsInvalid(err) && errors.As(err, &refusal) && refusal.Field == "kubernetesVersionId"
 }
 
-// offersAge is how long a list of versions is used.
-const offersAge = 2 * time.Minute
+const (
+	// offersAge is how long a list of versions is used.
+	offersAge = 2 * time.Minute
+	// refusedAge is how long a refusal is remembered. If it were shorter than the longest pause of an operation's backoff, requests
+	// would alternate between entries that the portal refuses, and none of them would back off.
+	refusedAge = time.Hour
+)
 
-// offers caches the portal's list of versions for each client, and remembers which of them it refused.
+// refuseVersion remembers that the portal refused the id to this identity.
+func (r *Reconciler) refuseVersion(s *scope, id string) {
+	r.memory.Backoff.Remember(s.identity.Version+"/versions/"+id, "", outcome.RetryAfter(refusedAge))
+}
+
+// offers caches the portal's list of versions for each client.
 type offers struct {
-	mu      sync.Mutex
-	known   map[*cloud.Client]offer
-	refused map[string]bool // ids
+	mu    sync.Mutex
+	known map[*cloud.Client]offer
 }
 
 type offer struct {
 	versions []cloud.KubernetesVersion
 	at       time.Time
-}
-
-// refuse remembers that the portal refused the id until the manager stops. If ids were forgotten earlier, requests would
-// alternate between entries that the portal refuses, and none of them would back off.
-func (o *offers) refuse(id string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.refused == nil {
-		o.refused = map[string]bool{}
-	}
-	o.refused[id] = true
-}
-
-// choose returns the first entry that the portal has not refused, or the first one if it has refused all.
-func (o *offers) choose(best []cloud.KubernetesVersion) cloud.KubernetesVersion {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return best[max(0, slices.IndexFunc(best, func(v cloud.KubernetesVersion) bool { return !o.refused[v.ID] }))]
 }
 
 func (o *offers) list(ctx context.Context, s *scope, backoff *outcome.Backoff) ([]cloud.KubernetesVersion, outcome.Outcome) {
@@ -123,11 +124,7 @@ func (o *offers) list(ctx context.Context, s *scope, backoff *outcome.Backoff) (
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for portal, old := range o.known {
-		if time.Since(old.at) > offersAge {
-			delete(o.known, portal)
-		}
-	}
+	maps.DeleteFunc(o.known, func(_ *cloud.Client, old offer) bool { return time.Since(old.at) > offersAge })
 	if o.known == nil {
 		o.known = map[*cloud.Client]offer{}
 	}

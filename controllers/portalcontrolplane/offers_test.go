@@ -51,7 +51,7 @@ func TestOffered(t *testing.T) {
 		"build metadata decides without v":        {[]string{"1.34.9+p1", "1.34.9+p2"}, "v1.34.9+p2", "1.34.9+p2"},
 		"v and build metadata before metadata":    {[]string{"1.34.9+p2", "v1.34.9+p2"}, "v1.34.9+p2", "v1.34.9+p2"},
 		"no build metadata before any":            {[]string{"v1.34.9+p1", "v1.34.9"}, "v1.34.9", "v1.34.9"},
-		"any build metadata if none matches":      {[]string{"v1.34.9+p1", "v1.35.6"}, "v1.34.9+p3", "v1.34.9+p1"},
+		"an entry that leaves the build open":     {[]string{"v1.34.9+p1", "v1.34.9"}, "v1.34.9+p3", "v1.34.9"},
 		"equally good ones in the portal's order": {[]string{"v1.34.9+p1", "v1.34.9+p2"}, "v1.34.9", "v1.34.9+p1"},
 	}
 	for title, test := range tests {
@@ -130,7 +130,7 @@ func TestRefusedCreation(t *testing.T) {
 		want  bool
 	}{
 		"the version":       {emulator.Fault{Code: emulator.CodeInvalidParameter, Field: "kubernetesVersionId"}, true},
-		"no field is named": {emulator.Fault{Code: emulator.CodeInvalidParameter}, true},
+		"no field is named": {emulator.Fault{Code: emulator.CodeInvalidParameter}, false}, // it may be any other
 		"another field":     {emulator.Fault{Code: emulator.CodeInvalidParameter, Field: "sshKeyPair"}, false},
 		"the quota":         {emulator.Fault{Code: emulator.CodeQuotaExceeded}, false},
 	} {
@@ -148,6 +148,49 @@ func TestRefusedCreation(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRefusalsOfOnePortal: a refusal counts for the identity that the portal refused, and for an hour.
+func TestRefusalsOfOnePortal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, one := offering(t, "v1.34.9+p1", "v1.34.9+p2")
+		_, other := offering(t, "v1.34.9+p1", "v1.34.9+p2")
+		other.identity.Version = "2"
+		chosen := func(s *scope) string {
+			t.Helper()
+			v, o := r.offered(t.Context(), s, "v1.34.9")
+			if !o.IsDone() {
+				t.Fatalf("%+v", o)
+			}
+			return v.SemanticVersion
+		}
+		r.refuseVersion(one, "id-of-v1.34.9+p1")
+		if chosen(one) != "v1.34.9+p2" || chosen(other) != "v1.34.9+p1" {
+			t.Errorf("chosen: %s and, at a portal that refused nothing, %s", chosen(one), chosen(other))
+		}
+		time.Sleep(refusedAge + time.Second)
+		if chosen(one) != "v1.34.9+p1" {
+			t.Errorf("chosen %s after an hour", chosen(one))
+		}
+	})
+}
+
+// TestNotProposed: a message does not propose what the portal has refused, nor what it lists as disabled.
+func TestNotProposed(t *testing.T) {
+	versions := []cloud.KubernetesVersion{
+		{ID: "a", SemanticVersion: "v1.34.9", State: "Disabled"}, {ID: "b", SemanticVersion: "v1.35.6", State: "deprecated"},
+		{ID: "c", SemanticVersion: "v1.36.3"}, {ID: "d", SemanticVersion: "v1.36.3", State: "DISABLED"}, {ID: "e", SemanticVersion: "v1.37.0"},
+	}
+	s := newScopeFor("v1.99.0")
+	s.identity.Portal = &cloud.Client{}
+	r := &Reconciler{}
+	synctest.Test(t, func(t *testing.T) {
+		r.offers.known = map[*cloud.Client]offer{s.identity.Portal: {versions: versions, at: time.Now()}}
+		r.refuseVersion(s, "e")
+		if _, o := r.offered(t.Context(), s, "v1.99.0"); !strings.HasSuffix(o.Message, "Set spec.version to one of: v1.35.6, v1.36.3") {
+			t.Errorf("%q", o.Message)
+		}
+	})
 }
 
 // newScopeFor returns a scope of a control plane that wants the version.

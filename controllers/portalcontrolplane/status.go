@@ -57,10 +57,10 @@ func (s *scope) updateConditions() {
 		}
 	}
 	s.reportOperation()
+	s.countReplicas()
 	s.reportAvailable()
 	s.reportReady()
 	s.reportTopology()
-	s.countReplicas()
 	s.controlPlane.Status.RemovalOrder = s.expectedOrder()
 }
 
@@ -147,7 +147,7 @@ func (s *scope) reportAvailable() {
 	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
 	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)
 	if conditions.IsTrue(s.controlPlane, infrav1.AvailableCondition) && version != nil && version.Status == metav1.ConditionFalse {
-		outcome.SetMessage(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.record.Version+". "+version.Message)
+		outcome.SetMessage(s.controlPlane, infrav1.AvailableCondition, "the cluster runs "+s.controlPlane.Status.Version+". "+version.Message)
 	}
 	// Core looks at Machines when the control plane is initialized, but reports on them only if the infrastructure is provisioned
 	// by then.
@@ -188,11 +188,12 @@ func (s *scope) countReplicas() {
 	}
 	status.Replicas = count(s.controlPlane.Spec.ClusterID != "")
 	status.ReadyReplicas, status.AvailableReplicas = count(connected), count(connected)
-	if s.record.Version != "" && s.controlPlane.Spec.ClusterID != "" { // core's MachineSets look at it every 15 s, so it comes early
-		status.Version = s.record.Version
-		status.Versions = []clusterv1.StatusVersion{{Version: s.record.Version, Replicas: ptr.Deref(nodes, 0)}}
+	// Core's MachineSets look at the version every 15 s, so it comes early. Later it is what the API server shows.
+	if s.record.Version != "" && s.controlPlane.Spec.ClusterID != "" && (status.Version == "" || s.done(infrav1.ConnectedCondition)) {
+		status.Version = equivalent(s.controlPlane.Spec.Version, s.runningVersion())
+		status.Versions = []clusterv1.StatusVersion{{Version: status.Version, Replicas: ptr.Deref(nodes, 0)}}
 	}
-	status.UpToDateReplicas = count(connected && s.record.Version == s.controlPlane.Spec.Version)
+	status.UpToDateReplicas = count(connected && status.Version == s.controlPlane.Spec.Version)
 	if s.done(infrav1.ConnectedCondition) && s.desired.known {
 		unclaimed := s.plan.Free + len(s.plan.Drained) + len(s.plan.DrainingNodes)
 		status.Workers = &infrav1.WorkerCounts{

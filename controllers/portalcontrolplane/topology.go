@@ -124,7 +124,7 @@ func (s *scope) upgradable() outcome.Outcome {
 			wanted, version, joinNames(behind), version)
 	}
 	for _, n := range s.nodes {
-		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) {
+		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) && sameBuild(kubelet, version) {
 			return outcome.StallFor(0, infrav1.KubeletVersionDiffersReason,
 				"Node %s reports version %s, which the topology controller takes for another version than %s, so MachineDeployments count "+
 					"as upgrading forever. To upgrade a Cluster at this portal, create it with spec.topology.version %s", n.Name, kubelet, version, kubelet)

@@ -177,6 +177,7 @@ func TestReportTopology(t *testing.T) {
 		"the first of two steps is done":   {"v1.36.3", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.MachineDeploymentsBehindReason, "prod-a-x7k2p, prod-b-x7k2p"},
 		"the MachineDeployments caught up": {"v1.36.3", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.TopologyUpgradableReason, ""},
 		"kubelets of a vendor":             {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6+portal.1", infrav1.KubeletVersionDiffersReason, "spec.topology.version v1.35.6+portal.1"},
+		"another build is on its way":      {"v1.35.6+p2", "v1.35.6+p2", "v1.35.6+p1", "v1.35.6+p1", infrav1.TopologyUpgradableReason, ""},
 		"created with the vendor's suffix": {"v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", infrav1.TopologyUpgradableReason, ""},
 	}
 	for title, test := range tests {

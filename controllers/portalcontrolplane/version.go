@@ -40,6 +40,10 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 		return outcome.StallFor(0, infrav1.DowngradeNotSupportedReason,
 			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", running, running)
 	case 0:
+		if running := s.runningVersion(); !sameBuild(running, wanted) {
+			return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
+				"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, running, running)
+		}
 		return outcome.DoneBecause(infrav1.VersionUpToDateReason, "")
 	}
 	if s.op != nil && !s.op.Is(operation.Upgrade) {
@@ -60,10 +64,14 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 
 // compareWith compares the version of the cluster with the wanted version. It returns 1 if the API server is newer, 0 if the
 // whole cluster has reached the wanted version, and -1 if an upgrade is needed. If only the API server runs the wanted version,
-// the workers may still be behind.
+// the workers may still be behind. Another build always needs an upgrade. The record decides which build the cluster has, because
+// an API server that never shows the installed build must not cause another upgrade.
 func (s *scope) compareWith(wanted string) int {
 	if c := compareVersions(s.reachedVersion(), wanted); c != 0 {
 		return c
+	}
+	if !sameBuild(s.record.Version, wanted) || build(s.record.Version) == "" && !sameBuild(s.serverVersion, wanted) {
+		return -1
 	}
 	return min(0, compareVersions(s.record.Version, wanted))
 }
@@ -97,7 +105,7 @@ func (r *Reconciler) settleUpgrade(ctx context.Context, s *scope) outcome.Outcom
 
 func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
 	return outcome.WaitFor(after, infrav1.UpgradingReason,
-		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time", s.record.Version, to)
+		"the portal is upgrading the cluster from %s to %s: control nodes first, then workers one at a time", s.runningVersion(), to)
 }
 
 // draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
@@ -164,7 +172,7 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 		request := &upgrading{s: s, versionID: version.ID}
 		o = r.start(ctx, s, op, request)
 		if request.refused {
-			r.offers.refuse(version.ID)
+			r.refuseVersion(s, version.ID)
 		}
 	}
 	if o.IsDone() || s.op.Lost() && o.Kind != outcome.Failed {
@@ -173,12 +181,14 @@ func (r *Reconciler) upgrade(ctx context.Context, s *scope, wanted string) (o ou
 	return o
 }
 
-// recordVersion records the version that the whole cluster runs, in the spelling of spec.version, while no operation is in
-// flight. For an adopted cluster it records the API server's version.
+// recordVersion records the version that the whole cluster runs, as the API server shows it, while no operation is in flight. A
+// vendor's suffix is not news. A recorded build is what the portal installed, so only the wanted build replaces it.
 func (r *Reconciler) recordVersion(ctx context.Context, s *scope) error {
-	version := equivalent(s.controlPlane.Spec.Version, s.reachedVersion())
+	version, recorded := "v"+strings.TrimPrefix(s.serverVersion, "v"), s.record.Version
 	_, all := s.runsVersion(version)
-	if s.op != nil || s.record.Version == version || s.record.Version != "" && !all {
+	news := !sameRelease(recorded, version) || compareVersions(recorded, version) == 0 && build(version) != "" &&
+		(build(recorded) == "" || build(version) == build(s.controlPlane.Spec.Version))
+	if s.op != nil || version == recorded || recorded != "" && !(all && news) {
 		return nil
 	}
 	return r.change(ctx, s, func() {
@@ -195,10 +205,22 @@ func (s *scope) reachedVersion() string {
 	return s.serverVersion
 }
 
+// runningVersion is the recorded version or, if the API server shows another build of that release, the API server's.
+func (s *scope) runningVersion() string {
+	if sameRelease(s.record.Version, s.serverVersion) && !sameBuild(s.record.Version, s.serverVersion) {
+		return "v" + strings.TrimPrefix(s.serverVersion, "v")
+	}
+	return s.record.Version
+}
+
 // hasReached reports whether a component with the running version has reached the wanted one. A vendor's suffix makes no
-// difference, unless the cluster comes from another version of the same release.
+// difference, unless the cluster comes from another version of the same release. If it comes from another build, a component that
+// shows no build has not reached the wanted one.
 func (s *scope) hasReached(running, wanted string) bool {
-	return compareVersions(running, wanted) == 0 || sameRelease(running, wanted) && !sameRelease(s.record.Version, wanted)
+	if !sameRelease(s.record.Version, wanted) {
+		return sameRelease(running, wanted)
+	}
+	return same(running, wanted) && (build(running) != "" || sameBuild(s.record.Version, wanted))
 }
 
 // runsVersion reports whether the API server or a worker runs the version, and whether all do. Without a cloud controller, the
@@ -222,23 +244,27 @@ func (s *scope) runsVersion(version string) (some, all bool) {
 
 // equivalent returns the running version in the user's spelling if both mean the same, otherwise with a leading v.
 func equivalent(wanted, running string) string {
-	if compareVersions(wanted, running) == 0 {
+	if same(wanted, running) {
 		return wanted
 	}
 	return "v" + strings.TrimPrefix(running, "v")
 }
 
+// same reports whether two versions are the same, as far as they name a build.
+func same(a, b string) bool { return compareVersions(a, b) == 0 && sameBuild(a, b) }
+
+// sameBuild reports whether two versions of a release have the same build, or one of them leaves it open.
+func sameBuild(a, b string) bool { return build(a) == "" || build(b) == "" || build(a) == build(b) }
+
+// build returns the build metadata of a version, or "".
+func build(version string) string {
+	_, after, _ := strings.Cut(version, "+")
+	return after
+}
+
 // compareVersions compares versions without leading v and build metadata. An invalid version is older than any valid one.
 func compareVersions(a, b string) int {
-	x, errX := semver.ParseTolerant(a)
-	y, errY := semver.ParseTolerant(b)
-	switch {
-	case errX != nil && errY != nil:
-		return 0
-	case errX != nil:
-		return -1
-	case errY != nil:
-		return 1
-	}
+	x, _ := semver.ParseTolerant(a)
+	y, _ := semver.ParseTolerant(b)
 	return x.Compare(y)
 }

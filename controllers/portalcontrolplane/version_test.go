@@ -60,6 +60,7 @@ func TestEquivalent(t *testing.T) {
 		{"v1.36.3", "1.36.3", "v1.36.3"},
 		{"v1.36.3", "v1.36.3+portal.1", "v1.36.3"},
 		{"v1.36.3+portal.2", "v1.36.3", "v1.36.3+portal.2"},
+		{"v1.36.3+portal.2", "1.36.3+portal.1", "v1.36.3+portal.1"},
 		{"v1.36.3", "v1.35.0", "v1.35.0"},
 		{"v1.36.3", "1.35.0", "v1.35.0"},
 	}
@@ -105,6 +106,14 @@ func TestBehind(t *testing.T) {
 		"the API server alone is newer":     {"v1.35.6", "v1.36.3", "v1.35.6", 1},
 		"a candidate":                       {"v1.36.0-rc.1", "v1.36.0-rc.1", "v1.36.0", -1},
 		"adopted, before the first reading": {"", "v1.36.3", "v1.36.3", -1},
+		"another build":                     {"v1.36.3+p1", "v1.36.3+p1", "v1.36.3+p2", -1},
+		"an earlier build":                  {"v1.36.3+p2", "v1.36.3+p2", "v1.36.3+p1", -1},
+		"any build":                         {"v1.36.3+p2", "v1.36.3+p2", "v1.36.3", 0},
+		"no build is recorded":              {"v1.36.3", "v1.36.3+p1", "v1.36.3+p2", -1},
+		"no build is shown":                 {"v1.36.3+p1", "v1.36.3", "v1.36.3+p2", -1},
+		"no build is known":                 {"v1.36.3", "v1.36.3", "v1.36.3+p2", 0},
+		"only the API server runs a build":  {"v1.36.3+p1", "v1.36.3+p2", "v1.36.3+p2", -1},
+		"it never shows what was installed": {"v1.36.3+p2", "v1.36.3+k3s1", "v1.36.3+p2", 0},
 	}
 	for title, test := range tests {
 		s := &scope{serverVersion: test.running, record: &operation.Record{Version: test.recorded}}
