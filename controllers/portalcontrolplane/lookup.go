@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
@@ -61,7 +62,7 @@ func (l *versionLookups) source() source.Source {
 }
 
 // findVersion finds the version of the API server in the answers so far. It is not done until an answer from after the last
-// operation has arrived.
+// upgrade has arrived.
 func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome {
 	config, err := r.ClusterCache.GetRESTConfig(ctx, s.clusterKey())
 	switch {
@@ -81,10 +82,11 @@ func (r *Reconciler) findVersion(ctx context.Context, s *scope) outcome.Outcome 
 	return s.connecting()
 }
 
-// versionKey names the portal cluster and its last operation, because an upgrade changes the answer.
+// versionKey names the portal cluster and the upgrade that was the last operation, because its start and its end change the
+// answer. No other operation does.
 func (s *scope) versionKey() string {
 	question := string(s.controlPlane.UID) + " " + s.controlPlane.Spec.ClusterID
-	if s.last != nil {
+	if s.last.Is(operation.Upgrade) {
 		question += fmt.Sprint(" ", s.last.ID, s.last.Result)
 	}
 	return question

@@ -71,12 +71,14 @@ type step struct {
 	run       func(context.Context, *scope) outcome.Outcome
 }
 
+// steps returns the parts of a pass. The poll of the operation in flight comes early, because its end changes what the API server
+// answers. The steps that decide the next operation must not use an answer from before.
 func (r *Reconciler) steps() []step {
 	return []step{
 		{infrav1.ProvisionedCondition, r.reconcileCluster},
+		{infrav1.OperationInProgressCondition, r.reconcileOperation},
 		{infrav1.KubeconfigReadyCondition, r.reconcileKubeconfig},
 		{infrav1.ConnectedCondition, r.reconcileConnection},
-		{infrav1.OperationInProgressCondition, r.reconcileOperation},
 		{infrav1.VersionUpToDateCondition, r.reconcileVersion},
 		{infrav1.WorkersReadyCondition, r.reconcileWorkers},
 	}

@@ -25,7 +25,7 @@ import (
 func (f *fixture) connect() *scope {
 	f.Helper()
 	s := f.scope()
-	for _, step := range f.manager.steps()[:3] {
+	for _, step := range f.manager.steps()[:4] {
 		if step.condition == infrav1.ConnectedCondition && s.access == accessWorking {
 			break // a ClusterCache that is connected needs an API server
 		}

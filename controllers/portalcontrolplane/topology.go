@@ -107,7 +107,7 @@ func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
 // version.
 func (s *scope) upgradable() outcome.Outcome {
 	workers, reached := s.outcomes[infrav1.WorkersReadyCondition]
-	if !reached || workers.Kind == outcome.Blocked || workers.Kind == outcome.Failed {
+	if !reached || workers.Kind == outcome.Blocked || workers.Kind == outcome.Failed || workers.Kind == outcome.Retry {
 		return outcome.RetryAfter(0) // this pass has not read them, so the condition stays as it is
 	}
 	version, wanted := s.controlPlane.Spec.Version, s.cluster.Spec.Topology.Version

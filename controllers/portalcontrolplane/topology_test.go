@@ -240,7 +240,7 @@ func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
 	s.desired.topologyDeployments[0].Spec.Template.Spec.Version, s.desired.topologyDeployments[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
 	s.reportTopology()
 	told := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition)
-	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}} {
+	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}, {Kind: outcome.Retry}} {
 		s.desired.topologyDeployments, s.outcomes = nil, map[string]outcome.Outcome{}
 		if o != nil {
 			s.outcomes[infrav1.WorkersReadyCondition] = *o
