@@ -13,7 +13,9 @@ package kubeconfig
 
 import (
 	"errors"
+	"maps"
 	"net/url"
+	"slices"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -24,8 +26,8 @@ import (
 // aliases.
 const maxSize = 256 << 10
 
-// Minimal returns the current context of a kubeconfig with its server and credentials, and nothing else. It refuses a kubeconfig
-// that needs or names anything more. Minimal accepts its own result and returns it unchanged.
+// Minimal returns the current context of a kubeconfig, or its only one if none is chosen, with its server and credentials, and
+// nothing else. It refuses a kubeconfig that needs or names anything more. Minimal accepts its own result and returns it unchanged.
 func Minimal(content []byte) ([]byte, error) {
 	if len(content) > maxSize {
 		return nil, errors.New("it is larger than 256 KiB")
@@ -33,6 +35,9 @@ func Minimal(content []byte) ([]byte, error) {
 	config, err := clientcmd.Load(content)
 	if err != nil {
 		return nil, errors.New("it is not a kubeconfig")
+	}
+	if config.CurrentContext == "" && len(config.Contexts) == 1 {
+		config.CurrentContext = slices.Collect(maps.Keys(config.Contexts))[0]
 	}
 	at := config.Contexts[config.CurrentContext]
 	if at == nil || config.Clusters[at.Cluster] == nil || config.AuthInfos[at.AuthInfo] == nil {

@@ -121,6 +121,29 @@ func TestOtherContexts(t *testing.T) {
 	}
 }
 
+// TestOnlyContext: a kubeconfig that chooses none of its contexts is used if it has only one, because a customer cannot correct the
+// portal's kubeconfig. Of several contexts, none is guessed.
+func TestOnlyContext(t *testing.T) {
+	chosen := file(server, token)
+	want, err := Minimal([]byte(chosen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for title, unchosen := range map[string]string{"missing": "", "empty": `current-context: ""`} {
+		config := strings.Replace(chosen, "current-context: admin", unchosen, 1)
+		if got, err := Minimal([]byte(config)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v\n%s", title, err, got)
+		}
+		if got, err := RESTConfig([]byte(config)); err != nil || got.BearerToken != canary {
+			t.Errorf("%s: no connection can be made: %v", title, err)
+		}
+		several := strings.Replace(config, "contexts: [", "contexts: [{name: other, context: {cluster: c, user: u}}, ", 1)
+		if got, err := Minimal([]byte(several)); err == nil {
+			t.Errorf("%s: one of two contexts was guessed:\n%s", title, got)
+		}
+	}
+}
+
 // TestRefuses: a kubeconfig that reads files, runs commands or leads elsewhere is refused, and the error contains nothing of it.
 func TestRefuses(t *testing.T) {
 	name := readable(t, canary)
@@ -194,6 +217,7 @@ func FuzzMinimal(f *testing.F) {
 	for _, cluster := range []string{"proxy-url: 'http://a'", "certificate-authority: /etc/hostname", "insecure-skip-tls-verify: true", "tls-server-name: a"} {
 		f.Add([]byte(file(server+", "+cluster, token)))
 	}
+	f.Add([]byte(strings.Replace(file(server, token), "current-context: admin", "", 1)))
 	f.Add([]byte(`{"apiVersion":"v1","kind":"Config","current-context":"","contexts":[{"name":"","context":{}}],"clusters":[{"name":"","cluster":{"server":"https://a"}}],"users":[{"name":"","user":{}}]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		minimal, err := Minimal(content)

@@ -74,14 +74,14 @@ func (k storedKubeconfig) taken(record *operation.Record) bool {
 // The reasons for a fetch besides an access that fails. Each has its own backoff, so that a portal that returns the same
 // kubeconfig for one reason is still asked at once for another one.
 const (
-	whyMissing   = "missing"
-	whyOperation = "operation"
-	whyExpiring  = "expiring"
+	whyMissing  = "missing"
+	whyUpgrade  = "upgrade"
+	whyExpiring = "expiring"
 )
 
 // reconcileKubeconfig keeps the kubeconfig Secret (CAPI contract, Cluster kubeconfig management) and the endpoint. An existing
-// kubeconfig is fetched again if it does not work, well before it expires, and after each operation, because an upgrade may
-// change it.
+// kubeconfig is fetched again if it does not work, well before it expires, and after each upgrade, which may change it. A scale
+// does not change the control plane.
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.ProvisionedCondition) {
 		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
@@ -142,8 +142,8 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 	switch {
 	case s.access.failing():
 		return string(s.access), 0
-	case s.last != nil && !s.last.InFlight() && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
-		return whyOperation + "/" + string(s.last.Type), 0 // the portal may have nothing new after scales, and have it after an upgrade
+	case s.last.Is(operation.Upgrade) && !s.last.InFlight() && s.last.Result != operation.Refused && stored.Annotations[fetchedAfterAnnotation] != s.last.ID:
+		return whyUpgrade, 0
 	}
 	config, err := kubeconfig.RESTConfig(stored.content())
 	if err != nil {

@@ -188,8 +188,8 @@ func TestFetchesBeforeExpiry(t *testing.T) {
 	})
 }
 
-// TestFetchesAfterEachOperation: the kubeconfig is fetched once, also by a manager that did not see the operation end.
-func TestFetchesAfterEachOperation(t *testing.T) {
+// TestFetchesAfterUpgrade: the kubeconfig is fetched once, also by a manager that did not see the upgrade end.
+func TestFetchesAfterUpgrade(t *testing.T) {
 	now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
 	withFixture(t, &now, func(f *fixture) {
 		f.connect()
@@ -215,6 +215,74 @@ func TestFetchesAfterEachOperation(t *testing.T) {
 			t.Errorf("%d fetches after the upgrade, endpoint %s", f.fetches(), got)
 		}
 	})
+}
+
+// TestRequestsOfScales counts the requests to the portal for 48 scales of one cluster in a day, which it carries out or refuses. A
+// scale does not change the kubeconfig, and an account has 300 requests a minute for all its clusters. With a portal that issues
+// new credentials for each request, a fetch also makes a new connection, and changes the Secret for everyone who uses it.
+func TestRequestsOfScales(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("refused %v", refused), func(t *testing.T) {
+			withFixture(t, new(string), func(f *fixture) {
+				issued := 0
+				f.nodes.kubeconfig = func() string {
+					issued++
+					return kubeconfigFor("server: 'https://192.0.2.1'", fmt.Sprintf("token: %s-%d", canary, issued))
+				}
+				f.connect()
+				f.connect()
+				if refused {
+					f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Status: 422, Code: "QUOTA_EXCEEDED"})
+				}
+				began, before := len(f.portal.RequestLog()), f.stored()
+				for i := range 48 {
+					f.scale(int32(3 + i%2)) //nolint:gosec // a count of workers
+					for range 15 {
+						f.connect()
+						f.pass()
+						time.Sleep(2 * time.Minute)
+					}
+				}
+				asked := map[string]int{}
+				for _, entry := range f.portal.RequestLog()[began:] {
+					if entry.IsRequest() {
+						asked[entry.Route]++
+					}
+				}
+				t.Logf("asked: %v", asked)
+				scales := asked["/kubernetes-clusters/{cluster_id}/scale"]
+				if scales < 48 || !refused && scales > 48 {
+					t.Errorf("%d scales were asked for, want 48, and a refused one again", scales)
+				}
+				if asked["/kubernetes-clusters/{cluster_id}/config"] != 0 || f.stored() != before || f.reconnects != 0 {
+					t.Errorf("the kubeconfig was fetched for a scale: %v, and %d new connections", asked, f.reconnects)
+				}
+			})
+		})
+	}
+}
+
+// TestRefusedUpgradeFetchesNothing: an upgrade that the portal has not begun changes nothing either. One that failed may have.
+func TestRefusedUpgradeFetchesNothing(t *testing.T) {
+	for result, want := range map[operation.Result]int{operation.Refused: 0, operation.Failed: 1, operation.Abandoned: 1} {
+		t.Run(string(result), func(t *testing.T) {
+			now := kubeconfigFor("server: 'https://192.0.2.1'", "token: "+canary)
+			withFixture(t, &now, func(f *fixture) {
+				f.connect()
+				before := f.fetches()
+				upgrade := operation.New(operation.Upgrade, after)
+				upgrade.Result = result
+				f.change(func(cp *infrav1.PortalControlPlane) { operation.Put(cp, upgrade) })
+				for range 60 {
+					f.connect()
+					time.Sleep(time.Minute)
+				}
+				if got := f.fetches() - before; got != want {
+					t.Errorf("%d fetches, want %d", got, want)
+				}
+			})
+		})
+	}
 }
 
 // TestConnecting checks how often a new connection to an API server that answers is made. The ClusterCache gets time to connect

@@ -155,9 +155,11 @@ func TestKubeconfigSecret(t *testing.T) {
 	s.Expect(r.got()).To(BeEmpty())
 
 	suite.Change(s.Fixture, stored, func(o *corev1.Secret) { o.Annotations[infrav1.UserManagedAnnotation] = "true" })
-	s.scale(3) // the provider fetches the kubeconfig after the scale
+	s.scale(3)
 	s.settled(3)
 	write(strings.Replace(portals, "current-context", "# mine\ncurrent-context", 1))
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })
+	s.upgraded("v1.36.3") // the provider fetches its own kubeconfig after an upgrade
 	s.scale(2)
 	s.settled(2)
 	s.Expect(content()).To(ContainSubstring("# mine"), "the provider does not replace a kubeconfig that the user manages")

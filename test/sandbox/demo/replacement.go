@@ -83,7 +83,7 @@ func (r *replacement) judge(ctx context.Context) error {
 	return nil
 }
 
-// kubeconfigRoute is excepted, because the provider reads the kubeconfig after each operation, possibly after the next replacement has
+// kubeconfigRoute is excepted, because the provider reads the kubeconfig after an upgrade, possibly after the next replacement has
 // begun.
 const kubeconfigRoute = "/kubernetes-clusters/{cluster_id}/config"
 
