@@ -14,6 +14,7 @@
 //	   │  refused  │  │ answer lost,     │ the portal forgot the job,
 //	   └───────────┘  │ manager killed   │ or a creation names no id
 //	                  └──────▶ lost ◀────┘
+//	                            └── a creation's job is known after all ──▶ accepted
 //
 // What can interrupt an operation:
 //
@@ -22,7 +23,8 @@
 //     restored. Any other refusal ends the operation as Refused.
 //   - A lost answer: the connection is cut, the answer cannot be read, or the manager stops between intent and answer. The
 //     portal may or may not carry the request out.
-//   - A job that the portal does not know any more, while the portal user is the same: lost too.
+//   - A job that the portal does not know, while the portal user is the same: lost too. The portal may have forgotten the job, or may
+//     not know it yet.
 //
 // What happens to a lost operation depends on its type (Type.Repeatable):
 //
@@ -30,7 +32,8 @@
 //     counts as running. It ends when the nodes show that it is done (the controller calls Finish), or when a new request replaces
 //     it (Start). If the portal is still working on it, it answers RESOURCE_BUSY, and the operation stays lost.
 //   - A creation that is sent twice makes two clusters, because the portal has no idempotency keys and no documented list of clusters
-//     (specification, Limits rule 4). So a lost creation is held, and the provider never sends it again on its own. It ends when the
+//     (specification, Limits rule 4). So a lost creation is held, and the provider never sends it again on its own. It asks the portal,
+//     ever more rarely, for the job and for a cluster of that name. The creation goes on if the portal knows the job. It ends when the
 //     cluster is found by its name, when a person sets its id in spec, or when a person allows one retry.
 //
 // A person can end a stuck or lost scale, upgrade or delete with the annotation abandon-operation.

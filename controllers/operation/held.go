@@ -5,7 +5,6 @@ package operation
 import (
 	"context"
 	"fmt"
-	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -15,11 +14,13 @@ import (
 // creations describes the operations that are not repeatable: what they create, and how a person sets the id of a resource that
 // exists.
 var creations = map[Type]struct{ noun, wayOut string }{
-	Create:        {"cluster", "set spec.clusterID to its id"},
+	Create: {"cluster", "set spec.clusterID to its id. The cluster is later deleted with this object if the portal shows a name at that id " +
+		"that the provider generated. Otherwise it is kept, unless spec.deletionPolicy is Delete"},
 	CreateNetwork: {"network", "set spec.network.id to its id, and remove spec.network.cidr"},
 }
 
-// held holds a lost creation until it is found, or until a person decides. It never sends the request again.
+// held holds a lost creation until the portal shows what became of it, or until a person decides. It never sends the request
+// again. The portal is asked ever more rarely, with the backoff of refused requests.
 func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	if op.NamedBy(m.Object, infrav1.RetryOperationAnnotation) {
 		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
@@ -28,38 +29,55 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 		m.Memory.Backoff.Forget(m.key(op))
 		return outcome.RetryAfter(0) // with the request as it would be now
 	}
-	var again time.Duration
-	if finder, ok := r.(Finder); ok && !op.Searched && m.Portal != nil && m.sentToThisPortal(op) {
-		o := m.search(ctx, op, finder, r)
-		if o.IsDone() || o.Kind == outcome.Retry || o.Kind == outcome.Failed {
-			return o
-		}
-		again = o.RequeueAfter
-	}
 	c := creations[op.Type]
-	return outcome.StallFor(again, infrav1.OutcomeUnknownReason,
-		"the provider cannot know whether the portal created %s %q: %s. Check the portal. If the %s exists, %s. If it does not, allow one retry: %s",
-		c.noun, op.Target, op.Unknown, c.noun, c.wayOut, m.annotate(infrav1.RetryOperationAnnotation, op))
+	o := outcome.StallFor(0, infrav1.OutcomeUnknownReason,
+		"the provider cannot know whether the portal created %s %q: %s. Check the portal. If the %s exists, %s. If the %s does not exist, allow one retry: %s",
+		c.noun, op.Target, op.Unknown, c.noun, c.wayOut, c.noun, m.annotate(infrav1.RetryOperationAnnotation, op))
+	if m.Portal == nil || !m.sentToThisPortal(op) {
+		return o
+	}
+	if again, found := m.Memory.Backoff.Recall(m.key(op), op.ID); found {
+		return again
+	}
+	if found, ok := m.search(ctx, op, r); ok {
+		return found
+	}
+	return m.Memory.Backoff.Refuse(m.key(op), op.ID, o)
 }
 
-// search asks the portal once for the resource that may have been created.
-func (m Runner) search(ctx context.Context, op *Operation, finder Finder, r Request) outcome.Outcome {
-	key := m.Flow + "/find"
-	if refused, found := m.Memory.Backoff.Recall(key, op.ID); found {
-		return refused
+// search looks for the job of a lost creation, which the portal may not have known at first, and for the resource. The bool reports
+// whether it found one of them, or has to wait for the rate limit. A job that succeeded without an id leads nowhere.
+func (m Runner) search(ctx context.Context, op *Operation, r Request) (outcome.Outcome, bool) {
+	if op.JobID != "" {
+		reservation, err := m.reservePoll(op)
+		if err != nil {
+			return outcome.FromPortalError(err), cloud.IsRateLimited(err)
+		}
+		defer reservation.Cancel()
+		job, err := m.Portal.Job(cloud.WithReservation(ctx, reservation), op.JobID)
+		if _, named := createdBy(job, op); err == nil && (named || job.Status != cloud.JobSucceeded) {
+			op.Unknown = ""
+			m.Memory.Backoff.Forget(m.pollKey())
+			if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
+				return outcome.Fail(err), true
+			}
+			return outcome.RetryAfter(0), true // the next pass follows the job
+		}
+	}
+	finder, ok := r.(Finder)
+	if !ok {
+		return outcome.Outcome{}, false
 	}
 	id, err := finder.Find(ctx)
-	switch {
-	case err == nil && id != "":
-		return m.Finish(ctx, op, Succeeded, id, r)
-	case err != nil && !cloud.IsUnsupported(err):
-		return m.Memory.Backoff.Refuse(key, op.ID, outcome.FromPortalError(err))
+	if id != "" {
+		return m.Finish(ctx, op, Succeeded, id, r), true
 	}
-	op.Searched = true
-	if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
-		return outcome.Fail(err)
-	}
-	return outcome.StallFor(0, "", "")
+	return outcome.FromPortalError(err), cloud.IsRateLimited(err)
+}
+
+// createdBy returns the id of the resource that the job of the operation created, if its result names one.
+func createdBy(job cloud.Job, op *Operation) (string, bool) {
+	return job.CreatedID(cloud.Kind(creations[op.Type].noun), op.Target)
 }
 
 // annotate returns the command by which a person sets the annotation to the id of the operation.

@@ -59,6 +59,9 @@ type Operation struct {
 	Portal string `json:"portal,omitempty"`
 	// Attempt is a fingerprint of the request. After a failure the same attempt waits longer than another one.
 	Attempt string `json:"attempt,omitempty"`
+	// Record is what the creation of a cluster asks for. It becomes the object's record when the portal accepts the request, or when
+	// the cluster is found after the answer was lost.
+	Record *Record `json:"record,omitempty"`
 	// Nodes is how many nodes the operation touches. It decides how long the job may take.
 	Nodes int `json:"nodes,omitempty"`
 	// From is the size before a scale, or the largest that it may have been. Before are the worker nodes at that time.
@@ -67,8 +70,6 @@ type Operation struct {
 	Before     []claims.NodeSnapshot `json:"before,omitempty"`
 	// Unknown is the reason for which it is not known whether the portal runs the operation.
 	Unknown string `json:"unknown,omitempty"`
-	// Searched is true after the portal was asked for a resource of that name and did not find one.
-	Searched bool `json:"searched,omitempty"`
 	// Result is empty while the operation is in flight.
 	Result Result `json:"result,omitempty"`
 }

@@ -23,7 +23,7 @@ func TestOperationSurvives(t *testing.T) {
 		t.Fatalf("a new object has operation %+v, %v", op, err)
 	}
 	op := New(Scale, "5")
-	op.From, op.JobID, op.Attempt, op.Unknown, op.Searched, op.Result = 3, "job-1", "x", "cut off", true, Failed
+	op.From, op.JobID, op.Attempt, op.Unknown, op.Result = 3, "job-1", "x", "cut off", Failed
 	op.Nodes, op.FromAtMost, op.Before = 2, true, []claims.NodeSnapshot{{UID: "u1", Created: 7}}
 	Put(obj, op)
 	got, err := Load(obj)

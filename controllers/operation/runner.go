@@ -190,13 +190,13 @@ func (m Runner) Poll(ctx context.Context, r Request) outcome.Outcome {
 // follow polls the job, and stores how it ended.
 func (m Runner) follow(ctx context.Context, op *Operation, r Request) outcome.Outcome {
 	job, gone, o := m.pollJob(ctx, op)
-	id, named := job.CreatedID(cloud.Kind(creations[op.Type].noun), op.Target)
+	id, named := createdBy(job, op)
 	switch {
 	case gone && m.MayBeOtherUser(ctx):
 		return outcome.StallFor(time.Minute, infrav1.AccountChangedReason, "the portal does not know job %s, which may belong to another "+
 			"portal user. Put the credentials of the user that started the job into the identity Secret", op.JobID)
 	case gone:
-		return m.markLost(ctx, op, fmt.Sprintf("the portal does not know job %s any more", op.JobID), r)
+		return m.markLost(ctx, op, fmt.Sprintf("the portal does not know job %s", op.JobID), r)
 	case !o.IsDone():
 		return o.Prefix("%s", op)
 	case job.Failed():

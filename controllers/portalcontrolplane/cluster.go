@@ -55,8 +55,8 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	}
 	request.Name = s.controlPlane.Spec.ClusterName
 	op := operation.New(operation.Create, request.Name)
-	op.Attempt, op.Nodes = fingerprint(request, s.identity.Version), request.Size
 	q := newCreation(s, request)
+	op.Attempt, op.Nodes, op.Record = fingerprint(request, s.identity.Version), request.Size, q.record
 	o = s.reloadAfter(r.runner(s).Start(ctx, op, q))
 	if q.versionRefused {
 		r.refuseVersion(s, request.KubernetesVersionID)
@@ -69,7 +69,7 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 
 // pollCreation takes the creation in flight one step further.
 func (r *Reconciler) pollCreation(ctx context.Context, s *scope) outcome.Outcome {
-	o := s.reloadAfter(r.runner(s).Poll(ctx, newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target})))
+	o := s.reloadAfter(r.runner(s).Poll(ctx, s.creation()))
 	if o.IsDone() && s.controlPlane.Spec.ClusterID != "" {
 		return r.claim(ctx, s)
 	}
@@ -88,7 +88,7 @@ func fingerprint(request cloud.CreateClusterRequest, identity string) string {
 type creation struct {
 	s       *scope
 	request cloud.CreateClusterRequest
-	userID  string
+	record  *operation.Record // of the cluster that the request asks for
 	// generated reports whether the provider generated the name, which was then never used before. A cluster with a name that a
 	// person chose may belong to another user.
 	generated      bool
@@ -97,15 +97,33 @@ type creation struct {
 }
 
 func newCreation(s *scope, request cloud.CreateClusterRequest) *creation {
-	base := s.controlPlane.Name
-	return &creation{s: s, request: request, generated: s.record.Name != "" && s.record.Name == request.Name, nextName: nameAfter(base, request.Name)}
+	cp := s.controlPlane
+	return &creation{
+		s: s, request: request, generated: s.record.Name != "" && s.record.Name == request.Name, nextName: nameAfter(cp.Name, request.Name),
+		record: &operation.Record{
+			UID:            cp.UID,
+			Name:           s.record.Name,
+			Size:           request.Size,
+			MinWorkers:     s.record.MinWorkers,
+			Version:        cp.Spec.Version,
+			Workers:        &infrav1.WorkerParameters{ServiceOfferingID: request.ServiceOfferingID, SSHKeyPair: request.SSHKeyPair},
+			NetworkID:      request.NetworkID,
+			VPCID:          request.VPCID,
+			AbandonedNames: s.record.AbandonedNames,
+		},
+	}
+}
+
+// creation returns the creation in flight.
+func (s *scope) creation() *creation {
+	return newCreation(s, cloud.CreateClusterRequest{Name: s.op.Target})
 }
 
 // Prepare implements operation.Preparer. A name that a person chose must not be taken, if the portal supports the lookup
 // (specification, Limits 4: look the resource up first).
 func (q *creation) Prepare(ctx context.Context) outcome.Outcome {
 	var err error
-	if q.userID, err = q.s.identity.Portal.UserID(ctx); err != nil {
+	if q.record.UserID, err = q.s.identity.Portal.UserID(ctx); err != nil {
 		return outcome.FromPortalError(err)
 	}
 	if q.generated {
@@ -152,8 +170,10 @@ func (q *creation) UpdateObject(op *operation.Operation, id string, cause error)
 		record.MinWorkers = 1
 		operation.PutRecord(cp, record)
 	case op.Result == operation.Succeeded:
-		cp.Spec.ClusterID, record.ClusterID = id, id
-		record.Portal = op.Portal
+		if record.Workers == nil && op.Record != nil { // the answer that accepted the request was lost
+			record = op.Record
+		}
+		cp.Spec.ClusterID, record.ClusterID, record.Portal = id, id, op.Portal
 		operation.PutRecord(cp, record)
 	case op.Result == operation.Failed:
 		names := slices.Clone(record.AbandonedNames)
@@ -166,19 +186,8 @@ func (q *creation) UpdateObject(op *operation.Operation, id string, cause error)
 		}
 		operation.PutRecord(cp, next)
 	case op.InFlight() && !op.Lost():
-		operation.PutRecord(cp, &operation.Record{
-			UID:            cp.UID,
-			UserID:         q.userID,
-			Portal:         op.Portal,
-			Name:           record.Name,
-			Size:           q.request.Size,
-			Version:        cp.Spec.Version,
-			Workers:        &infrav1.WorkerParameters{ServiceOfferingID: q.request.ServiceOfferingID, SSHKeyPair: q.request.SSHKeyPair},
-			NetworkID:      q.request.NetworkID,
-			VPCID:          q.request.VPCID,
-			MinWorkers:     record.MinWorkers,
-			AbandonedNames: record.AbandonedNames,
-		})
+		op.Record.Portal = op.Portal
+		operation.PutRecord(cp, op.Record)
 	}
 }
 

@@ -92,8 +92,10 @@ func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outco
 
 // deleteKnown deletes the cluster by its id. It waits for the operation in flight, unless that is stuck or lost.
 func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome {
-	if o := r.endCreation(ctx, s); !o.IsDone() {
-		return o
+	if s.op.Is(operation.Create) {
+		if o := r.endCreation(ctx, s, operation.Abandoned); !o.IsDone() {
+			return o
+		}
 	}
 	running := s.op
 	if running != nil {

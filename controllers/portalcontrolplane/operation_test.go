@@ -115,6 +115,8 @@ func TestNoteCreation(t *testing.T) {
 	renamed := failed
 	renamed.Name = "a-2"
 	created.Portal, known.Portal = "portal.example:443", "portal.example:443"
+	found, asked := created, &operation.Record{}
+	found.ClusterID = "k8s-1"
 	tests := map[string]struct {
 		op     operation.Operation
 		id     string
@@ -122,8 +124,9 @@ func TestNoteCreation(t *testing.T) {
 		chosen bool
 		name   string
 	}{
-		"accepted":          {operation.Operation{JobID: "job-1"}, "", created, false, "a-1"},
-		"lost":              {operation.Operation{Unknown: "cut off"}, "", before, false, "a-1"},
+		"accepted":          {operation.Operation{JobID: "job-1", Record: asked}, "", created, false, "a-1"},
+		"lost":              {operation.Operation{Unknown: "cut off", Record: asked}, "", before, false, "a-1"},
+		"lost, then found":  {operation.Operation{Result: operation.Succeeded, Record: asked}, "k8s-1", found, false, "a-1"},
 		"failed":            {operation.Operation{Result: operation.Failed}, "", renamed, false, "a-2"},
 		"failed, as chosen": {operation.Operation{Result: operation.Failed}, "", failed, true, "a-1"},
 		"succeeded":         {operation.Operation{Result: operation.Succeeded}, "k8s-1", known, false, "a-1"},
@@ -136,7 +139,12 @@ func TestNoteCreation(t *testing.T) {
 			s.controlPlane.UID, s.controlPlane.Spec.ClusterName, s.controlPlane.Spec.Version = "uid-1", "a-1", "v1.36.3"
 			operation.PutRecord(s.controlPlane, s.record)
 			test.op.Type, test.op.Target, test.op.Portal = operation.Create, "a-1", "portal.example:443"
-			q := &creation{s: s, request: request, userID: "user-1", generated: !test.chosen, nextName: "a-2"}
+			q := newCreation(s, request)
+			q.record.UserID, q.generated, q.nextName = "user-1", !test.chosen, "a-2"
+			s.controlPlane.Spec.Version = "v1.37.0" // changed since
+			if test.op.Record != nil {
+				test.op.Record = q.record
+			}
 			for range 2 {
 				q.UpdateObject(&test.op, test.id, nil)
 			}

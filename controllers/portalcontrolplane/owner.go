@@ -71,7 +71,7 @@ func precedes(a, b *infrav1.PortalControlPlane) bool {
 // claim makes the object the owner of the portal cluster that spec.clusterID names, unless the cluster belongs to another object. It is
 // done when the object owns the cluster.
 func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
-	if o := r.endCreation(ctx, s); !o.IsDone() {
+	if o := r.settleCreation(ctx, s); !o.IsDone() {
 		return o
 	}
 	owner, err := r.otherOwner(ctx, s)
@@ -88,7 +88,7 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	id, adopted := s.controlPlane.Spec.ClusterID, s.adopts()
 	unsaid := adopted && s.controlPlane.Spec.DeletionPolicy == ""
 	err = r.change(ctx, s, func() {
-		if s.record.ClusterID != "" && s.record.ClusterID != id {
+		if adopted {
 			s.forgetCluster()
 		}
 		s.record.UID, s.record.ClusterID, s.record.TakenOver = s.controlPlane.UID, id, s.record.TakenOver || adopted
@@ -100,12 +100,9 @@ func (r *Reconciler) claim(ctx context.Context, s *scope) outcome.Outcome {
 	if err != nil {
 		return outcome.Fail(err)
 	}
-	switch {
-	case unsaid:
-		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create, and set spec.deletionPolicy to Retain. "+
-			"Set it to Delete if the portal cluster shall be deleted with this object", id)
-	case adopted:
-		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create", id)
+	if adopted {
+		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Took over portal cluster %s, which this object did not create. "+
+			"When this object is deleted, deletionPolicy %s applies", id, s.deletionPolicy())
 	}
 	return outcome.RetryAfter(0) // after another check for other claims
 }
@@ -130,7 +127,7 @@ func (s *scope) forgetCluster() {
 	if !s.endpointChosen() {
 		s.controlPlane.Spec.ControlPlaneEndpoint = clusterv1.APIEndpoint{}
 	}
-	*s.record = operation.Record{Size: operation.SizeUnknown}
+	*s.record = operation.Record{Size: operation.SizeUnknown, AbandonedNames: s.record.AbandonedNames}
 	operation.Put(s.controlPlane, nil)
 }
 
@@ -143,12 +140,37 @@ func (s *scope) adopts() bool {
 // cluster id, but the parameters of the creation.
 func (s *scope) createdBefore() bool { return s.record.UID == "" && s.record.Workers != nil }
 
-// endCreation ends an unfinished creation: spec.clusterID names the cluster that it created.
-func (r *Reconciler) endCreation(ctx context.Context, s *scope) outcome.Outcome {
+// settleCreation ends an unfinished creation, because spec.clusterID names a cluster. If the portal shows that the creation made it,
+// it is the object's own. Otherwise the object takes it over. The kubeconfig, which may show that, exists once the cluster runs.
+func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.op.Is(operation.Create) {
 		return outcome.Outcome{}
 	}
-	return s.reloadAfter(r.runner(s).Finish(ctx, s.op, operation.Abandoned, "", newCreation(s, cloud.CreateClusterRequest{})))
+	if o := r.reconcileExistence(ctx, s); !o.IsDone() {
+		return o
+	}
+	config, refuse, o := r.askKubeconfig(ctx, s, whyMissing)
+	if !o.IsDone() {
+		return o
+	}
+	id := s.controlPlane.Spec.ClusterID
+	own, err := s.creation().shownAt(ctx, id, config)
+	if cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
+		return refuse(outcome.FromPortalError(err))
+	}
+	if !own {
+		return r.endCreation(ctx, s, operation.Abandoned)
+	}
+	if o = r.endCreation(ctx, s, operation.Succeeded); o.IsDone() {
+		r.event(s, infrav1.EventPortalClusterAdopted, "Adopt", "Portal cluster %s has the name that was generated for this object, so this object "+
+			"created it. When this object is deleted, deletionPolicy %s applies", id, s.deletionPolicy())
+	}
+	return o
+}
+
+// endCreation ends an unfinished creation. If it succeeded, it made the cluster that spec.clusterID names.
+func (r *Reconciler) endCreation(ctx context.Context, s *scope, result operation.Result) outcome.Outcome {
+	return s.reloadAfter(r.runner(s).Finish(ctx, s.op, result, s.controlPlane.Spec.ClusterID, s.creation()))
 }
 
 // leaveToOwner leaves the portal cluster to its owner. If both objects own it, this one gives up its claim.

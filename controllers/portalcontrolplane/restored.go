@@ -3,9 +3,11 @@
 package portalcontrolplane
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/cluster-api/util/conditions"
@@ -119,6 +121,25 @@ func (s *scope) findByName(ctx context.Context) (found []cloud.Cluster, byName b
 	return found, true, nil
 }
 
+// shownAt reports whether the portal shows the generated name at the id: in the kubeconfig, in the lookup by name, or in the record
+// of an instance. Then the creation made that cluster. A name that is not shown proves nothing: the specification defines none of them.
+func (q *creation) shownAt(ctx context.Context, id string, kubeconfig []byte) (bool, error) {
+	portal, name := q.s.identity.Portal, q.request.Name
+	switch {
+	case !q.generated, q.s.op.Portal != "" && q.s.op.Portal != portal.Address():
+		return false, nil
+	case bytes.Contains(kubeconfig, []byte(name)):
+		return true, nil
+	}
+	if found, err := q.Find(ctx); found == id || err != nil && !cloud.IsUnsupported(err) {
+		return found == id, err
+	}
+	all, err := portal.Instances(ctx)
+	return slices.ContainsFunc(all, func(i cloud.Instance) bool {
+		return strings.HasPrefix(i.Name, name+"-") && bytes.Contains(i.Raw, []byte(strconv.Quote(id)))
+	}), err
+}
+
 // namedLike returns the names of the instances that look like nodes of the object's portal cluster. They prove that it exists. If
 // there are none, that proves nothing: the specification does not define the names of instances.
 func (s *scope) namedLike(all []cloud.Instance) (names []string) {
@@ -151,6 +172,7 @@ func (s *scope) restoredOutcome(found []cloud.Cluster, instances []string) outco
 	}
 	cp := s.controlPlane
 	return outcome.StallFor(0, infrav1.RestoredObjectReason, "this object was cloned, moved, restored or replaced, and its portal cluster may exist. %s. If the "+
-		"cluster exists, set spec.clusterID to its id. If it does not, allow its creation: kubectl annotate portalcontrolplane %s -n %s %s=%s",
+		"cluster exists, set spec.clusterID to its id. A later deletion of this object keeps the cluster, unless spec.deletionPolicy is Delete. "+
+		"If the cluster does not exist, allow its creation: kubectl annotate portalcontrolplane %s -n %s %s=%s",
 		seen, cp.Name, cp.Namespace, infrav1.RetryOperationAnnotation, cp.UID)
 }

@@ -20,7 +20,8 @@ import (
 // gone lists fields that a release wrote into an annotation and that no code reads any more, each with the reason.
 var gone = map[string]map[string]string{
 	infrav1.OperationAnnotation: {
-		"sum": "a scale asks for its target in one step, so the sum of replicas is the target",
+		"searched": "a lost creation is looked for again and again",
+		"sum":      "a scale asks for its target in one step, so the sum of replicas is the target",
 	},
 	infrav1.RecordAnnotation: {
 		"adopted":       "the size of an adopted cluster is unknown as long as the provider has not scaled it, which says the same",
