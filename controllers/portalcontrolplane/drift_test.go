@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,6 +196,33 @@ func TestDriftOnce(t *testing.T) {
 		d.restore("1", "9", "8")
 		if o, differs := d.pass(); differs {
 			t.Errorf("restored, and differs: %+v", o)
+		}
+	})
+}
+
+// TestDriftRightAfterAScale: the portal has finished a scale, and the nodes do not show it yet. The message claims neither that the
+// number was to be restored nor, before the time, that the scale was without effect.
+func TestDriftRightAfterAScale(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDrifting(t, "1", "2")
+		d.record.Size = 2
+		d.pass()
+		d.restore("1", "2")
+		for _, test := range []struct {
+			after time.Duration
+			says  string
+		}{{time.Second, "finished the scale from 2 to 3 workers, and nodes may still join"}, {driftTimeout, "which changed no nodes"}} {
+			time.Sleep(test.after)
+			o, differs := d.pass()
+			if !differs || o.Reason != infrav1.NodesDifferReason || !strings.Contains(o.Message, test.says) || strings.Contains(o.Message, "restore") {
+				t.Errorf("after %s: %+v", test.after, o)
+			}
+			if last := test.after == driftTimeout; (o.RequeueAfter == 0) != last {
+				t.Errorf("looks again after %s", o.RequeueAfter)
+			}
+		}
+		if d.counts > 0 {
+			t.Error("the workers were counted")
 		}
 	})
 }

@@ -65,6 +65,8 @@ type nodes struct {
 	kubeconfig func() string
 	// ids returns the providerID of a Node. Nil is the portal's own.
 	ids func(emulator.Node) string
+	// apart is how long after one Node the portal removes the next one.
+	apart time.Duration
 	// shows returns the version that the API server and the kubelets report. Nil is the portal's own.
 	shows func(string) string
 }
@@ -90,6 +92,7 @@ func (n *nodes) Apply(ctx context.Context, w emulator.Workload) ([]emulator.Remo
 			if err := n.Delete(ctx, &have.Items[i]); err != nil {
 				return nil, err
 			}
+			time.Sleep(n.apart)
 		}
 	}
 	for _, m := range w.Nodes {

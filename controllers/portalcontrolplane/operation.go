@@ -83,7 +83,7 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 func (s *scope) request() operation.Request {
 	switch s.op.Type {
 	case operation.Scale:
-		return scaling{s, s.op.Size()}
+		return &scaling{s: s, to: s.op.Size()}
 	case operation.Upgrade:
 		return &upgrading{s: s}
 	case operation.Delete, operation.Create, operation.CreateNetwork:

@@ -4,6 +4,9 @@ package portalcontrolplane
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -18,19 +21,22 @@ import (
 
 // scaling is a request for a number of workers.
 type scaling struct {
-	s  *scope
-	to int
+	s           *scope
+	to          int
+	unavailable bool // the portal answered that it is unavailable
 }
 
 // Send implements operation.Request. Here the replicas of MachineDeployments become a request to the portal.
-func (q scaling) Send(ctx context.Context) (cloud.Created, error) {
+func (q *scaling) Send(ctx context.Context) (cloud.Created, error) {
 	job, err := q.s.identity.Portal.ScaleCluster(ctx, q.s.controlPlane.Spec.ClusterID, q.to)
+	var refusal *cloud.Error
+	q.unavailable = cloud.IsUnavailable(err) && errors.As(err, &refusal) && refusal.Status == http.StatusServiceUnavailable
 	return cloud.Created{Job: job}, err
 }
 
 // UpdateObject implements operation.Request. After a scale that failed half way, or whose answer was lost, the portal runs at
 // most the larger of both numbers.
-func (q scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
+func (q *scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
 	switch {
 	case op.Result == operation.Refused && insistsOnWorkers(op.Size(), cause):
 		q.s.record.MinWorkers = 1
@@ -46,7 +52,8 @@ func (q scaling) UpdateObject(op *operation.Operation, _ string, cause error) {
 	operation.PutRecord(q.s.controlPlane, q.s.record)
 }
 
-// scale asks the portal for the plan's number of workers.
+// scale asks the portal for the plan's number of workers. An overloaded portal may carry out a scale that it answers with 503. So
+// the size is uncertain after such an answer, and the provider asks for the desired number again, not for one in between.
 func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	from, to := s.record.Size, s.plan.Size
 	if from < 0 {
@@ -60,7 +67,13 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	if s.op.Lost() {
 		op.Before = s.op.Before // some may be gone by now
 	}
-	o := r.start(ctx, s, op, scaling{s, to})
+	request := &scaling{s: s, to: to}
+	o := r.start(ctx, s, op, request)
+	if request.unavailable {
+		if err := r.recordUncertainSize(ctx, s, max(from, to)); err != nil {
+			return outcome.Fail(err)
+		}
+	}
 	switch {
 	case to < s.record.MinWorkers:
 		return outcome.RetryAfter(0) // decided again: one worker stays
@@ -73,7 +86,7 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 // scaleReached ends a lost scale when the Nodes show its result.
 func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome {
 	lost := s.op
-	if o := s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Succeeded, "", scaling{s, lost.Size()})); !o.IsDone() {
+	if o := s.reloadAfter(r.runner(s).Finish(ctx, lost, operation.Succeeded, "", &scaling{s: s, to: lost.Size()})); !o.IsDone() {
 		return o
 	}
 	return outcome.RetryAfter(0)
@@ -114,20 +127,26 @@ func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outc
 	switch {
 	case drift == "":
 		return outcome.Outcome{}, false
+	case s.restored() && left > 0:
+		return s.driftOutcome("The portal has finished the %s, and nodes may still join or leave", s.last).In(left + time.Second), true
 	case s.restored():
-		return s.driftOutcome("The provider asked the portal once to restore the number, without effect: the portal may still run the missing instances. " +
-			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted"), true
+		return s.driftOutcome("The portal has finished the %s, which changed no nodes: it may still run the missing instances. "+
+			"Look at its list of instances. A deleted Node object comes back when its kubelet is restarted", s.last), true
 	case left > 0:
 		return s.driftOutcome("If this lasts, the provider asks the portal to restore the number").In(left + time.Second), true
 	}
-	err := r.change(ctx, s, func() {
-		s.record.Size, s.record.SizeUncertain = s.plan.Counted, true
-		operation.PutRecord(s.controlPlane, s.record)
-	})
-	if err != nil {
+	if err := r.recordUncertainSize(ctx, s, s.plan.Counted); err != nil {
 		return outcome.Fail(err), true
 	}
 	return outcome.RetryAfter(0), true
+}
+
+// recordUncertainSize records that the portal runs at most this number of workers.
+func (r *Reconciler) recordUncertainSize(ctx context.Context, s *scope, most int) error {
+	return r.change(ctx, s, func() {
+		s.record.Size, s.record.SizeUncertain = most, true
+		operation.PutRecord(s.controlPlane, s.record)
+	})
 }
 
 // drift identifies the set of worker nodes if it does not have the size that the portal was asked for, or returns "".
@@ -152,11 +171,11 @@ func (s *scope) restored() bool {
 	})
 }
 
-func (s *scope) driftOutcome(what string) outcome.Outcome {
+func (s *scope) driftOutcome(format string, args ...any) outcome.Outcome {
 	missing := ""
 	if len(s.plan.LostNodes) > 0 {
 		missing = " (gone: " + joinNames(s.plan.LostNodes) + ")"
 	}
 	return outcome.WaitFor(0, infrav1.NodesDifferReason, "%d worker nodes exist, but the portal was asked for %d%s. %s",
-		s.plan.Counted, s.record.Size, missing, what)
+		s.plan.Counted, s.record.Size, missing, fmt.Sprintf(format, args...))
 }
