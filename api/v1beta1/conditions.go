@@ -193,7 +193,7 @@ const (
 	KubeconfigExpiredReason = "KubeconfigExpired"
 	// ConnectionDownReason: the API server does not answer.
 	ConnectionDownReason = "ConnectionDown"
-	// TooManyNodesReason: the API server returns many more Nodes than a cluster of the portal can have, or Nodes that are too large.
+	// TooManyNodesReason: the replicas ask for more workers than the provider can manage, or the API server returns more Nodes.
 	TooManyNodesReason = "TooManyNodes"
 	// KubeconfigRefusedReason: the API server answers, but refuses the credentials in the kubeconfig.
 	KubeconfigRefusedReason = "KubeconfigRefused"

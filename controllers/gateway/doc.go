@@ -11,5 +11,6 @@
 //
 //	meter.go    how large an answer or an event of a watch may be, and how many objects it may hold
 //	tenant.go   how many bytes one namespace may have under way at the same time, and how many events it may send
-//	gateway.go  which requests and answers are forwarded: JSON, not compressed, no redirects, no upgrades, no streamed lists
+//	gateway.go  which requests and answers are forwarded: JSON, not compressed, no redirects, no upgrades, no streamed lists, and
+//	            no lists of Nodes in pages, which could be endless
 package gateway

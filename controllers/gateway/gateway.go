@@ -146,6 +146,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Query().Has("sendInitialEvents"):
 		// The size of a streamed list is never known. The client falls back to an ordinary list.
 		http.Error(w, "lists are not streamed", http.StatusBadRequest)
+	case listsNodes(r) && r.URL.Query().Has("continue"):
+		http.Error(w, "lists of Nodes are not paged", http.StatusBadRequest)
 	default:
 		up.serve(w, r)
 	}

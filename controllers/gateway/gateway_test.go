@@ -179,7 +179,7 @@ func TestAnswersBeyondBounds(t *testing.T) {
 			if _, err := f.client("a").CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err == nil {
 				t.Error("the client has decoded it")
 			}
-			if sent := f.sent.Load(); sent > 2*maxAnswer {
+			if sent := f.sent.Load(); sent > 2*MaxNodeList {
 				t.Errorf("%d bytes were read of it", sent)
 			}
 			if oversized := f.gateway.Oversized(client.ObjectKey{Namespace: "a", Name: "prod"}); oversized != test.oversized {
@@ -284,14 +284,14 @@ func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 		return n, response.Body.Close
 	}
 	var end []func() error
-	for range 2 {
+	for range maxUnderWay / maxAnswer {
 		n, stop := ask("a", "/hang")
 		if end = append(end, stop); n != len(most) {
 			t.Fatalf("cut after %d bytes", n)
 		}
 	}
 	if n, stop := ask("a", "/"); n == len(most) || stop() != nil {
-		t.Error("a third answer of the namespace was read")
+		t.Error("one more answer of the namespace was read")
 	}
 	if n, stop := ask("b", "/"); n != len(most) || stop() != nil {
 		t.Error("an answer of another namespace was cut")

@@ -11,14 +11,18 @@ import (
 )
 
 const (
-	// maxAnswer is the largest answer that is read. 500 Nodes of real kubelets take 5 MB.
+	// maxAnswer is the largest answer that is read, unless it is a list of Nodes.
 	maxAnswer = 8 << 20
+	// MaxNodeList is the largest list of Nodes that is read. A Node of a real kubelet, which reports 50 images, takes 19 kB. So 500
+	// Nodes take 9.5 MB, and 880 fit.
+	MaxNodeList = 16 << 20
 	// maxEvent is the largest event of a watch. A Node of a real kubelet takes 10 kB.
 	maxEvent = 256 << 10
-	// MaxObjects is how many objects a list may hold. An empty object has 3 bytes, and takes 1 kB decoded. A portal cluster has
-	// 50 workers at most, and Pods are listed in pages of 500.
+	// MaxObjects is how many objects a list may hold. An empty object has 3 bytes, and takes 1 kB decoded. Pods are listed in pages
+	// of 500.
 	MaxObjects = 1000
-	// maxValues is how many values an answer may hold in all. An empty value has 3 bytes, and takes 100 decoded.
+	// maxValues is how many values an answer may hold in all. An empty value has 3 bytes, and takes 100 decoded. A Node of a real
+	// kubelet has 320.
 	maxValues = 300_000
 )
 
@@ -46,8 +50,12 @@ func (u *upstream) meter(answer *http.Response) *meter {
 		ReadCloser: answer.Body, ctx: request.Context(), upstream: u,
 		watch: request.URL.Query().Get("watch") != "" && answer.StatusCode == http.StatusOK,
 		list:  request.Method == http.MethodGet && strings.Contains(request.URL.Path, "/api"),
-		nodes: request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/api/v1/nodes"),
+		nodes: listsNodes(request),
 	}
+}
+
+func listsNodes(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/api/v1/nodes")
 }
 
 // Read implements io.Reader.
@@ -119,8 +127,11 @@ func (m *meter) next(b byte) (ended bool) {
 
 func (m *meter) exceeded() bool {
 	limit := maxAnswer
-	if m.watch {
+	switch {
+	case m.watch:
 		limit = maxEvent
+	case m.nodes:
+		limit = MaxNodeList
 	}
 	return m.bytes > limit || m.values > maxValues || m.list && m.objects > MaxObjects
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxUnderWay is how many bytes of unfinished answers one namespace may have. It is two answers of maxAnswer. Decoded, an answer takes
-	// about four times its size, so one namespace holds less than 100 MB of the manager's memory for a moment.
-	maxUnderWay = 2 * maxAnswer
-	// eventUnit is the unit that the size of an event is counted in. A Node of a real kubelet is smaller.
+	// maxUnderWay is how many bytes of unfinished answers one namespace may have. It is two lists of 600 Nodes of real kubelets.
+	// Decoded, an answer takes about four times its size, so one namespace holds less than 100 MB of the manager's memory for a moment.
+	maxUnderWay = MaxNodeList + maxAnswer
+	// eventUnit is the unit that the size of an event is counted in.
 	eventUnit = 16 << 10
 	// eventBurst and eventRate are how many units one namespace may send. 1,000 Nodes report every 5 minutes: 3 a second.
 	eventBurst = 5000

@@ -92,9 +92,15 @@ func (u *upstream) serve(w http.ResponseWriter, r *http.Request) {
 // unused reports whether the route was not used for a long time: the Cluster is gone, or is not connected any more.
 func (u *upstream) unused() bool { return time.Since(time.Unix(u.used.Load(), 0)) > unusedTime }
 
-// rewrite directs a request to the API server. It asks for JSON, because meter reads no other format.
+// rewrite directs a request to the API server. It asks for JSON, because meter reads no other format, and for all Nodes in one
+// answer, whose size meter bounds. The cache would keep asking for further pages for as long as the API server names any.
 func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 	r.SetURL(u.server)
+	if listsNodes(r.In) {
+		query := r.Out.URL.Query()
+		query.Del("limit")
+		r.Out.URL.RawQuery = query.Encode()
+	}
 	r.Out.Header.Del("Authorization") // it holds the gateway's token
 	r.Out.Header.Del("Upgrade")
 	r.Out.Header.Set("Accept-Encoding", "identity")

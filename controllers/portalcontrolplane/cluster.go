@@ -50,6 +50,9 @@ func (r *Reconciler) reconcileCluster(ctx context.Context, s *scope) outcome.Out
 	if o := s.identity.CheckPlacement(request.ZoneID, request.VPCID); !o.IsDone() {
 		return o // the PortalCluster reports this too, but users can change its status
 	}
+	if o := s.manageable(request.Size); !o.IsDone() {
+		return o
+	}
 	if err := r.ensureName(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}

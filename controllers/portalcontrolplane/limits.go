@@ -5,8 +5,18 @@ package portalcontrolplane
 import (
 	"context"
 
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
+
+// manageable is done if the provider can manage so many workers. A cluster that has more can be scaled down.
+func (s *scope) manageable(workers int) outcome.Outcome {
+	if workers > max(maxWorkers, s.record.Size, len(s.plan.Present)) {
+		return outcome.StallFor(0, infrav1.TooManyNodesReason, "the replicas ask for %d workers, but the provider manages at most %d in a cluster. "+
+			"Lower the replicas", workers, maxWorkers)
+	}
+	return outcome.Outcome{}
+}
 
 // recordInIdentity records in the PortalClusterIdentity that the portal cluster belongs to this object, as long as the
 // namespace may use the identity.

@@ -6,12 +6,15 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -56,6 +59,58 @@ func TestPlaceLimit(t *testing.T) {
 					t.Errorf("asked %d times: %+v", e.asked("POST"), last)
 				}
 			})
+		})
+	}
+}
+
+// TestAsksForNoMoreThanItManages: the portal is not asked for more workers than the provider can manage, because they would be
+// billed and never have a Machine. It is asked again when the replicas are lowered.
+func TestAsksForNoMoreThanItManages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 2, emulator.Durations{})
+		f.scale(maxWorkers + 1)
+		for range 6 {
+			o := f.pass().outcomes[infrav1.WorkersReadyCondition]
+			if o.Kind != outcome.Stalled || o.Reason != infrav1.TooManyNodesReason || !strings.Contains(o.Message, "501 workers") || !strings.Contains(o.Message, "500") {
+				t.Fatalf("%+v", o)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		if asked := f.answers("scale"); len(asked) != 0 {
+			t.Fatalf("the portal was asked: %s", asked)
+		}
+		f.scale(3)
+		for range 6 {
+			f.pass()
+			time.Sleep(time.Minute)
+		}
+		if size := f.portal.Clusters()[0].Size; size != 3 {
+			t.Errorf("%d workers", size)
+		}
+	})
+}
+
+// TestMostWorkers checks how many workers the portal may be asked for. A cluster that has more already can be scaled down, or stay.
+func TestMostWorkers(t *testing.T) {
+	for title, test := range map[string]struct {
+		workers, size, nodes int
+		want                 bool
+	}{
+		"a creation":                             {maxWorkers, operation.SizeUnknown, 0, true},
+		"too large a creation":                   {maxWorkers + 1, operation.SizeUnknown, 0, false},
+		"a scale-up":                             {maxWorkers, 2, 2, true},
+		"too large a scale-up":                   {maxWorkers + 1, maxWorkers, maxWorkers, false},
+		"a scale-down from beyond":               {700, 800, 800, true},
+		"of an adopted cluster":                  {700, operation.SizeUnknown, 800, true},
+		"a scale-up from beyond":                 {801, 800, 800, false},
+		"the size of nodes that have not joined": {800, 800, 300, true},
+	} {
+		t.Run(title, func(t *testing.T) {
+			s := passed(func(s *scope) { s.record.Size, s.plan.Present = test.size, make([]claims.Node, test.nodes) })
+			o := s.manageable(test.workers)
+			if o.IsDone() != test.want || !test.want && o.Reason != infrav1.TooManyNodesReason {
+				t.Errorf("%+v", o)
+			}
 		})
 	}
 }

@@ -62,6 +62,9 @@ func (r *Reconciler) scale(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.infrastructure.IsDone() {
 		return s.infrastructure
 	}
+	if o := s.manageable(to); !o.IsDone() {
+		return o
+	}
 	op := operation.New(operation.Scale, strconv.Itoa(to))
 	op.From, op.FromAtMost, op.Nodes, op.Before = from, s.record.SizeUncertain, max(to-from, from-to), s.plan.Before
 	if s.op.Lost() {

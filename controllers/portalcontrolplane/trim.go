@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// maxNodes is how many Nodes a workload cluster may have: ten times the number of workers that the portal allows.
-	maxNodes = 500
+	// maxWorkers is how many workers the portal is asked for at most: ten times the number that it allows by default. Clusters with
+	// more can be scaled down, because the gateway reads more Nodes.
+	maxWorkers = 500
 	// maxNode is how many bytes of a Node are kept. It is enough for hundreds of labels.
 	maxNode = 16 << 10
 	// maxConditions is how many conditions of a Node are kept. A kubelet and its helpers set fewer than 20.
@@ -88,20 +89,21 @@ func keptConditions(n *corev1.Node) (kept []corev1.NodeCondition) {
 	return kept
 }
 
-// readCachedNodes reads the worker Nodes from the cache. It is not done if the cache has no list yet, or has more Nodes than a
-// portal cluster can have.
+// readCachedNodes reads the worker Nodes from the cache. It is not done if the cache has no list yet, or has more Nodes than the
+// gateway reads.
 func (r *Reconciler) readCachedNodes(ctx context.Context, s *scope, workload client.Reader) outcome.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	err := s.readWorkers(ctx, workload)
 	all := s.unmarked + s.controlNodes
 	switch {
-	case err != nil && r.Oversized != nil && r.Oversized(s.clusterKey()), all > maxNodes:
-		if all > gateway.MaxObjects { // the watch has added them. A list that long is refused
+	case err != nil && r.Oversized != nil && r.Oversized(s.clusterKey()), all > gateway.MaxObjects:
+		if err == nil { // the watch has added them. A list that long is refused
 			r.Reconnect(s.clusterKey())
 		}
-		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or larger Nodes, than "+
-			"a portal cluster can have, so its workers stay as they are. Delete the Nodes that have no machine", s.endpoint(), maxNodes)
+		return outcome.StallFor(connectionRetry, infrav1.TooManyNodesReason, "the API server at %s returns more than %d Nodes, or more than %d MiB, so "+
+			"the workers stay as they are. Delete the Nodes that have no machine, or remove workers at the portal", s.endpoint(),
+			gateway.MaxObjects, gateway.MaxNodeList>>20)
 	case err != nil && ctx.Err() != nil:
 		return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not return its Nodes. The provider tries again", s.endpoint())
 	case err != nil:

@@ -14,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/gateway"
 )
 
 func fullNode() *corev1.Node {
@@ -63,6 +66,29 @@ func TestTrimmedNodeReadsTheSame(t *testing.T) {
 	}
 	if text, err := json.Marshal(trimmed); err != nil || strings.Contains(string(text), "image") || strings.Contains(string(text), "kubelet\"") {
 		t.Errorf("%v: kept: %s", err, text)
+	}
+}
+
+// TestReadsMoreThanItAsksFor: the Nodes of a cluster that has more workers than the portal is asked for are read, so that it can be
+// scaled down, up to what the gateway reads.
+func TestReadsMoreThanItAsksFor(t *testing.T) {
+	for count, want := range map[int]string{maxWorkers + 1: "", gateway.MaxObjects: "", gateway.MaxObjects + 1: infrav1.TooManyNodesReason} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			all := &corev1.NodeList{Items: make([]corev1.Node, count)}
+			for i := range all.Items {
+				all.Items[i].Name = fmt.Sprint("w-", i)
+			}
+			workload, reconnects := fake.NewClientBuilder().WithScheme(newScheme(t)).WithLists(all).Build(), 0
+			r := &Reconciler{Reconnect: func(client.ObjectKey) { reconnects++ }}
+			s := passed(func(*scope) {})
+			o := r.readCachedNodes(t.Context(), s, workload)
+			if o.Reason != want || o.IsDone() != (want == "") || (reconnects > 0) != (want != "") {
+				t.Errorf("%d connections: %+v", reconnects, o)
+			}
+			if want == "" && len(s.nodes) != count {
+				t.Errorf("%d of %d Nodes were read", len(s.nodes), count)
+			}
+		})
 	}
 }
 

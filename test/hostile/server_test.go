@@ -37,6 +37,7 @@ const (
 	halt    manner = "halt"    // the same, and answers with its version
 	crowd   manner = "crowd"   // has 24,000 Nodes
 	endless manner = "endless" // has a list of Nodes without end
+	paged   manner = "paged"   // has a list of Nodes whose pages do not end
 )
 
 const crowdSize = 24_000
@@ -114,7 +115,7 @@ func (s *servers) Delete(_ context.Context, clusterID string) error {
 
 // mannerOf returns the manner with which the name of a cluster begins.
 func mannerOf(cluster string) manner {
-	for _, m := range []manner{silent, trickle, stuck, halt, crowd, endless} {
+	for _, m := range []manner{silent, trickle, stuck, halt, crowd, endless, paged} {
 		if strings.Contains(cluster, string(m)) {
 			return m
 		}
@@ -222,8 +223,11 @@ func (s *server) list(w http.ResponseWriter, how manner) {
 	s.mu.Lock()
 	nodes := s.nodes
 	s.mu.Unlock()
-	count := map[manner]int{crowd: crowdSize, endless: 1 << 30}[how]
-	_, _ = io.WriteString(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[`)
+	count, further := map[manner]int{crowd: crowdSize, endless: 1 << 30, paged: 500}[how], ""
+	if how == paged {
+		further = `,"continue":"more"`
+	}
+	_, _ = io.WriteString(w, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"`+further+`},"items":[`)
 	for i := range max(count, len(nodes)) {
 		if i > 0 {
 			_, _ = io.WriteString(w, ",")
