@@ -99,9 +99,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
-		Reconnect: connections.reconnect,
-		Oversized: connections.gateway.Oversized,
-		Recorder:  outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
+		Reconnect:   connections.reconnect,
+		Oversized:   connections.gateway.Oversized,
+		ClockBehind: connections.gateway.ClockBehind,
+		Recorder:    outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcontrolplane"), Log: mgr.GetLogger()},
 	}
 	if err := mgr.Add(&coreversion.Check{Reader: mgr.GetAPIReader(), Report: metrics.ReportCore}); err != nil {
 		return err

@@ -160,3 +160,13 @@ func (g *Gateway) Oversized(cluster client.ObjectKey) bool {
 	up := g.clusters[cluster]
 	return up != nil && up.oversized.Load()
 }
+
+// ClockBehind returns how far the clock of the Cluster's API server is behind the manager's, to a second.
+func (g *Gateway) ClockBehind(cluster client.ObjectKey) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if up := g.clusters[cluster]; up != nil {
+		return time.Duration(up.behind.Load())
+	}
+	return 0
+}

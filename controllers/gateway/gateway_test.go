@@ -311,6 +311,26 @@ func TestUnfinishedAnswersOfANamespace(t *testing.T) {
 	}
 }
 
+// TestClockBehind: the clock of an API server is known from its answers.
+func TestClockBehind(t *testing.T) {
+	for _, behind := range []time.Duration{0, 5 * time.Minute, -5 * time.Minute} {
+		f := newFixture(t, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Date", time.Now().Add(-behind).UTC().Format(http.TimeFormat))
+			answerJSON(`{"gitVersion":"v1.35.6"}`)(w, r)
+		})
+		key := client.ObjectKey{Namespace: "a", Name: "prod"}
+		if got := f.gateway.ClockBehind(key); got != 0 {
+			t.Errorf("%s before the first answer", got)
+		}
+		if _, err := f.client("a").ServerVersion(); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.gateway.ClockBehind(key) - behind; got < -time.Second || got > 10*time.Second {
+			t.Errorf("%s behind: %s off", behind, got)
+		}
+	}
+}
+
 // TestWays: a route ends when the ClusterCache connects again, and leads neither to link-local addresses nor to programs.
 func TestWays(t *testing.T) {
 	f := newFixture(t, answerJSON(`{"gitVersion":"v1.35.6"}`))

@@ -40,6 +40,7 @@ type upstream struct {
 	tenant    *tenant
 	used      atomic.Int64 // when a request was last sent, in Unix seconds
 	oversized atomic.Bool
+	behind    atomic.Int64 // how far the API server's clock is behind the manager's
 }
 
 func newUpstream(cluster client.ObjectKey, kubeconfig []byte, hosts *cloud.Hosts) (*upstream, error) {
@@ -116,6 +117,9 @@ func (u *upstream) rewrite(r *httputil.ProxyRequest) {
 // bound refuses an answer that meter could not read, or that would lead the client past the gateway. The others are read by a
 // meter.
 func (u *upstream) bound(answer *http.Response) error {
+	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		u.behind.Store(int64(time.Since(date).Truncate(time.Second)))
+	}
 	encoding := answer.Header.Get("Content-Encoding")
 	switch {
 	case answer.StatusCode == http.StatusSwitchingProtocols, answer.StatusCode >= 300 && answer.StatusCode < 400:

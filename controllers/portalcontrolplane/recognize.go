@@ -83,6 +83,9 @@ func (s *scope) readWorkers(ctx context.Context, workload client.Reader) error {
 
 // planRecognized makes the plan. It is done if the plan can be trusted.
 func (r *Reconciler) planRecognized(ctx context.Context, s *scope) outcome.Outcome {
+	if r.ClockBehind != nil {
+		s.clockBehind = r.ClockBehind(s.clusterKey())
+	}
 	if err := r.makePlan(ctx, s); err != nil {
 		return outcome.Fail(err)
 	}

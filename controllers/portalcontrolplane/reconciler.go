@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,6 +54,8 @@ type Reconciler struct {
 	Reconnect func(cluster client.ObjectKey)
 	// Oversized reports whether the API server's list of Nodes was refused for its size (package gateway).
 	Oversized func(cluster client.ObjectKey) bool
+	// ClockBehind returns how far the clock of the API server is behind the manager's (package gateway).
+	ClockBehind func(cluster client.ObjectKey) time.Duration
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 

@@ -53,6 +53,8 @@ type scope struct {
 	unmarked      int         // Nodes without one
 	bound         bool        // some PortalMachine holds a Node, or has held one
 
+	clockBehind time.Duration // how far the clock of the API server is behind the manager's
+
 	keepsPause bool // a MachinePool stays paused, because an upgrade is about to start
 
 	desired desired

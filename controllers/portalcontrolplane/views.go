@@ -92,7 +92,7 @@ func (s *scope) nodeViews() []claims.Node {
 		n := &s.nodes[i]
 		view := claims.Node{
 			Name: n.Name, UID: string(n.UID), ProviderID: n.Spec.ProviderID, Created: n.CreationTimestamp.Time,
-			Ready: util.IsNodeReady(n), NotReadySince: notReadySince(n), HasUnhealthyCondition: s.checks.nodeUnhealthy(n),
+			Ready: util.IsNodeReady(n), NotReadySince: s.notReadySince(n), HasUnhealthyCondition: s.checks.nodeUnhealthy(n),
 			Cordoned: n.Spec.Unschedulable, LastMachineSet: n.Annotations[clusterv1.OwnerNameAnnotation],
 			TaintedByAutoscaler: tainted(n, autoscalerTaint), Uninitialized: tainted(n, uninitializedTaint),
 			DrainStarted: timeIn(n, infrav1.DrainStartedAnnotation), Drained: timeIn(n, infrav1.DrainedAnnotation),
@@ -107,11 +107,12 @@ func (s *scope) nodeViews() []claims.Node {
 	return views
 }
 
-// notReadySince returns when the Node was last Ready, or zero if it is Ready or the time is unknown.
-func notReadySince(n *corev1.Node) time.Time {
+// notReadySince returns when the Node was last Ready by the manager's clock, or zero if it is Ready or the time is unknown. Where
+// the workload cluster's clock is behind, a Node that is away for a moment would count as lost, and be removed with its Pods.
+func (s *scope) notReadySince(n *corev1.Node) time.Time {
 	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return c.LastTransitionTime.Time
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime.Add(s.clockBehind)
 		}
 	}
 	return time.Time{}

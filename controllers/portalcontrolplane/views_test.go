@@ -63,7 +63,7 @@ func TestNotReadySince(t *testing.T) {
 	} {
 		n := nodeWith()
 		n.Status.Conditions = test.conditions
-		if got := notReadySince(n); !got.Equal(test.want) {
+		if got := new(scope).notReadySince(n); !got.Equal(test.want) {
 			t.Errorf("%s: %s, want %s", title, got, test.want)
 		}
 	}
