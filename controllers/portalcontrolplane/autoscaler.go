@@ -6,10 +6,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/util"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,17 +55,29 @@ func autoscaled(obj metav1.Object) bool {
 	return least && most
 }
 
-// pinsAge is how long the list of the Pods of an autoscaled cluster is used.
-const pinsAge = 5 * time.Second
+// mayLose reports whether the cluster autoscaler may remove a worker of the MachineDeployment now. It keeps the minimum.
+func mayLose(md *clusterv1.MachineDeployment) bool {
+	least, err := strconv.Atoi(md.Annotations[clusterv1.AutoscalerMinSizeAnnotation])
+	return autoscaled(md) && (err != nil || int(ptr.Deref(md.Spec.Replicas, 0)) > least)
+}
 
-// pinnedNodes returns the names of the Nodes of an autoscaled cluster that run Pods which must not be evicted.
+const (
+	// pinsAge is how long the list of the Pods of an autoscaled cluster is used.
+	pinsAge = 5 * time.Second
+	// podsTimeout bounds the list. The pages of a hostile API server may not end.
+	podsTimeout = 10 * time.Second
+)
+
+// pinnedNodes returns the names of the Nodes of an autoscaled cluster that run Pods which must not be evicted. It lists the Pods
+// only while the autoscaler could remove a node, because no other read of a workload cluster costs as much. Until then, the last
+// list is used.
 func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool, error) {
 	seen := r.observations.of(s.flow())
 	if !s.desired.autoscaled {
 		seen.pinned = nil
 		return nil, nil
 	}
-	if seen.pinned == nil || time.Since(seen.pinnedAt) >= pinsAge {
+	if seen.pinned == nil || s.desired.mayLose && time.Since(seen.pinnedAt) >= pinsAge {
 		workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
 		if err != nil {
 			return nil, err
@@ -78,6 +93,8 @@ func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool
 
 // nodesWithPinnedPods lists the metadata of all Pods, and reads those that must not be evicted, which are usually few.
 func nodesWithPinnedPods(ctx context.Context, workload client.Client) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
+	defer cancel()
 	nodes := map[string]bool{}
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -119,8 +136,12 @@ func (r *Reconciler) recordCapacity(ctx context.Context, s *scope) error {
 	}
 	for _, name := range s.desired.templates {
 		template := &infrav1.PortalMachineTemplate{}
-		if err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template); err != nil {
-			return client.IgnoreNotFound(err)
+		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
 		}
 		before := template.Status
 		template.Status = want

@@ -14,7 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/cluster-api/controllers/clustercache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,6 +66,33 @@ func TestScaleDownAnnotation(t *testing.T) {
 	}
 }
 
+// TestMayLose checks of which MachineDeployments the cluster autoscaler may remove a worker now. It keeps their minimum.
+func TestMayLose(t *testing.T) {
+	for title, test := range map[string]struct {
+		least    string
+		replicas *int32
+		want     bool
+	}{
+		"above its minimum":         {"1", ptr.To[int32](2), true},
+		"at its minimum":            {"2", ptr.To[int32](2), false},
+		"below it":                  {"2", ptr.To[int32](1), false},
+		"at zero":                   {"0", ptr.To[int32](0), false},
+		"without a number yet":      {"1", nil, false},
+		"a minimum that is unclear": {"one", ptr.To[int32](1), true},
+	} {
+		md := &clusterv1.MachineDeployment{}
+		md.Annotations = map[string]string{clusterv1.AutoscalerMinSizeAnnotation: test.least, clusterv1.AutoscalerMaxSizeAnnotation: "5"}
+		md.Spec.Replicas = test.replicas
+		if got := mayLose(md); got != test.want {
+			t.Errorf("%s: %t", title, got)
+		}
+		delete(md.Annotations, clusterv1.AutoscalerMaxSizeAnnotation)
+		if mayLose(md) {
+			t.Errorf("%s, and not autoscaled", title)
+		}
+	}
+}
+
 // TestAutoscaled checks which MachineDeployments the cluster autoscaler may scale.
 func TestAutoscaled(t *testing.T) {
 	least, most := clusterv1.AutoscalerMinSizeAnnotation, clusterv1.AutoscalerMaxSizeAnnotation
@@ -78,6 +107,35 @@ func TestAutoscaled(t *testing.T) {
 	} {
 		if got := autoscaled(&clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Annotations: test.annotations}}); got != test.want {
 			t.Errorf("%s: %t", title, got)
+		}
+	}
+}
+
+// TestCapacityOfEachTemplate: the cluster autoscaler learns the capacity of each MachineDeployment that has its template, although
+// the template of another one is missing.
+func TestCapacityOfEachTemplate(t *testing.T) {
+	names, template := []string{"a-missing", "b", "c-missing", "d"}, &infrav1.PortalMachineTemplate{}
+	store := fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(template).Build()
+	for _, name := range []string{"b", "d"} {
+		if err := store.Create(t.Context(), &infrav1.PortalMachineTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := passed(func(s *scope) {
+		n := nodeWith()
+		n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		s.cluster.Namespace, s.nodes, s.desired.templates = prod.Namespace, []corev1.Node{*n}, names
+	})
+	if err := (&Reconciler{Client: store}).recordCapacity(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"b", "d"} {
+		if err := store.Get(t.Context(), client.ObjectKey{Namespace: prod.Namespace, Name: name}, template); err != nil {
+			t.Fatal(err)
+		}
+		if template.Status.Capacity.Cpu().Value() != 4 {
+			t.Errorf("template %s: %+v", name, template.Status)
 		}
 	}
 }
@@ -146,6 +204,7 @@ func TestPinnedNodes(t *testing.T) {
 		r := &Reconciler{ClusterCache: clustercache.NewFakeClusterCache(workload, prod)}
 		s := passed(func(s *scope) {
 			s.cluster.Namespace, s.cluster.Name, s.desired.autoscaled = prod.Namespace, prod.Name, true
+			s.desired.mayLose = true
 			s.controlPlane.Namespace, s.controlPlane.Name = prod.Namespace, prod.Name
 		})
 		look := func(moment string, looks int, want map[string]bool) {
@@ -186,5 +245,31 @@ func TestPinnedNodes(t *testing.T) {
 		}
 		workload.err = nil
 		look("after it", 8, map[string]bool{"n1": true})
+		s.desired.mayLose = false
+		workload.run("n2!")
+		time.Sleep(time.Hour)
+		look("the autoscaler can remove no node", 8, map[string]bool{"n1": true})
+		s.desired.mayLose = true
+		look("it can again", 9, map[string]bool{"n2": true})
+	})
+}
+
+// TestEndlessPods: an API server whose pages of Pods do not end does not hold a pass forever.
+func TestEndlessPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pages := 0
+		workload := interceptor.NewClient(fake.NewClientBuilder().WithScheme(newScheme(t)).Build(), interceptor.Funcs{
+			List: func(ctx context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+				if pages++; pages > 1000 {
+					t.Fatal("1,000 pages were read")
+				}
+				list.SetContinue("more")
+				time.Sleep(100 * time.Millisecond)
+				return ctx.Err()
+			},
+		})
+		if _, err := nodesWithPinnedPods(t.Context(), workload); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d pages: %v", pages, err)
+		}
 	})
 }

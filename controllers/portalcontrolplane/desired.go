@@ -46,8 +46,9 @@ type desired struct {
 	// machines of the Cluster that are backed by PortalMachines, and its MachineSets.
 	machines []clusterv1.Machine
 	sets     []clusterv1.MachineSet
-	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments, or the pool.
-	autoscaled bool
+	// autoscaled is true if the cluster autoscaler may scale one of the MachineDeployments, or the pool. mayLose is true if it may
+	// remove a worker of a MachineDeployment now. It removes none of a pool.
+	autoscaled, mayLose bool
 	// pool is the Cluster's pool, or nil.
 	pool *pool
 	// topologyDeployments are the MachineDeployments of the Cluster's topology. awaited are those that the topology controller
@@ -96,7 +97,7 @@ func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *s
 	for _, md := range deployments.Items {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind {
 			d.count(s.cluster, md.ObjectMeta, md.Spec.Replicas, ref.Name)
-			d.autoscaled = d.autoscaled || autoscaled(&md)
+			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
 		}
 	}
 	for _, ms := range sets.Items {
