@@ -5,8 +5,11 @@ package portalcontrolplane
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -15,6 +18,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/controllers/claims"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
@@ -70,6 +74,43 @@ func (r *Reconciler) deleteCluster(ctx context.Context, s *scope) outcome.Outcom
 		return r.finishCreation(ctx, s)
 	}
 	return r.deleteKnown(ctx, s)
+}
+
+// restoreNodes undoes a scale-down that has begun on nodes of a portal cluster that stays: they become schedulable and lose our annotations,
+// which no controller will do later. While the portal removes nodes, all of them are left alone, because Pods would return to those that go.
+// A workload cluster that cannot be changed must not hold the deletion.
+func (r *Reconciler) restoreNodes(ctx context.Context, s *scope, machines []clusterv1.Machine) error {
+	if s.cluster == nil || !s.owns() || s.deletionPolicy() != infrav1.DeletionPolicyRetain || operationOn(s.op) == claims.RemovingNodes {
+		return nil
+	}
+	workload, err := r.ClusterCache.GetUncachedClient(ctx, s.clusterKey())
+	if err != nil {
+		return nil //nolint:nilerr // not connected
+	}
+	nodes, _, err := listNodes(ctx, workload)
+	for i := 0; i < len(nodes) && err == nil; i++ {
+		n := &nodes[i]
+		err = operation.Writer{Client: workload}.Change(ctx, n, func() {
+			if drainedByCore(n.Name, machines) || !timeIn(n, infrav1.DrainStartedAnnotation).IsZero() || !timeIn(n, infrav1.DrainedAnnotation).IsZero() {
+				applyToNode(n, claims.Move{Kind: claims.Uncordon}, time.Time{})
+			}
+			delete(n.Annotations, infrav1.RemediatedAnnotation)
+			enableScaleDown(n)
+		})
+	}
+	if err == nil || apierrors.IsConflict(err) {
+		return err
+	}
+	ctrl.LoggerFrom(ctx).Error(err, "Failed to undo the scale-down of a portal cluster that stays. Nodes may stay cordoned")
+	return nil
+}
+
+// drainedByCore reports whether core drains the Node. It is cordoned then, and has no mark of ours.
+func drainedByCore(node string, machines []clusterv1.Machine) bool {
+	return slices.ContainsFunc(machines, func(m clusterv1.Machine) bool {
+		view := machineView(m, infrav1.PortalMachine{})
+		return view.NodeRef == node && view.Deleting && view.PreTerminate && !view.PreDrain
+	})
 }
 
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to

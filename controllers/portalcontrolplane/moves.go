@@ -80,7 +80,9 @@ func applyToMachine(m *clusterv1.Machine, kind claims.MoveKind) {
 		}
 	case claims.Unshield:
 		delete(m.Annotations, infrav1.ShieldAnnotation)
-		delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation)
+		if m.Annotations[clusterv1.MachineSkipRemediationAnnotation] == "" { // otherwise the user has set it since
+			delete(m.Annotations, clusterv1.MachineSkipRemediationAnnotation)
+		}
 	}
 }
 

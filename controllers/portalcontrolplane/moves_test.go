@@ -4,6 +4,7 @@ package portalcontrolplane
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,6 +123,7 @@ func TestApplyToMachine(t *testing.T) {
 		"shield":                            {claims.Shield, false, nil, []string{skip, shielded}},
 		"the user's shield":                 {claims.Shield, false, []string{skip}, []string{skip}},
 		"unshield":                          {claims.Unshield, false, []string{"theirs", skip, shielded}, []string{"theirs"}},
+		"unshield: the user has set it too": {claims.Unshield, false, []string{skip + "=debugging", shielded}, []string{skip}},
 		"a move of Nodes changes none":      {claims.Uncordon, true, []string{drain, skip}, []string{drain, skip}},
 	}
 	for title, test := range tests {
@@ -130,8 +132,9 @@ func TestApplyToMachine(t *testing.T) {
 			if test.deleting {
 				m.DeletionTimestamp = ptr.To(metav1.Now())
 			}
-			for _, key := range test.before {
-				metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, "")
+			for _, annotation := range test.before {
+				key, value, _ := strings.Cut(annotation, "=")
+				metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, value)
 			}
 			for range 2 {
 				applyToMachine(m, test.kind)

@@ -155,7 +155,7 @@ func (r *Reconciler) recordSettledSize(ctx context.Context, s *scope) error {
 }
 
 // dropHooks removes the hooks from all Machines of a Cluster that is being deleted. The whole portal cluster is deleted, so no
-// node is drained or kept. The observations of its nodes are dropped.
+// node is drained or kept. If it is retained instead, a scale-down that has begun is undone.
 func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	machines := &clusterv1.MachineList{}
 	name := s.controlPlane.Labels[clusterv1.ClusterNameLabel]
@@ -164,6 +164,9 @@ func (r *Reconciler) dropHooks(ctx context.Context, s *scope) error {
 	}
 	of := []client.ListOption{client.InNamespace(s.controlPlane.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: name}}
 	if err := r.Client.List(ctx, machines, of...); err != nil {
+		return err
+	}
+	if err := r.restoreNodes(ctx, s, machines.Items); err != nil {
 		return err
 	}
 	all := []error{r.endPauses(ctx, of...)}

@@ -16,6 +16,7 @@ import (
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/test/suite"
 )
 
 // TestScaleDownIsRefused makes the portal refuse to remove workers, or fail to. The drained nodes stay cordoned, and a further
@@ -56,6 +57,32 @@ func TestScaleDownIsRefused(t *testing.T) {
 			s.deleteAll()
 			s.gone()
 		})
+	}
+}
+
+// TestRetainInAScaleDown deletes the Cluster with Retain while the portal refuses a scale from 3 to 1. One node is drained by then, and core
+// drains another, whose Pod a PodDisruptionBudget protects. All nodes of the portal cluster that stays must be schedulable.
+func TestRetainInAScaleDown(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.deployment.Spec.Replicas = ptr.To[int32](3)
+	s.apply()
+	s.settled(3)
+	s.onePodPerNode(3, 2)
+	s.strike(emulator.Fault{Method: "POST", Path: "/kubernetes-clusters/*/scale", Status: 409, Code: "RESOURCE_BUSY", Message: "not now"})
+	s.scale(1)
+	s.Eventually(s.cordoned).Should(HaveLen(2))
+	s.Eventually(func() int { return s.running("web") }).Should(Equal(2))
+	nodes := &corev1.NodeList{}
+	workload := s.Workload()
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain })
+	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
+	s.Eventually(s.Gone(s.cluster)).Should(BeTrue())
+	s.Expect(s.PortalClusters()).To(HaveLen(1))
+	s.Expect(workload.List(s.Context(), nodes)).To(Succeed())
+	for _, n := range nodes.Items {
+		s.Expect(n.Spec.Unschedulable).To(BeFalse(), n.Name)
+		s.Expect(n.Annotations).NotTo(Or(HaveKey(infrav1.DrainedAnnotation), HaveKey(infrav1.DrainStartedAnnotation)), n.Name)
 	}
 }
 

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package portalcontrolplane
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/cluster-api/controllers/clustercache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+)
+
+// TestRetainInAScaleDown deletes a Cluster or its control plane with Retain while nodes wait for their removal: the provider has drained two of
+// four nodes, core drains the third one, and the user has cordoned the fourth one. All nodes stay, so Pods must be able to run on them. No
+// controller undoes anything later.
+func TestRetainInAScaleDown(t *testing.T) {
+	cluster := func(f *fixture, s *scope) {
+		s.cluster.DeletionTimestamp = ptr.To(metav1.Now())
+		f.manager.reconcileWorkers(f.Context(), s)
+	}
+	controlPlane := func(f *fixture, s *scope) {
+		s.controlPlane.DeletionTimestamp = ptr.To(metav1.Now())
+		if _, err := f.manager.reconcileDelete(f.Context(), s); err != nil {
+			f.Error(err)
+		}
+	}
+	tests := map[string]struct {
+		delete   func(*fixture, *scope)
+		policy   infrav1.DeletionPolicy
+		change   func(*fixture, *scope)
+		restored bool
+	}{
+		"the Cluster":                       {cluster, infrav1.DeletionPolicyRetain, nil, true},
+		"the control plane":                 {controlPlane, infrav1.DeletionPolicyRetain, nil, true},
+		"the portal cluster is deleted":     {cluster, infrav1.DeletionPolicyDelete, nil, false},
+		"the portal cluster is not its own": {controlPlane, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.controlPlane.UID = "another" }, false},
+		"the portal removes nodes":          {cluster, infrav1.DeletionPolicyRetain, func(_ *fixture, s *scope) { s.op = operation.New(operation.Scale, "2"); s.op.From = 4 }, false},
+		"the API server cannot be reached":  {controlPlane, infrav1.DeletionPolicyRetain, disconnected, false},
+		"the API server accepts no change":  {controlPlane, infrav1.DeletionPolicyRetain, refusing, false},
+	}
+	for title, test := range tests {
+		t.Run(title, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFixture(t, 4, emulator.Durations{})
+				names := f.amidScaleDown()
+				f.change(func(cp *infrav1.PortalControlPlane) {
+					cp.Spec.DeletionPolicy, cp.Finalizers = test.policy, []string{infrav1.ControlPlaneFinalizer}
+				})
+				s := f.scope()
+				if test.change != nil {
+					test.change(f, s)
+				}
+				test.delete(f, s)
+				for i, name := range names {
+					n := &corev1.Node{}
+					if err := f.nodes.Get(t.Context(), client.ObjectKey{Name: name}, n); err != nil {
+						t.Fatal(err)
+					}
+					byUser := i == len(names)-1
+					if n.Spec.Unschedulable == (test.restored && !byUser) {
+						t.Errorf("node %d: cordoned %t", i, n.Spec.Unschedulable)
+					}
+					if len(annotationsOf(n)) == 0 != (test.restored || i == 2) {
+						t.Errorf("node %d: annotations %v", i, annotationsOf(n))
+					}
+				}
+				if got := f.controlPlane().Finalizers; test.policy == infrav1.DeletionPolicyRetain && s.cluster.DeletionTimestamp.IsZero() && len(got) > 0 {
+					t.Errorf("the deletion is held: %v", got)
+				}
+			})
+		})
+	}
+}
+
+func disconnected(f *fixture, _ *scope) {
+	f.manager.ClusterCache = clustercache.NewFakeClusterCache(f.nodes.Client, client.ObjectKey{Name: "another"})
+}
+
+func refusing(f *fixture, _ *scope) {
+	workload, _ := f.nodes.Client.(client.WithWatch)
+	f.manager.ClusterCache = clustercache.NewFakeClusterCache(interceptor.NewClient(workload, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return apierrors.NewForbidden(corev1.Resource("nodes"), "w", errors.New("a policy"))
+		},
+	}), prod)
+}
+
+// amidScaleDown makes the portal refuse a scale from 4 to 2 workers. It returns the names of the nodes that the provider has drained, of the node
+// that core drains, and of the node that the user has cordoned and the provider has protected from the autoscaler.
+func (f *fixture) amidScaleDown() []string {
+	f.Helper()
+	f.pass()
+	f.strike(emulator.Fault{Path: "/kubernetes-clusters/*/scale", Code: emulator.CodeResourceBusy})
+	f.scale(2)
+	for range 30 {
+		f.pass()
+		time.Sleep(5 * time.Second)
+	}
+	all, _, err := listNodes(f.Context(), f.nodes.Client)
+	if err != nil {
+		f.Fatal(err)
+	}
+	slices.SortStableFunc(all, func(a, b corev1.Node) int { return len(annotationsOf(&b)) - len(annotationsOf(&a)) })
+	byCore, byUser := &all[2], &all[3]
+	if timeIn(&all[1], infrav1.DrainedAnnotation).IsZero() || len(annotationsOf(byCore)) > 0 {
+		f.Fatalf("the provider has not drained two nodes: %+v", all)
+	}
+	for _, n := range []*corev1.Node{byCore, byUser} {
+		if n.Spec.Unschedulable = true; n == byUser {
+			disableScaleDown(n)
+		}
+		if err := f.nodes.Update(f.Context(), n); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.machine("m", func(m *clusterv1.Machine) {
+		m.Finalizers = []string{clusterv1.MachineFinalizer}
+		m.Annotations = map[string]string{infrav1.PreTerminateHook: ""}
+	})
+	m := &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: prod.Namespace, Name: "m"}}
+	if err := f.store.Get(f.Context(), client.ObjectKeyFromObject(m), m); err != nil {
+		f.Fatal(err)
+	}
+	m.Status.NodeRef.Name = byCore.Name
+	if err := f.store.Status().Update(f.Context(), m); err != nil {
+		f.Fatal(err)
+	}
+	if err := f.store.Delete(f.Context(), m); err != nil {
+		f.Fatal(err)
+	}
+	return []string{all[0].Name, all[1].Name, byCore.Name, byUser.Name}
+}
