@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: 2 * time.Second, Scale: 2 * time.Second, Upgrade: 3 * time.Second, Delete: 2 * time.Second,
 	}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 8, Setup: setUp}))
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: suite.PortalClusters, Setup: setUp}))
 }
 
 func setUp(context.Context) (err error) {

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: time.Second, Delete: time.Second, Network: time.Second,
 	}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 8, StartTimeout: 5 * time.Minute, Teardown: tearDown}))
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: suite.PortalClusters, StartTimeout: 5 * time.Minute, Teardown: tearDown}))
 }
 
 func tearDown(passed bool) error {

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	shared.Dir = os.Getenv("STORIES_DIR")
 	os.Exit(suite.Main(m, &box, suite.Options{
 		Sandbox:  shared,
-		Parallel: 16, // memory limits how many can run at a time: the servers of one portal cluster take half a GB
+		Parallel: suite.PortalClusters,
 		Teardown: func(bool) error {
 			if second == nil {
 				return nil

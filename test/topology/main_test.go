@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	options.Portal.Durations = emulator.Durations{
 		Pending: 100 * time.Millisecond, Create: time.Second, Scale: time.Second, Upgrade: 2 * time.Second, Delete: time.Second,
 	}
-	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: 16, Setup: setUp}))
+	os.Exit(suite.Main(m, &box, suite.Options{Sandbox: options, Parallel: suite.PortalClusters, Setup: setUp}))
 }
 
 func setUp(context.Context) (err error) {
