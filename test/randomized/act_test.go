@@ -32,6 +32,7 @@ var acts = []act{
 	{"flurry", 2, false, (*life).flurry},
 	{"new deployment", 1, false, (*life).newDeployment},
 	{"drop deployment", 1, false, (*life).dropDeployment},
+	{"drop all deployments", 2, false, (*life).dropAllDeployments},
 	{"roll out", 3, true, (*life).rollOut},
 	{"foreign template", 1, true, (*life).foreign},
 	{"upgrade", 1, true, (*life).upgrade},
@@ -180,12 +181,39 @@ func (l *life) dropDeployment(ctx context.Context) (string, error) {
 	if len(l.deployments) < 2 {
 		return "", nil
 	}
-	i := l.roll.IntN(len(l.deployments))
-	deployment := l.deployments[i]
-	l.deployments = slices.Delete(l.deployments, i, i+1)
-	return "drop " + deployment, l.sums.change(deployment, -1, func() error {
-		return l.client.Delete(ctx, &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: deployment}})
+	deployment := l.drawDeployment()
+	return "drop " + deployment, l.deleteDeployment(ctx, deployment)
+}
+
+func (l *life) deleteDeployment(ctx context.Context, name string) error {
+	l.deployments = slices.DeleteFunc(l.deployments, func(other string) bool { return other == name })
+	return l.sums.change(name, -1, func() error {
+		return l.client.Delete(ctx, &clusterv1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: name}})
 	})
+}
+
+// dropAllDeployments deletes all MachineDeployments, so nothing asks for workers until a new one does.
+func (l *life) dropAllDeployments(ctx context.Context) (string, error) {
+	for _, name := range slices.Clone(l.deployments) {
+		if err := l.deleteDeployment(ctx, name); err != nil {
+			return "", err
+		}
+	}
+	gone, pause, replicas := l.waitForNoMachines(ctx), l.drawTime(time.Second, 10*time.Second), int32(1+l.roll.IntN(3)) //nolint:gosec // small
+	time.Sleep(pause)
+	return fmt.Sprintf("drop all (Machines gone: %t), and %s later a new one with %d", gone, pause, replicas), l.addDeployment(ctx, replicas)
+}
+
+// waitForNoMachines reports whether all Machines went within half a minute. A drain or the portal may hold them for longer.
+func (l *life) waitForNoMachines(ctx context.Context) bool {
+	return within(ctx, 30*time.Second, func() error {
+		l.seen.Lock()
+		defer l.seen.Unlock()
+		if n := len(l.machines); n > 0 {
+			return fmt.Errorf("%d Machines are left", n)
+		}
+		return nil
+	}) == nil
 }
 
 // rollOut points a MachineDeployment to a new template that asks for the same workers, which starts a rollout.

@@ -20,7 +20,7 @@
 //   - A drain begins only if there are more workers than the sum. Only such a drain cordons a node or evicts a Pod. Core drains
 //     nodes that a Machine holds, the provider drains the others.
 //   - Once the provider knows in which order the portal removes nodes, no scale-down removes a node with Pods that a drain would
-//     have evicted (harmjudge_test.go).
+//     have evicted (harmjudge_test.go), unless the node's own MachineDeployment ends drains early.
 //   - A node that is marked as drained stays cordoned until the portal removes it or the provider removes the mark. Only the
 //     provider writes such marks.
 //   - During an upgrade no Ready node stays idle while a Machine waits for one, and no Machine is remediated.

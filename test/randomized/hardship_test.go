@@ -4,6 +4,7 @@ package randomized
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -157,26 +158,31 @@ func (l *life) onThePages(ctx context.Context) (string, error) {
 	return fmt.Sprintf("a person scales to %d, and %s to %d", size, deployment, replicas-1), l.scaleTo(ctx, deployment, int32(replicas-1)) //nolint:gosec // small
 }
 
-// budget forbids the eviction of ordinary Pods for a while.
+// budget forbids the eviction of ordinary Pods for a while, half of the time with two budgets. The API server answers an eviction
+// that two budgets match with an error of its own.
 func (l *life) budget(ctx context.Context) (string, error) {
-	lasts := l.drawTime(5*time.Second, 40*time.Second)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "ordinary"},
-		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: ptr.To(intstr.FromInt32(0)),
-			Selector:       &metav1.LabelSelector{MatchLabels: ordinary},
-		}}
-	err := within(ctx, time.Minute, func() error { return l.workload.Create(ctx, budget) })
-	if apierrors.IsAlreadyExists(err) {
-		return "", nil // once in a sequence
-	}
-	until := time.Now().Add(lasts)
-	l.mends = append(l.mends, func(ctx context.Context) error {
-		if err := waitUntil(ctx, until); err != nil {
-			return err
+	lasts, budgets := l.drawTime(5*time.Second, 40*time.Second), 1+l.roll.IntN(2)
+	var err error
+	for i := range budgets {
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: fmt.Sprintf("ordinary-%d", i)},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MaxUnavailable: ptr.To(intstr.FromInt32(0)),
+				Selector:       &metav1.LabelSelector{MatchLabels: ordinary},
+			}}
+		created := within(ctx, time.Minute, func() error { return l.workload.Create(ctx, budget) })
+		if apierrors.IsAlreadyExists(created) {
+			return "", err // once in a sequence
 		}
-		return client.IgnoreNotFound(l.workload.Delete(ctx, budget))
-	})
-	return fmt.Sprintf("no evictions of ordinary Pods for %s", lasts), err
+		err = errors.Join(err, created)
+		until := time.Now().Add(lasts)
+		l.mends = append(l.mends, func(ctx context.Context) error {
+			if err := waitUntil(ctx, until); err != nil {
+				return err
+			}
+			return client.IgnoreNotFound(l.workload.Delete(ctx, budget))
+		})
+	}
+	return fmt.Sprintf("no evictions of ordinary Pods for %s (budgets: %d)", lasts, budgets), err
 }
 
 // troubleNode sets a node condition that a MachineHealthCheck looks at and that a new Machine does not cure.

@@ -73,6 +73,21 @@ func TestTwinsThatBothGo(t *testing.T) {
 	}
 }
 
+// TestHasty checks that a node may keep Pods only if the last MachineDeployment that held it ends drains early.
+func TestHasty(t *testing.T) {
+	removal := &emulator.Removal{Machine: "i-1", Ready: true, Pods: []string{"default/a"}}
+	for deployment, want := range map[string]int{"hasty": 0, "patient": 1, "": 1} {
+		h := newHarm()
+		h.hasty["hasty"] = true
+		if deployment != "" {
+			h.holders["n-1"] = deployment
+		}
+		if got := h.killed(emulator.VictimsNewest, at(40), []emulator.LogEntry{{ID: "n-1", Removal: removal}}); len(got) != want {
+			t.Errorf("%q: %v", deployment, got)
+		}
+	}
+}
+
 // TestOrderIn reads the recorded order, and "" if there is none or the record is invalid.
 func TestOrderIn(t *testing.T) {
 	for text, want := range map[string]string{"": "", "{}": "", "{": "", `{"size":3,"removalOrder":{"order":"Oldest","odds":3}}`: "Oldest"} {

@@ -32,6 +32,8 @@ type harm struct {
 	idle       map[string]time.Time // since when each Ready node has had no Machine while a Machine waits for one, by UID
 	upgrading  time.Time            // since when the portal has been upgrading, zero if it is not
 	remediated map[string]string    // the remediated Machine of each Node that has not been healthy since, by UID
+	hasty      map[string]bool      // MachineDeployments whose drains end early
+	holders    map[string]string    // the MachineDeployment of the last Machine that held each node before its deletion
 }
 
 // recordedOrder is the order of removal that the provider expects from a time on.
@@ -41,7 +43,8 @@ type recordedOrder struct {
 }
 
 func newHarm() harm {
-	return harm{births: map[string]time.Time{}, removed: map[string]bool{}, idle: map[string]time.Time{}, remediated: map[string]string{}}
+	return harm{births: map[string]time.Time{}, removed: map[string]bool{}, idle: map[string]time.Time{}, remediated: map[string]string{},
+		hasty: map[string]bool{}, holders: map[string]string{}}
 }
 
 // orderKnown reports whether the provider knew in which order the portal removes workers, going by what the provider had
@@ -96,8 +99,8 @@ func (h *harm) ambiguous(machine string) bool {
 	return false
 }
 
-// killed returns the removals of one scale job that killed Pods which a drain would have evicted. asked is when
-// the provider asked for the job.
+// killed returns the removals of one scale job that killed Pods which a drain would have evicted. asked is when the provider asked
+// for the job. Only the MachineDeployment that a node belonged to can make its drain end early.
 func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulator.LogEntry) (harmed []emulator.LogEntry) {
 	for _, e := range job {
 		h.removed[e.Removal.Machine] = true
@@ -108,7 +111,7 @@ func (h *harm) killed(portal emulator.VictimOrder, asked time.Time, job []emulat
 	for _, e := range job {
 		// Pods of a node without a kubelet stay in deletion: a drain does not wait for them.
 		undrained := len(e.Removal.Pods) > 0 || e.Removal.Ready && len(e.Removal.Terminating) > 0
-		if undrained && !h.ambiguous(e.Removal.Machine) {
+		if undrained && !h.ambiguous(e.Removal.Machine) && !h.hasty[h.holders[e.ID]] {
 			harmed = append(harmed, e)
 		}
 	}

@@ -206,7 +206,7 @@ func (l *life) newTemplate(ctx context.Context) (string, error) {
 	return template.Name, l.client.Create(ctx, template)
 }
 
-// addDeployment creates another MachineDeployment, and draws its strategy and its deletion order.
+// addDeployment creates another MachineDeployment, and draws its strategy, its deletion order and whether its drains end early.
 func (l *life) addDeployment(ctx context.Context, replicas int32) error {
 	_, _, err := l.addDeploymentOf(ctx, "", replicas)
 	return err
@@ -242,7 +242,14 @@ func (l *life) addDeploymentOf(ctx context.Context, other string, replicas int32
 			},
 		}},
 	}
-	l.logf("new MachineDeployment %s: %d replicas, surge %s, unavailable %s, deletes %s", md.Name, replicas, strategy.MaxSurge, strategy.MaxUnavailable, order)
+	if l.roll.IntN(3) == 0 {
+		md.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds = ptr.To[int32](5)
+		l.seen.Lock()
+		l.hasty[md.Name] = true
+		l.seen.Unlock()
+	}
+	l.logf("new MachineDeployment %s: %d replicas, surge %s, unavailable %s, deletes %s, drains end early: %t", md.Name, replicas,
+		strategy.MaxSurge, strategy.MaxUnavailable, order, md.Spec.Template.Spec.Deletion.NodeDrainTimeoutSeconds != nil)
 	l.deployments = append(l.deployments, md.Name)
 	return md.Name, template, l.sums.change(md.Name, int(replicas), func() error { return l.client.Create(ctx, md) })
 }

@@ -149,6 +149,9 @@ func (l *life) machineChanged(m *clusterv1.Machine, gone bool) {
 		return
 	}
 	l.machines[m.Name] = *m
+	if m.DeletionTimestamp.IsZero() {
+		l.holders[m.Status.NodeRef.Name] = m.Labels[clusterv1.MachineDeploymentNameLabel]
+	}
 	switch {
 	case !known:
 		l.logf("  Machine %s is new", m.Name)
