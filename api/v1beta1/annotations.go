@@ -2,7 +2,10 @@
 
 package v1beta1
 
-import clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+)
 
 // Annotations that begin with infrastructure.cluster.x-k8s.io/portal- decide what the provider acts on. A user who writes them on
 // a PortalCluster or a PortalControlPlane needs the verb adopt (config/admission/adoption.yaml).
@@ -20,24 +23,14 @@ const (
 	// NetworkAnnotation holds the id of the network that was created from spec.network.cidr of a PortalCluster.
 	NetworkAnnotation = "infrastructure.cluster.x-k8s.io/portal-network"
 
-	// RetryOperationAnnotation is set by a person, to the id of an operation whose outcome is unknown, after checking at the
-	// portal that it did not happen. The operation is then tried once more. On a PortalControlPlane that was cloned, moved or
-	// restored (reason RestoredObject), it is set to the UID of that object, if no portal cluster exists for it and one may be
-	// created. No backup or clone of the object carries the permission along, since every copy has another UID.
-	RetryOperationAnnotation = "infrastructure.cluster.x-k8s.io/retry-operation"
-
-	// AbandonOperationAnnotation is set by a person, to the id of a scale, upgrade or delete that does not end. The provider then
-	// stops looking at its job and decides again from what it sees.
-	AbandonOperationAnnotation = "infrastructure.cluster.x-k8s.io/abandon-operation"
+	// DecisionAnnotation is set by a person, on a PortalControlPlane or a PortalCluster, where the provider cannot decide alone. Its value is
+	// a Decision, a colon, and the id of what it is about. The condition's message has the command.
+	DecisionAnnotation = "infrastructure.cluster.x-k8s.io/decision"
 
 	// OwnerAnnotation of a PortalControlPlane holds the UID of the Cluster that owned it when the provider last reconciled it
 	// before its deletion. An owner reference alone does not show who deleted an object: core corrects the reference of an object
 	// that the garbage collector has just deleted.
 	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/portal-owner"
-
-	// ConfirmDeletionAnnotation is set by a person on a PortalControlPlane whose deletion is held, to the portal cluster's id, to
-	// confirm that the portal cluster is to be deleted.
-	ConfirmDeletionAnnotation = "infrastructure.cluster.x-k8s.io/confirm-deletion"
 
 	// DeletionProtectionAnnotation is set by a person on a Cluster, to "true". Then neither the Cluster nor its portal cluster can be
 	// deleted.
@@ -57,6 +50,31 @@ const (
 	// PreTerminateHook holds a drained Machine until its Node has the annotation DrainedAnnotation.
 	PreTerminateHook = clusterv1.PreTerminateDeleteHookAnnotationPrefix + "/portal"
 )
+
+// Decision is what a person has decided about an operation or an object (DecisionAnnotation).
+type Decision string
+
+const (
+	// DecisionRetry allows an operation whose outcome is unknown to be tried once more, after a person has checked at the portal that it did
+	// not happen. With the UID of a PortalControlPlane that was cloned, moved or restored (reason RestoredObject), it allows a creation,
+	// if no portal cluster exists for the object. No backup or clone carries the permission along, since every copy has another UID.
+	DecisionRetry Decision = "retry"
+
+	// DecisionAbandon ends a scale, upgrade or delete that does not end by itself. The provider stops looking at its job and decides again
+	// from what it sees.
+	DecisionAbandon Decision = "abandon"
+
+	// DecisionDelete confirms that the portal cluster with the id is to be deleted, on a PortalControlPlane whose deletion is held.
+	DecisionDelete Decision = "delete"
+)
+
+// About returns the value of DecisionAnnotation for this decision about the operation or object with the id.
+func (d Decision) About(id string) string { return string(d) + ":" + id }
+
+// MadeOn reports whether the object has this decision about the id.
+func (d Decision) MadeOn(obj metav1.Object, id string) bool {
+	return obj.GetAnnotations()[DecisionAnnotation] == d.About(id)
+}
 
 // Annotations of the provider on the Nodes of workload clusters.
 const (

@@ -36,7 +36,7 @@
 //     ever more rarely, for the job and for a cluster of that name. The creation goes on if the portal knows the job. It ends when the
 //     cluster is found by its name, when a person sets its id in spec, or when a person allows one retry.
 //
-// A person can end a stuck or lost scale, upgrade or delete with the annotation abandon-operation.
+// A person can end a stuck or lost scale, upgrade or delete with the annotation decision.
 //
 // An ended operation stays in the annotation as the record of the last request. The intent is stored with an optimistic lock before
 // the request is sent. The result is stored right after the answer, and repeated until it is stored or the time is up (Writer.Settle).

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
@@ -22,7 +24,7 @@ var creations = map[Type]struct{ noun, wayOut string }{
 // held holds a lost creation until the portal shows what became of it, or until a person decides. It never sends the request
 // again. The portal is asked ever more rarely, with the backoff of refused requests.
 func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outcome {
-	if op.NamedBy(m.Object, infrav1.RetryOperationAnnotation) {
+	if infrav1.DecisionRetry.MadeOn(m.Object, op.ID) {
 		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 			return outcome.Fail(err)
 		}
@@ -32,7 +34,7 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 	c := creations[op.Type]
 	o := outcome.StallFor(0, infrav1.OutcomeUnknownReason,
 		"the provider cannot know whether the portal created %s %q: %s. Check the portal. If the %s exists, %s. If the %s does not exist, allow one retry: %s",
-		c.noun, op.Target, op.Unknown, c.noun, c.wayOut, c.noun, m.annotate(infrav1.RetryOperationAnnotation, op))
+		c.noun, op.Target, op.Unknown, c.noun, c.wayOut, c.noun, Command(m.Object, infrav1.DecisionRetry, op.ID))
 	if m.Portal == nil || !m.sentToThisPortal(op) {
 		return o
 	}
@@ -80,11 +82,11 @@ func createdBy(job cloud.Job, op *Operation) (string, bool) {
 	return job.CreatedID(cloud.Kind(creations[op.Type].noun), op.Target)
 }
 
-// annotate returns the command by which a person sets the annotation to the id of the operation.
-func (m Runner) annotate(annotation string, op *Operation) string {
+// Command returns the command by which a person decides about the id.
+func Command(obj client.Object, decision infrav1.Decision, id string) string {
 	kind := "portalcontrolplane"
-	if op.Type == CreateNetwork {
+	if _, ok := obj.(*infrav1.PortalCluster); ok {
 		kind = "portalcluster"
 	}
-	return fmt.Sprintf("kubectl annotate %s %s -n %s %s=%s", kind, m.Object.GetName(), m.Object.GetNamespace(), annotation, op.ID)
+	return fmt.Sprintf("kubectl annotate %s %s -n %s --overwrite %s=%s", kind, obj.GetName(), obj.GetNamespace(), infrav1.DecisionAnnotation, decision.About(id))
 }

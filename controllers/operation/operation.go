@@ -177,11 +177,6 @@ func Put(obj client.Object, op *Operation) {
 	}
 }
 
-// NamedBy reports whether a person has set the annotation to the id of the operation, to allow one retry or to abandon it.
-func (o *Operation) NamedBy(obj client.Object, annotation string) bool {
-	return obj.GetAnnotations()[annotation] == o.ID
-}
-
 func load[T any](obj client.Object, annotation string) (*T, error) {
 	text, found := obj.GetAnnotations()[annotation]
 	if !found {

@@ -80,17 +80,16 @@ func blocksMove(obj client.Object) bool {
 	return blocked
 }
 
-func TestNamedBy(t *testing.T) {
-	op := New(Create, "a")
-	for value, named := range map[string]bool{"": false, "true": false, op.ID + "x": false, op.ID: true} {
-		obj := &infrav1.PortalControlPlane{}
-		obj.Annotations = map[string]string{infrav1.RetryOperationAnnotation: value}
-		if op.NamedBy(obj, infrav1.RetryOperationAnnotation) != named || op.NamedBy(obj, infrav1.AbandonOperationAnnotation) {
-			t.Errorf("annotation %q: named %v", value, !named)
+func TestDecision(t *testing.T) {
+	obj := &infrav1.PortalControlPlane{}
+	for value, made := range map[string]bool{"": false, "retry": false, "x": false, "retry:xx": false, "abandon:x": false, "retry:x": true} {
+		obj.Annotations = map[string]string{infrav1.DecisionAnnotation: value}
+		if infrav1.DecisionRetry.MadeOn(obj, "x") != made {
+			t.Errorf("annotation %q: made %v", value, !made)
 		}
 	}
-	if op.NamedBy(&infrav1.PortalControlPlane{}, infrav1.RetryOperationAnnotation) {
-		t.Error("named without an annotation")
+	if infrav1.DecisionRetry.MadeOn(&infrav1.PortalControlPlane{}, "x") {
+		t.Error("made without an annotation")
 	}
 }
 

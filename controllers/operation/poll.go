@@ -95,7 +95,7 @@ func (m Runner) wayToAbandon(op *Operation) string {
 	if !op.Type.Repeatable() {
 		return ""
 	}
-	return ". To abandon the operation, and let the provider decide again: " + m.annotate(infrav1.AbandonOperationAnnotation, op)
+	return ". To abandon the operation, and let the provider decide again: " + Command(m.Object, infrav1.DecisionAbandon, op.ID)
 }
 
 // pollLater remembers the result of the last poll until the next one, which is never within pollAfterError.

@@ -167,7 +167,7 @@ func (m Runner) Poll(ctx context.Context, r Request) outcome.Outcome {
 		return outcome.StallFor(0, infrav1.AnnotationUnreadableReason, "%v", err)
 	case !op.InFlight():
 		return outcome.Outcome{}
-	case op.Type.Repeatable() && op.NamedBy(m.Object, infrav1.AbandonOperationAnnotation):
+	case op.Type.Repeatable() && infrav1.DecisionAbandon.MadeOn(m.Object, op.ID):
 		return m.abandon(ctx, op, r)
 	case op.Lost():
 		return m.lost(ctx, op, r)
@@ -260,7 +260,7 @@ func (m Runner) abandon(ctx context.Context, op *Operation, r Request) outcome.O
 	if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 		return outcome.Fail(err)
 	}
-	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Abandoned the %s: a person set annotation %s", op, infrav1.AbandonOperationAnnotation)
+	m.event(corev1.EventTypeWarning, infrav1.EventOperationFailed, op, "Abandoned the %s: a person set annotation %s", op, infrav1.DecisionAnnotation)
 	return m.refuse(op, outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the %s was abandoned. The provider decides again what to do", op))
 }
 
@@ -285,8 +285,7 @@ func (m Runner) end(ctx context.Context, op *Operation, result Result, id string
 		op.Result = result
 		r.UpdateObject(op, id, cause)
 		Put(m.Object, op)
-		delete(m.Object.GetAnnotations(), infrav1.AbandonOperationAnnotation)
-		delete(m.Object.GetAnnotations(), infrav1.RetryOperationAnnotation)
+		delete(m.Object.GetAnnotations(), infrav1.DecisionAnnotation)
 	})
 }
 

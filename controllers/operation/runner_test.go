@@ -158,7 +158,7 @@ func TestAbandon(t *testing.T) {
 				defer f.portal.Close()
 				cp := f.object()
 				Put(cp, &Operation{ID: "x", Type: w.Type, Target: w.target, JobID: "job-1", Time: metav1.Now()})
-				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, "x")
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About("x"))
 				if err := f.store.Update(t.Context(), cp); err != nil {
 					t.Fatal(err)
 				}
@@ -166,7 +166,7 @@ func TestAbandon(t *testing.T) {
 				m, r := f.machine(&Memory{})
 				m.Portal, m.Recorder = nil, recorder
 				o := m.Poll(t.Context(), r)
-				_, left := f.object().Annotations[infrav1.AbandonOperationAnnotation]
+				_, left := f.object().Annotations[infrav1.DecisionAnnotation]
 				if got := f.operation(); w.Type.Repeatable() != (got.Result == Abandoned) || w.Type.Repeatable() == left {
 					t.Errorf("%+v, annotation left: %v, %+v", got, left, o)
 				}

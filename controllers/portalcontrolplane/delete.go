@@ -116,7 +116,7 @@ func drainedByCore(node string, machines []clusterv1.Machine) bool {
 // finishCreation waits for a creation that is under way, or settles one whose outcome is unknown, because without it no id to
 // delete is known.
 func (r *Reconciler) finishCreation(ctx context.Context, s *scope) outcome.Outcome {
-	settled := s.op.Lost() && s.op.NamedBy(s.controlPlane, infrav1.RetryOperationAnnotation) // a person has checked that the cluster does not exist
+	settled := s.op.Lost() && infrav1.DecisionRetry.MadeOn(s.controlPlane, s.op.ID) // a person has checked that the cluster does not exist
 	o := r.pollCreation(ctx, s)
 	switch {
 	case o.Kind == outcome.Failed:

@@ -91,13 +91,12 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Outcome{}
 	}
 	return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "%s, so portal cluster %s was not deleted. To keep it and "+
-		"let this object go, set spec.deletionPolicy to Retain. To delete it: kubectl annotate portalcontrolplane %s -n %s %s=%s",
-		doubt, spec.ClusterID, s.controlPlane.Name, s.controlPlane.Namespace, infrav1.ConfirmDeletionAnnotation, spec.ClusterID)
+		"let this object go, set spec.deletionPolicy to Retain. To delete it: %s", doubt, spec.ClusterID, operation.Command(s.controlPlane, infrav1.DecisionDelete, spec.ClusterID))
 }
 
 // deletionConfirmed reports whether a person has confirmed that the portal cluster is to be deleted.
 func (s *scope) deletionConfirmed() bool {
-	return s.controlPlane.Annotations[infrav1.ConfirmDeletionAnnotation] == s.controlPlane.Spec.ClusterID
+	return infrav1.DecisionDelete.MadeOn(s.controlPlane, s.controlPlane.Spec.ClusterID)
 }
 
 // whyUnintended returns why the deletion may not be intended, or "". The garbage collector only deletes an object whose owners

@@ -83,7 +83,7 @@ func (f *fixture) leave(d departure) {
 	f.change(func(cp *infrav1.PortalControlPlane) {
 		cp.Finalizers, cp.OwnerReferences = []string{infrav1.ControlPlaneFinalizer}, owner(d.owner)
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(d.noted))
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, strings.ReplaceAll(d.confirmed, "ID", f.id))
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(strings.ReplaceAll(d.confirmed, "ID", f.id)))
 		cp.Spec.DeletionPolicy, cp.Spec.DeletionProtection = d.policy, ptr.To(d.protected)
 	})
 	if d.removed != "" && !d.late {
@@ -203,7 +203,7 @@ func (f *fixture) holds(s *scope, reason string) {
 	if o.Kind != outcome.Stalled || o.Reason != reason || !strings.Contains(o.Message, f.id) || !strings.Contains(o.Message, "Retain") {
 		f.Errorf("%+v", o)
 	}
-	if way := infrav1.ConfirmDeletionAnnotation + "=" + f.id; reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
+	if way := infrav1.DecisionAnnotation + "=" + infrav1.DecisionDelete.About(f.id); reason == infrav1.DeletionNotConfirmedReason && !strings.HasSuffix(o.Message, way) {
 		f.Errorf("the message does not end with %s: %s", way, o.Message)
 	}
 	others := func(event string) bool { return !strings.HasPrefix(event, "Warning "+infrav1.EventDeletionHeld) }
@@ -219,7 +219,7 @@ func TestHeldDeletionIsConfirmed(t *testing.T) {
 		deletions int
 	}{
 		"confirmed": {func(cp *infrav1.PortalControlPlane, id string) {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, id)
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(id))
 		}, 1},
 		"retained": {func(cp *infrav1.PortalControlPlane, _ string) { cp.Spec.DeletionPolicy = infrav1.DeletionPolicyRetain }, 0},
 	}

@@ -263,14 +263,14 @@ func TestAbandon(t *testing.T) {
 		time.Sleep(31 * time.Minute)
 		s := f.pass()
 		c := conditions.Get(s.controlPlane, infrav1.OperationInProgressCondition)
-		command := "kubectl annotate portalcontrolplane prod -n default " + infrav1.AbandonOperationAnnotation + "=" + s.op.ID
+		command := "kubectl annotate portalcontrolplane prod -n default --overwrite " + infrav1.DecisionAnnotation + "=abandon:" + s.op.ID
 		if c.Reason != infrav1.JobStuckReason || !strings.HasSuffix(c.Message, command) {
 			t.Fatalf("%+v", c)
 		}
 		f.events()
 		abandon := func(id string) func(*infrav1.PortalControlPlane) {
 			return func(cp *infrav1.PortalControlPlane) {
-				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, id)
+				metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About(id))
 			}
 		}
 		f.change(abandon("another"))
@@ -282,7 +282,7 @@ func TestAbandon(t *testing.T) {
 		if s.op != nil || s.last.Result != operation.Abandoned || s.record.Size != 5 || !s.record.SizeUncertain {
 			t.Errorf("%+v, %+v", s.last, s.record)
 		}
-		if _, left := s.controlPlane.Annotations[infrav1.AbandonOperationAnnotation]; left {
+		if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left {
 			t.Error("the annotation is still there")
 		}
 		if got := f.events(); len(got) != 1 || !strings.Contains(got[0], "Abandoned the scale from 3 to 5 workers") {

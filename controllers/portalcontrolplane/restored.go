@@ -66,9 +66,9 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 	if s.record.UID == cp.UID {
 		return outcome.Outcome{}
 	}
-	if cp.Annotations[infrav1.RetryOperationAnnotation] == string(cp.UID) {
+	if infrav1.DecisionRetry.MadeOn(cp, string(cp.UID)) {
 		if err := r.change(ctx, s, func() {
-			delete(cp.Annotations, infrav1.RetryOperationAnnotation)
+			delete(cp.Annotations, infrav1.DecisionAnnotation)
 			s.initializeNew()
 		}); err != nil {
 			return outcome.Fail(err)
@@ -173,6 +173,5 @@ func (s *scope) restoredOutcome(found []cloud.Cluster, instances []string) outco
 	cp := s.controlPlane
 	return outcome.StallFor(0, infrav1.RestoredObjectReason, "this object was cloned, moved, restored or replaced, and its portal cluster may exist. %s. If the "+
 		"cluster exists, set spec.clusterID to its id. A later deletion of this object keeps the cluster, unless spec.deletionPolicy is Delete. "+
-		"If the cluster does not exist, allow its creation: kubectl annotate portalcontrolplane %s -n %s %s=%s",
-		seen, cp.Name, cp.Namespace, infrav1.RetryOperationAnnotation, cp.UID)
+		"If the cluster does not exist, allow its creation: %s", seen, operation.Command(cp, infrav1.DecisionRetry, string(cp.UID)))
 }

@@ -121,7 +121,7 @@ func TestRestoredWithoutCluster(t *testing.T) {
 				e := newEstate(t, lists)
 				key := e.add("fleet", "prod", nil)
 				backup := e.sawFirst(key)
-				metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.RetryOperationAnnotation, string(backup.UID)) // does not count for a copy
+				metav1.SetMetaDataAnnotation(&backup.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(string(backup.UID))) // does not count for a copy
 				e.forget(key)
 				e.add("fleet", "prod", func(cp *infrav1.PortalControlPlane) {
 					copyOf(backup)(cp)
@@ -129,11 +129,11 @@ func TestRestoredWithoutCluster(t *testing.T) {
 				})
 				o := e.passes(key)[key]
 				if !lists {
-					if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.RetryOperationAnnotation+"=uid-restored") {
+					if e.asked("POST") != 0 || o.Reason != infrav1.RestoredObjectReason || !strings.Contains(o.Message, infrav1.DecisionAnnotation+"=retry:uid-restored") {
 						t.Fatalf("%d creations, %+v", e.asked("POST"), o)
 					}
 					e.change(key, func(cp *infrav1.PortalControlPlane) {
-						metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, "uid-restored")
+						metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About("uid-restored"))
 					})
 					o = e.passes(key)[key]
 				}
@@ -141,7 +141,7 @@ func TestRestoredWithoutCluster(t *testing.T) {
 				if !o.IsDone() || e.asked("POST") != 1 || !s.owns() || s.controlPlane.Spec.ClusterName != backup.Spec.ClusterName || s.deletionPolicy() != infrav1.DeletionPolicyDelete {
 					t.Errorf("%+v, %d creations, %+v", o, e.asked("POST"), s.controlPlane.Spec)
 				}
-				if _, left := s.controlPlane.Annotations[infrav1.RetryOperationAnnotation]; left && !lists {
+				if _, left := s.controlPlane.Annotations[infrav1.DecisionAnnotation]; left && !lists {
 					t.Error("the permission was not used up")
 				}
 			})

@@ -41,7 +41,7 @@ func TestGuessedName(t *testing.T) {
 		}
 		uid := string(e.get(key).UID)
 		e.change(key, func(cp *infrav1.PortalControlPlane) {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, uid)
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(uid))
 		})
 		o := e.passes(key)[key]
 		if got := e.get(key).Spec.ClusterID; got == id || got != "" {

@@ -30,7 +30,7 @@ func TestConfirmedDeletionOfWhatNobodyOwns(t *testing.T) {
 					t.Fatal("the deletion is not held")
 				}
 				f.change(func(cp *infrav1.PortalControlPlane) {
-					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, f.id)
+					metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
 				})
 				var s *scope
 				for range 40 {
@@ -150,7 +150,7 @@ func TestDeletionAfterALostCreation(t *testing.T) {
 			t.Errorf("%d deletions", f.deletions())
 		}
 		f.change(func(cp *infrav1.PortalControlPlane) {
-			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.ConfirmDeletionAnnotation, f.id)
+			metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(f.id))
 		})
 		for range 10 {
 			if s = f.leaving(); s == nil {

@@ -32,7 +32,7 @@ func adoptions() []row {
 		{attack: "clusterID names another's cluster, to delete it", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
 			c.controlPlane.Spec.ClusterID, c.controlPlane.Spec.DeletionPolicy = id, infrav1.DeletionPolicyDelete
 		})},
-		{attack: "confirm-deletion for a cluster that the object does not own", heldBy: adoption, attempt: confirms},
+		{attack: "a confirmed deletion for a cluster that the object does not own", heldBy: adoption, attempt: confirms},
 		{attack: "a record as an earlier version wrote it", heldBy: adoption, attempt: deletes(func(c *cluster, id, _ string) {
 			c.controlPlane.Spec.ClusterID = id
 			metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.RecordAnnotation, `{"size": 0, "workers": {"serviceOfferingID": "small", "sshKeyPair": "ops"}}`)
@@ -109,7 +109,7 @@ func confirms(t *tenant) string {
 	c := t.own(nil)
 	c.controlPlane.Spec.ClusterID = id
 	c.controlPlane.Finalizers = []string{infrav1.ControlPlaneFinalizer}
-	c.controlPlane.Annotations = map[string]string{infrav1.ConfirmDeletionAnnotation: id, pausedAnnotation: ""}
+	c.controlPlane.Annotations = map[string]string{infrav1.DecisionAnnotation: infrav1.DecisionDelete.About(id), pausedAnnotation: ""}
 	if !t.create(c.objects()...) {
 		return ""
 	}

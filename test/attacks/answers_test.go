@@ -44,7 +44,7 @@ func (t *tenant) refuses() (*cluster, string) {
 	c := t.own(nil)
 	c.controlPlane.Spec.Description, c.portalCluster.Spec.ZoneID = line, line
 	c.controlPlane.Spec.Workers.ServiceOfferingID = line
-	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.RetryOperationAnnotation, line)
+	metav1.SetMetaDataAnnotation(&c.controlPlane.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(line))
 	if !t.create(c.objects()...) {
 		return nil, ""
 	}

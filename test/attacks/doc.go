@@ -34,7 +34,7 @@
 //	the manager's token changes a Secret of another tenant                      | policy manager-secrets
 //	clusterID names another's cluster, for its kubeconfig                       | policy adoption
 //	clusterID names another's cluster, to delete it                             | policy adoption
-//	confirm-deletion for a cluster that the object does not own                 | policy adoption
+//	a confirmed deletion for a cluster that the object does not own             | policy adoption
 //	a record as an earlier version wrote it                                     | policy adoption
 //	a forged backup of another's control plane                                  | policy adoption
 //	portal-operation names another's job                                        | policy adoption

@@ -156,11 +156,11 @@ func retried(s *subject) {
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
 		op, err := operation.Load(c)
 		s.Expect(err).NotTo(HaveOccurred())
-		c.Annotations[infrav1.RetryOperationAnnotation] = op.ID
+		c.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionRetry.About(op.ID)
 	})
 	s.Eventually(s.says(infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.RestoredObjectReason))
 	change(s, &infrav1.PortalControlPlane{}, func(c *infrav1.PortalControlPlane) {
-		c.Annotations[infrav1.RetryOperationAnnotation] = string(c.UID)
+		c.Annotations[infrav1.DecisionAnnotation] = infrav1.DecisionRetry.About(string(c.UID))
 	})
 	s.settled(2)
 }

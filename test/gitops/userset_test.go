@@ -106,7 +106,7 @@ func (f *fixture) hold() {
 	f.fails("Flux")
 	cp := f.controlPlane()
 	id, _, _ := unstructured.NestedString(cp.Object, "spec", "clusterID")
-	f.patch(cp, `{"metadata":{"annotations":{"`+infrav1.ConfirmDeletionAnnotation+`":"`+id+`"}}}`)
+	f.patch(cp, `{"metadata":{"annotations":{"`+infrav1.DecisionAnnotation+`":"`+infrav1.DecisionDelete.About(id)+`"}}}`)
 	f.Eventually(f.PortalClusters).Should(BeEmpty())
 }
 

@@ -220,8 +220,8 @@ func TestWhatStaysFree(t *testing.T) {
 		return y.tenant.Update(y.Context(), got)
 	}
 	y.Expect(try(func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.36.3" })).To(Succeed())
-	for _, free := range []string{infrav1.RetryOperationAnnotation, infrav1.AbandonOperationAnnotation, infrav1.ConfirmDeletionAnnotation} {
-		y.Expect(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[free] = "x" })).To(Succeed(), free)
+	for _, decision := range []infrav1.Decision{infrav1.DecisionRetry, infrav1.DecisionAbandon, infrav1.DecisionDelete} {
+		y.Expect(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.DecisionAnnotation] = decision.About("x") })).To(Succeed(), decision)
 	}
 	y.refused(try(func(cp *infrav1.PortalControlPlane) { cp.Annotations[infrav1.RecordAnnotation] = `{"size":2}` }), infrav1.RecordAnnotation)
 	y.Expect(try(func(cp *infrav1.PortalControlPlane) { delete(cp.Annotations, infrav1.OperationAnnotation) })).To(Succeed())

@@ -90,11 +90,11 @@ func TestCreateCutOff(t *testing.T) {
 
 	id := s.operationID()
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.RetryOperationAnnotation, id)
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionRetry.About(id))
 	})
 	s.settled(2)
 	s.Expect(s.PortalClusters()).To(HaveLen(1))
-	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.RetryOperationAnnotation), "the annotation allows one retry only")
+	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation), "the annotation allows one retry only")
 	s.deleteAll()
 	s.gone()
 }

@@ -127,10 +127,10 @@ func TestAbandonedScale(t *testing.T) {
 	s.Eventually(s.operation).Should(BeEquivalentTo("scale"))
 	id := s.operationID()
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
-		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.AbandonOperationAnnotation, id)
+		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionAbandon.About(id))
 	})
 	s.Eventually(s.operation).Should(BeEmpty())
-	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.AbandonOperationAnnotation))
+	s.Expect(s.controlPlane.Annotations).NotTo(HaveKey(infrav1.DecisionAnnotation))
 	s.Eventually(s.events).Should(ContainElement(ContainSubstring("Abandoned the scale from 2 to 3 workers")))
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(HavePrefix("False " + infrav1.PortalBusyReason))
 	s.Box.Portal.RemoveFault(s.Namespace)
