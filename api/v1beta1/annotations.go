@@ -32,8 +32,8 @@ const (
 	// that the garbage collector has just deleted.
 	OwnerAnnotation = "infrastructure.cluster.x-k8s.io/portal-owner"
 
-	// DeletionProtectionAnnotation is set by a person on a Cluster, to "true". Then neither the Cluster nor its portal cluster can be
-	// deleted.
+	// DeletionProtectionAnnotation is set by a person on a Cluster and its PortalControlPlane, to "true". The API server refuses to delete
+	// an object that has it. If one of the two has it, the provider does not delete the portal cluster.
 	DeletionProtectionAnnotation = "infrastructure.cluster.x-k8s.io/deletion-protection"
 
 	// UserManagedAnnotation is set by a person on the kubeconfig Secret <cluster>-kubeconfig, to "true", if the kubeconfig is

@@ -71,11 +71,6 @@ type PortalControlPlaneSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// deletionProtection keeps this object and the portal cluster from being deleted: the API server refuses to delete the object, and
-	// the provider deletes nothing at the portal. Set it to false before you delete the Cluster.
-	// +optional
-	DeletionProtection *bool `json:"deletionProtection,omitempty"`
-
 	// removalOrder is the order in which the portal removes workers: Newest or Oldest first, or Random. When omitted, the
 	// provider learns it from the workers that the portal removes. Until then, it expects the newest to be removed first, and
 	// removes one worker at a time. With Random, the portal may remove nodes that were not drained, and the cluster autoscaler

@@ -41,10 +41,6 @@ type PortalControlPlaneTemplateResourceSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// deletionProtection keeps the PortalControlPlane and the portal cluster from being deleted until it is set to false.
-	// +optional
-	DeletionProtection *bool `json:"deletionProtection,omitempty"`
-
 	// removalOrder is the order in which the portal removes workers when it is asked for fewer. When omitted, it is learned.
 	// +optional
 	RemovalOrder RemovalOrder `json:"removalOrder,omitempty"`

@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -75,8 +74,9 @@ func (r *Reconciler) holdDeletion(ctx context.Context, s *scope) outcome.Outcome
 		return outcome.Fail(err)
 	}
 	if guard := protection(s.controlPlane, cluster); guard != "" {
-		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "portal cluster %s was not deleted: %s protects it. "+
-			"To delete it, remove the protection. To keep it and let this object go, set spec.deletionPolicy to Retain", spec.ClusterID, guard)
+		return outcome.StallFor(0, infrav1.DeletionProtectedReason, "portal cluster %s was not deleted: annotation %s of %s protects it. "+
+			"To delete it, remove the annotation. To keep it and let this object go, set spec.deletionPolicy to Retain",
+			spec.ClusterID, infrav1.DeletionProtectionAnnotation, guard)
 	}
 	if s.deletionConfirmed() {
 		return outcome.Outcome{}
@@ -148,13 +148,13 @@ func (r *Reconciler) liveCluster(ctx context.Context, cp *infrav1.PortalControlP
 	return nil, nil //nolint:nilnil // a missing Cluster is not an error
 }
 
-// protection returns the name of the field or annotation that protects the portal cluster against deletion, or "".
+// protection returns the object whose annotation protects the portal cluster against deletion, or "".
 func protection(cp *infrav1.PortalControlPlane, cluster *clusterv1.Cluster) string {
 	switch {
-	case ptr.Deref(cp.Spec.DeletionProtection, false):
-		return "spec.deletionProtection"
+	case cp.Annotations[infrav1.DeletionProtectionAnnotation] == "true":
+		return "PortalControlPlane " + cp.Name
 	case cluster != nil && cluster.Annotations[infrav1.DeletionProtectionAnnotation] == "true":
-		return "annotation " + infrav1.DeletionProtectionAnnotation + " of Cluster " + cluster.Name
+		return "Cluster " + cluster.Name
 	}
 	return ""
 }

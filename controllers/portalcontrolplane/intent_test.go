@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -84,7 +83,10 @@ func (f *fixture) leave(d departure) {
 		cp.Finalizers, cp.OwnerReferences = []string{infrav1.ControlPlaneFinalizer}, owner(d.owner)
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.OwnerAnnotation, string(d.noted))
 		metav1.SetMetaDataAnnotation(&cp.ObjectMeta, infrav1.DecisionAnnotation, infrav1.DecisionDelete.About(strings.ReplaceAll(d.confirmed, "ID", f.id)))
-		cp.Spec.DeletionPolicy, cp.Spec.DeletionProtection = d.policy, ptr.To(d.protected)
+		cp.Spec.DeletionPolicy = d.policy
+		if d.protected {
+			cp.Annotations[infrav1.DeletionProtectionAnnotation] = "true"
+		}
 	})
 	if d.removed != "" && !d.late {
 		remove(definitions[d.removed])

@@ -22,7 +22,6 @@ var chosen = map[string]any{
 	"clusterName":          "chosen",
 	"description":          "from Git",
 	"deletionPolicy":       "Delete",
-	"deletionProtection":   false,
 	"removalOrder":         "Newest",
 	"controlPlaneEndpoint": map[string]any{"host": "api.chosen.example", "port": int64(443)},
 	"workers":              map[string]any{"serviceOfferingID": "offering-4-16", "sshKeyPair": "sandbox"},

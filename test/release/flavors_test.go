@@ -173,14 +173,12 @@ func TestDeletionProtection(t *testing.T) {
 				if flavor == "topology" {
 					cluster := &clusterv1.Cluster{}
 					convert(t, object, cluster)
-					i := slices.IndexFunc(cluster.Spec.Topology.Variables, func(v clusterv1.ClusterVariable) bool { return v.Name == "deletionProtection" })
-					g.Expect(i).To(BeNumerically(">=", 0))
-					g.Expect(string(cluster.Spec.Topology.Variables[i].Value.Raw)).To(Equal(strconv.FormatBool(value)))
+					of := cluster.Spec.Topology.ControlPlane.Metadata.Annotations
+					g.Expect(of).To(HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, strconv.FormatBool(value)))
 					return
 				}
-				controlPlane := &infrav1.PortalControlPlane{}
-				convert(t, one(t, objects, "PortalControlPlane"), controlPlane)
-				g.Expect(controlPlane.Spec.DeletionProtection).To(HaveValue(Equal(value)))
+				controlPlane := one(t, objects, "PortalControlPlane")
+				g.Expect(controlPlane.GetAnnotations()).To(HaveKeyWithValue(infrav1.DeletionProtectionAnnotation, strconv.FormatBool(value)))
 			})
 		}
 	}

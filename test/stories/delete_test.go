@@ -13,7 +13,6 @@ import (
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	clusterctlv1 "sigs.k8s.io/cluster-api/cmd/clusterctl/api/v1alpha3"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -159,12 +158,12 @@ func TestDeleteInForeground(t *testing.T) {
 func TestProtected(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
-	s.controlPlane.Spec.DeletionProtection = ptr.To(true)
-	s.cluster.Annotations = map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+	protected := map[string]string{infrav1.DeletionProtectionAnnotation: "true"}
+	s.cluster.Annotations, s.controlPlane.Annotations = protected, maps.Clone(protected)
 	s.apply()
 	s.settled(2)
-	ways := map[client.Object]string{s.controlPlane: "first set spec.deletionProtection to false", s.cluster: "first remove its annotation"}
-	for object, way := range ways {
+	const way = "first remove the annotation"
+	for _, object := range []client.Object{s.controlPlane, s.cluster} {
 		s.Expect(s.Box.Client.Delete(s.Context(), object)).To(MatchError(ContainSubstring(way)))
 		kind, _ := object.DeepCopyObject().(client.Object)
 		s.Expect(s.Box.Client.DeleteAllOf(s.Context(), kind, client.InNamespace(s.Namespace))).To(MatchError(ContainSubstring(way)))
@@ -184,6 +183,8 @@ func TestProtected(t *testing.T) {
 	s.Expect(s.Box.Client.Delete(s.Context(), s.cluster)).To(Succeed())
 	s.Eventually(s.Condition(s.cluster, clusterv1.ClusterDeletingCondition)).Should(HavePrefix("True"))
 	s.Consistently(s.PortalClusters, quiet).Should(HaveLen(1), "the control plane is still protected")
-	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.DeletionProtection = ptr.To(false) })
+	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) {
+		delete(cp.Annotations, infrav1.DeletionProtectionAnnotation)
+	})
 	s.gone()
 }
