@@ -49,13 +49,13 @@ func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, erro
 		all, err = c.askForClusters(ctx, name) // with a new token, if the old one was the reason
 	}
 	if isLookupAnswer(err) && !IsRateLimited(err) {
-		c.note(GapFind, FindUnknown)
+		c.note(gapFind, findUnknown)
 		asError(err).kind = kindUnsupported
 	}
 	if err != nil {
 		return nil, err
 	}
-	c.note(GapFind, FindListed)
+	c.note(gapFind, findListed)
 	var found []Cluster
 	for _, cluster := range all {
 		if cluster.Name == name { // a portal that does not know the parameter lists them all

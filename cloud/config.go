@@ -59,7 +59,7 @@ type Config struct {
 	UserAgent string
 	// Observe is called after every request. It must not block.
 	Observe func(Call)
-	// ObserveShape is called with the portal's answer to a gap of the specification (see Gaps), for reports. It must not
+	// ObserveShape is called with the portal's answer to a gap of the specification (conformance.Gaps), for reports. It must not
 	// block.
 	ObserveShape func(gap, shape string)
 	// ObserveLogin is called with the result of every login, second factor included. Nil is a success. It must not block.

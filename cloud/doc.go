@@ -96,6 +96,6 @@
 //
 // # Where the specification is silent
 //
-// Gaps (gap.go) lists every place that the specification leaves open, with the shapes that the client accepts and the tests
-// for them. An answer that lacks what it must say is an error, never an empty result.
+// Package conformance lists every place that the specification leaves open, with the shapes that the client accepts and the tests
+// for them. The readers of these shapes are in shape.go. An answer that lacks what it must say is an error, never an empty result.
 package cloud

@@ -15,12 +15,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 )
 
-// The names of gaps in package cloud (cloud.Gaps). A test compares them.
-const (
-	gapOTPToken = "verify-otp token"
-	gapNetwork  = "network creation"
-)
-
 // gapChecks find out how the portal fills the gaps of the specification, and fail if the provider does not understand its choice.
 var gapChecks = []check{
 	{name: "gap/verify-otp token", run: otpToken},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conformance checks a portal against the specification of its REST API: one named check per statement, or the
-// reason why there is none. It holds nothing but tests.
+// reason why there is none. gap.go lists what the specification leaves open. All else is tests.
 //
 // # Against the emulator
 //

@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 var update = flag.Bool("update", false, "write docs/development/conformance.md")
@@ -104,7 +102,7 @@ func table(sections []section) string {
 // gaps writes the table of the specification's gaps.
 func gaps(b *strings.Builder) {
 	b.WriteString(gapPreface)
-	for _, s := range cloud.Gaps() {
+	for _, s := range Gaps() {
 		shapes := make([]string, len(s.Shapes))
 		for i, shape := range s.Shapes {
 			shapes[i] = shape.Name
@@ -117,7 +115,7 @@ const gapPreface = `
 ## Where the specification is silent
 
 The provider accepts all combinations of these shapes. The last column says what happens with any other shape.
-[gap.go](../../cloud/gap.go) has an example, the passage of the specification and the test of each shape.
+[gap.go](../../cloud/conformance/gap.go) has an example, the passage of the specification and the test of each shape.
 
 | Gap | Accepted shapes | Any other shape |
 |---|---|---|

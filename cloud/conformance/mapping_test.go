@@ -4,8 +4,6 @@ package conformance
 
 import (
 	"testing"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 // TestMapping checks that each row and rule of the specification has a statement, that each statement has a check or a reason, and that
@@ -39,7 +37,7 @@ func TestMapping(t *testing.T) {
 			t.Errorf("%s has %d rows or rules, statements cover %d", section.title, section.items, len(items))
 		}
 	}
-	for _, s := range cloud.Gaps() {
+	for _, s := range Gaps() {
 		if !named["gap/"+s.Name] {
 			t.Errorf("no check finds out how a portal fills %q", s.Name)
 		}

@@ -7,16 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 // TestReport checks that the verdict is the worst effect of all failures, and that both formats agree.
 func TestReport(t *testing.T) {
-	for verdict, failures := range map[cloud.Effect][]string{
-		cloud.Works:       {"errors/requestId differs between requests"},
-		cloud.NeedsPerson: {"errors/requestId differs between requests", "gap/created id"},
-		cloud.Fails:       {"gap/created id", "endpoints/POST kubernetes-clusters"},
+	for verdict, failures := range map[Effect][]string{
+		Works:       {"errors/requestId differs between requests"},
+		NeedsPerson: {"errors/requestId differs between requests", "gap/created id"},
+		Fails:       {"gap/created id", "endpoints/POST kubernetes-clusters"},
 	} {
 		r := newResult()
 		r.note("login/token is a JWT", false, &ended{})

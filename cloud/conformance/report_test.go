@@ -9,15 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 )
 
 // report is the result for the portal's operator: whether the provider will work, and what to report to the provider's authors if it will
 // not.
 type report struct {
 	Portal  string        `json:"portal"`
-	Verdict cloud.Effect  `json:"verdict"`
+	Verdict Effect        `json:"verdict"`
 	Summary string        `json:"summary"`
 	Failed  []checkReport `json:"failed"`
 	Skipped []checkReport `json:"skipped"`
@@ -27,10 +25,10 @@ type report struct {
 }
 
 type checkReport struct {
-	Check   string       `json:"check"`
-	Says    []string     `json:"says,omitempty"` // statements of the specification
-	Details []string     `json:"details,omitempty"`
-	Effect  cloud.Effect `json:"effect,omitempty"`
+	Check   string   `json:"check"`
+	Says    []string `json:"says,omitempty"` // statements of the specification
+	Details []string `json:"details,omitempty"`
+	Effect  Effect   `json:"effect,omitempty"`
 }
 
 type gapReport struct {
@@ -43,33 +41,33 @@ type gapReport struct {
 // the provider does not depend on the checked behavior.
 var effects = []struct {
 	prefix string
-	effect cloud.Effect
+	effect Effect
 }{
-	{"endpoints/POST reset-password", cloud.Works}, {"endpoints/POST admin", cloud.Works}, {"endpoints/DELETE volumes", cloud.Works},
-	{"endpoints/GET instances", cloud.Works}, {"endpoints/POST networks", cloud.NeedsPerson}, {"endpoints/POST vpcs", cloud.Works},
-	{"endpoints/", cloud.Fails},
-	{"service/plain HTTP", cloud.Works}, {"service/", cloud.Fails},
-	{"status/200", cloud.Fails}, {"status/201", cloud.NeedsPerson}, {"status/", cloud.NeedsPerson},
-	{"versions/each has a state", cloud.Works}, {"versions/each is 1.27", cloud.Works}, {"versions/", cloud.Fails},
-	{"vpcs/filter by name", cloud.NeedsPerson}, {"networks/", cloud.NeedsPerson},
-	{"login/user.email", cloud.Works}, {"login/user.role", cloud.Works}, {"login/", cloud.Fails},
-	{"authentication/a token lives", cloud.Works}, {"authentication/a pre-MFA token opens", cloud.Works},
-	{"authentication/MFA with a wrong code", cloud.Works}, {"authentication/every protected", cloud.Works}, {"authentication/", cloud.Fails},
-	{"create/without networkId", cloud.NeedsPerson}, {"create/size workers", cloud.Fails}, {"create/", cloud.Works},
-	{"clusters/40 workers", cloud.Works}, {"clusters/delete leaves", cloud.Works}, {"clusters/upgrade is rolling", cloud.Works}, {"clusters/", cloud.Fails},
-	{"jobs/202 comes before", cloud.Works}, {"jobs/always asynchronous", cloud.NeedsPerson}, {"jobs/error of", cloud.Works},
-	{"jobs/202 carries", cloud.NeedsPerson}, {"jobs/", cloud.Fails},
-	{"states/a busy cluster", cloud.Fails}, {"states/", cloud.Works},
-	{"errors/requestId", cloud.Works}, {"errors/INVALID_TOKEN for a wrongly", cloud.Works}, {"errors/field", cloud.Works},
-	{"errors/INVALID_TOKEN", cloud.NeedsPerson}, {"errors/", cloud.NeedsPerson},
-	{"limits/50 workers", cloud.Works}, {"limits/429 with", cloud.NeedsPerson}, {"limits/", cloud.Works},
-	{"client/", cloud.Fails},
+	{"endpoints/POST reset-password", Works}, {"endpoints/POST admin", Works}, {"endpoints/DELETE volumes", Works},
+	{"endpoints/GET instances", Works}, {"endpoints/POST networks", NeedsPerson}, {"endpoints/POST vpcs", Works},
+	{"endpoints/", Fails},
+	{"service/plain HTTP", Works}, {"service/", Fails},
+	{"status/200", Fails}, {"status/201", NeedsPerson}, {"status/", NeedsPerson},
+	{"versions/each has a state", Works}, {"versions/each is 1.27", Works}, {"versions/", Fails},
+	{"vpcs/filter by name", NeedsPerson}, {"networks/", NeedsPerson},
+	{"login/user.email", Works}, {"login/user.role", Works}, {"login/", Fails},
+	{"authentication/a token lives", Works}, {"authentication/a pre-MFA token opens", Works},
+	{"authentication/MFA with a wrong code", Works}, {"authentication/every protected", Works}, {"authentication/", Fails},
+	{"create/without networkId", NeedsPerson}, {"create/size workers", Fails}, {"create/", Works},
+	{"clusters/40 workers", Works}, {"clusters/delete leaves", Works}, {"clusters/upgrade is rolling", Works}, {"clusters/", Fails},
+	{"jobs/202 comes before", Works}, {"jobs/always asynchronous", NeedsPerson}, {"jobs/error of", Works},
+	{"jobs/202 carries", NeedsPerson}, {"jobs/", Fails},
+	{"states/a busy cluster", Fails}, {"states/", Works},
+	{"errors/requestId", Works}, {"errors/INVALID_TOKEN for a wrongly", Works}, {"errors/field", Works},
+	{"errors/INVALID_TOKEN", NeedsPerson}, {"errors/", NeedsPerson},
+	{"limits/50 workers", Works}, {"limits/429 with", NeedsPerson}, {"limits/", Works},
+	{"client/", Fails},
 }
 
 // effectOf returns the effect of a failed check.
-func effectOf(check string) cloud.Effect {
+func effectOf(check string) Effect {
 	if name, ok := strings.CutPrefix(check, "gap/"); ok {
-		for _, s := range cloud.Gaps() {
+		for _, s := range Gaps() {
 			if s.Name == name {
 				return s.Effect
 			}
@@ -84,10 +82,10 @@ func effectOf(check string) cloud.Effect {
 }
 
 // worse lists the effects, each worse than the one before.
-var worse = []cloud.Effect{cloud.Works, cloud.NeedsPerson, cloud.Fails}
+var worse = []Effect{Works, NeedsPerson, Fails}
 
 func newReport(portal string, r *result, shapes map[string]string, left []string) *report {
-	out := &report{Portal: portal, Verdict: cloud.Works, Left: left}
+	out := &report{Portal: portal, Verdict: Works, Left: left}
 	if r == nil {
 		r = newResult()
 	}
@@ -108,7 +106,7 @@ func newReport(portal string, r *result, shapes map[string]string, left []string
 			out.Passed = append(out.Passed, c.name)
 		}
 	}
-	for _, s := range cloud.Gaps() {
+	for _, s := range Gaps() {
 		out.Gaps = append(out.Gaps, gapReport{Gap: s.Name, Where: s.Where, Shape: shapes[s.Name]})
 	}
 	out.Summary = summaries[out.Verdict]
@@ -118,10 +116,10 @@ func newReport(portal string, r *result, shapes map[string]string, left []string
 	return out
 }
 
-var summaries = map[cloud.Effect]string{
-	cloud.Works:       "As far as it was checked, the provider works with this portal.",
-	cloud.NeedsPerson: "The provider works with this portal, but some events will need a person. The failed checks say which.",
-	cloud.Fails:       "The provider will not work with this portal. Send this report to its authors, or correct what failed.",
+var summaries = map[Effect]string{
+	Works:       "As far as it was checked, the provider works with this portal.",
+	NeedsPerson: "The provider works with this portal, but some events will need a person. The failed checks say which.",
+	Fails:       "The provider will not work with this portal. Send this report to its authors, or correct what failed.",
 }
 
 func statementsOf() map[string][]string {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/conformance"
 )
 
 // Differences of clocks that matter. A one-time code counts for half a minute, and a portal may accept the codes before and after
@@ -134,9 +135,9 @@ func (d *diagnosis) user(config cloud.Config, login cloud.Login) {
 	}
 	d.add("second factor", advice, "%s", mfaState(config, login))
 	d.add("token", "", "accepted, %s", tokenLife(login))
-	d.Gaps[cloud.GapTokenLife] = cloud.LifeInToken
+	d.Gaps[conformance.GapTokenLife] = conformance.LifeInToken
 	if login.Expires.IsZero() {
-		d.Gaps[cloud.GapTokenLife] = cloud.LifeNotInToken
+		d.Gaps[conformance.GapTokenLife] = conformance.LifeNotInToken
 	}
 }
 
@@ -148,11 +149,11 @@ func (d *diagnosis) versions(ctx context.Context, client *cloud.Client) {
 		return
 	}
 	var shown []string
-	d.Gaps[cloud.GapVersion] = cloud.VersionWithV
+	d.Gaps[conformance.GapVersion] = conformance.VersionWithV
 	for _, v := range versions {
 		shown = append(shown, fmt.Sprintf("%s (%s)", cell(v.SemanticVersion), cell(v.State)))
 		if !strings.HasPrefix(v.SemanticVersion, "v") {
-			d.Gaps[cloud.GapVersion] = cloud.VersionWithoutV
+			d.Gaps[conformance.GapVersion] = conformance.VersionWithoutV
 		}
 	}
 	advice := ""
@@ -225,10 +226,10 @@ func (d *diagnosis) account(client *cloud.Client, seen *measurements) {
 	stats := client.Limiter().Stats()
 	if stats.LimitKnown {
 		d.add("tier", "", "%d requests per minute", stats.Limit)
-		d.Gaps[cloud.GapLimitHeader] = cloud.HeaderAlways
+		d.Gaps[conformance.GapLimitHeader] = conformance.HeaderAlways
 	} else {
 		d.add("tier", "", "not reported: the provider assumes %d requests per minute, and finds out a higher tier when a request is refused", stats.Limit)
-		d.Gaps[cloud.GapLimitHeader] = cloud.HeaderOn429
+		d.Gaps[conformance.GapLimitHeader] = conformance.HeaderOn429
 	}
 	took, advice := seen.median(), ""
 	if took > slowMedian {
@@ -279,7 +280,7 @@ func (a *app) printDiagnosis(d *diagnosis) error {
 			attention++
 		}
 	}
-	for _, s := range cloud.Gaps() {
+	for _, s := range conformance.Gaps() {
 		if shape := d.Gaps[s.Name]; shape != "" {
 			t.rows = append(t.rows, []string{"specification: " + s.Name, shape})
 		}

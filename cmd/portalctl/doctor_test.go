@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator/profile"
 )
@@ -23,7 +22,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("the doctor changes things: %v", d.portal.Violations())
 		}
 		value := decode[diagnosis](d.run("doctor", "-o", "json").exits(exitOK))
-		if len(value.Findings) < 9 || value.Gaps[cloud.GapFind] != cloud.FindListed || value.Portal != d.portal.URL() {
+		if len(value.Findings) < 9 || value.Gaps["lookup of clusters by name"] != "answered" || value.Portal != d.portal.URL() {
 			t.Errorf("%+v", value)
 		}
 	})

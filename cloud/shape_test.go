@@ -5,60 +5,10 @@ package cloud
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/capportal/cluster-api-provider-portal/cloud/conformance"
 )
-
-// TestGaps checks that every gap has an explanation, that every shape has an example and an existing test, and that the table has
-// every name that the client reports.
-func TestGaps(t *testing.T) {
-	seen := map[string]bool{}
-	for _, s := range Gaps() {
-		if s.Name == "" || s.Where == "" || len(s.Shapes) == 0 || !slices.Contains([]Effect{Works, NeedsPerson, Fails}, s.Effect) {
-			t.Errorf("%q is incomplete: %+v", s.Name, s)
-		}
-		if seen[s.Name] {
-			t.Errorf("%q exists twice", s.Name)
-		}
-		seen[s.Name] = true
-		for _, shape := range s.Shapes {
-			if seen[s.Name+"/"+shape.Name] || shape.Name == "" || shape.Example == "" {
-				t.Errorf("%s: shape %q exists twice, or has no example", s.Name, shape.Name)
-			}
-			seen[s.Name+"/"+shape.Name] = true
-			if folder, name, _ := strings.Cut(shape.Test, ": "); !hasTest(t, filepath.Join("..", folder), name) {
-				t.Errorf("%s: %s: test %s does not exist", s.Name, shape.Name, shape.Test)
-			}
-		}
-	}
-	for _, o := range observations {
-		if !seen[o.gap+"/"+o.shape] {
-			t.Errorf("%s: the client reports %s, which is not in the table", o.gap, o.shape)
-		}
-	}
-}
-
-// hasTest reports whether a folder has a test function of that name.
-func hasTest(t *testing.T, folder, name string) bool {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		source, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.Contains(string(source), "\nfunc "+name+"(t *testing.T) {") {
-			return true
-		}
-	}
-	return false
-}
 
 // observations are answers, each with the shape that the client reports.
 var observations = []struct {
@@ -80,16 +30,25 @@ var observations = []struct {
 	{"/jobs/j", `{"status":"failed","error":"X: y"}`, gapJobError, jobErrorString},
 	{"/networks", `{"id":"n"}`, gapNetwork, networkAtOnce},
 	{"/networks", `{"jobId":"j"}`, gapNetwork, networkByJob},
-	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, GapFind, FindListed},
-	{"/kubernetes-clusters", `{}`, GapFind, FindUnknown},
+	{"/kubernetes-clusters", `{"kubernetesClusters":[]}`, gapFind, findListed},
+	{"/kubernetes-clusters", `{}`, gapFind, findUnknown},
 }
 
 // sample has the shape of a JWT.
 const sample = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJ1In0.c2lnbmF0dXJl"
 
-// TestObservedShapes checks that the client understands each answer and reports its shape once.
+// TestObservedShapes checks that the client understands each answer, and reports its shape once, under a name of the list of gaps.
 func TestObservedShapes(t *testing.T) {
+	listed := map[string]bool{}
+	for _, gap := range conformance.Gaps() {
+		for _, shape := range gap.Shapes {
+			listed[gap.Name+"/"+shape.Name] = true
+		}
+	}
 	for _, o := range observations {
+		if !listed[o.gap+"/"+o.shape] {
+			t.Errorf("%s: the client reports %s, which is not in the list of gaps", o.gap, o.shape)
+		}
 		portal := newByPath(map[string]func(*http.Request) *http.Response{o.path: always(200, o.body)})
 		if o.gap == gapOTPToken {
 			portal.serve["/login"] = always(200, `{"token":"pre","user":{"id":"u"},"mfaRequired":true}`)
