@@ -4,8 +4,10 @@ package cloud
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"time"
 )
 
@@ -47,20 +49,42 @@ func isArray(raw []byte) bool {
 	return len(raw) > 0 && raw[0] == '['
 }
 
-// decodeList reads a list of records, keeping each record's own text for its keep function.
-func decodeList[T any](c *call, a *answer, key string, read func(json.RawMessage) (T, bool)) ([]T, error) {
+// record is an object of the portal that has an id. The specification shows no other field of most objects, so any of them may be empty.
+type record struct {
+	ID              jsonText `json:"id"`
+	Name            jsonText `json:"name"`
+	State           jsonText `json:"state"`
+	CIDR            jsonText `json:"cidr"`
+	SemanticVersion jsonText `json:"semanticVersion"`
+
+	raw json.RawMessage // the record as the portal sent it
+}
+
+// readRecord reports whether the JSON value is an object with an id.
+func readRecord(raw json.RawMessage) (record, bool) {
+	r := record{raw: raw}
+	err := json.Unmarshal(raw, &r)
+	return r, err == nil && r.ID != ""
+}
+
+// list reads the records that an endpoint lists under the key.
+func list[T any](ctx context.Context, c *Client, r route, query url.Values, key string, of func(record) T) ([]T, error) {
+	request, a, err := c.ask(ctx, r, "", query)
+	if err != nil {
+		return nil, err
+	}
 	raws, shape := items(a.body, key)
 	if shape == "" {
-		return nil, unreadable(c, a, "no list of "+key)
+		return nil, unreadable(request, a, "no list of "+key)
 	}
-	c.note(gapList, shape)
-	list := make([]T, 0, len(raws))
+	request.note(gapList, shape)
+	found := make([]T, 0, len(raws))
 	for _, raw := range raws {
-		v, ok := read(raw)
+		r, ok := readRecord(raw)
 		if !ok {
-			return nil, unreadable(c, a, "a record of "+key+" has no id")
+			return nil, unreadable(request, a, "a record of "+key+" has no id")
 		}
-		list = append(list, v)
+		found = append(found, of(r))
 	}
-	return list, nil
+	return found, nil
 }

@@ -143,26 +143,11 @@ func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 // note reports the shape that the portal gives to something that the specification does not show.
 func (c *Client) note(gap, shape string) { (&call{shapes: c.shapes}).note(gap, shape) }
 
-// get reads one endpoint. segment fills the route's {id}.
-func (c *Client) get(ctx context.Context, r route, segment string) (*call, *answer, error) {
-	request, err := newCall(r, segment)
+// ask makes a call and sends it. See newCall for segment and parameters.
+func (c *Client) ask(ctx context.Context, r route, segment string, parameters any) (*call, *answer, error) {
+	request, err := newCall(r, segment, parameters)
 	if err != nil {
 		return nil, nil, err
-	}
-	a, err := c.send(ctx, request)
-	return request, a, err
-}
-
-// mutate sends a JSON body (nil for none) and gives the success.
-func (c *Client) mutate(ctx context.Context, r route, segment string, body any) (*call, *answer, error) {
-	request, err := newCall(r, segment)
-	if err != nil {
-		return nil, nil, err
-	}
-	if body != nil {
-		if request, err = request.with(body); err != nil {
-			return nil, nil, err
-		}
 	}
 	a, err := c.send(ctx, request)
 	return request, a, err

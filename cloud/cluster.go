@@ -5,6 +5,7 @@ package cloud
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"net/url"
 )
 
@@ -66,16 +67,9 @@ func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, erro
 }
 
 func (c *Client) askForClusters(ctx context.Context, name string) ([]Cluster, error) {
-	request, err := newCall(routeFindClusters, "")
-	if err != nil {
-		return nil, err
-	}
-	request.query = url.Values{"name": {name}}
-	a, err := c.send(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	return decodeList(request, a, "kubernetesClusters", readCluster)
+	return list(ctx, c, routeFindClusters, url.Values{"name": {name}}, "kubernetesClusters", func(r record) Cluster {
+		return Cluster{ID: string(r.ID), Name: string(r.Name), State: string(r.State), Raw: r.raw}
+	})
 }
 
 // isLookupAnswer reports whether the error is the portal's answer to the undocumented question.
@@ -93,19 +87,9 @@ func (c *Client) checkToken(ctx context.Context) error {
 	return nil
 }
 
-func readCluster(raw json.RawMessage) (Cluster, bool) {
-	var v struct {
-		ID    jsonText `json:"id"`
-		Name  jsonText `json:"name"`
-		State jsonText `json:"state"`
-	}
-	err := json.Unmarshal(raw, &v)
-	return Cluster{ID: string(v.ID), Name: string(v.Name), State: string(v.State), Raw: raw}, err == nil && v.ID != ""
-}
-
 // Kubeconfig fetches the cluster's kubeconfig file, available once the cluster is Running.
 func (c *Client) Kubeconfig(ctx context.Context, clusterID string) ([]byte, error) {
-	request, a, err := c.get(ctx, routeKubeconfig, clusterID)
+	request, a, err := c.ask(ctx, routeKubeconfig, clusterID, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -124,22 +108,14 @@ func parseKubeconfig(body []byte) ([]byte, bool) {
 	return []byte(v.Kubeconfig), err == nil && v.Kubeconfig != ""
 }
 
-type scaleRequest struct {
-	Size int `json:"size"`
-}
-
 // ScaleCluster asks for a number of worker nodes. The number is absolute, so the call may be repeated.
 func (c *Client) ScaleCluster(ctx context.Context, clusterID string, size int) (Job, error) {
-	return c.start(ctx, routeScaleCluster, clusterID, scaleRequest{Size: size})
-}
-
-type upgradeRequest struct {
-	KubernetesVersionID string `json:"kubernetesVersionId"`
+	return c.start(ctx, routeScaleCluster, clusterID, map[string]int{"size": size})
 }
 
 // UpgradeCluster moves control nodes, then workers, to a version from KubernetesVersions.
 func (c *Client) UpgradeCluster(ctx context.Context, clusterID, kubernetesVersionID string) (Job, error) {
-	return c.start(ctx, routeUpgradeCluster, clusterID, upgradeRequest{KubernetesVersionID: kubernetesVersionID})
+	return c.start(ctx, routeUpgradeCluster, clusterID, map[string]string{"kubernetesVersionId": kubernetesVersionID})
 }
 
 // DeleteCluster removes all nodes, the control plane and the record. Volumes stay. See DeleteVolume.
@@ -150,5 +126,16 @@ func (c *Client) DeleteCluster(ctx context.Context, clusterID string) (Job, erro
 // DeleteVolume deletes a volume. A cluster's volumes outlive the cluster. The specification does not show whether the deletion is
 // synchronous. If it is, the Job has succeeded and has no ID.
 func (c *Client) DeleteVolume(ctx context.Context, volumeID string) (Job, error) {
-	return c.finish(ctx, routeDeleteVolume, volumeID)
+	request, a, err := c.ask(ctx, routeDeleteVolume, volumeID, nil)
+	if err != nil {
+		return Job{}, err
+	}
+	job := startedJob(request, a)
+	if job.ID == "" {
+		if a.status == http.StatusAccepted {
+			return Job{}, unreadable(request, a, "no jobId")
+		}
+		job.Status = JobSucceeded
+	}
+	return job, nil
 }

@@ -18,39 +18,27 @@ type Instance struct {
 
 // Instances lists all instances of the account in one call.
 func (c *Client) Instances(ctx context.Context) ([]Instance, error) {
-	request, a, err := c.get(ctx, routeInstances, "")
-	if err != nil {
-		return nil, err
-	}
-	return decodeList(request, a, "instances", readInstance)
+	return list(ctx, c, routeInstances, nil, "instances", newInstance)
 }
 
 // Instance reads one instance: bare, or under the key instance.
 func (c *Client) Instance(ctx context.Context, instanceID string) (Instance, error) {
-	request, a, err := c.get(ctx, routeInstance, instanceID)
+	request, a, err := c.ask(ctx, routeInstance, instanceID, nil)
 	if err != nil {
 		return Instance{}, err
-	}
-	if instance, ok := readInstance(a.body); ok {
-		return instance, nil
 	}
 	var outer struct {
 		Instance json.RawMessage `json:"instance"`
 	}
 	_ = json.Unmarshal(a.body, &outer) // a body that is no object holds no instance either
-	instance, ok := readInstance(outer.Instance)
-	if !ok {
-		return Instance{}, unreadable(request, a, "no instance with an id")
+	for _, raw := range []json.RawMessage{a.body, outer.Instance} {
+		if r, ok := readRecord(raw); ok {
+			return newInstance(r), nil
+		}
 	}
-	return instance, nil
+	return Instance{}, unreadable(request, a, "no instance with an id")
 }
 
-func readInstance(raw json.RawMessage) (Instance, bool) {
-	var v struct {
-		ID    jsonText `json:"id"`
-		Name  jsonText `json:"name"`
-		State jsonText `json:"state"`
-	}
-	err := json.Unmarshal(raw, &v)
-	return Instance{ID: string(v.ID), Name: string(v.Name), State: string(v.State), Raw: raw}, err == nil && v.ID != ""
+func newInstance(r record) Instance {
+	return Instance{ID: string(r.ID), Name: string(r.Name), State: string(r.State), Raw: r.raw}
 }

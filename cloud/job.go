@@ -49,7 +49,7 @@ func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 
 // Job polls a job once. Client.ReservePoll says when.
 func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
-	request, a, err := c.get(ctx, routeJob, jobID)
+	request, a, err := c.ask(ctx, routeJob, jobID, nil)
 	if err != nil {
 		return Job{}, err
 	}
@@ -66,36 +66,24 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 // start makes a call that the portal answers with 202 and a job. An answer without a job id leaves the outcome
 // unknown: a job was started that cannot be looked at.
 func (c *Client) start(ctx context.Context, r route, segment string, body any) (Job, error) {
-	request, a, err := c.mutate(ctx, r, segment, body)
+	request, a, err := c.ask(ctx, r, segment, body)
 	if err != nil {
 		return Job{}, err
 	}
-	job, ok := parseJob(a.body, request.secrets())
-	if !ok || job.ID == "" {
+	job := startedJob(request, a)
+	if job.ID == "" {
 		return Job{}, unreadable(request, a, "no jobId")
-	}
-	if job.Status == "" {
-		job.Status = JobPending // rule 1 of "States and transitions"
 	}
 	return job, nil
 }
 
-// finish is start for an operation that the portal may also do at once. A success without a job becomes a job that is done.
-func (c *Client) finish(ctx context.Context, r route, segment string) (Job, error) {
-	request, a, err := c.mutate(ctx, r, segment, nil)
-	if err != nil {
-		return Job{}, err
+// startedJob returns the job that a request has started. Its ID is empty if the answer names no job.
+func startedJob(c *call, a *answer) Job {
+	job, _ := parseJob(a.body, c.secrets())
+	if job.Status == "" {
+		job.Status = JobPending // rule 1 of "States and transitions"
 	}
-	job, _ := parseJob(a.body, request.secrets())
-	switch {
-	case job.ID == "" && a.status == 202:
-		return Job{}, unreadable(request, a, "no jobId")
-	case job.ID == "":
-		job.Status = JobSucceeded
-	case job.Status == "":
-		job.Status = JobPending
-	}
-	return job, nil
+	return job
 }
 
 type jobBody struct {

@@ -119,11 +119,8 @@ func (e *authenticator) describe(r *loginResult) Login {
 }
 
 func (e *authenticator) login(ctx context.Context) (*loginResult, error) {
-	c, err := newCall(routeLogin, "")
+	c, err := newCall(routeLogin, "", loginRequest{Email: e.email, Password: e.password.reveal()})
 	if err != nil {
-		return nil, err
-	}
-	if c, err = c.with(loginRequest{Email: e.email, Password: e.password.reveal()}); err != nil {
 		return nil, err
 	}
 	c.hidden = []string{e.password.reveal()}

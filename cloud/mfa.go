@@ -37,10 +37,6 @@ type secondFactor struct {
 	refusals int
 }
 
-type otpRequest struct {
-	OTP string `json:"otp"`
-}
-
 // ready returns an error with the time of the next code if the present one has been used. It is called before the login, to spare the
 // portal a login that cannot be completed.
 func (f *secondFactor) ready(now time.Time) error {
@@ -123,14 +119,13 @@ func (f *secondFactor) fresh(ctx context.Context) error {
 
 // call sends one MFA request with the pre-MFA token.
 func (f *secondFactor) call(ctx context.Context, r route, preMFA, code string) (*answer, error) {
-	c, err := newCall(r, "")
+	var body any
+	if code != "" {
+		body = map[string]string{"otp": code}
+	}
+	c, err := newCall(r, "", body)
 	if err != nil {
 		return nil, err
-	}
-	if code != "" {
-		if c, err = c.with(otpRequest{OTP: code}); err != nil {
-			return nil, err
-		}
 	}
 	c.token = conceal(preMFA)
 	c.hidden = []string{code, f.seed.reveal(), f.hide.reveal()}

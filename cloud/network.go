@@ -18,18 +18,13 @@ type VPC struct {
 
 // VPCs lists the VPCs of that name, or all for an empty name.
 func (c *Client) VPCs(ctx context.Context, name string) ([]VPC, error) {
-	request, err := newCall(routeVPCs, "")
-	if err != nil {
-		return nil, err
-	}
+	query := url.Values{}
 	if name != "" {
-		request.query = url.Values{"name": {name}}
+		query.Set("name", name)
 	}
-	a, err := c.send(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	all, err := decodeList(request, a, "vpcs", readVPC)
+	all, err := list(ctx, c, routeVPCs, query, "vpcs", func(r record) VPC {
+		return VPC{ID: string(r.ID), Name: string(r.Name), CIDR: string(r.CIDR), Raw: r.raw}
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -40,16 +35,6 @@ func (c *Client) VPCs(ctx context.Context, name string) ([]VPC, error) {
 		}
 	}
 	return found, nil
-}
-
-func readVPC(raw json.RawMessage) (VPC, bool) {
-	var v struct {
-		ID   jsonText `json:"id"`
-		Name jsonText `json:"name"`
-		CIDR jsonText `json:"cidr"`
-	}
-	err := json.Unmarshal(raw, &v)
-	return VPC{ID: string(v.ID), Name: string(v.Name), CIDR: string(v.CIDR), Raw: raw}, err == nil && v.ID != ""
 }
 
 // CreateVPCRequest holds the parameters of a VPC. The specification does not show the body. An empty CIDR is not sent.
@@ -78,16 +63,12 @@ type Created struct {
 // that is synchronous. Networks can be neither listed nor deleted: after an error that IsUnknownOutcome, calling it
 // again may make a second one.
 func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Created, error) {
-	request, a, err := c.mutate(ctx, routeCreateNetwork, "", r)
+	request, a, err := c.ask(ctx, routeCreateNetwork, "", r)
 	if err != nil {
 		return Created{}, err
 	}
-	job, _ := parseJob(a.body, request.secrets())
-	if job.ID != "" {
+	if job := startedJob(request, a); job.ID != "" {
 		request.note(gapNetwork, networkByJob)
-		if job.Status == "" {
-			job.Status = JobPending
-		}
 		return Created{Job: job}, nil
 	}
 	id, _ := createdID(a.body, KindNetwork, "")

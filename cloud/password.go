@@ -9,7 +9,7 @@ func (c *Client) RequestPasswordReset(ctx context.Context, email string) error {
 	if email == "" {
 		return invalidInput("email", "is missing")
 	}
-	_, _, err := c.mutate(ctx, routeResetPassword, "", map[string]string{"email": email})
+	_, _, err := c.ask(ctx, routeResetPassword, "", map[string]string{"email": email})
 	return err
 }
 
@@ -19,11 +19,8 @@ func (c *Client) ResetPassword(ctx context.Context, resetToken, password string)
 	if password == "" {
 		return invalidInput("password", "is missing")
 	}
-	request, err := newCall(routeSetPassword, resetToken)
+	request, err := newCall(routeSetPassword, resetToken, map[string]string{"password": password})
 	if err != nil {
-		return err
-	}
-	if request, err = request.with(map[string]string{"password": password}); err != nil {
 		return err
 	}
 	request.hidden = []string{resetToken, password}
@@ -33,6 +30,6 @@ func (c *Client) ResetPassword(ctx context.Context, resetToken, password string)
 
 // DisableMFA manages MFA for the setup of an identity provider. idp names its variant. The user must be an Administrator.
 func (c *Client) DisableMFA(ctx context.Context, idp string) error {
-	_, _, err := c.mutate(ctx, routeDisableMFA, idp, nil)
+	_, _, err := c.ask(ctx, routeDisableMFA, idp, nil)
 	return err
 }

@@ -76,29 +76,27 @@ type call struct {
 	sent   bool                    // the last attempt may have reached the portal
 }
 
-// newCall fills the route's one {segment}, if it has one.
-func newCall(r route, segment string) (*call, error) {
+// newCall makes a call of the route. The segment fills the route's one {segment}, if it has one. Parameters are sent as the query if
+// they are url.Values, and else as a JSON body. Nil sends none.
+func newCall(r route, segment string, parameters any) (*call, error) {
 	c := &call{route: r, path: r.template}
-	open := strings.IndexByte(r.template, '{')
-	if open < 0 {
-		return c, nil
+	if open, end := strings.IndexByte(r.template, '{'), strings.IndexByte(r.template, '}'); open >= 0 {
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, invalidInput(r.template[open+1:end], "must be an id") // dots would address another endpoint
+		}
+		c.path = r.template[:open] + url.PathEscape(segment) + r.template[end+1:]
 	}
-	end := strings.IndexByte(r.template, '}')
-	name := r.template[open+1 : end]
-	if segment == "" || segment == "." || segment == ".." {
-		return nil, invalidInput(name, "must be an id") // dots would address another endpoint
+	switch p := parameters.(type) {
+	case nil:
+	case url.Values:
+		c.query = p
+	default:
+		body, err := json.Marshal(p)
+		if err != nil {
+			return nil, invalidInput("", "the request cannot be written as JSON")
+		}
+		c.body = body
 	}
-	c.path = r.template[:open] + url.PathEscape(segment) + r.template[end+1:]
-	return c, nil
-}
-
-// with puts a JSON body on the call.
-func (c *call) with(body any) (*call, error) {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		return nil, invalidInput("", "the request cannot be written as JSON")
-	}
-	c.body = raw
 	return c, nil
 }
 

@@ -96,95 +96,82 @@ const (
 
 var kinds = []Kind{KindCluster, KindNetwork, KindVPC}
 
-// record is an object of an answer that has an id.
-type record struct {
-	id, name string
-	kind     Kind // named by its key, or ""
-	depth    int
+// candidate is a record in an answer that may be the created one.
+type candidate struct {
+	record
+	kind  Kind // named by its key, or ""
+	depth int
 }
 
 // createdID finds the id of the created resource in an answer, and its shape. The first rule that leaves exactly one id
 // decides: the record with the name that was asked for, the record under a key of the kind, the record at the top, the
 // only record that is of no other kind. Name and kind may be empty.
 func createdID(raw []byte, kind Kind, name string) (id, shape string) {
-	all := records(raw, "", 0)
-	rules := []func(record) bool{
-		func(r record) bool { return name != "" && r.name == name },
-		func(r record) bool { return kind != "" && r.kind == kind },
-		func(r record) bool { return r.depth == 0 },
-		func(r record) bool { return kind == "" || r.kind == "" || r.kind == kind },
+	var all []candidate
+	walk(raw, "", 0, func(raw json.RawMessage, key string, depth int) {
+		if r, ok := readRecord(raw); ok {
+			all = append(all, candidate{record: r, kind: kindOfKey(key), depth: depth})
+		}
+	})
+	rules := []func(candidate) bool{
+		func(c candidate) bool { return name != "" && string(c.Name) == name },
+		func(c candidate) bool { return kind != "" && c.kind == kind },
+		func(c candidate) bool { return c.depth == 0 },
+		func(c candidate) bool { return kind == "" || c.kind == "" || c.kind == kind },
 	}
 	for i, rule := range rules {
-		found := selectRecords(all, rule)
+		found := filter(all, rule)
 		if i == 0 && slices.ContainsFunc(found, rules[1]) {
-			found = selectRecords(found, rules[1]) // a network may be named after its cluster
+			found = filter(found, rules[1]) // a network may be named after its cluster
 		}
-		found = shallowest(found)
 		if len(found) == 0 {
 			continue
 		}
-		if slices.ContainsFunc(found, func(r record) bool { return r.id != found[0].id }) {
+		first := slices.MinFunc(found, func(a, b candidate) int { return a.depth - b.depth })
+		if slices.ContainsFunc(found, func(c candidate) bool { return c.depth == first.depth && c.ID != first.ID }) {
 			return "", "" // several: no guess
 		}
-		return found[0].id, createdShape(all, found[0])
+		return string(first.ID), createdShape(all, first)
 	}
 	return "", ""
 }
 
 // createdShape names where the id stood.
-func createdShape(all []record, found record) string {
+func createdShape(all []candidate, found candidate) string {
 	switch {
 	case found.depth == 0:
 		return createdOnTop
 	case found.depth > 1:
 		return createdDeeper
-	case slices.ContainsFunc(all, func(r record) bool { return r.depth <= 1 && r.id != found.id }):
+	case slices.ContainsFunc(all, func(c candidate) bool { return c.depth <= 1 && c.ID != found.ID }):
 		return createdBeside
 	}
 	return createdNested
 }
 
-func selectRecords(all []record, is func(record) bool) []record {
-	return slices.DeleteFunc(slices.Clone(all), func(r record) bool { return !is(r) })
+func filter[T any](all []T, is func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(all), func(v T) bool { return !is(v) })
 }
 
-func shallowest(all []record) []record {
-	if len(all) == 0 {
-		return nil
-	}
-	least := slices.MinFunc(all, func(a, b record) int { return a.depth - b.depth }).depth
-	return selectRecords(all, func(r record) bool { return r.depth == least })
-}
-
-// records returns the objects with an id in a JSON value. key is the key of the value.
-func records(raw json.RawMessage, key string, depth int) (found []record) {
+// walk calls visit for a JSON value and for all values in it, each with its depth and the key that it stands under. The values of a
+// list stand under the key of the list.
+func walk(raw json.RawMessage, key string, depth int, visit func(raw json.RawMessage, key string, depth int)) {
 	if depth > maxNesting {
-		return nil
+		return
 	}
-	if isArray(raw) {
-		var list []json.RawMessage
-		_ = json.Unmarshal(raw, &list) // what cannot be read holds no record
+	visit(raw, key, depth)
+	var list []json.RawMessage
+	var object map[string]json.RawMessage
+	switch {
+	case isArray(raw) && json.Unmarshal(raw, &list) == nil:
 		for _, inner := range list {
-			found = append(found, records(inner, key, depth+1)...)
+			walk(inner, key, depth+1, visit)
 		}
-		return found
+	case isObject(raw) && json.Unmarshal(raw, &object) == nil:
+		for _, inner := range slices.Sorted(maps.Keys(object)) {
+			walk(object[inner], inner, depth+1, visit)
+		}
 	}
-	var fields map[string]json.RawMessage
-	if !isObject(raw) || json.Unmarshal(raw, &fields) != nil {
-		return nil
-	}
-	var own struct {
-		ID   jsonText `json:"id"`
-		Name jsonText `json:"name"`
-	}
-	_ = json.Unmarshal(raw, &own) // jsonText fields take any value
-	if own.ID != "" {
-		found = append(found, record{id: string(own.ID), name: string(own.Name), kind: kindOfKey(key), depth: depth})
-	}
-	for _, inner := range slices.Sorted(maps.Keys(fields)) {
-		found = append(found, records(fields[inner], inner, depth+1)...)
-	}
-	return found
 }
 
 // kindOfKey reads "kubernetesCluster", "cluster" and "clusters" as a cluster, and so on.
@@ -201,67 +188,50 @@ func kindOfKey(key string) Kind {
 // usualNames of a token's field, the likeliest first.
 var usualNames = []string{"token", "accessToken", "access_token", "jwt"}
 
+// text is a string of an answer.
+type text struct {
+	name, value string
+	depth       int
+}
+
 // tokenIn finds the full-access token in the answer of verify-otp, and its shape. The specification says that the answer
 // contains a JWT, and does not show where. A usual name decides among several JWTs. Under another name it must be the
 // only one. A token that is no JWT is taken under a usual name only. The pre-MFA token is never the answer.
 func tokenIn(body []byte, preMFA string) (token, shape string) {
-	found := texts(body, "", 0)
-	found = slices.DeleteFunc(found, func(f field) bool { return f.value == preMFA || !usableToken(f.value) })
-	jwts := slices.DeleteFunc(slices.Clone(found), func(f field) bool { return !isJWT(f.value) })
-	for _, among := range [][]field{jwts, found} {
+	var found []text
+	walk(body, "", 0, func(raw json.RawMessage, name string, depth int) {
+		var value string
+		if json.Unmarshal(raw, &value) == nil && value != preMFA && usableToken(value) {
+			found = append(found, text{name: name, value: value, depth: depth})
+		}
+	})
+	jwts := filter(found, func(t text) bool { return isJWT(t.value) })
+	for _, among := range [][]text{jwts, found} {
 		for _, name := range usualNames {
-			named := slices.DeleteFunc(slices.Clone(among), func(f field) bool { return f.name != name })
-			if f, ok := only(named); ok {
-				return f.value, f.shape(tokenUsualName)
+			if t, ok := only(filter(among, func(t text) bool { return t.name == name })); ok {
+				return t.value, t.shape(tokenUsualName)
 			}
 		}
-		if f, ok := only(jwts); ok {
-			return f.value, f.shape(tokenOtherName)
+		if t, ok := only(jwts); ok {
+			return t.value, t.shape(tokenOtherName)
 		}
 	}
 	return "", ""
 }
 
-// field is a string of an answer.
-type field struct {
-	name, value string
-	depth       int
-}
-
-func (f field) shape(onTop string) string {
-	if f.depth > 1 {
+func (t text) shape(onTop string) string {
+	if t.depth > 1 {
 		return tokenNested
 	}
 	return onTop
 }
 
-// only returns the field if all fields have the same value at the least depth.
-func only(fields []field) (field, bool) {
-	if len(fields) == 0 {
-		return field{}, false
+// only returns the text if all texts at the least depth have the same value.
+func only(texts []text) (text, bool) {
+	if len(texts) == 0 {
+		return text{}, false
 	}
-	first := slices.MinFunc(fields, func(a, b field) int { return a.depth - b.depth })
-	other := slices.ContainsFunc(fields, func(f field) bool { return f.depth == first.depth && f.value != first.value })
+	first := slices.MinFunc(texts, func(a, b text) int { return a.depth - b.depth })
+	other := slices.ContainsFunc(texts, func(t text) bool { return t.depth == first.depth && t.value != first.value })
 	return first, !other
-}
-
-// texts are the strings in a JSON value.
-func texts(raw json.RawMessage, name string, depth int) (found []field) {
-	var value string
-	var list []json.RawMessage
-	var object map[string]json.RawMessage
-	switch {
-	case depth > maxNesting:
-	case json.Unmarshal(raw, &value) == nil:
-		found = append(found, field{name: name, value: value, depth: depth})
-	case isArray(raw) && json.Unmarshal(raw, &list) == nil:
-		for _, inner := range list {
-			found = append(found, texts(inner, name, depth+1)...)
-		}
-	case isObject(raw) && json.Unmarshal(raw, &object) == nil:
-		for key, inner := range object {
-			found = append(found, texts(inner, key, depth+1)...)
-		}
-	}
-	return found
 }

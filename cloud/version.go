@@ -2,10 +2,7 @@
 
 package cloud
 
-import (
-	"context"
-	"encoding/json"
-)
+import "context"
 
 // KubernetesVersion is a version that the portal offers.
 type KubernetesVersion struct {
@@ -16,24 +13,9 @@ type KubernetesVersion struct {
 
 // KubernetesVersions lists the versions for creation and upgrade.
 func (c *Client) KubernetesVersions(ctx context.Context) ([]KubernetesVersion, error) {
-	request, a, err := c.get(ctx, routeVersions, "")
-	if err != nil {
-		return nil, err
-	}
-	return decodeList(request, a, "versions", readVersion)
-}
-
-func readVersion(raw json.RawMessage) (KubernetesVersion, bool) {
-	var v struct {
-		ID              jsonText `json:"id"`
-		SemanticVersion jsonText `json:"semanticVersion"`
-		State           jsonText `json:"state"`
-	}
-	err := json.Unmarshal(raw, &v)
-	version := KubernetesVersion{
-		ID:              string(v.ID),
-		SemanticVersion: clean(string(v.SemanticVersion), maxName, nil),
-		State:           clean(string(v.State), maxName, nil),
-	}
-	return version, err == nil && v.ID != ""
+	return list(ctx, c, routeVersions, nil, "versions", func(r record) KubernetesVersion {
+		return KubernetesVersion{
+			ID: string(r.ID), SemanticVersion: clean(string(r.SemanticVersion), maxName, nil), State: clean(string(r.State), maxName, nil),
+		}
+	})
 }
