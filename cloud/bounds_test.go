@@ -188,7 +188,7 @@ func TestFlightThatComesTooLate(t *testing.T) {
 		if g, err := s.login(t.Context()); err != nil || g.token.reveal() != "token-1" {
 			t.Errorf("%v, %v", g, err)
 		}
-		s.refusal, s.until = &Error{kind: kindUnauthorized}, time.Now().Add(time.Minute)
+		s.refusal = failure{err: &Error{kind: kindUnauthorized}, until: time.Now().Add(time.Minute)}
 		if g, err := s.login(t.Context()); g != nil || !IsUnauthorized(err) || portal.calls["/login"] != 1 {
 			t.Errorf("%v, %v after %d logins", g, err, portal.calls["/login"])
 		}

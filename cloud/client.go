@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
@@ -156,14 +155,8 @@ func (c *Client) ask(ctx context.Context, r route, segment string, parameters an
 // String returns the portal's address and the user, and nothing else.
 func (c *Client) String() string { return c.name }
 
-// GoString implements fmt.GoStringer.
-func (c *Client) GoString() string { return c.name }
-
 // Format implements fmt.Formatter for every verb and flag.
 func (c *Client) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.name)) }
-
-// LogValue implements slog.LogValuer.
-func (c *Client) LogValue() slog.Value { return slog.StringValue(c.name) }
 
 // MarshalJSON implements json.Marshaler, for log encoders.
 func (c *Client) MarshalJSON() ([]byte, error) { return json.Marshal(c.name) }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
@@ -126,14 +125,8 @@ func (c Config) seed() (secret, error) {
 // String returns the portal's address and the user, and nothing else.
 func (c Config) String() string { return "portal " + safeURL(c.BaseURL) + " as " + c.Email }
 
-// GoString implements fmt.GoStringer.
-func (c Config) GoString() string { return c.String() }
-
 // Format implements fmt.Formatter for every verb and flag, so that no verb walks the fields.
 func (c Config) Format(s fmt.State, _ rune) { _, _ = s.Write([]byte(c.String())) }
-
-// LogValue implements slog.LogValuer.
-func (c Config) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // MarshalJSON implements json.Marshaler, for log encoders.
 func (c Config) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }

@@ -33,7 +33,7 @@ type secondFactor struct {
 	shapes func(gap, shape string) // Config.ObserveShape, or nil
 
 	mu       sync.Mutex
-	used     int64 // TOTP step of the last code. A portal may take each code only once
+	used     time.Time // begin of the last code's TOTP step. A portal may take each code only once
 	refusals int
 }
 
@@ -48,16 +48,14 @@ func (f *secondFactor) ready(now time.Time) error {
 	return &Error{
 		Endpoint: routeVerifyOTP.String(),
 		Message:  otpUsed,
-		RetryAt:  time.Unix((f.used+1)*int64(otpStep/time.Second), 0),
+		RetryAt:  f.used.Add(otpStep),
 		kind:     kindRateLimited,
 	}
 }
 
 // spent reports whether the present step's code has been used. When the clock is set back, an older step's code is as
 // good as any: the portal decides.
-func (f *secondFactor) spent(now time.Time) bool { return f.used != 0 && step(now) == f.used }
-
-func step(t time.Time) int64 { return t.Unix() / int64(otpStep/time.Second) }
+func (f *secondFactor) spent(now time.Time) bool { return now.Truncate(otpStep).Equal(f.used) }
 
 func (f *secondFactor) pass(ctx context.Context, reservations loginReservations, preMFA string) (string, error) {
 	if f.seed == nil && f.ask == nil {
@@ -102,7 +100,7 @@ func (f *secondFactor) code(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", invalidInput("totpSeed", "makes no code") // New has checked it
 	}
-	f.used = step(now)
+	f.used = now.Truncate(otpStep)
 	return code, nil
 }
 
@@ -114,7 +112,7 @@ func (f *secondFactor) fresh(ctx context.Context) error {
 	if !spent {
 		return nil
 	}
-	return sleep(ctx, time.Unix((used+1)*int64(otpStep/time.Second), 0))
+	return sleep(ctx, used.Add(otpStep))
 }
 
 // call sends one MFA request with the pre-MFA token.

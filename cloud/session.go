@@ -28,16 +28,45 @@ type session struct {
 	authenticator *authenticator
 	flight        singleflight.Group
 
-	mu       sync.Mutex
-	current  *sessionToken
-	last     Login     // outlives the token
-	refusal  *Error    // of the last login, or of a token fresh from it
-	until    time.Time // before which the refusal is repeated without asking the portal
-	refusals int
+	mu      sync.Mutex
+	current *sessionToken
+	last    Login   // outlives the token
+	refusal failure // of the last login, or of a token fresh from it
+	outage  failure // of the last login, if it failed without a verdict: the portal is down, or cannot be reached
+}
 
-	outage   *Error    // of the last login, if it failed without a verdict: the portal is down, or cannot be reached
-	recovers time.Time // before which the outage is repeated without asking the portal
-	outages  int       // in a row
+// failure is an error that is repeated until a time, without asking the portal.
+type failure struct {
+	err   *Error // nil if there is none
+	until time.Time
+	count int // of failures in a row, for the backoff
+}
+
+// at returns the error while it is repeated, or else nil.
+func (f *failure) at(now time.Time) error {
+	if f.err == nil || !now.Before(f.until) {
+		return nil
+	}
+	return f.again()
+}
+
+// again returns a copy of the error with the time at which the portal is asked again. It is a copy because many callers share it.
+func (f *failure) again() *Error {
+	e := *f.err
+	e.RetryAt = f.until
+	return &e
+}
+
+// keep notes the error for a time, or for longer if the portal asked for that.
+func (f *failure) keep(e *Error, wait time.Duration) error {
+	f.err, f.until = e, later(e.RetryAt, time.Now().Add(wait))
+	return f.again()
+}
+
+// backoff returns the wait after one more failure.
+func (f *failure) backoff(first, most time.Duration) time.Duration {
+	f.count++
+	return min(first<<min(f.count-1, 10), most)
 }
 
 func newSession(e *authenticator) *session { return &session{authenticator: e} }
@@ -74,21 +103,10 @@ func (s *session) token(ctx context.Context) (*sessionToken, error) {
 func (s *session) known(now time.Time) (*sessionToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.refusal != nil && now.Before(s.until):
-		return s.current, s.refusal.again(s.until)
-	case s.outage != nil && now.Before(s.recovers):
-		return s.current, s.outage.again(s.recovers)
+	if err := s.refusal.at(now); err != nil {
+		return s.current, err
 	}
-	return s.current, nil
-}
-
-// again returns a copy of the error with the time at which the portal is asked again. It is a copy because many callers share an
-// error.
-func (e *Error) again(at time.Time) *Error {
-	repeated := *e
-	repeated.RetryAt = at
-	return &repeated
+	return s.current, s.outage.at(now)
 }
 
 // login asks the portal once for all callers. It outlives the caller that started it, since others wait for it.
@@ -115,10 +133,7 @@ func (s *session) login(ctx context.Context) (*sessionToken, error) {
 func (s *session) settled() (*sessionToken, error) {
 	now := time.Now()
 	g, err := s.known(now)
-	if err == nil && g != nil && !now.Before(g.refreshAt) {
-		g = nil
-	}
-	if err != nil {
+	if err != nil || g == nil || !now.Before(g.refreshAt) {
 		return nil, err
 	}
 	return g, nil
@@ -131,7 +146,7 @@ func (s *session) keep(g *sessionToken, err error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.current, s.last, s.refusal, s.outage, s.outages = g, g.login, nil, nil, 0
+	s.current, s.last, s.refusal.err, s.outage = g, g.login, nil, failure{}
 	return nil
 }
 
@@ -140,31 +155,25 @@ func (s *session) remember(err error) error {
 	e := asError(err)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	switch {
 	case IsUnavailable(err):
-		s.outage, s.recovers = e, later(e.RetryAt, now.Add(min(outageBackoff<<min(s.outages, 10), maxOutageBackoff)))
-		s.outages++
-		return e.again(s.recovers)
+		return s.outage.keep(e, s.outage.backoff(outageBackoff, maxOutageBackoff))
 	case IsUnauthorized(err), IsMFARequired(err):
-		s.refusal, s.until = e, later(e.RetryAt, now.Add(min(refusalBackoff<<min(s.refusals, 10), maxRefusalBackoff)))
-		s.refusals++
+		return s.refusal.keep(e, s.refusal.backoff(refusalBackoff, maxRefusalBackoff))
 	case IsNotPortal(err), IsHostRefused(err): // which judged no credentials, but should not be sent them all the time
-		s.refusal, s.until = e, later(e.RetryAt, now.Add(refusalBackoff))
-	default:
-		return err
+		return s.refusal.keep(e, refusalBackoff)
 	}
-	return e.again(s.until)
+	return err
 }
 
 // lastSuccess returns the last login that worked, and the refusal if the portal has refused one since.
 func (s *session) lastSuccess() (Login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refusal == nil {
+	if s.refusal.err == nil {
 		return s.last, nil
 	}
-	return s.last, s.refusal.again(s.until)
+	return s.last, s.refusal.again()
 }
 
 // drop forgets a token that the portal refused, unless it has been replaced.
@@ -186,7 +195,7 @@ func (s *session) refuse(e *Error) error {
 func (s *session) accepted() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusals = 0
+	s.refusal.count = 0
 }
 
 // lastLogin returns the last login, or the refusal if it was refused. It returns the refusal even while an older token is in use, so
