@@ -3,7 +3,6 @@
 package cloud
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -89,25 +88,4 @@ func (m *clientAccount) reserve(from func(*account) (*ratelimit.Reservation, err
 	}
 	r, err := from(account)
 	return r, limitError(err)
-}
-
-// loginReservations are the reservations of one login, in the order of its requests.
-type loginReservations struct{ left *[]*ratelimit.Reservation }
-
-// next returns a context under which the next request of the login spends its reservation. If none is left, the request takes its
-// own.
-func (l loginReservations) next(ctx context.Context) context.Context {
-	if len(*l.left) == 0 {
-		return withoutReservation(ctx)
-	}
-	r := (*l.left)[0]
-	*l.left = (*l.left)[1:]
-	return WithReservation(ctx, r)
-}
-
-// cancel cancels the reservations of requests that were not needed.
-func (l loginReservations) cancel() {
-	for _, r := range *l.left {
-		r.Cancel()
-	}
 }

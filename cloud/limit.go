@@ -59,10 +59,11 @@ func isRateLimited(a *answer) bool {
 	return classify(e.Code, a.status) == kindRateLimited || a.status == http.StatusTooManyRequests
 }
 
-// spend spends the context's reservation, or one of its own.
+// spend spends the next of the context's reservations, or one of its own.
 func (h *limited) spend(ctx context.Context, c *call) (*ratelimit.Reservation, error) {
 	limiter := h.account.current().limiter
-	if r := reservationOf(ctx); r != nil {
+	reserved, _ := ctx.Value(reservationKey{}).([]*ratelimit.Reservation)
+	for _, r := range reserved {
 		if ok, err := limiter.Spend(r); ok {
 			return r, nil
 		} else if err != nil && !h.wait {
@@ -124,15 +125,8 @@ func WithFlow(ctx context.Context, flow string) context.Context {
 
 type reservationKey struct{}
 
-// WithReservation makes the next request under the context spend the reservation. Later requests, and a login that has to come
-// first, take reservations of their own.
-func WithReservation(ctx context.Context, r *ratelimit.Reservation) context.Context {
+// WithReservation makes the next requests under the context spend the reservations, one each. Later requests, and a login that has
+// to come first, take reservations of their own.
+func WithReservation(ctx context.Context, r ...*ratelimit.Reservation) context.Context {
 	return context.WithValue(ctx, reservationKey{}, r)
-}
-
-func withoutReservation(ctx context.Context) context.Context { return WithReservation(ctx, nil) }
-
-func reservationOf(ctx context.Context) *ratelimit.Reservation {
-	r, _ := ctx.Value(reservationKey{}).(*ratelimit.Reservation)
-	return r
 }

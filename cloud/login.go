@@ -55,8 +55,12 @@ func (e *authenticator) authenticate(ctx context.Context) (*sessionToken, error)
 	if err != nil {
 		return nil, err
 	}
-	defer reservations.cancel()
-	g, err := e.attempt(ctx, reservations)
+	defer func() {
+		for _, r := range reservations { // of requests that were not needed
+			r.Cancel()
+		}
+	}()
+	g, err := e.attempt(WithReservation(ctx, reservations...))
 	if e.observe != nil {
 		e.observe(err)
 	}
@@ -71,33 +75,31 @@ const (
 
 // reserve reserves all requests of the login together. If they were reserved one by one, those of the second factor would come after
 // all that waits, so that on a busy account many logins would begin and none would finish.
-func (e *authenticator) reserve(ctx context.Context) (loginReservations, error) {
+func (e *authenticator) reserve(ctx context.Context) (reservations []*ratelimit.Reservation, err error) {
 	requests := plainLogin
 	if e.factor.seed != nil || e.factor.ask != nil {
 		requests = factorLogin
 	}
 	limiter, flow := e.account.current().limiter, fmt.Sprintf("login %p", e)
-	var reservations []*ratelimit.Reservation
-	var err error
 	if e.wait {
 		reservations, err = limiter.WaitLogin(ctx, flow, requests)
 	} else {
 		reservations, err = limiter.ReserveLogin(flow, requests)
 	}
 	if err != nil {
-		return loginReservations{}, (&call{route: routeLogin}).notSent(limitError(err))
+		return nil, (&call{route: routeLogin}).notSent(limitError(err))
 	}
-	return loginReservations{&reservations}, nil
+	return reservations, nil
 }
 
-func (e *authenticator) attempt(ctx context.Context, reservations loginReservations) (*sessionToken, error) {
-	result, err := e.login(reservations.next(ctx))
+func (e *authenticator) attempt(ctx context.Context) (*sessionToken, error) {
+	result, err := e.login(ctx)
 	if err != nil {
 		return nil, err
 	}
 	token, requests := result.Token, plainLogin
 	if result.MFARequired {
-		if token, err = e.factor.pass(ctx, reservations, token); err != nil {
+		if token, err = e.factor.pass(ctx, token); err != nil {
 			return nil, err
 		}
 		requests = factorLogin

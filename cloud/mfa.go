@@ -57,18 +57,18 @@ func (f *secondFactor) ready(now time.Time) error {
 // good as any: the portal decides.
 func (f *secondFactor) spent(now time.Time) bool { return now.Truncate(otpStep).Equal(f.used) }
 
-func (f *secondFactor) pass(ctx context.Context, reservations loginReservations, preMFA string) (string, error) {
+func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) {
 	if f.seed == nil && f.ask == nil {
 		return "", &Error{Endpoint: routeLogin.String(), Message: otpWithout, kind: kindMFARequired}
 	}
-	if _, err := f.call(reservations.next(ctx), routeSendOTP, preMFA, ""); err != nil {
+	if _, err := f.call(ctx, routeSendOTP, preMFA, ""); err != nil {
 		return "", err
 	}
 	code, err := f.code(ctx)
 	if err != nil {
 		return "", err
 	}
-	a, err := f.call(reservations.next(ctx), routeVerifyOTP, preMFA, code)
+	a, err := f.call(ctx, routeVerifyOTP, preMFA, code)
 	if err != nil {
 		return "", f.count(err)
 	}

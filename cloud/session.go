@@ -115,7 +115,7 @@ func (s *session) login(ctx context.Context) (*sessionToken, error) {
 		if g, err := s.settled(); g != nil || err != nil {
 			return g, err
 		}
-		g, err := s.authenticator.authenticate(context.WithoutCancel(withoutReservation(ctx)))
+		g, err := s.authenticator.authenticate(context.WithoutCancel(ctx))
 		return g, s.keep(g, err)
 	})
 	select {

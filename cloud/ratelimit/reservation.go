@@ -64,7 +64,7 @@ func (l *Limiter) Spend(r *Reservation) (bool, error) {
 	defer l.unlock()
 	now := time.Now()
 	l.advance(now)
-	if r.limiter != l || r.state != stateGranted {
+	if r == nil || r.limiter != l || r.state != stateGranted {
 		return false, nil
 	}
 	if !l.gate.open(now) {
