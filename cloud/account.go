@@ -20,50 +20,36 @@ const (
 	unprovedRetry = 2 * time.Second
 )
 
-// account is what the clients of one portal account share: its rate limit, and how long its jobs take.
-type account struct {
-	limiter *ratelimit.Limiter
-	jobs    *jobTracker
-}
-
-func newAccount(limiter *ratelimit.Limiter) *account {
-	return &account{limiter: limiter, jobs: newJobTracker()}
-}
-
-func (a *account) reservePoll(flow string, running RunningJob) (*ratelimit.Reservation, error) {
-	return a.limiter.ReservePoll(flow, a.jobs.follow(running, time.Now()))
-}
-
-// clientAccount holds the account that a client's requests count against. Credentials that the portal has not accepted prove
-// nothing, so a client starts with an account of its own: a wrong password for another user's e-mail address does not slow that
-// user down. Each login that works proves which account it is, and the pool returns it.
+// clientAccount holds the limiter of the account that a client's requests count against. Credentials that the portal has not accepted
+// prove nothing, so a client starts with a limiter of its own: a wrong password for another user's e-mail address does not slow that
+// user down. Each login that works proves which account it is, and the pool returns its limiter.
 type clientAccount struct {
-	ask func(Login) *account // nil: the account stays the same
+	ask func(Login) *ratelimit.Limiter // nil: the limiter stays the same
 
 	mu      sync.Mutex
-	account *account
+	limiter *ratelimit.Limiter
 	proved  bool
 }
 
 func newClientAccount(config Config) *clientAccount {
 	switch {
 	case config.Limiter != nil:
-		return &clientAccount{account: newAccount(config.Limiter), proved: true}
+		return &clientAccount{limiter: config.Limiter, proved: true}
 	case config.prove == nil:
-		return &clientAccount{account: newAccount(ratelimit.NewLimiter(ratelimit.Options{})), proved: true}
+		return &clientAccount{limiter: ratelimit.NewLimiter(ratelimit.Options{}), proved: true}
 	}
 	own := ratelimit.NewLimiter(ratelimit.Options{Limit: unprovedLimit, Burst: unprovedBurst})
-	return &clientAccount{account: newAccount(own), ask: config.prove}
+	return &clientAccount{limiter: own, ask: config.prove}
 }
 
-// current returns the present account.
-func (m *clientAccount) current() *account {
+// current returns the present limiter.
+func (m *clientAccount) current() *ratelimit.Limiter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.account
+	return m.limiter
 }
 
-// prove takes over the account that a login has proved. The portal has counted the login's requests against that account.
+// prove takes over the limiter of the account that a login has proved. The portal has counted the login's requests against that account.
 func (m *clientAccount) prove(login Login, requests int) {
 	if m.ask == nil {
 		return
@@ -71,21 +57,21 @@ func (m *clientAccount) prove(login Login, requests int) {
 	proved := m.ask(login)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.account != proved {
-		proved.limiter.Charge(requests)
+	if m.limiter != proved {
+		proved.Charge(requests)
 	}
-	m.account, m.proved = proved, true
+	m.limiter, m.proved = proved, true
 }
 
-// reserve reserves from the account. Before the first login has worked, flows leave enough of the budget for the login. They do not
+// reserve reserves from the limiter. Before the first login has worked, flows leave enough of the budget for the login. They do not
 // queue, because the login changes the queue.
-func (m *clientAccount) reserve(from func(*account) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
+func (m *clientAccount) reserve(from func(*ratelimit.Limiter) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
 	m.mu.Lock()
-	account, proved := m.account, m.proved
+	limiter, proved := m.limiter, m.proved
 	m.mu.Unlock()
-	if !proved && account.limiter.Tokens() < factorLogin+1 {
+	if !proved && limiter.Tokens() < factorLogin+1 {
 		return nil, waitError(time.Now().Add(unprovedRetry))
 	}
-	r, err := from(account)
+	r, err := from(limiter)
 	return r, limitError(err)
 }

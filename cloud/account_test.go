@@ -143,8 +143,7 @@ func TestReservationOfAnUnprovedClient(t *testing.T) {
 func TestChargeOfALogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := ratelimit.NewLimiter(ratelimit.Options{Limit: 60})
-		a := newAccount(g)
-		s := newClientAccount(Config{prove: func(Login) *account { return a }})
+		s := newClientAccount(Config{prove: func(Login) *ratelimit.Limiter { return g }})
 		for range 3 {
 			s.prove(Login{}, factorLogin)
 		}
@@ -158,7 +157,7 @@ func TestChargeOfALogin(t *testing.T) {
 		}
 		fixed := newClientAccount(Config{Limiter: g})
 		fixed.prove(Login{}, factorLogin)
-		if fixed.current().limiter != g || g.Stats().Tokens != 42 {
+		if fixed.current() != g || g.Stats().Tokens != 42 {
 			t.Error("the login changed or charged a limiter that the caller chose")
 		}
 	})
@@ -291,7 +290,7 @@ func TestConfiguredLimit(t *testing.T) {
 			t.Errorf("%d requests per minute: %+v", limit, stats)
 		}
 	}
-	if n := len(pool.accounts); n != 4 {
+	if n := len(pool.limiters); n != 4 {
 		t.Errorf("%d limiters for 4 limits", n)
 	}
 	config.RequestsPerMinute = 0

@@ -93,20 +93,20 @@ func (c *Client) UserID(ctx context.Context) (string, error) {
 func (c *Client) Login(ctx context.Context) (Login, error) { return c.session.lastLogin(ctx) }
 
 // Limiter returns the rate limiter of the client's account. Until a login has worked, the client has one of its own.
-func (c *Client) Limiter() *ratelimit.Limiter { return c.account.current().limiter }
+func (c *Client) Limiter() *ratelimit.Limiter { return c.account.current() }
 
 // Reserve grants a reservation for one call of a flow (such as a cluster) and class. If it is not the flow's turn, the error is
 // IsRateLimited, and RetryAt says when to come back. If no token can be had, the error is that of the last login. Reserve never
 // waits. See ratelimit.Limiter.
 func (c *Client) Reserve(flow string, class ratelimit.Class) (*ratelimit.Reservation, error) {
-	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.limiter.Reserve(flow, class) })
+	return c.reserve(func(l *ratelimit.Limiter) (*ratelimit.Reservation, error) { return l.Reserve(flow, class) })
 }
 
 // ReservePoll grants a reservation for a poll of a job, as Reserve does. It refuses within 5 s of the job's start and of the last
 // poll. After that, tokens that no other call needs go to the jobs that are likely done. Call it again as soon as a poll has
 // shown that the job still runs: the refusal keeps the flow's place.
-func (c *Client) ReservePoll(flow string, job RunningJob) (*ratelimit.Reservation, error) {
-	return c.reserve(func(a *account) (*ratelimit.Reservation, error) { return a.reservePoll(flow, job) })
+func (c *Client) ReservePoll(flow string, job ratelimit.RunningJob) (*ratelimit.Reservation, error) {
+	return c.reserve(func(l *ratelimit.Limiter) (*ratelimit.Reservation, error) { return l.ReservePoll(flow, job) })
 }
 
 // Wait is Reserve for callers that may block. It returns with a reservation, or when the context ends.
@@ -115,7 +115,7 @@ func (c *Client) Wait(ctx context.Context, flow string, class ratelimit.Class) (
 	return r, limitError(err)
 }
 
-func (c *Client) reserve(from func(*account) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
+func (c *Client) reserve(from func(*ratelimit.Limiter) (*ratelimit.Reservation, error)) (*ratelimit.Reservation, error) {
 	if err := c.session.blocked(time.Now()); err != nil {
 		return nil, err
 	}

@@ -41,8 +41,7 @@ type Config struct {
 	// RequestsPerMinute is the account's limit, for a portal that does not name it in every answer. 0: the standard tier, until
 	// the portal names another. The portal's answers correct it in any case. Only Pool reads it.
 	RequestsPerMinute int
-	// Limiter of the account's rate limit, shared by all clients of the account. Nil: one of its own. Each client learns by itself how
-	// long jobs take, while the clients of a Pool share what they learn.
+	// Limiter of the account's rate limit, shared by all clients of the account. Nil: one of its own.
 	Limiter *ratelimit.Limiter
 	// Hosts decides which hosts may be connected to. Nil: all. A Transport of one's own is only checked for the name.
 	Hosts *Hosts
@@ -52,8 +51,8 @@ type Config struct {
 
 	// Transport carries the requests. Nil: HTTPS with the timeouts of the specification.
 	Transport http.RoundTripper
-	// prove is called with each login that worked, and returns its account. Set by a Pool.
-	prove func(Login) *account
+	// prove is called with each login that worked, and returns the limiter of its account. Set by a Pool.
+	prove func(Login) *ratelimit.Limiter
 	// UserAgent is sent with every request.
 	UserAgent string
 	// Observe is called after every request. It must not block.

@@ -51,7 +51,7 @@
 // # Accounts
 //
 // The rate limit belongs to the account, across all its users. Package ratelimit shares it between all flows of this process, and
-// decides the order. A call without a reservation reserves for itself: for the flow that WithFlow names, or else under its own
+// decides the order, and when a job is polled. A call without a reservation reserves for itself: for the flow that WithFlow names, or else under its own
 // address. All such calls to one address share a place in the queue.
 //
 // A login decides which account a client of a Pool belongs to (account.go, pool.go). Until a login has worked, the client has a
@@ -75,13 +75,6 @@
 //
 // A Pool keeps a thousand clients, and two hundred of one Config.Owner. If an owner has more in use, they log in again and again, and
 // what their sessions remember of refusals is lost.
-//
-// # Polls of jobs
-//
-// Polls of a job have no fixed interval (poll.go). The account learns from the polls how long a kind of job takes. A token that no
-// other call needs goes to a job that is probably done, first to the one that has been due longest. If the bucket is full, a new token
-// would be lost, so it goes to any job. A job that was not polled for 30 s gets a part of the polls' share. No job is polled twice
-// within 5 s. Package fleet measures this.
 //
 // # Hosts
 //

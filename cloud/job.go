@@ -58,7 +58,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 		return Job{}, unreadable(request, a, "no job with a status")
 	}
 	job.ID = jobID
-	c.account.current().jobs.observe(jobID, job.Done())
+	c.Limiter().ObserveJob(jobID, job.Done())
 	job.noteShape(request, a.body)
 	return job, nil
 }

@@ -61,7 +61,7 @@ func isRateLimited(a *answer) bool {
 
 // spend spends the next of the context's reservations, or one of its own.
 func (h *limited) spend(ctx context.Context, c *call) (*ratelimit.Reservation, error) {
-	limiter := h.account.current().limiter
+	limiter := h.account.current()
 	reserved, _ := ctx.Value(reservationKey{}).([]*ratelimit.Reservation)
 	for _, r := range reserved {
 		if ok, err := limiter.Spend(r); ok {

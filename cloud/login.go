@@ -80,7 +80,7 @@ func (e *authenticator) reserve(ctx context.Context) (reservations []*ratelimit.
 	if e.factor.seed != nil || e.factor.ask != nil {
 		requests = factorLogin
 	}
-	limiter, flow := e.account.current().limiter, fmt.Sprintf("login %p", e)
+	limiter, flow := e.account.current(), fmt.Sprintf("login %p", e)
 	if e.wait {
 		reservations, err = limiter.WaitLogin(ctx, flow, requests)
 	} else {

@@ -5,6 +5,7 @@ package cloud
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,7 +31,7 @@ type Pool struct {
 
 	mu       sync.Mutex
 	clients  map[identity]*pooledClient
-	accounts map[accountKey]*pooledAccount
+	limiters map[accountKey]*pooledLimiter
 }
 
 type identity [sha256.Size]byte
@@ -43,13 +44,13 @@ type accountKey struct {
 }
 
 type pooledClient struct {
-	client *Client
+	*Client
 	used   time.Time
 	owners map[string]time.Time // when each of them last used it
 }
 
-type pooledAccount struct {
-	*account
+type pooledLimiter struct {
+	*ratelimit.Limiter
 	used time.Time
 }
 
@@ -64,25 +65,28 @@ func (p *Pool) Client(config Config) (*Client, error) {
 	now := time.Now()
 	p.evict(now)
 	key := identify(config)
-	if p.clients[key] == nil {
-		config.prove = func(login Login) *account { return p.proved(config, login) }
+	known := p.clients[key]
+	if known == nil {
+		config.prove = func(login Login) *ratelimit.Limiter { return p.proved(config, login) }
 		client, err := New(config)
 		if err != nil {
 			return nil, err
 		}
-		if p.clients == nil {
-			p.clients = map[identity]*pooledClient{}
-		}
 		for len(p.clients) >= poolSize {
-			p.drop(p.longestUnused())
+			p.drop(longestUnused(p.clients, func(c *pooledClient) time.Time { return c.used }))
 		}
-		p.clients[key] = &pooledClient{client: client, owners: map[string]time.Time{}}
+		known = &pooledClient{Client: client, owners: map[string]time.Time{}}
+		p.clients[key] = known
 	}
-	known := p.clients[key]
 	known.used = now
-	p.touch(known.client.account.current(), now)
+	limiter := known.Limiter()
+	for _, l := range p.limiters { // each use of a client is a use of its account
+		if l.Limiter == limiter {
+			l.used = now
+		}
+	}
 	p.hold(known, config.Owner, now)
-	return known.client, nil
+	return known.Client, nil
 }
 
 // hold notes that the owner uses the client. An owner that holds too many gives up the one that it has not used for longest, and
@@ -92,104 +96,70 @@ func (p *Pool) hold(client *pooledClient, owner string, now time.Time) {
 		return
 	}
 	client.owners[owner] = now
-	held, oldest := 0, identity{}
-	for key, c := range p.clients {
-		at, holds := c.owners[owner]
-		if !holds {
-			continue
+	held := 0
+	for _, c := range p.clients {
+		if _, holds := c.owners[owner]; holds {
+			held++
 		}
-		if held == 0 || at.Before(p.clients[oldest].owners[owner]) {
-			oldest = key
-		}
-		held++
 	}
 	if held <= ownerSize {
 		return
 	}
+	oldest := longestUnused(p.clients, func(c *pooledClient) time.Time { return c.owners[owner] })
 	delete(p.clients[oldest].owners, owner)
 	if len(p.clients[oldest].owners) == 0 {
 		p.drop(oldest)
 	}
 }
 
-// proved returns the account that a login has proved: that of the portal user, or the one that the identity names.
-func (p *Pool) proved(config Config, login Login) *account {
+// proved returns the limiter of the account that a login has proved: that of the portal user, or the one that the identity names.
+func (p *Pool) proved(config Config, login Login) *ratelimit.Limiter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.account(accountOf(config, login), time.Now())
-}
-
-func (p *Pool) account(key accountKey, now time.Time) *account {
-	if known := p.accounts[key]; known != nil {
-		known.used = now
-		return known.account
-	}
-	if p.accounts == nil {
-		p.accounts = map[accountKey]*pooledAccount{}
-	}
-	for len(p.accounts) >= poolSize {
-		p.forgetLongestUnused()
-	}
-	options := p.Options
-	if key.limit > 0 {
-		options.Limit = key.limit
-	}
-	a := newAccount(ratelimit.NewLimiter(options))
-	p.accounts[key] = &pooledAccount{account: a, used: now}
-	return a
-}
-
-// touch notes that an account is used.
-func (p *Pool) touch(a *account, now time.Time) {
-	for _, known := range p.accounts {
-		if known.account == a {
-			known.used = now
-			return
+	key := accountOf(config, login)
+	known := p.limiters[key]
+	if known == nil {
+		for len(p.limiters) >= poolSize { // clients that use the limiter keep it
+			delete(p.limiters, longestUnused(p.limiters, func(l *pooledLimiter) time.Time { return l.used }))
 		}
-	}
-}
-
-// forgetLongestUnused drops an account. Clients that use it keep it.
-func (p *Pool) forgetLongestUnused() {
-	var found accountKey
-	var oldest time.Time
-	for key, a := range p.accounts {
-		if oldest.IsZero() || a.used.Before(oldest) {
-			found, oldest = key, a.used
+		options := p.Options
+		if key.limit > 0 {
+			options.Limit = key.limit
 		}
+		known = &pooledLimiter{Limiter: ratelimit.NewLimiter(options)}
+		p.limiters[key] = known
 	}
-	delete(p.accounts, found)
+	known.used = time.Now()
+	return known.Limiter
 }
 
-// evict drops clients and accounts that have not been used for long. An account goes after the clients that share it, since each
-// use of a client is a use of its account.
+// evict drops clients and limiters that have not been used for long. A limiter goes after the clients that share it.
 func (p *Pool) evict(now time.Time) {
+	if p.clients == nil {
+		p.clients, p.limiters = map[identity]*pooledClient{}, map[accountKey]*pooledLimiter{}
+	}
 	for key, c := range p.clients {
 		if now.Sub(c.used) > poolIdle {
 			p.drop(key)
 		}
 	}
-	for key, a := range p.accounts {
-		if now.Sub(a.used) > 2*poolIdle {
-			delete(p.accounts, key)
-		}
-	}
+	maps.DeleteFunc(p.limiters, func(_ accountKey, l *pooledLimiter) bool { return now.Sub(l.used) > 2*poolIdle })
 }
 
 func (p *Pool) drop(key identity) {
-	p.clients[key].client.Close()
+	p.clients[key].Close()
 	delete(p.clients, key)
 }
 
-func (p *Pool) longestUnused() identity {
-	var found identity
+// longestUnused returns the key of the value that was used longest ago. Values with the zero time do not count.
+func longestUnused[K comparable, V any](all map[K]V, used func(V) time.Time) (key K) {
 	var oldest time.Time
-	for key, c := range p.clients {
-		if oldest.IsZero() || c.used.Before(oldest) {
-			found, oldest = key, c.used
+	for k, v := range all {
+		if at := used(v); !at.IsZero() && (oldest.IsZero() || at.Before(oldest)) {
+			key, oldest = k, at
 		}
 	}
-	return found
+	return key
 }
 
 // identify hashes what makes an identity, each part with its length so that no two identities read alike.

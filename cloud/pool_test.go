@@ -341,7 +341,7 @@ func TestAccountsAreBounded(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			pooled(t, &pool, config)
 		}
-		if n := len(pool.accounts); n != poolSize {
+		if n := len(pool.limiters); n != poolSize {
 			t.Errorf("%d limiters", n)
 		}
 		again := config

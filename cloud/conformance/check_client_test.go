@@ -89,7 +89,7 @@ func realKit() clientKit {
 	if err != nil {
 		panic(err)
 	}
-	_, err = client.ReservePoll("cluster", cloud.RunningJob{Kind: "create", ID: "job", Started: now})
+	_, err = client.ReservePoll("cluster", ratelimit.RunningJob{Kind: "create", ID: "job", Started: now})
 	at, _ := cloud.RetryAt(err)
 	return clientKit{
 		open:      cloud.New,

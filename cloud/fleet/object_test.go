@@ -81,7 +81,7 @@ func (o *object) begin() time.Duration {
 // look asks for a reservation even if it has just seen that the job is running, because the refusal says when to look again.
 func (o *object) look() time.Duration {
 	for {
-		reservation, err := o.client.ReservePoll(o.flow, cloud.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
+		reservation, err := o.client.ReservePoll(o.flow, ratelimit.RunningJob{Kind: o.kind, ID: o.job.ID, Started: o.started})
 		if err != nil {
 			return o.again(err)
 		}

@@ -22,9 +22,11 @@
 // a fifth. Within a class the tenants take turns. A tenant is the part of a flow's name before the slash, usually a namespace. All
 // requests of a login are reserved together (login.go).
 //
-// A PolledJob is a job whose poll can wait (poll.go). It gets a token that no other call needs if it is likely useful, a token
-// that the full bucket cannot hold in any case, and a token of the polls' share if it is overdue. Its owner decides when a poll
-// is useful.
+// Polls of a job have no fixed interval (poll.go). The limiter learns from the polls how long a kind of job takes. A token that no
+// other call needs goes to a job that is likely done, first to the one that has been due longest. If the bucket is full, a new token
+// would be lost, so it goes to any job. A job that was not polled for 30 s gets a part of the polls' share. No job is polled twice
+// within 5 s. An interval that only grows with the age of a job is slower: with it, 1,000 clusters whose jobs take 8 minutes need 1.15
+// times the bound, and not 1.01. Package cloud/fleet measures this.
 //
 // Mutations and creations are open from reservation to response. A crash leaves open calls in doubt, so their number is bounded: as
 // many as the rate needs at the portal's response time, at least 4 and at most

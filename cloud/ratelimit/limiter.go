@@ -66,6 +66,7 @@ type Limiter struct {
 	bucket  bucket
 	gate    gate
 	queue   queue
+	jobs    jobs
 	armed   bool     // a timer runs for the next token
 	woken   []func() // to be called when mu is free
 
@@ -100,6 +101,7 @@ func NewLimiter(options Options) *Limiter {
 		bucket:       newBucket(options.Limit, options.Burst, options.AccountShare, time.Now()),
 		gate:         gate{rand: options.Rand},
 		queue:        newQueue(),
+		jobs:         newJobs(),
 		reservations: map[*Reservation]struct{}{},
 	}
 	l.bucket.known = known
@@ -118,16 +120,28 @@ func (l *Limiter) ReserveWithoutWake(flow string, class Class) (*Reservation, er
 	return l.reserve(placeKey{flow: flow, class: class}, nil, nil)
 }
 
-// ReservePoll is Reserve for a Poll that waits until it is useful. See Schedule.
-func (l *Limiter) ReservePoll(flow string, job PolledJob) (*Reservation, error) {
-	return l.reserve(placeKey{flow: flow, class: Poll}, job, l.options.Wake)
+// ReservePoll is Reserve for a poll of a job, which waits until it is useful. It refuses within 5 s of the job's start and of the last
+// poll.
+func (l *Limiter) ReservePoll(flow string, running RunningJob) (*Reservation, error) {
+	return l.reserve(placeKey{flow: flow, class: Poll}, &running, l.options.Wake)
 }
 
-func (l *Limiter) reserve(key placeKey, job PolledJob, wake func(flow string)) (*Reservation, error) {
+// ObserveJob learns from a poll of a job whether it has ended.
+func (l *Limiter) ObserveJob(jobID string, done bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.jobs.observe(jobID, done, time.Now())
+}
+
+func (l *Limiter) reserve(key placeKey, running *RunningJob, wake func(flow string)) (*Reservation, error) {
 	l.mu.Lock()
 	defer l.unlock()
 	now := time.Now()
-	p := l.queue.place(key, job, now)
+	var polled *job
+	if running != nil {
+		polled = l.jobs.follow(*running, now)
+	}
+	p := l.queue.place(key, polled, now)
 	if wake != nil {
 		p.wake = func() { wake(key.flow) }
 	}
@@ -287,12 +301,12 @@ func (l *Limiter) expectedTurn(p *place, now time.Time) time.Time {
 		open = later(open, now.Add(5*minWait))
 	}
 	needed := 1.0
-	if !p.isLikely(now.Add(pollAhead)) { // only a full bucket has a token for it
+	if !p.job.isLikely(now.Add(pollAhead)) { // only a full bucket has a token for it
 		needed = l.bucket.capacity()
 	}
 	wait := l.bucket.time(max(l.queue.ahead(p)+needed-l.free(), 0))
 	if p.job != nil {
-		wait = max(min(wait, maxPollWait), p.job.Schedule().Earliest.Sub(now))
+		wait = max(min(wait, maxPollWait), p.job.asked.Add(pollInterval).Sub(now))
 	}
 	return later(open.Add(wait), now.Add(minWait))
 }

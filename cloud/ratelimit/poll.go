@@ -2,43 +2,117 @@
 
 package ratelimit
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
-// maxPollWait bounds the time after which a refused poll is asked for again. By then the poll may be worth a token.
-const maxPollWait = 30 * time.Second
+// Rules for polls of jobs.
+const (
+	pollInterval = 5 * time.Second  // specification, "Jobs and other endpoints": about every 5 seconds
+	maxParked    = 30 * time.Second // after which a poll takes a token of the polls' share, even if the job is unlikely to have ended
+	maxPollWait  = 30 * time.Second // after which a refused poll is asked for again. By then it may be worth a token
+	jobForgotten = 2 * time.Hour    // after the last poll was asked for
+	// A kind's early end is the age at which one in 25 of its last 50 jobs had ended. So two exceptions do not count.
+	remembered = 50
+	exceptions = 25
+	unknown    = 24 * time.Hour // the early end of a kind without a job that has ended
+)
 
-// PolledJob is a job whose poll can wait. Its owner knows how soon the poll is useful. The limiter calls the methods
-// while it is locked, so they must not call the limiter.
-type PolledJob interface {
-	// Schedule returns the present schedule. It may change until the poll is granted.
-	Schedule() Schedule
-	// Granted notes that the poll has a reservation.
-	Granted(now time.Time)
+// RunningJob is a job that a caller polls until it has ended. Jobs of one Kind, such as "create", are expected to take about as long.
+type RunningJob struct {
+	Kind, ID string
+	Started  time.Time
 }
 
-// Schedule says when a poll of the job is useful.
-type Schedule struct {
-	Earliest time.Time // before then it gets no token
-	Likely   time.Time // from then on it gets a free token. Before, it only gets one that a full bucket cannot hold
-	Overdue  time.Time // from then on it gets tokens of the polls' guaranteed share, too
-	Due      time.Time // the poll that has been due longest goes first
+// jobs records which jobs of an account run, and how long their kinds take.
+type jobs struct {
+	running map[string]*job
+	kinds   map[string]*jobKind
 }
 
-// isPollable reports whether a token may be spent on the place. A place without a PolledJob is always ready.
-func (p *place) isPollable(now time.Time) bool {
-	return p.job == nil || !now.Before(p.job.Schedule().Earliest)
-}
+func newJobs() jobs { return jobs{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
 
-// isLikely reports whether the poll is worth a free token.
-func (p *place) isLikely(now time.Time) bool {
-	if p.job == nil {
-		return true
+// follow returns the job. It records a job that is new.
+func (b *jobs) follow(running RunningJob, now time.Time) *job {
+	j := b.running[running.ID]
+	if j == nil {
+		maps.DeleteFunc(b.running, func(_ string, other *job) bool { return now.Sub(other.heard) > jobForgotten })
+		kind := b.kinds[running.Kind]
+		if kind == nil {
+			kind = &jobKind{early: unknown}
+			b.kinds[running.Kind] = kind
+		}
+		j = &job{kind: kind, started: running.Started, asked: running.Started}
+		b.running[running.ID] = j
 	}
-	s := p.job.Schedule()
-	return !now.Before(s.Earliest) && !now.Before(s.Likely)
+	j.heard = now
+	return j
 }
 
-// isOverdue reports whether the poll is worth a token of the polls' guaranteed share.
-func (p *place) isOverdue(now time.Time) bool {
-	return p.job == nil || !now.Before(p.job.Schedule().Overdue)
+// observe records what a poll of a job showed.
+func (b *jobs) observe(jobID string, done bool, now time.Time) {
+	j := b.running[jobID]
+	if j == nil {
+		return
+	}
+	age := now.Sub(j.started)
+	if !done {
+		j.seenAt = age
+		return
+	}
+	j.kind.learn(j.seenAt, age)
+	delete(b.running, jobID)
+}
+
+// job is a job that runs. Its methods accept nil, for a call that is no poll of a job: a token may always be spent on it.
+type job struct {
+	kind    *jobKind
+	started time.Time
+	asked   time.Time     // when a poll of it was last granted, or else its start
+	heard   time.Time     // when a poll of it was last asked for
+	seenAt  time.Duration // its age when it was last seen running
+}
+
+// isPollable reports whether a token may be spent on a poll.
+func (j *job) isPollable(now time.Time) bool {
+	return j == nil || !now.Before(j.asked.Add(pollInterval))
+}
+
+// isLikely reports whether a poll is worth a free token: from the early end of the job's kind on. Before, it only gets a token that a
+// full bucket cannot hold.
+func (j *job) isLikely(now time.Time) bool {
+	return j == nil || j.isPollable(now) && !now.Before(j.started.Add(j.kind.early))
+}
+
+// isOverdue reports whether a poll is worth a token of the polls' guaranteed share.
+func (j *job) isOverdue(now time.Time) bool { return j == nil || !now.Before(j.asked.Add(maxParked)) }
+
+// due returns the time since which the job may have ended unseen, or else the time of the last poll. The poll that has been due
+// longest goes first.
+func (j *job) due() time.Time {
+	if j.kind.early == unknown {
+		return j.asked
+	}
+	return j.started.Add(max(j.kind.early, j.seenAt))
+}
+
+// jobKind holds what is known about jobs of one kind.
+type jobKind struct {
+	took  []time.Duration // by the last jobs
+	early time.Duration   // the age from which a job is likely done
+}
+
+// learn records the duration of a job that was last seen running at one age and seen done at a later one. If the expected duration
+// is in between, that is recorded, so that a late poll does not make the next polls late, too. If the first poll soon after the
+// expected duration found the job done, a hundredth less is recorded. Otherwise it would never show that jobs have become faster.
+func (k *jobKind) learn(running, done time.Duration) {
+	took := min(max(k.early, running), done)
+	if len(k.took) == remembered && running < k.early && k.early <= done && done < k.early+maxParked {
+		took = max(k.early-k.early/100, running)
+	}
+	k.took = append(k.took, took)
+	k.took = k.took[max(len(k.took)-remembered, 0):]
+	k.early = slices.Sorted(slices.Values(k.took))[len(k.took)/exceptions]
 }

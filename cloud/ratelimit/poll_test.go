@@ -9,38 +9,29 @@ import (
 	"time"
 )
 
-// plan is a Look with a fixed schedule, in seconds from its start.
-type plan struct {
-	start                     time.Time
-	earliest, likely, overdue float64
-	granted                   time.Time
+// polled makes a job that was polled, and is likely done, so many seconds from now.
+func polled(l *Limiter, asked, likely float64) *job {
+	now := time.Now()
+	j := &job{kind: &jobKind{early: seconds(likely)}, started: now, asked: now.Add(seconds(asked)), heard: now}
+	l.jobs.running["job"] = j
+	return j
 }
 
-func (p *plan) at(seconds float64) time.Time {
-	return p.start.Add(time.Duration(seconds * float64(time.Second)))
-}
-
-func (p *plan) Schedule() Schedule {
-	return Schedule{Earliest: p.at(p.earliest), Likely: p.at(p.likely), Overdue: p.at(p.overdue), Due: p.start}
-}
-
-func (p *plan) Granted(now time.Time) { p.granted = now }
-
-// TestPolledJobs checks which polls get a reservation, depending on their schedule and on how many of 45 tokens are left. RetryAt of a refused
+// TestPolledJobs checks which polls get a reservation, depending on the last poll, on when the job is likely done, and on how many of 45 tokens are left. RetryAt of a refused
 // poll is its earliest time, or at most 30 s later.
 func TestPolledJobs(t *testing.T) {
 	for name, test := range map[string]struct {
-		plan plan
-		left int
-		told float64 // 0 means granted
+		asked, likely float64 // seconds from now
+		left          int
+		told          float64 // seconds from now. 0 means granted
 	}{
-		"likely":                        {plan{}, 1, 0},
-		"likely, no token":              {plan{}, 0, 30},
-		"likely later":                  {plan{likely: 10}, 44, 30},
-		"likely later, full bucket":     {plan{likely: 10}, 45, 0},
-		"overdue, but polls spent":      {plan{likely: 10}, 30, 30},
-		"too early":                     {plan{earliest: 40}, 45, 40},
-		"too early, although it is due": {plan{earliest: 4}, 1, 4},
+		"likely":                        {-5, 0, 1, 0},
+		"likely, no token":              {-5, 0, 0, 30},
+		"likely later":                  {-5, 10, 44, 30},
+		"likely later, full bucket":     {-5, 10, 45, 0},
+		"overdue, but polls spent":      {-30, 10, 30, 30},
+		"too early":                     {35, 0, 45, 40},
+		"too early, although it is due": {-1, 0, 1, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -48,14 +39,15 @@ func TestPolledJobs(t *testing.T) {
 				for i := range 45 - test.left {
 					granted(t, l, strconv.Itoa(i), Read)
 				}
-				test.plan.start = time.Now()
-				_, err := l.ReservePoll("job", &test.plan)
+				start := time.Now()
+				j := polled(l, test.asked, test.likely)
+				_, err := l.ReservePoll("job", RunningJob{ID: "job"})
 				at, refused := retryAt(err)
-				if refused != (test.told > 0) || refused && !at.Equal(test.plan.at(test.told)) {
+				if refused != (test.told > 0) || refused && !at.Equal(start.Add(seconds(test.told))) {
 					t.Errorf("RetryAt is after %v, want %v s", time.Until(at), test.told)
 				}
-				if test.plan.granted.IsZero() != refused {
-					t.Errorf("refused %t, but the look was recorded as granted at %v", refused, test.plan.granted)
+				if j.asked.Equal(start) == refused {
+					t.Errorf("refused %t, but the look was recorded as granted at %v", refused, j.asked)
 				}
 			})
 		})
@@ -66,20 +58,20 @@ func TestPolledJobs(t *testing.T) {
 // left two tokens of their share unused. They get a token of it every five seconds here.
 func TestOverduePolls(t *testing.T) {
 	for name, test := range map[string]struct {
-		overdue, after float64 // seconds
-		want           bool
+		asked, after float64 // seconds
+		want         bool
 	}{
-		"overdue":                  {overdue: 10, after: 10, want: true},
-		"not overdue":              {overdue: 10.1, after: 10, want: false},
-		"overdue, one token saved": {overdue: 9, after: 9.5, want: false},
+		"overdue":                  {asked: -20, after: 10, want: true},
+		"not overdue":              {asked: -19.9, after: 10, want: false},
+		"overdue, one token saved": {asked: -21, after: 9.5, want: false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := NewLimiter(Options{Limit: 60})
 				drain(t, l)
-				job := plan{start: time.Now(), likely: 100, overdue: test.overdue}
-				time.Sleep(time.Until(job.at(test.after)))
-				if _, err := l.ReservePoll("job", &job); (err == nil) != test.want {
+				polled(l, test.asked, 100)
+				time.Sleep(seconds(test.after))
+				if _, err := l.ReservePoll("job", RunningJob{ID: "job"}); (err == nil) != test.want {
 					t.Errorf("after %v s: %v, want a reservation: %t", test.after, err, test.want)
 				}
 			})

@@ -50,8 +50,8 @@ type placeKey struct {
 // place is one call's position in the queue.
 type place struct {
 	key      placeKey
-	number   int       // in the order of arrival
-	job      PolledJob // nil for any other call
+	number   int  // in the order of arrival
+	job      *job // nil for any other call
 	since    time.Time
 	keep     time.Time // after which it is given up. Zero means never
 	awake    time.Time // from which its owner can use a token
@@ -64,7 +64,7 @@ type place struct {
 // due returns the time by which places of a class are ordered.
 func (p *place) due() time.Time {
 	if p.job != nil {
-		return p.job.Schedule().Due
+		return p.job.due()
 	}
 	return p.since
 }
@@ -105,7 +105,7 @@ func newQueue() queue {
 }
 
 // place returns the flow's place, or makes one.
-func (q *queue) place(key placeKey, job PolledJob, now time.Time) *place {
+func (q *queue) place(key placeKey, job *job, now time.Time) *place {
 	if _, known := q.lanes[key.class]; !known {
 		key.class = Read
 	}
@@ -195,9 +195,9 @@ func (q *queue) sweep(now time.Time) {
 // get their guaranteed share before that. A token that the bucket cannot hold goes to any poll.
 func (q *queue) next(now time.Time, mayOpen, overflows bool) *place {
 	awake := func(p *place) bool { return p.awake.Before(now.Add(asideTime)) } // or soon
-	likely := func(p *place) bool { return awake(p) && p.isLikely(now) }
-	overdue := func(p *place) bool { return awake(p) && p.isOverdue(now) }
-	pollable := func(p *place) bool { return awake(p) && p.isPollable(now) }
+	likely := func(p *place) bool { return awake(p) && p.job.isLikely(now) }
+	overdue := func(p *place) bool { return awake(p) && p.job.isOverdue(now) }
+	pollable := func(p *place) bool { return awake(p) && p.job.isPollable(now) }
 	for _, rule := range []struct {
 		applies bool
 		class   Class

@@ -110,7 +110,7 @@ func (l *Limiter) grant(p *place, now time.Time) *Reservation {
 		l.open++
 	}
 	if p.job != nil {
-		p.job.Granted(now)
+		p.job.asked = now
 	}
 	return r
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud"
+	"github.com/capportal/cluster-api-provider-portal/cloud/ratelimit"
 )
 
 // stuckAfter is the time after which the specification calls a job stuck ("Jobs and other endpoints").
@@ -23,7 +24,7 @@ var errGone = errors.New("the portal no longer knows the job")
 // follow looks at a job until it has ended, and returns it as it was seen last.
 func (a *app) follow(ctx context.Context, client *cloud.Client, kind, label string, job cloud.Job, timeout time.Duration) (cloud.Job, error) {
 	started := time.Now()
-	running := cloud.RunningJob{Kind: kind, ID: job.ID, Started: started}
+	running := ratelimit.RunningJob{Kind: kind, ID: job.ID, Started: started}
 	p := &progress{out: a.err, isTerminal: a.live, label: label, started: started}
 	p.show(string(job.Status))
 	defer p.end()

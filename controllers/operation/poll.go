@@ -87,7 +87,7 @@ func (m Runner) running(op *Operation) outcome.Outcome {
 // reservePoll makes a reservation for a poll of the job. If it is refused, the flow keeps its place and the error has the time to
 // try again.
 func (m Runner) reservePoll(op *Operation) (*ratelimit.Reservation, error) {
-	return m.Portal.ReservePoll(m.Flow, cloud.RunningJob{Kind: string(op.Type), ID: op.JobID, Started: op.Time.Time})
+	return m.Portal.ReservePoll(m.Flow, ratelimit.RunningJob{Kind: string(op.Type), ID: op.JobID, Started: op.Time.Time})
 }
 
 // wayToAbandon returns a sentence with the command that abandons a stuck or lost operation.

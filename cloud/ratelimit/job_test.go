@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ratelimit
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// seconds converts the seconds in a table.
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// lookAt reserves a look at a job of kind "create" with the given start time. Its flow and its id are the job's name.
+func lookAt(l *Limiter, name string, started time.Time) (*Reservation, error) {
+	return l.ReservePoll(name, RunningJob{Kind: "create", ID: name, Started: started})
+}
+
+// lookIn returns the time until the job may be looked at, or 0.
+func lookIn(t *testing.T, l *Limiter, name string, started time.Time) time.Duration {
+	t.Helper()
+	reservation, err := lookAt(l, name, started)
+	if err == nil {
+		send(t, l, reservation, 200)
+		return 0
+	}
+	at, ok := retryAt(err)
+	if !ok {
+		t.Fatal(err)
+	}
+	return time.Until(at)
+}
+
+// TestLooksAreSpaced checks that the first look at a job is at least 5 s after its start, and each further one at least 5 s after the last
+// look, even if that was not answered.
+func TestLooksAreSpaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		started := time.Now().Add(-2 * time.Second)
+		for _, want := range []time.Duration{3 * time.Second, pollInterval} {
+			if got := lookIn(t, l, "job", started).Round(10 * time.Millisecond); got != want {
+				t.Errorf("the next look was after %v, want %v", got, want)
+			}
+			time.Sleep(want - minWait)
+			if got := lookIn(t, l, "job", started); got == 0 || got > minWait {
+				t.Errorf("the limiter demands another %v", got)
+			}
+			time.Sleep(minWait)
+			if got := lookIn(t, l, "job", started); got != 0 {
+				t.Errorf("no look after %v: the limiter demands another %v", want, got)
+			}
+			started = time.Now()
+		}
+	})
+}
+
+// finish makes the limiter see a job of kind "create" running at one age, unless that is 0, and done at another.
+func finish(jobs *jobs, running, done float64) {
+	jobs.follow(RunningJob{Kind: "create", ID: "before", Started: time.Now()}, time.Now())
+	if running > 0 {
+		time.Sleep(seconds(running))
+		jobs.observe("before", false, time.Now())
+	}
+	time.Sleep(seconds(done - running))
+	jobs.observe("before", true, time.Now())
+}
+
+// TestEarlyEnd checks the age from which a job is likely done: the age at which one in 25 of the last 50 jobs of its kind had ended. The
+// duration of a job that was seen running at one age and done at a later one is estimated as the expected age, if that is between the two.
+// It is estimated a hundredth lower if the first look soon after the expected age found the job done.
+func TestEarlyEnd(t *testing.T) {
+	type seen struct {
+		times         int
+		running, done float64
+	}
+	for name, test := range map[string]struct {
+		seen []seen
+		want time.Duration
+	}{
+		"none":                        {nil, unknown},
+		"one":                         {[]seen{{1, 0, 60}}, 60 * time.Second},
+		"one that was seen before":    {[]seen{{1, 55, 60}}, 60 * time.Second},
+		"one that was faster":         {[]seen{{1, 0, 60}, {1, 0, 50}}, 50 * time.Second},
+		"seen late":                   {[]seen{{1, 0, 60}, {60, 0, 300}}, 60 * time.Second},
+		"seen late, run before":       {[]seen{{1, 0, 60}, {60, 55, 300}}, 60 * time.Second},
+		"23 slower":                   {[]seen{{1, 0, 60}, {23, 100, 102}}, 60 * time.Second},
+		"24 slower":                   {[]seen{{1, 0, 60}, {24, 100, 102}}, 100 * time.Second},
+		"two faster of 50":            {[]seen{{50, 0, 60}, {2, 0, 30}}, 60 * time.Second},
+		"three faster of 50":          {[]seen{{50, 0, 60}, {3, 0, 30}}, 30 * time.Second},
+		"47 slower of 50":             {[]seen{{50, 0, 60}, {47, 100, 102}}, 60 * time.Second},
+		"48 slower of 50":             {[]seen{{50, 0, 60}, {48, 100, 102}}, 100 * time.Second},
+		"49 found by the first look":  {[]seen{{49, 0, 60}}, 60 * time.Second},
+		"three more than 50":          {[]seen{{50, 0, 60}, {3, 0, 60}}, 59400 * time.Millisecond},
+		"two more than 50":            {[]seen{{50, 0, 60}, {2, 0, 60}}, 60 * time.Second},
+		"found soon":                  {[]seen{{50, 0, 60}, {3, 0, 89.9}}, 59400 * time.Millisecond},
+		"seen by the age":             {[]seen{{50, 0, 60}, {3, 60, 60}}, 60 * time.Second},
+		"found late":                  {[]seen{{50, 0, 60}, {3, 0, 90}}, 60 * time.Second},
+		"seen running shortly before": {[]seen{{50, 0, 60}, {3, 59.9, 61}}, 59900 * time.Millisecond},
+		"seen running at the age":     {[]seen{{50, 0, 60}, {3, 60, 61}}, 60 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := NewLimiter(Options{})
+				for _, s := range test.seen {
+					for range s.times {
+						finish(&l.jobs, s.running, s.done)
+					}
+				}
+				if n := len(l.jobs.running); n != 0 {
+					t.Errorf("%d jobs still run", n)
+				}
+				_, _ = lookAt(l, "job", time.Now())
+				if got := l.jobs.kinds["create"].early; got != test.want {
+					t.Errorf("likely done from %v on, want %v", got, test.want)
+				}
+			})
+		})
+	}
+}
+
+// TestEndOfAJobConcernsItsKind checks that the end of a job changes when the jobs of its kind that run are looked at, and no others.
+func TestEndOfAJobConcernsItsKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 1})
+		granted(t, l, "other", Read) // so that the bucket is not full
+		started := time.Now()
+		look := func(kind string) bool {
+			_, err := l.ReservePoll(kind, RunningJob{Kind: kind, ID: kind, Started: started})
+			return err == nil
+		}
+		if look("create") || look("upgrade") {
+			t.Error("a job is looked at although no job has ended")
+		}
+		finish(&l.jobs, 0, 20)
+		if !look("create") {
+			t.Error("a job is not looked at although it has run as long as another one of its kind took")
+		}
+		if look("upgrade") {
+			t.Error("a job is looked at although no job of its kind has ended")
+		}
+	})
+}
+
+// TestTokensOfLooks checks which jobs get a token after a job of the kind has taken 100 s. A job that is likely done gets any token that no
+// other call waits for. Other jobs get only tokens that a full bucket cannot hold.
+func TestTokensOfLooks(t *testing.T) {
+	for name, test := range map[string]struct {
+		age  float64
+		left int // tokens, of 45
+		want bool
+	}{
+		"likely":             {100, 1, true},
+		"not likely":         {99, 40, false},
+		"not likely, full":   {99, 45, true},
+		"full but for one":   {99, 44, false},
+		"young, full":        {4.9, 45, false},
+		"likely, no token":   {100, 0, false},
+		"parked but no need": {99, 30, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				jobs := newJobs()
+				finish(&jobs, 0, 100)
+				l := NewLimiter(Options{Limit: 1}) // a new one, whose polls have no credit yet
+				l.jobs = jobs
+				for i := range 45 - test.left {
+					granted(t, l, strconv.Itoa(i), Read)
+				}
+				_, err := lookAt(l, "job", time.Now().Add(-seconds(test.age)))
+				if got := err == nil; got != test.want {
+					t.Errorf("a token: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestLikelyJobsFirst checks the order in which jobs get tokens. Jobs that are likely done come first, the longest due or unseen before the
+// others. Then come those that were not looked at for the longest time.
+func TestLikelyJobsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var order []string
+		jobs := newJobs()
+		finish(&jobs, 0, 100)
+		l := NewLimiter(Options{Limit: 60, Burst: 1, Wake: func(flow string) { order = append(order, flow) }})
+		l.jobs = jobs
+		send(t, l, granted(t, l, "drain", Read), 200)
+		now := time.Now()
+		for name, age := range map[string]float64{"a/due": 110, "a/seen": 150, "a/long due": 120, "a/young": 50, "a/older": 80} {
+			j := l.jobs.follow(RunningJob{Kind: "create", ID: name, Started: now.Add(-seconds(age))}, now)
+			if name == "a/seen" {
+				j.seenAt = seconds(145) // 5 s ago
+			}
+			_, _ = lookAt(l, name, j.started)
+		}
+		for i := range 5 {
+			time.Sleep(1010 * time.Millisecond) // a look takes a millisecond, and a timer another one
+			synctest.Wait()
+			if len(order) != i+1 {
+				t.Fatalf("after %d s, these were woken: %v", i+1, order)
+			}
+			if got := lookIn(t, l, order[i], l.jobs.running[order[i]].started); got != 0 {
+				t.Errorf("%s was woken, but RetryAt is in %v", order[i], got)
+			}
+		}
+		if got, want := strings.Join(order, ", "), "a/long due, a/due, a/seen, a/older, a/young"; got != want {
+			t.Errorf("looked at %s, want %s", got, want)
+		}
+	})
+}
+
+// TestForgottenJobs checks that a job stops counting two hours after the last call of its owner.
+func TestForgottenJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{})
+		started := time.Now()
+		_, _ = lookAt(l, "job", started)
+		for _, want := range []int{2, 1} { // a new one each time
+			time.Sleep(2 * time.Hour)
+			_, _ = lookAt(l, "other "+strconv.Itoa(want), time.Now())
+			if n := len(l.jobs.running); n != want {
+				t.Errorf("%d jobs count, want %d", n, want)
+			}
+			time.Sleep(time.Second)
+		}
+		l.ObserveJob("nobody's", true)
+	})
+}
+
+// TestParkedJobsHaveAShare checks that jobs that are not likely done are looked at while changes take all other tokens. They must not have
+// been looked at for 30 s, and they get half of the polls' share.
+func TestParkedJobsHaveAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(Options{Limit: 300, Wake: func(string) {}})
+		finish(&l.jobs, 0, 100)
+		for i := range 44 {
+			send(t, l, granted(t, l, strconv.Itoa(i), Read), 200)
+		}
+		start, looks := time.Now(), 0
+		for time.Since(start) < time.Minute {
+			for i := range 20 {
+				if reservation, err := l.Reserve("m"+strconv.Itoa(i), Mutation); err == nil {
+					send(t, l, reservation, 202)
+				}
+			}
+			for i := range 60 {
+				if reservation, err := lookAt(l, "tenant/"+strconv.Itoa(i), start); err == nil {
+					if time.Since(start) < maxParked {
+						t.Errorf("job %d is looked at after %v", i, time.Since(start))
+					}
+					looks++
+					send(t, l, reservation, 200)
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if looks < 13 || looks > 17 { // every tenth token of 30 s
+			t.Errorf("%d looks at parked jobs", looks)
+		}
+	})
+}
