@@ -3,6 +3,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -81,18 +82,10 @@ type Limiter struct {
 // NewLimiter returns a limiter with a full bucket.
 func NewLimiter(options Options) *Limiter {
 	known := options.Limit > 0
-	if !known {
-		options.Limit = standardLimit
-	}
-	if options.Burst <= 0 {
-		options.Burst = standardBurst
-	}
-	if options.MaxOpen <= 0 {
-		options.MaxOpen = DefaultMaxOpen
-	}
-	if options.AccountShare == 0 {
-		options.AccountShare = 1
-	}
+	options.Limit = cmp.Or(max(options.Limit, 0), standardLimit)
+	options.Burst = cmp.Or(max(options.Burst, 0), standardBurst)
+	options.MaxOpen = cmp.Or(max(options.MaxOpen, 0), DefaultMaxOpen)
+	options.AccountShare = cmp.Or(options.AccountShare, 1)
 	if options.Rand == nil {
 		options.Rand = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
@@ -145,11 +138,7 @@ func (l *Limiter) reserve(key placeKey, running *RunningJob, wake func(flow stri
 	if wake != nil {
 		p.wake = func() { wake(key.flow) }
 	}
-	r, at := l.tryReserve(p, now)
-	if r == nil {
-		return nil, &WaitError{RetryAt: at}
-	}
-	return r, nil
+	return l.tryReserve(p, now)
 }
 
 // Wait is Reserve for callers that may block. It returns with a reservation, or with the error of the context when that ends.
@@ -162,11 +151,13 @@ func (l *Limiter) Wait(ctx context.Context, flow string, class Class) (*Reservat
 		}
 	}
 	l.mu.Lock()
-	p := l.queue.ownPlace(flow, class, wake, time.Now())
+	// A place of its own, which no other caller of the same flow shares, and which is kept until it is left.
+	p := l.queue.place(placeKey{flow: flow, class: class, serial: l.queue.number + 1}, nil, time.Now())
+	p.wake = wake
 	for {
-		r, _ := l.tryReserve(p, time.Now())
+		r, err := l.tryReserve(p, time.Now())
 		l.unlock()
-		if r != nil {
+		if err == nil {
 			return r, nil
 		}
 		select {
@@ -197,15 +188,15 @@ func (l *Limiter) Charge(requests int) {
 	l.bucket.level -= float64(requests)
 }
 
-// tryReserve grants a reservation if it is the place's turn, or returns when its turn is expected.
-func (l *Limiter) tryReserve(p *place, now time.Time) (*Reservation, time.Time) {
+// tryReserve grants a reservation if it is the place's turn, or returns a *WaitError with the time at which its turn is expected.
+func (l *Limiter) tryReserve(p *place, now time.Time) (*Reservation, error) {
 	l.advance(now)
 	l.queue.keepFor(p, now.Add(placeGrace))
 	p.awake = now
 	l.allot(now)
 	if p.allotted && l.gate.open(now) {
 		l.queue.leave(p)
-		return l.grant(p, now), time.Time{}
+		return l.grant(p, now), nil
 	}
 	at := l.expectedTurn(p, now)
 	p.until = at.Add(asideTime)
@@ -215,7 +206,7 @@ func (l *Limiter) tryReserve(p *place, now time.Time) (*Reservation, time.Time) 
 		p.awake, at = time.Time{}, at.Add(wakeSlack)
 	}
 	l.queue.keepFor(p, at.Add(placeGrace))
-	return nil, at
+	return nil, &WaitError{RetryAt: at}
 }
 
 // unlock hands out tokens and wakes the flows that got one. While flows wait to be woken, it sets a timer for the next token.
@@ -256,7 +247,7 @@ func (l *Limiter) advance(now time.Time) {
 	}
 	for r := range l.reservations {
 		if now.After(r.expires) {
-			l.end(r, stateExpired)
+			l.end(r)
 		}
 	}
 }

@@ -4,6 +4,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 )
@@ -12,35 +13,6 @@ import (
 // that are set aside for it add up, because nothing goes before a login. Each flow has places of its own. An account whose
 // bucket holds fewer tokens gets as many reservations as the bucket holds.
 func (l *Limiter) ReserveLogin(flow string, requests int) ([]*Reservation, error) {
-	reservations, at := l.tryReserveLogin(flow, requests)
-	if reservations == nil {
-		return nil, &WaitError{RetryAt: at}
-	}
-	return reservations, nil
-}
-
-// WaitLogin is ReserveLogin for callers that may block. It returns with the reservations, or with the error of the context when
-// that ends.
-func (l *Limiter) WaitLogin(ctx context.Context, flow string, requests int) ([]*Reservation, error) {
-	for {
-		reservations, at := l.tryReserveLogin(flow, requests)
-		if reservations != nil {
-			return reservations, nil
-		}
-		// A gate may open and a queue may empty earlier than expected, so look again within a second.
-		if soon := time.Now().Add(time.Second); soon.Before(at) {
-			at = soon
-		}
-		select {
-		case <-time.After(time.Until(at)):
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// tryReserveLogin returns the reservations if each request has a token, or the time at which that is expected.
-func (l *Limiter) tryReserveLogin(flow string, requests int) ([]*Reservation, time.Time) {
 	l.mu.Lock()
 	defer l.unlock()
 	now := time.Now()
@@ -62,12 +34,30 @@ func (l *Limiter) tryReserveLogin(flow string, requests int) ([]*Reservation, ti
 			p.awake, p.until = at, at.Add(p.hold())
 			l.queue.keepFor(p, at.Add(placeGrace))
 		}
-		return nil, at
+		return nil, &WaitError{RetryAt: at}
 	}
 	reservations := make([]*Reservation, len(places))
 	for i, p := range places {
 		l.queue.leave(p)
 		reservations[i] = l.grant(p, now)
 	}
-	return reservations, time.Time{}
+	return reservations, nil
+}
+
+// WaitLogin is ReserveLogin for callers that may block. It returns with the reservations, or with the error of the context when
+// that ends.
+func (l *Limiter) WaitLogin(ctx context.Context, flow string, requests int) ([]*Reservation, error) {
+	for {
+		reservations, err := l.ReserveLogin(flow, requests)
+		var wait *WaitError
+		if !errors.As(err, &wait) {
+			return reservations, nil
+		}
+		select {
+		// A gate may open and a queue may empty earlier than expected, so look again within a second.
+		case <-time.After(min(time.Until(wait.RetryAt), time.Second)):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }

@@ -16,23 +16,23 @@ func TestClaimLogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := spentOf(t, 5)
 		refusedUntil(t, l, "read", Read)
-		reservations, at := l.tryReserveLogin("a", 3)
+		reservations, at := tryLogin(l, "a", 3)
 		if told := time.Until(at).Round(time.Millisecond); reservations != nil || told < 2900*time.Millisecond || told > 3*time.Second {
 			t.Fatalf("%d reservations, RetryAt in %v", len(reservations), told)
 		}
-		if _, at = l.tryReserveLogin("b", 1); time.Until(at) < 1900*time.Millisecond { // logins take turns
+		if _, at = tryLogin(l, "b", 1); time.Until(at) < 1900*time.Millisecond { // logins take turns
 			t.Errorf("RetryAt of another login is in %v", time.Until(at))
 		}
 		time.Sleep(3500 * time.Millisecond)
 		refusedUntil(t, l, "read", Read)
-		if reservations, _ = l.tryReserveLogin("a", 3); reservations != nil {
+		if reservations, _ = tryLogin(l, "a", 3); reservations != nil {
 			t.Error("a login got the tokens of another one")
 		}
 		time.Sleep(time.Second)
-		if other, _ := l.tryReserveLogin("b", 1); len(other) != 1 {
+		if other, _ := tryLogin(l, "b", 1); len(other) != 1 {
 			t.Errorf("%d reservations for a login of one request", len(other))
 		}
-		reservations, _ = l.tryReserveLogin("a", 3)
+		reservations, _ = tryLogin(l, "a", 3)
 		if len(reservations) != 3 {
 			t.Fatalf("%d reservations for a login of three requests", len(reservations))
 		}
@@ -56,7 +56,7 @@ func TestPlacesOfALoginAreKept(t *testing.T) {
 	for late, kept := range map[time.Duration]bool{placeGrace - 2*time.Second: true, placeGrace + 2*time.Second: false} {
 		synctest.Test(t, func(t *testing.T) {
 			l := spentOf(t, 5)
-			_, at := l.tryReserveLogin("a", 3)
+			_, at := tryLogin(l, "a", 3)
 			time.Sleep(time.Until(at) + late)
 			l.Stats()
 			if n := len(l.queue.places); (n == 3) != kept {
@@ -71,12 +71,12 @@ func TestClosedGateHoldsALogin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := NewLimiter(Options{})
 		send(t, l, granted(t, l, "first", Read), 429, "Retry-After", "30")
-		reservations, at := l.tryReserveLogin("a", 1)
+		reservations, at := tryLogin(l, "a", 1)
 		if opens := l.Stats().ClosedTo; reservations != nil || at.Before(opens) {
 			t.Errorf("%d reservations, RetryAt %v, the gate opens at %v", len(reservations), at, opens)
 		}
 		time.Sleep(time.Until(at))
-		if reservations, _ = l.tryReserveLogin("a", 1); len(reservations) != 1 {
+		if reservations, _ = tryLogin(l, "a", 1); len(reservations) != 1 {
 			t.Error("no reservation although the gate is open")
 		}
 	})
@@ -111,4 +111,11 @@ func spentOf(t *testing.T, burst int) *Limiter {
 		}
 	}
 	return l
+}
+
+// tryLogin returns the reservations of a login, or the time at which they are expected.
+func tryLogin(l *Limiter, flow string, requests int) ([]*Reservation, time.Time) {
+	reservations, err := l.ReserveLogin(flow, requests)
+	at, _ := retryAt(err)
+	return reservations, at
 }

@@ -22,19 +22,11 @@ const (
 
 // String returns the name of the class, for metrics.
 func (c Class) String() string {
-	switch c {
-	case Mutation:
-		return "mutation"
-	case Creation:
-		return "creation"
-	case Read:
-		return "read"
-	case Poll:
-		return "poll"
-	case Login:
-		return "login"
+	names := []string{"unknown", "mutation", "creation", "read", "poll", "login"}
+	if c < 0 || int(c) >= len(names) {
+		c = 0
 	}
-	return "unknown"
+	return names[c]
 }
 
 // isMutating reports whether a crash may leave a call of the class in doubt.
@@ -117,13 +109,6 @@ func (q *queue) place(key placeKey, job *job, now time.Time) *place {
 		q.lanes[key.class].push(p)
 	}
 	p.job = job
-	return p
-}
-
-// ownPlace makes a place that no other caller of the same flow shares, and that is kept until it is left.
-func (q *queue) ownPlace(flow string, class Class, wake func(), now time.Time) *place {
-	p := q.place(placeKey{flow: flow, class: class, serial: q.number + 1}, nil, now)
-	p.wake = wake
 	return p
 }
 

@@ -15,21 +15,12 @@ type WaitError struct {
 // Error returns the same text for every wait.
 func (e *WaitError) Error() string { return "waiting for the rate limit of the portal account" }
 
-type state int
-
-const (
-	stateGranted state = iota
-	stateSpent
-	stateCanceled
-	stateExpired
-)
-
 // Reservation is the right to send one request. A Limiter grants it. Nil is no reservation.
 type Reservation struct {
 	limiter *Limiter
 	class   Class
 	granted time.Time
-	state   state
+	over    bool // it is spent, canceled or expired
 	expires time.Time
 	waited  time.Duration
 	sentAt  time.Time
@@ -54,7 +45,7 @@ func (r *Reservation) Cancel() {
 	l := r.limiter
 	l.mu.Lock()
 	defer l.unlock()
-	l.end(r, stateCanceled)
+	l.end(r)
 }
 
 // Spend uses a reservation for a request that is sent right after. It returns false if the reservation is of another limiter, or
@@ -64,15 +55,15 @@ func (l *Limiter) Spend(r *Reservation) (bool, error) {
 	defer l.unlock()
 	now := time.Now()
 	l.advance(now)
-	if r == nil || r.limiter != l || r.state != stateGranted {
+	if r == nil || r.limiter != l || r.over {
 		return false, nil
 	}
 	if !l.gate.open(now) {
-		l.end(r, stateCanceled)
+		l.end(r)
 		return false, &WaitError{RetryAt: l.gate.until}
 	}
 	delete(l.reservations, r)
-	r.state = stateSpent
+	r.over = true
 	r.sentAt = now
 	l.bucket.level--
 	l.inFlight++
@@ -116,11 +107,11 @@ func (l *Limiter) grant(p *place, now time.Time) *Reservation {
 }
 
 // end ends a reservation that was not spent.
-func (l *Limiter) end(r *Reservation, as state) {
-	if r.state != stateGranted {
+func (l *Limiter) end(r *Reservation) {
+	if r.over {
 		return
 	}
-	r.state = as
+	r.over = true
 	delete(l.reservations, r)
 	l.closeMutation(r)
 }
