@@ -40,13 +40,11 @@ func (t *jsonText) UnmarshalJSON(raw []byte) error {
 }
 
 func isObject(raw []byte) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '{'
+	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{"))
 }
 
 func isArray(raw []byte) bool {
-	raw = bytes.TrimSpace(raw)
-	return len(raw) > 0 && raw[0] == '['
+	return bytes.HasPrefix(bytes.TrimSpace(raw), []byte("["))
 }
 
 // record is an object of the portal that has an id. The specification shows no other field of most objects, so any of them may be empty.
@@ -77,7 +75,7 @@ func list[T any](ctx context.Context, c *Client, r route, query url.Values, key 
 	if shape == "" {
 		return nil, unreadable(request, a, "no list of "+key)
 	}
-	request.note(gapList, shape)
+	c.note(gapList, shape)
 	found := make([]T, 0, len(raws))
 	for _, raw := range raws {
 		r, ok := readRecord(raw)

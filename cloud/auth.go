@@ -7,7 +7,9 @@ import (
 	"net/http"
 )
 
-// authorized puts the bearer token on a call, logging in first if need be.
+// authorized puts the bearer token on a call, logging in first if need be. If the portal refuses the token, the request was not
+// executed: authorized drops the token and sends the call once more. If a fresh token is refused as well, the session remembers the
+// refusal, so that there is no loop of logins.
 type authorized struct {
 	session *session
 	next    handler
@@ -17,40 +19,28 @@ func (h *authorized) do(ctx context.Context, c *call) (*answer, error) {
 	if c.route.access != withToken {
 		return h.next.do(ctx, c)
 	}
-	g, err := h.session.token(ctx)
-	if err != nil {
-		return nil, err
+	for replayed := false; ; replayed = true {
+		g, err := h.session.token(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.token = g.token
+		a, err := h.next.do(ctx, c)
+		switch {
+		case err != nil:
+			return nil, err
+		case tokenRefused(c, a):
+			h.session.drop(g)
+			if replayed {
+				return nil, h.session.refuse(refused(c, a))
+			}
+			continue
+		case a.status >= 500, a.status == http.StatusTooManyRequests: // may come before the token is looked at
+		case !c.route.undocumented():
+			h.session.accepted()
+		}
+		return a, nil
 	}
-	c.token = g.token
-	a, err := h.next.do(ctx, c)
-	switch {
-	case err != nil:
-	case tokenRefused(c, a):
-		h.session.drop(g)
-	case a.status >= 500, a.status == http.StatusTooManyRequests: // may come before the token is looked at
-	case !c.route.undocumented():
-		h.session.accepted()
-	}
-	return a, err
-}
-
-// replaying sends a call once more if its token was refused: that request was not executed, and authorized has dropped the token.
-// If a fresh token is refused as well, the session remembers the refusal, so that there is no loop of logins.
-type replaying struct {
-	session *session
-	next    handler
-}
-
-func (h *replaying) do(ctx context.Context, c *call) (*answer, error) {
-	a, err := h.next.do(ctx, c)
-	if err != nil || c.route.access != withToken || !tokenRefused(c, a) {
-		return a, err
-	}
-	a, err = h.next.do(ctx, c)
-	if err != nil || !tokenRefused(c, a) {
-		return a, err
-	}
-	return nil, h.session.refuse(refused(c, a))
 }
 
 // tokenRefused reports whether the portal wants another token: 401, or the codes that say so on any other refusal.
@@ -60,11 +50,6 @@ func tokenRefused(c *call, a *answer) bool {
 	if a.ok() || c.route.undocumented() {
 		return false
 	}
-	return wantsToken(c, a)
-}
-
-// wantsToken is tokenRefused for any route.
-func wantsToken(c *call, a *answer) bool {
 	e, documented := parseError(a.body, nil)
 	if unknownOutcome(c.route.mutating, true, a.status, e.Code, documented) {
 		return false

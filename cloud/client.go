@@ -18,7 +18,7 @@ type Client struct {
 	session *session
 	account *clientAccount
 	hidden  func() []string         // secrets of the configuration
-	shapes  func(gap, shape string) // Config.ObserveShape, or nil
+	note    func(gap, shape string) // Config.ObserveShape
 	close   func()
 	address string
 }
@@ -49,6 +49,9 @@ func New(config Config) (*Client, error) {
 	if config.UserAgent == "" {
 		config.UserAgent = defaultUserAgent
 	}
+	if config.ObserveShape == nil {
+		config.ObserveShape = func(string, string) {}
+	}
 	wire := &exchange{base: base, userAgent: config.UserAgent, mutations: config.Transport, others: config.Transport}
 	if config.Transport == nil {
 		dial := newDial(config.Hosts, base)
@@ -60,22 +63,22 @@ func New(config Config) (*Client, error) {
 		next:    &observed{observe: config.Observe, next: wire},
 	}
 	password := conceal(config.Password)
-	s := newSession(&authenticator{
+	s := &session{authenticator: &authenticator{
 		email:    config.Email,
 		password: password,
 		next:     below,
 		account:  membership,
 		wait:     config.Wait,
 		observe:  config.ObserveLogin,
-		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, shapes: config.ObserveShape, next: below},
-	})
+		factor:   &secondFactor{seed: seed, hide: password, ask: config.OTP, wait: config.Wait, note: config.ObserveShape, next: below},
+	}}
 	return &Client{
 		name:    config.String(),
 		address: Address(config.BaseURL),
-		chain:   &replaying{session: s, next: &authorized{session: s, next: below}},
+		chain:   &authorized{session: s, next: below},
 		session: s,
 		account: membership,
-		shapes:  config.ObserveShape,
+		note:    config.ObserveShape,
 		hidden:  func() []string { return []string{password.reveal(), seed.reveal()} },
 		close:   wire.close,
 	}, nil
@@ -128,7 +131,6 @@ func (c *Client) Close() { c.close() }
 // send runs one call through the chain and turns everything but a success into an *Error.
 func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 	request.hidden = append(request.hidden, c.hidden()...)
-	request.shapes = c.shapes
 	a, err := c.chain.do(ctx, request)
 	if err != nil {
 		return nil, err
@@ -138,9 +140,6 @@ func (c *Client) send(ctx context.Context, request *call) (*answer, error) {
 	}
 	return a, nil
 }
-
-// note reports the shape that the portal gives to something that the specification does not show.
-func (c *Client) note(gap, shape string) { (&call{shapes: c.shapes}).note(gap, shape) }
 
 // ask makes a call and sends it. See newCall for segment and parameters.
 func (c *Client) ask(ctx context.Context, r route, segment string, parameters any) (*call, *answer, error) {

@@ -3,7 +3,6 @@
 package cloud
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"encoding/json"
@@ -145,7 +144,7 @@ func Address(baseURL string) string {
 	if err != nil || base.Hostname() == "" {
 		return ""
 	}
-	return strings.ToLower(base.Hostname()) + ":" + cmp.Or(base.Port(), "443") + strings.TrimRight(base.EscapedPath(), "/")
+	return strings.ToLower(base.Hostname()) + ":" + portOf(base) + strings.TrimRight(base.EscapedPath(), "/")
 }
 
 // Address is the client's portal.

@@ -11,18 +11,17 @@
 // # The chain
 //
 // A method whose request starts a job, such as ScaleCluster (cluster.go), calls start (job.go), which calls ask and then send, both
-// in client.go. From there the request passes down through five small handlers, and the answer passes back up:
+// in client.go. From there the request passes down through four small handlers, and the answer passes back up:
 //
 //	Client      client.go    makes the request, and makes an *Error of every answer but a success
-//	replaying   auth.go      sends a request again with a new token if the portal refused its token, and so did not execute it
-//	authorized  auth.go      adds the token, and logs in first if necessary
+//	authorized  auth.go      adds the token, and logs in first if necessary. If the portal refused the token, and so did not execute
+//	                         the request, it sends the request again with a new token
 //	limited     limit.go     spends a reservation, and passes the answer's headers to the rate limiter
 //	observed    observe.go   calls Config.Observe
 //	exchange    exchange.go  makes one HTTP request within its timeouts and bounds, and knows whether the request was written
 //
-// The order matters. Replaying comes before authorized, so the second attempt gets the new token. Limited comes after both, so
-// replays and logins are counted by the rate limit like any request. Observed comes after limited, so it sees exactly the requests
-// that the portal sees. The login (login.go, mfa.go) enters the chain at limited, because it needs no token.
+// The order matters. Limited comes after authorized, so repeated requests and logins are counted by the rate limit like any request.
+// Observed comes after limited, so it sees exactly the requests that the portal sees. The login (login.go, mfa.go) enters the chain at limited, because it needs no token.
 //
 // # Tokens
 //

@@ -191,7 +191,7 @@ var endpoints = []struct {
 		name: "job that succeeded", status: 200,
 		call: func(ctx context.Context, c *Client) (any, error) {
 			job, err := c.Job(ctx, "j")
-			id, ok := job.ResultID()
+			id, ok := job.CreatedID("", "")
 			return []any{job.Done(), job.Failed(), id, ok}, err
 		},
 		request: `GET /api/jobs/j `,
@@ -207,7 +207,7 @@ var endpoints = []struct {
 		name: "job that succeeded without an id", status: 200,
 		call: func(ctx context.Context, c *Client) (any, error) {
 			job, err := c.Job(ctx, "j")
-			id, ok := job.ResultID()
+			id, ok := job.CreatedID("", "")
 			return []any{job.Done(), job.Failed(), id, ok}, err
 		},
 		request: `GET /api/jobs/j `,

@@ -57,25 +57,15 @@ type Error struct {
 // Error says what failed in words that do not change between two failures of the same cause: no times, no request
 // ids, no addresses of this machine.
 func (e *Error) Error() string {
-	var parts []string
-	if e.Endpoint != "" {
-		parts = append(parts, e.Endpoint)
-	}
-	if e.Code != "" {
-		parts = append(parts, string(e.Code))
-	} else if e.Status != 0 {
-		parts = append(parts, fmt.Sprintf("status %d", e.Status))
-	}
-	if e.Field != "" {
-		parts = append(parts, e.Field)
-	}
-	if e.Message != "" {
-		parts = append(parts, e.Message)
+	refusal, outcome := string(e.Code), ""
+	if refusal == "" && e.Status != 0 {
+		refusal = fmt.Sprintf("status %d", e.Status)
 	}
 	if e.unknown {
-		parts = append(parts, "whether the portal carried it out is not known")
+		outcome = "whether the portal carried it out is not known"
 	}
-	return strings.Join(parts, ": ")
+	parts := []string{e.Endpoint, refusal, e.Field, e.Message, outcome}
+	return strings.Join(filter(parts, func(part string) bool { return part != "" }), ": ")
 }
 
 // Unwrap returns the cause below the portal's protocol, such as context.Canceled.

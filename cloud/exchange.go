@@ -42,7 +42,7 @@ func (x *exchange) do(ctx context.Context, c *call) (*answer, error) {
 		transport = x.mutations
 	}
 	watch := newWatch(c, transport, cancel)
-	defer watch.stop()
+	defer watch.timer.Stop()
 	if err := ctx.Err(); err != nil {
 		return nil, unanswered(c, err)
 	}
@@ -129,8 +129,6 @@ func newWatch(c *call, transport http.RoundTripper, cancel context.CancelCauseFu
 	w.timer = time.AfterFunc(w.read, func() { cancel(errReadTimeout) })
 	return w
 }
-
-func (w *watch) stop() { w.timer.Stop() }
 
 func (w *watch) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{

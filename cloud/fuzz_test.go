@@ -61,7 +61,7 @@ func FuzzJob(f *testing.F) {
 				t.Error("the error of a failed job has no text")
 			}
 		}
-		if id, ok := job.ResultID(); ok != (id != "") {
+		if id, ok := job.CreatedID("", ""); ok != (id != "") {
 			t.Errorf("result id %q, %v", id, ok)
 		}
 	})

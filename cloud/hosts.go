@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -173,10 +174,7 @@ func parseAddress(host string) (netip.Addr, bool) {
 }
 
 func portOf(base *url.URL) string {
-	if port := base.Port(); port != "" {
-		return port
-	}
-	return "443"
+	return cmp.Or(base.Port(), "443")
 }
 
 // metadata holds the addresses of metadata services, and of other services of platforms for their own machines, outside of the

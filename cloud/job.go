@@ -35,13 +35,9 @@ func (j Job) Done() bool { return j.Status == JobSucceeded || j.Status == JobFai
 // Failed reports whether the job has ended without doing its work.
 func (j Job) Failed() bool { return j.Status == JobFailed }
 
-// ResultID returns the id of the created resource if the result has only one candidate for it. If the kind is known, use
-// CreatedID.
-func (j Job) ResultID() (string, bool) { return j.CreatedID("", "") }
-
 // CreatedID is the id of the created resource of that kind and, if it was created with one, that name. The result may contain
 // other resources, too: the record with the name is the one that was created, or else the one under a
-// key of its kind.
+// key of its kind. If neither is known, the result must have only one candidate.
 func (j Job) CreatedID(kind Kind, name string) (string, bool) {
 	id, _ := createdID(j.Result, kind, name)
 	return id, id != ""
@@ -59,7 +55,7 @@ func (c *Client) Job(ctx context.Context, jobID string) (Job, error) {
 	}
 	job.ID = jobID
 	c.Limiter().ObserveJob(jobID, job.Done())
-	job.noteShape(request, a.body)
+	c.noteShape(job, a.body)
 	return job, nil
 }
 
@@ -110,10 +106,18 @@ func parseJob(body []byte, secrets []string) (Job, bool) {
 	return job, true
 }
 
-// noteShape reports the shapes of a job that has ended. The kind of the created resource is not known here, so any kind will do.
-func (j Job) noteShape(c *call, body []byte) {
+// noteShape reports the shape of a job that has ended. The kind of the created resource is not known here, so any kind will do.
+func (c *Client) noteShape(j Job, body []byte) {
 	if j.Failed() {
-		c.note(gapJobError, jobErrorShape(body))
+		var b jobBody
+		_ = json.Unmarshal(body, &b) // it has been read before
+		shape := jobErrorString
+		if _, whole := parseError(b.Error, nil); whole {
+			shape = jobErrorWhole
+		} else if isObject(b.Error) {
+			shape = jobErrorObject
+		}
+		c.note(gapJobError, shape)
 		return
 	}
 	for _, kind := range kinds {
@@ -131,20 +135,6 @@ func readStatus(text string, secrets []string) JobStatus {
 		return status
 	}
 	return JobStatus(clean(strings.ToLower(text), maxName, secrets))
-}
-
-// jobErrorShape names the form of a failed job's error.
-func jobErrorShape(body []byte) string {
-	var b jobBody
-	_ = json.Unmarshal(body, &b) // it has been read before
-	_, whole := parseError(b.Error, nil)
-	switch {
-	case whole:
-		return jobErrorWhole
-	case isObject(b.Error):
-		return jobErrorObject
-	}
-	return jobErrorString
 }
 
 func jobError(raw json.RawMessage, secrets []string) *Error {

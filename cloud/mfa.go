@@ -30,7 +30,7 @@ type secondFactor struct {
 	wait bool
 	next handler
 
-	shapes func(gap, shape string) // Config.ObserveShape, or nil
+	note func(gap, shape string) // Config.ObserveShape
 
 	mu       sync.Mutex
 	used     time.Time // begin of the last code's TOTP step. A portal may take each code only once
@@ -72,12 +72,11 @@ func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) 
 	if err != nil {
 		return "", f.count(err)
 	}
-	verify := &call{route: routeVerifyOTP, shapes: f.shapes}
 	token, shape := tokenIn(a.body, preMFA)
 	if token == "" {
-		return "", withoutToken(verify, a)
+		return "", withoutToken(&call{route: routeVerifyOTP}, a)
 	}
-	verify.note(gapOTPToken, shape)
+	f.note(gapOTPToken, shape)
 	return token, f.count(nil)
 }
 
@@ -112,7 +111,12 @@ func (f *secondFactor) fresh(ctx context.Context) error {
 	if !spent {
 		return nil
 	}
-	return sleep(ctx, used.Add(otpStep))
+	select {
+	case <-time.After(time.Until(used.Add(otpStep))):
+		return nil
+	case <-ctx.Done():
+		return limitError(ctx.Err())
+	}
 }
 
 // call sends one MFA request with the pre-MFA token.
@@ -155,16 +159,4 @@ func (f *secondFactor) count(err error) error {
 		e.RetryAt = time.Now().Add(pause)
 	}
 	return e
-}
-
-// sleep waits until a time. It returns early with an error when the context ends.
-func sleep(ctx context.Context, until time.Time) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return limitError(ctx.Err())
-	}
 }

@@ -68,13 +68,13 @@ func (c *Client) CreateNetwork(ctx context.Context, r CreateNetworkRequest) (Cre
 		return Created{}, err
 	}
 	if job := startedJob(request, a); job.ID != "" {
-		request.note(gapNetwork, networkByJob)
+		c.note(gapNetwork, networkByJob)
 		return Created{Job: job}, nil
 	}
 	id, _ := createdID(a.body, KindNetwork, "")
 	if id == "" {
 		return Created{}, unreadable(request, a, "neither id nor jobId")
 	}
-	request.note(gapNetwork, networkAtOnce)
+	c.note(gapNetwork, networkAtOnce)
 	return Created{ID: id}, nil
 }

@@ -29,7 +29,7 @@ type Call struct {
 	Waited time.Duration
 }
 
-// observed calls Config.Observe for each request. It comes after limited, so replays and logins count as requests of their own.
+// observed calls Config.Observe for each request. It comes after limited, so repeated requests and logins count as requests of their own.
 type observed struct {
 	observe func(Call)
 	next    handler

@@ -78,7 +78,7 @@ func TestOutageBackoff(t *testing.T) {
 		gaps(5, 10)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s := newSession(nil)
+		s := &session{}
 		asked := time.Now().Add(10 * time.Minute)
 		err := s.remember(&Error{Status: 503, RetryAt: asked})
 		if at, _ := RetryAt(err); !at.Equal(asked) {

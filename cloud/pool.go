@@ -4,7 +4,7 @@ package cloud
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
+	"fmt"
 	"maps"
 	"strconv"
 	"strings"
@@ -167,10 +167,7 @@ func identify(c Config) identity {
 	hash := sha256.New()
 	limit := strconv.Itoa(c.RequestsPerMinute)
 	for _, part := range []string{c.BaseURL, c.Email, c.Password, string(c.CABundle), c.TOTPSeed, c.Account, limit} {
-		var length [8]byte
-		binary.BigEndian.PutUint64(length[:], uint64(len(part)))
-		_, _ = hash.Write(length[:])
-		_, _ = hash.Write([]byte(part))
+		_, _ = fmt.Fprintf(hash, "%d:%s", len(part), part)
 	}
 	return identity(hash.Sum(nil))
 }

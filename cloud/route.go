@@ -70,10 +70,9 @@ type call struct {
 	body   []byte   // JSON, or nil
 	hidden []string // secrets in path and body
 
-	token  secret                  // the bearer token, once auth has found one
-	shapes func(gap, shape string) // Config.ObserveShape, or nil
-	waited time.Duration           // in the limiter's queue
-	sent   bool                    // the last attempt may have reached the portal
+	token  secret        // the bearer token, once auth has found one
+	waited time.Duration // in the limiter's queue
+	sent   bool          // the last attempt may have reached the portal
 }
 
 // newCall makes a call of the route. The segment fills the route's one {segment}, if it has one. Parameters are sent as the query if
@@ -98,13 +97,6 @@ func newCall(r route, segment string, parameters any) (*call, error) {
 		c.body = body
 	}
 	return c, nil
-}
-
-// note reports the shape that an answer has where the specification is silent.
-func (c *call) note(gap, shape string) {
-	if c.shapes != nil {
-		c.shapes(gap, shape)
-	}
 }
 
 // secrets are the texts that no error of this call may carry.

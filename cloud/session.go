@@ -69,8 +69,6 @@ func (f *failure) backoff(first, most time.Duration) time.Duration {
 	return min(first<<min(f.count-1, 10), most)
 }
 
-func newSession(e *authenticator) *session { return &session{authenticator: e} }
-
 // blocked returns the reason why a call that needs a token cannot be made now: there is no token, and the last login has just
 // failed.
 func (s *session) blocked(now time.Time) error {

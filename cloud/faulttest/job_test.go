@@ -81,7 +81,7 @@ func (m method) follow(t *testing.T, shape emulator.JobErrorShape, f emulator.Fa
 		case job.Failed():
 			return s.reason(job)
 		case job.Done():
-			if id, ok := job.ResultID(); ok && id != "" {
+			if id, ok := job.CreatedID("", ""); ok && id != "" {
 				return "id"
 			}
 			return "no-id"

@@ -99,7 +99,7 @@ func (s *scene) furnish(c *cloud.Client) {
 			s.Fatalf("%+v, %v", job, err)
 		}
 	}
-	s.cluster, _ = job.ResultID()
+	s.cluster, _ = job.CreatedID("", "")
 	s.instance = s.portal.Instances()[0].ID
 }
 

@@ -87,7 +87,7 @@ func recordOf(job cloud.Job) jobRecord {
 }
 
 func (a *app) printJob(job cloud.Job) error {
-	id, _ := job.ResultID()
+	id, _ := job.CreatedID("", "")
 	return a.printResult(job, id)
 }
 
