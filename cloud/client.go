@@ -3,6 +3,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,13 +47,10 @@ func New(config Config) (*Client, error) {
 		return nil, err
 	}
 	membership := newClientAccount(config)
-	if config.UserAgent == "" {
-		config.UserAgent = defaultUserAgent
-	}
 	if config.ObserveShape == nil {
 		config.ObserveShape = func(string, string) {}
 	}
-	wire := &exchange{base: base, userAgent: config.UserAgent, mutations: config.Transport, others: config.Transport}
+	wire := &exchange{base: base, userAgent: cmp.Or(config.UserAgent, defaultUserAgent), mutations: config.Transport, others: config.Transport}
 	if config.Transport == nil {
 		dial := newDial(config.Hosts, base)
 		wire.mutations, wire.others = newTransport(roots, dial, true), newTransport(roots, dial, false)

@@ -42,12 +42,19 @@ func (c *Client) CreateCluster(ctx context.Context, r CreateClusterRequest) (Job
 // answer anything: unless the answer is a list of clusters the error IsUnsupported. Only a refusal by the rate limit,
 // and a connection without an answer, are what they are elsewhere.
 func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, error) {
-	all, err := c.askForClusters(ctx, name)
+	ask := func() ([]Cluster, error) {
+		return list(ctx, c, routeFindClusters, url.Values{"name": {name}}, "kubernetesClusters", func(r record) Cluster {
+			return Cluster{ID: string(r.ID), Name: string(r.Name), State: string(r.State), Raw: r.raw}
+		})
+	}
+	all, err := ask()
 	if isLookupAnswer(err) && (IsUnauthorized(err) || IsMFARequired(err)) {
-		if err := c.checkToken(ctx); err != nil {
-			return nil, err
+		// A documented read replaces the token if the portal does not take it. If the login is refused then, the session remembers that,
+		// and the second question gets that refusal.
+		if _, err := c.KubernetesVersions(ctx); IsRateLimited(err) || IsUnavailable(err) {
+			return nil, err // nothing was found out about the token
 		}
-		all, err = c.askForClusters(ctx, name) // with a new token, if the old one was the reason
+		all, err = ask()
 	}
 	if isLookupAnswer(err) && !IsRateLimited(err) {
 		c.note(gapFind, findUnknown)
@@ -57,34 +64,14 @@ func (c *Client) FindClusters(ctx context.Context, name string) ([]Cluster, erro
 		return nil, err
 	}
 	c.note(gapFind, findListed)
-	var found []Cluster
-	for _, cluster := range all {
-		if cluster.Name == name { // a portal that does not know the parameter lists them all
-			found = append(found, cluster)
-		}
-	}
-	return found, nil
-}
-
-func (c *Client) askForClusters(ctx context.Context, name string) ([]Cluster, error) {
-	return list(ctx, c, routeFindClusters, url.Values{"name": {name}}, "kubernetesClusters", func(r record) Cluster {
-		return Cluster{ID: string(r.ID), Name: string(r.Name), State: string(r.State), Raw: r.raw}
-	})
+	// A portal that does not know the parameter lists them all.
+	return filter(all, func(cluster Cluster) bool { return cluster.Name == name }), nil
 }
 
 // isLookupAnswer reports whether the error is the portal's answer to the undocumented question.
 func isLookupAnswer(err error) bool {
 	e := asError(err)
 	return e != nil && e.Endpoint == routeFindClusters.String() && e.Status != 0
-}
-
-// checkToken has a documented read replace the token if the portal does not take it. A login that is refused then is
-// remembered, and the next call gets that refusal. It is an error if nothing was found out about the token.
-func (c *Client) checkToken(ctx context.Context) error {
-	if _, err := c.KubernetesVersions(ctx); IsRateLimited(err) || IsUnavailable(err) {
-		return err
-	}
-	return nil
 }
 
 // Kubeconfig fetches the cluster's kubeconfig file, available once the cluster is Running.

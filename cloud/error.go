@@ -159,11 +159,14 @@ func (e *Error) kindOf() kind {
 
 // asError returns the *Error in a chain, or nil.
 func asError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
-		return e
-	}
-	return nil
+	e, _ := errors.AsType[*Error](err)
+	return e
+}
+
+// isA reports whether an error of the type is in a chain.
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // IsBusy reports whether another operation locks the resource. Try again shortly.

@@ -106,11 +106,10 @@ func (c *call) notSent(err error) error {
 
 // limitError makes an *Error of an error of the limiter. Nothing was sent.
 func limitError(err error) error {
-	var wait *ratelimit.WaitError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &wait):
+	}
+	if wait, ok := errors.AsType[*ratelimit.WaitError](err); ok {
 		return waitError(wait.RetryAt)
 	}
 	return &Error{Message: reason(err), kind: kindUnavailable, cause: err}

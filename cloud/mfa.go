@@ -40,22 +40,22 @@ type secondFactor struct {
 // ready returns an error with the time of the next code if the present one has been used. It is called before the login, to spare the
 // portal a login that cannot be completed.
 func (f *secondFactor) ready(now time.Time) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.wait || !f.spent(now) {
-		return nil
+	if next := f.nextCode(now); !f.wait && next.After(now) {
+		return &Error{Endpoint: routeVerifyOTP.String(), Message: otpUsed, RetryAt: next, kind: kindRateLimited}
 	}
-	return &Error{
-		Endpoint: routeVerifyOTP.String(),
-		Message:  otpUsed,
-		RetryAt:  f.used.Add(otpStep),
-		kind:     kindRateLimited,
-	}
+	return nil
 }
 
-// spent reports whether the present step's code has been used. When the clock is set back, an older step's code is as
-// good as any: the portal decides.
-func (f *secondFactor) spent(now time.Time) bool { return now.Truncate(otpStep).Equal(f.used) }
+// nextCode returns when there is a code that has not been used: at the end of the present step if its code was used, or else now. When
+// the clock is set back, an older step's code is as good as any: the portal decides.
+func (f *secondFactor) nextCode(now time.Time) time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now.Truncate(otpStep).Equal(f.used) {
+		return f.used.Add(otpStep)
+	}
+	return now
+}
 
 func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) {
 	if f.seed == nil && f.ask == nil {
@@ -80,7 +80,7 @@ func (f *secondFactor) pass(ctx context.Context, preMFA string) (string, error) 
 	return token, f.count(nil)
 }
 
-// code makes or asks for one code.
+// code makes one code, or asks for it. It waits until there is one that has not been used.
 func (f *secondFactor) code(ctx context.Context) (string, error) {
 	if f.seed == nil {
 		code, err := f.ask(ctx)
@@ -89,9 +89,7 @@ func (f *secondFactor) code(ctx context.Context) (string, error) {
 		}
 		return code, nil
 	}
-	if err := f.fresh(ctx); err != nil {
-		return "", err
-	}
+	time.Sleep(time.Until(f.nextCode(time.Now()))) // only with Config.Wait, because ready refuses the login otherwise
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
@@ -101,22 +99,6 @@ func (f *secondFactor) code(ctx context.Context) (string, error) {
 	}
 	f.used = now.Truncate(otpStep)
 	return code, nil
-}
-
-// fresh waits, where waiting is allowed, until the present step's code is unused.
-func (f *secondFactor) fresh(ctx context.Context) error {
-	f.mu.Lock()
-	spent, used := f.spent(time.Now()), f.used
-	f.mu.Unlock()
-	if !spent {
-		return nil
-	}
-	select {
-	case <-time.After(time.Until(used.Add(otpStep))):
-		return nil
-	case <-ctx.Done():
-		return limitError(ctx.Err())
-	}
 }
 
 // call sends one MFA request with the pre-MFA token.

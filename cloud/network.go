@@ -25,16 +25,8 @@ func (c *Client) VPCs(ctx context.Context, name string) ([]VPC, error) {
 	all, err := list(ctx, c, routeVPCs, query, "vpcs", func(r record) VPC {
 		return VPC{ID: string(r.ID), Name: string(r.Name), CIDR: string(r.CIDR), Raw: r.raw}
 	})
-	if err != nil {
-		return nil, err
-	}
-	var found []VPC
-	for _, vpc := range all {
-		if name == "" || vpc.Name == "" || vpc.Name == name { // a filter by part of the name is no match
-			found = append(found, vpc)
-		}
-	}
-	return found, nil
+	// A filter by part of the name is no match.
+	return filter(all, func(vpc VPC) bool { return name == "" || vpc.Name == "" || vpc.Name == name }), err
 }
 
 // CreateVPCRequest holds the parameters of a VPC. The specification does not show the body. An empty CIDR is not sent.

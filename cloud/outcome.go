@@ -87,14 +87,6 @@ func unknownOutcome(mutating, sent bool, status int, code Code, documented bool)
 	return true
 }
 
-// errorBody is the documented error shape, {"error": {...}}. If a portal sends a plain string, it is the message.
-type errorBody struct {
-	Code      jsonText `json:"code"`
-	Message   jsonText `json:"message"`
-	Field     jsonText `json:"field"`
-	RequestID jsonText `json:"requestId"`
-}
-
 // parseError reads the error shape, and reports whether it was the documented one: an object with a code.
 // Anything else, HTML of a proxy for example, gives an empty Error.
 func parseError(body []byte, secrets []string) (*Error, bool) {
@@ -108,9 +100,14 @@ func parseError(body []byte, secrets []string) (*Error, bool) {
 	return e, e.Code != "" && isObject(outer.Error)
 }
 
-// parseReason reads the value of an error key: the documented object, or a string.
+// parseReason reads the value of an error key: the documented object, or a string, which is the message.
 func parseReason(raw json.RawMessage, secrets []string) *Error {
-	var b errorBody
+	var b struct {
+		Code      jsonText `json:"code"`
+		Message   jsonText `json:"message"`
+		Field     jsonText `json:"field"`
+		RequestID jsonText `json:"requestId"`
+	}
 	if isObject(raw) {
 		_ = json.Unmarshal(raw, &b) // jsonText fields take any value, so an object always fits
 	} else {
@@ -162,16 +159,13 @@ var errProxyCredentials = errors.New(proxyReason)
 
 // isBeforeWriting reports whether a failure belongs to making the connection.
 func isBeforeWriting(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || isCertificate(err)
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial" || isCertificate(err)
 }
 
 func isCertificate(err error) bool {
-	var failed *tls.CertificateVerificationError
-	var authority x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	return errors.As(err, &failed) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid)
+	return isA[*tls.CertificateVerificationError](err) || isA[x509.UnknownAuthorityError](err) ||
+		isA[x509.HostnameError](err) || isA[x509.CertificateInvalidError](err)
 }
 
 // reason returns why there was no answer. The text is the same for the same cause: net's own text contains ports of this machine and
@@ -200,27 +194,24 @@ func reason(err error) string {
 }
 
 func certificateReason(err error) string {
-	var host x509.HostnameError
-	var invalid x509.CertificateInvalidError
+	invalid, ok := errors.AsType[x509.CertificateInvalidError](err)
 	switch {
-	case errors.As(err, &host):
+	case isA[x509.HostnameError](err):
 		return "the portal's certificate is for another host name"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+	case ok && invalid.Reason == x509.Expired:
 		return "the portal's certificate has expired or is not yet valid"
 	}
 	return "the portal's certificate is not signed by a trusted authority"
 }
 
 func networkReason(err error) string {
-	var dns *net.DNSError
-	var record tls.RecordHeaderError
-	var network net.Error
+	network, ok := errors.AsType[net.Error](err)
 	switch {
-	case errors.As(err, &dns):
+	case isA[*net.DNSError](err):
 		return "the portal's host name cannot be resolved"
-	case errors.As(err, &record):
+	case isA[tls.RecordHeaderError](err):
 		return "the server does not speak TLS"
-	case errors.As(err, &network) && network.Timeout():
+	case ok && network.Timeout():
 		return "the portal did not answer in time"
 	}
 	return "the portal cannot be reached"

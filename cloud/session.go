@@ -59,7 +59,8 @@ func (f *failure) again() *Error {
 
 // keep notes the error for a time, or for longer if the portal asked for that.
 func (f *failure) keep(e *Error, wait time.Duration) error {
-	f.err, f.until = e, later(e.RetryAt, time.Now().Add(wait))
+	now := time.Now()
+	f.err, f.until = e, now.Add(max(wait, e.RetryAt.Sub(now)))
 	return f.again()
 }
 
@@ -214,13 +215,6 @@ func (s *session) lastLogin(ctx context.Context) (Login, error) {
 		return Login{}, &Error{Endpoint: routeLogin.String(), Message: "the login's answer names no user.id", kind: kindUnavailable}
 	}
 	return g.login, nil
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Token lifetime (specification, "Authentication", rule 7): 8 hours, to be refreshed after 7.

@@ -246,7 +246,7 @@ func (l *Limiter) advance(now time.Time) {
 		l.queue.sweep(now)
 	}
 	for r := range l.reservations {
-		if now.After(r.expires) {
+		if now.Sub(r.granted) > reservationLife {
 			l.end(r)
 		}
 	}

@@ -49,8 +49,8 @@ func (l *Limiter) ReserveLogin(flow string, requests int) ([]*Reservation, error
 func (l *Limiter) WaitLogin(ctx context.Context, flow string, requests int) ([]*Reservation, error) {
 	for {
 		reservations, err := l.ReserveLogin(flow, requests)
-		var wait *WaitError
-		if !errors.As(err, &wait) {
+		wait, refused := errors.AsType[*WaitError](err)
+		if !refused {
 			return reservations, nil
 		}
 		select {

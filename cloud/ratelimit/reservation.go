@@ -21,7 +21,6 @@ type Reservation struct {
 	class   Class
 	granted time.Time
 	over    bool // it is spent, canceled or expired
-	expires time.Time
 	waited  time.Duration
 	sentAt  time.Time
 }
@@ -95,7 +94,7 @@ func (r *Reservation) Settle(sent bool, response *Response) {
 
 // grant makes a reservation of the token that is set aside for a place.
 func (l *Limiter) grant(p *place, now time.Time) *Reservation {
-	r := &Reservation{limiter: l, class: p.key.class, granted: now, expires: now.Add(reservationLife), waited: now.Sub(p.since)}
+	r := &Reservation{limiter: l, class: p.key.class, granted: now, waited: now.Sub(p.since)}
 	l.reservations[r] = struct{}{}
 	if r.class.isMutating() {
 		l.open++
