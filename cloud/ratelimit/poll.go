@@ -35,25 +35,25 @@ type jobs struct {
 func newJobs() jobs { return jobs{running: map[string]*job{}, kinds: map[string]*jobKind{}} }
 
 // follow returns the job. It records a job that is new.
-func (b *jobs) follow(running RunningJob, now time.Time) *job {
-	j := b.running[running.ID]
+func (all *jobs) follow(running RunningJob, now time.Time) *job {
+	j := all.running[running.ID]
 	if j == nil {
-		maps.DeleteFunc(b.running, func(_ string, other *job) bool { return now.Sub(other.heard) > jobForgotten })
-		kind := b.kinds[running.Kind]
+		maps.DeleteFunc(all.running, func(_ string, other *job) bool { return now.Sub(other.heard) > jobForgotten })
+		kind := all.kinds[running.Kind]
 		if kind == nil {
 			kind = &jobKind{early: unknown}
-			b.kinds[running.Kind] = kind
+			all.kinds[running.Kind] = kind
 		}
 		j = &job{kind: kind, started: running.Started, asked: running.Started}
-		b.running[running.ID] = j
+		all.running[running.ID] = j
 	}
 	j.heard = now
 	return j
 }
 
 // observe records what a poll of a job showed.
-func (b *jobs) observe(jobID string, done bool, now time.Time) {
-	j := b.running[jobID]
+func (all *jobs) observe(jobID string, done bool, now time.Time) {
+	j := all.running[jobID]
 	if j == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func (b *jobs) observe(jobID string, done bool, now time.Time) {
 		return
 	}
 	j.kind.learn(j.seenAt, age)
-	delete(b.running, jobID)
+	delete(all.running, jobID)
 }
 
 // job is a job that runs. Its methods accept nil, for a call that is no poll of a job: a token may always be spent on it.
