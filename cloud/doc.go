@@ -21,7 +21,8 @@
 //	exchange    exchange.go  makes one HTTP request within its timeouts and bounds, and knows whether the request was written
 //
 // The order matters. Limited comes after authorized, so repeated requests and logins are counted by the rate limit like any request.
-// Observed comes after limited, so it sees exactly the requests that the portal sees. The login (login.go, mfa.go) enters the chain at limited, because it needs no token.
+// Observed comes after limited, so it sees exactly the requests that the portal sees. The login (login.go, mfa.go) enters the chain at
+// limited, because it needs no token.
 //
 // # Tokens
 //
@@ -50,8 +51,8 @@
 // # Accounts
 //
 // The rate limit belongs to the account, across all its users. Package ratelimit shares it between all flows of this process, and
-// decides the order, and when a job is polled. A call without a reservation reserves for itself: for the flow that WithFlow names, or else under its own
-// address. All such calls to one address share a place in the queue.
+// decides the order, and when a job is polled. A call without a reservation reserves for itself: for the flow that WithFlow names, or
+// else under its own address. All such calls to one address share a place in the queue.
 //
 // A login decides which account a client of a Pool belongs to (account.go, pool.go). Until a login has worked, the client has a
 // small limiter of its own. After that, clients share an account if they have

@@ -17,8 +17,8 @@ func polled(l *Limiter, asked, likely float64) *job {
 	return j
 }
 
-// TestPolledJobs checks which polls get a reservation, depending on the last poll, on when the job is likely done, and on how many of 45 tokens are left. RetryAt of a refused
-// poll is its earliest time, or at most 30 s later.
+// TestPolledJobs checks which polls get a reservation, depending on the last poll, on when the job is likely done, and on how many of 45
+// tokens are left. RetryAt of a refused poll is its earliest time, or at most 30 s later.
 func TestPolledJobs(t *testing.T) {
 	for name, test := range map[string]struct {
 		asked, likely float64 // seconds from now
