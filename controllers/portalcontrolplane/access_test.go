@@ -48,7 +48,7 @@ func TestAccess(t *testing.T) {
 	t.Cleanup(silent.Close)
 	certificate, _ := clientPair(t, time.Now().Add(time.Hour))
 	stranger := base64.StdEncoding.EncodeToString(certificate)
-	token, old := "token: "+canary, "token: "+jwt(`{"exp":1000}`)
+	token, old := "token: "+canary, "token: "+newJWT(`{"exp":1000}`)
 	with := func(status int32, user string) string { return newAPIServer(t, status).kubeconfig(user) }
 	tests := map[string]struct {
 		kubeconfig string

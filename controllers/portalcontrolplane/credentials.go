@@ -3,14 +3,11 @@
 package portalcontrolplane
 
 import (
-	"crypto/x509"
-	"encoding/base64"
-	"encoding/json"
-	"encoding/pem"
-	"strings"
 	"time"
 
+	"github.com/golang-jwt/jwt/v5"
 	"k8s.io/client-go/rest"
+	certutil "k8s.io/client-go/util/cert"
 )
 
 const (
@@ -35,34 +32,24 @@ func expiry(config *rest.Config) time.Time {
 
 // certificateExpiry returns NotAfter of the client certificate, which is the first in the PEM data.
 func certificateExpiry(data []byte) time.Time {
-	block, _ := pem.Decode(data)
-	if block == nil {
-		return time.Time{}
-	}
-	certificate, err := x509.ParseCertificate(block.Bytes)
+	certificates, err := certutil.ParseCertsPEM(data)
 	if err != nil {
 		return time.Time{}
 	}
-	return certificate.NotAfter
+	return certificates[0].NotAfter
 }
 
 // tokenExpiry returns the time in the claim exp of a token, if the token is a JWT.
 func tokenExpiry(token string) time.Time {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
+	claims := jwt.MapClaims{}
+	if _, _, err := jwt.NewParser().ParseUnverified(token, claims); err != nil {
 		return time.Time{}
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	if err != nil {
+	expires, err := claims.GetExpirationTime()
+	if err != nil || expires == nil || expires.Unix() <= 0 {
 		return time.Time{}
 	}
-	var claims struct {
-		Exp float64 `json:"exp"`
-	}
-	if err := json.Unmarshal(payload, &claims); err != nil || claims.Exp <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(int64(claims.Exp), 0)
+	return expires.Time
 }
 
 // renewIn returns how long a kubeconfig that was fetched then may be used before it is fetched again. It returns 0 if no such

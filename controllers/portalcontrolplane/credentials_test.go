@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// jwt has the claims.
-func jwt(claims string) string {
+// newJWT returns a token with the claims.
+func newJWT(claims string) string {
 	part := base64.RawURLEncoding.EncodeToString
 	return part([]byte(`{"alg":"none"}`)) + "." + part([]byte(claims)) + "." + part([]byte("signature"))
 }
@@ -46,7 +46,7 @@ func clientPair(t *testing.T, expires time.Time) (certificate, key []byte) {
 func TestExpiry(t *testing.T) {
 	soon, late := time.Unix(2_000_000_000, 0), time.Unix(2_100_000_000, 0)
 	certificate, _ := clientPair(t, late)
-	token := func(at time.Time) string { return jwt(fmt.Sprintf(`{"sub":"a","exp":%d}`, at.Unix())) }
+	token := func(at time.Time) string { return newJWT(fmt.Sprintf(`{"sub":"a","exp":%d}`, at.Unix())) }
 	tests := map[string]struct {
 		certificate []byte
 		token       string
@@ -56,12 +56,12 @@ func TestExpiry(t *testing.T) {
 		"a certificate":                    {certificate: certificate, want: late},
 		"a token":                          {token: token(soon), want: soon},
 		"both, and the token is first":     {certificate: certificate, token: token(soon), want: soon},
-		"both, and the token never":        {certificate: certificate, token: jwt(`{}`), want: late},
+		"both, and the token never":        {certificate: certificate, token: newJWT(`{}`), want: late},
 		"a token that is no JWT":           {token: "a.b"},
 		"a token of three parts":           {token: "a.b!.c"},
-		"a token of other claims":          {token: jwt(`{"exp":"tomorrow"}`)},
-		"a token of no object":             {token: jwt(`[]`)},
-		"a token that expired in the past": {token: jwt(`{"exp":1}`), want: time.Unix(1, 0)},
+		"a token of other claims":          {token: newJWT(`{"exp":"tomorrow"}`)},
+		"a token of no object":             {token: newJWT(`[]`)},
+		"a token that expired in the past": {token: newJWT(`{"exp":1}`), want: time.Unix(1, 0)},
 		"no PEM":                           {certificate: []byte("certificate")},
 		"PEM of something else":            {certificate: []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")},
 	}

@@ -129,7 +129,7 @@ func TestUserManaged(t *testing.T) {
 		"it is refused":           {newAPIServer(t, 401).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"nothing answers":         {closed.kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"another certificate":     {kubeconfigFor("server: '"+works.URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"it has expired":          {newAPIServer(t, 401).kubeconfig("token: " + jwt(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigExpiredReason},
+		"it has expired":          {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigExpiredReason},
 		"it names a token's file": {works.kubeconfig("tokenFile: /etc/hostname"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 		"it is damaged":           {"{", infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 	}
