@@ -201,10 +201,7 @@ const settleTime = 3 * time.Second
 // createRequest collects the parameters of the portal cluster, except its name, or returns an outcome with what is missing.
 func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateClusterRequest, outcome.Outcome) {
 	none := cloud.CreateClusterRequest{}
-	var err error
-	if s.desired, err = r.readDesired(ctx, r.Client, s); err != nil {
-		return none, outcome.Fail(err)
-	}
+	s.desired = s.desiredBy(s.members)
 	if o := s.awaitTopology(time.Now()); !o.IsDone() {
 		return none, o
 	}

@@ -18,6 +18,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
+	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
 )
 
 const (
@@ -83,52 +84,37 @@ func (d *desired) add(meta metav1.ObjectMeta, stale bool, replicas *int32, templ
 	}
 }
 
-// readDesired adds up the replicas of the Cluster.
-func (r *Reconciler) readDesired(ctx context.Context, reader client.Reader, s *scope) (desired, error) {
-	d := desired{known: true}
-	of := []client.ListOption{client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}}
-	deployments, sets, machines, pools := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}
-	for _, list := range []client.ObjectList{deployments, sets, machines, pools} {
-		if err := reader.List(ctx, list, of...); err != nil {
-			return d, fmt.Errorf("list %T: %w", list, err)
-		}
-	}
-	d.sets = sets.Items
-	for _, md := range deployments.Items {
+// desiredBy adds up the replicas of the members.
+func (s *scope) desiredBy(from members) desired {
+	d := desired{known: true, machines: from.machines, sets: from.sets, pool: from.pool}
+	for _, md := range from.deployments {
 		if ref := md.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind {
 			d.count(s.cluster, md.ObjectMeta, md.Spec.Replicas, ref.Name)
 			d.autoscaled, d.mayLose = d.autoscaled || autoscaled(&md), d.mayLose || mayLose(&md)
 		}
 	}
-	for _, ms := range sets.Items {
+	for _, ms := range from.sets {
 		if ref := ms.Spec.Template.Spec.InfrastructureRef; ref.Kind == templateKind && metav1.GetControllerOf(&ms) == nil {
 			d.count(s.cluster, ms.ObjectMeta, ms.Spec.Replicas, ref.Name)
 		}
 	}
-	d.countMachines(s.cluster, machines.Items)
-	if err := r.readPool(ctx, reader, s, &d, pools.Items); err != nil {
-		return d, err
+	for _, m := range from.machines {
+		if metav1.GetControllerOf(&m) == nil {
+			d.count(s.cluster, m.ObjectMeta, ptr.To[int32](1), "")
+		}
 	}
-	d.topologyDeployments, d.awaited = topologyOf(s.cluster, deployments.Items, pools.Items)
+	if p := from.pool; p != nil {
+		mp := &p.machinePool
+		d.add(mp.ObjectMeta, portalmachinepool.Stale(mp, p.infra, s.cluster), mp.Spec.Replicas, "")
+		d.autoscaled = d.autoscaled || autoscaled(mp)
+	}
+	d.topologyDeployments, d.awaited = topologyOf(s.cluster, from.deployments, from.pools)
 	d.sum += d.kept(s.record.Size)
 	if d.sum == 0 {
 		d.stays = s.record.MinWorkers
 	}
 	d.sum += d.stays
-	return d, nil
-}
-
-// countMachines collects the Machines that are backed by PortalMachines, and counts the standalone ones.
-func (d *desired) countMachines(cluster *clusterv1.Cluster, machines []clusterv1.Machine) {
-	for _, m := range machines {
-		if m.Spec.InfrastructureRef.Kind != machineKind {
-			continue
-		}
-		d.machines = append(d.machines, m)
-		if metav1.GetControllerOf(&m) == nil {
-			d.count(cluster, m.ObjectMeta, ptr.To[int32](1), "")
-		}
-	}
+	return d
 }
 
 // kept is how many workers stay beyond the sum. If the garbage collector deletes several objects, the first one that is gone must

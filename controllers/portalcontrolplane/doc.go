@@ -11,7 +11,7 @@
 //
 //	cluster.go      creates the portal cluster once, or adopts the one that spec.clusterID names
 //	operation.go    polls the operation in flight (package operation). No new one starts before it has ended, and the steps below
-//	                decide from what they read after its end
+//	                decide from the Nodes that they read after its end
 //	kubeconfig.go   keeps the kubeconfig Secret, and the endpoint in spec (endpoint.go). The kubeconfig is renewed before it expires
 //	                (credentials.go) and when the API server does not accept it (access.go)
 //	connection.go   connects to the API server, and reads its version and its worker Nodes (recognize.go)
@@ -26,8 +26,8 @@
 //	gone.go         notices that the portal does not know the cluster any more
 //	restored.go     finds the portal cluster of a copied object, such as a restored backup, so that no second one is created
 //
-// Before the steps, members.go corrects the owner references of MachineSets and Machines after a restore. If the object is being
-// deleted, the pass runs these files instead of the steps:
+// Before the steps, members.go reads the MachineDeployments, MachineSets, Machines and MachinePools of the Cluster, and corrects the owner
+// references of MachineSets and Machines after a restore. If the object is being deleted, the pass runs these files instead of the steps:
 //
 //	intent.go       decides whether the deletion is intended, or has to be confirmed by a person
 //	delete.go       deletes the portal cluster

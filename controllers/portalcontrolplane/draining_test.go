@@ -67,8 +67,9 @@ func TestDrainingBeforeUpgrade(t *testing.T) {
 					s.nodes = append(s.nodes, *test.node)
 				}
 			})
-			got, err := (&Reconciler{Client: builder.Build()}).draining(t.Context(), s)
-			if err != nil || got != test.want {
+			var err error
+			s.members, err = readMembers(t.Context(), builder.Build(), s.cluster)
+			if got := s.draining(); err != nil || got != test.want {
 				t.Errorf("waits for %q, want %q; %v", got, test.want, err)
 			}
 		})

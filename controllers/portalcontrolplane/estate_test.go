@@ -121,6 +121,10 @@ func (e *estate) scope(key client.ObjectKey) *scope {
 	if err := s.loadOperation(); err != nil {
 		e.Fatal(err)
 	}
+	var err error
+	if s.members, err = readMembers(e.Context(), e.store, s.cluster); err != nil {
+		e.Fatal(err)
+	}
 	return s
 }
 

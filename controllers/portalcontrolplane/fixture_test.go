@@ -291,6 +291,10 @@ func (f *fixture) scope() *scope {
 	if err := s.loadOperation(); err != nil {
 		f.Fatal(err)
 	}
+	var err error
+	if s.members, err = readMembers(f.Context(), f.store, cluster); err != nil {
+		f.Fatal(err)
+	}
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -13,31 +14,47 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
 )
 
+// members are the objects of a Cluster that ask for workers. A pass reads them once from the cache, and once more past it before it
+// changes the workers.
+type members struct {
+	deployments []clusterv1.MachineDeployment
+	sets        []clusterv1.MachineSet
+	machines    []clusterv1.Machine // those that are backed by PortalMachines
+	pools       []clusterv1.MachinePool
+	pool        *pool // the pool that gets nodes, or nil
+}
+
+func readMembers(ctx context.Context, reader client.Reader, cluster *clusterv1.Cluster) (members, error) {
+	of := []client.ListOption{client.InNamespace(cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: cluster.Name}}
+	deployments, sets, machines, pools := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}, &clusterv1.MachinePoolList{}
+	for _, list := range []client.ObjectList{deployments, sets, machines, pools} {
+		if err := reader.List(ctx, list, of...); err != nil {
+			return members{}, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	ours := slices.DeleteFunc(machines.Items, func(m clusterv1.Machine) bool { return m.Spec.InfrastructureRef.Kind != machineKind })
+	pool, err := readPool(ctx, reader, pools.Items)
+	return members{deployments.Items, sets.Items, ours, pools.Items, pool}, err
+}
+
 // correctMembers corrects the owner references of MachineSets and Machines that have an earlier UID of a present object. Core
 // corrects the references of all other objects. It ignores a MachineSet or Machine whose owner has another UID, and creates a
 // second one. Objects that are being deleted stay as they are.
-func (r *Reconciler) correctMembers(ctx context.Context, s *scope) error {
-	deployments, sets, machines := &clusterv1.MachineDeploymentList{}, &clusterv1.MachineSetList{}, &clusterv1.MachineList{}
-	for _, list := range []client.ObjectList{deployments, sets, machines} {
-		if err := r.Client.List(ctx, list, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
-	}
+func (r *Reconciler) correctMembers(ctx context.Context, cluster *clusterv1.Cluster, of members) error {
 	var all []error
-	for i := range sets.Items {
-		if set := &sets.Items[i]; set.Spec.Template.Spec.InfrastructureRef.Kind == templateKind {
-			all = append(all, r.correctMember(ctx, set, ownerref.Cluster, s.cluster))
-			for j := range deployments.Items {
-				all = append(all, r.correctMember(ctx, set, ownerref.MachineDeployment, &deployments.Items[j]))
+	for i := range of.sets {
+		if set := &of.sets[i]; set.Spec.Template.Spec.InfrastructureRef.Kind == templateKind {
+			all = append(all, r.correctMember(ctx, set, ownerref.Cluster, cluster))
+			for j := range of.deployments {
+				all = append(all, r.correctMember(ctx, set, ownerref.MachineDeployment, &of.deployments[j]))
 			}
 		}
 	}
-	for i := range machines.Items {
-		if machine := &machines.Items[i]; machine.Spec.InfrastructureRef.Kind == machineKind {
-			all = append(all, r.correctMember(ctx, machine, ownerref.Cluster, s.cluster))
-			for j := range sets.Items {
-				all = append(all, r.correctMember(ctx, machine, ownerref.MachineSet, &sets.Items[j]))
-			}
+	for i := range of.machines {
+		machine := &of.machines[i]
+		all = append(all, r.correctMember(ctx, machine, ownerref.Cluster, cluster))
+		for j := range of.sets {
+			all = append(all, r.correctMember(ctx, machine, ownerref.MachineSet, &of.sets[j]))
 		}
 	}
 	return errors.Join(all...)

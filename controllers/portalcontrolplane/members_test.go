@@ -64,7 +64,11 @@ func TestCorrectMembers(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := f.manager.correctMembers(t.Context(), &scope{cluster: cluster}); err != nil {
+				all, err := readMembers(t.Context(), f.store, cluster)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.manager.correctMembers(t.Context(), cluster, all); err != nil {
 					t.Fatal(err)
 				}
 				for object, want := range map[client.Object]types.UID{set: test.want, machine: map[bool]types.UID{false: "present", true: "earlier"}[test.other]} {

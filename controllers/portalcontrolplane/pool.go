@@ -26,23 +26,21 @@ type pool struct {
 	infra       *infrav1.PortalMachinePool // nil if it is not created yet, or is gone
 }
 
-// readPool adds the Cluster's pool, if it has one, to the desired workers.
-func (r *Reconciler) readPool(ctx context.Context, reader client.Reader, s *scope, d *desired, all []clusterv1.MachinePool) error {
+// readPool returns the pool that gets nodes, with its PortalMachinePool, or nil.
+func readPool(ctx context.Context, reader client.Reader, all []clusterv1.MachinePool) (*pool, error) {
 	chosen := portalmachinepool.Chosen(all)
 	if chosen == nil {
-		return nil
+		return nil, nil //nolint:nilnil // a missing object is not an error
 	}
-	d.pool = &pool{machinePool: *chosen, infra: &infrav1.PortalMachinePool{}}
-	key := client.ObjectKey{Namespace: chosen.Namespace, Name: chosen.Spec.Template.Spec.InfrastructureRef.Name}
-	if err := reader.Get(ctx, key, d.pool.infra); err != nil {
-		if !apierrors.IsNotFound(err) {
-			return fmt.Errorf("read PortalMachinePool %s: %w", key.Name, err)
-		}
-		d.pool.infra = nil
+	infra, name := &infrav1.PortalMachinePool{}, chosen.Spec.Template.Spec.InfrastructureRef.Name
+	err := reader.Get(ctx, client.ObjectKey{Namespace: chosen.Namespace, Name: name}, infra)
+	switch {
+	case apierrors.IsNotFound(err):
+		infra = nil
+	case err != nil:
+		return nil, fmt.Errorf("read PortalMachinePool %s: %w", name, err)
 	}
-	d.add(chosen.ObjectMeta, portalmachinepool.Stale(chosen, d.pool.infra, s.cluster), chosen.Spec.Replicas, "")
-	d.autoscaled = d.autoscaled || autoscaled(chosen)
-	return nil
+	return &pool{machinePool: *chosen, infra: infra}, nil
 }
 
 // poolView returns the pool for a plan. Until core has removed a MachinePool, it may delete Nodes under the names that it knows,

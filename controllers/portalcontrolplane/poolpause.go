@@ -30,16 +30,13 @@ const pausedForUpgrade = "portal-upgrade"
 // name. In an upgrade a new Node may come under such a name, with a providerID that the portal sets. The provider cannot list that
 // ID before core sees the Node, and core would delete the Node object.
 func (r *Reconciler) pausePool(ctx context.Context, s *scope, wanted string) outcome.Outcome {
-	d, err := r.readDesired(ctx, r.Client, s)
-	if err != nil {
-		return outcome.Fail(err)
-	}
-	if d.pool == nil || !s.portalSetsIDs(d.pool) {
+	p := s.members.pool
+	if p == nil || !s.portalSetsIDs(p) {
 		return outcome.Outcome{}
 	}
 	mp := &clusterv1.MachinePool{} // read past the cache, which may still show the condition of an earlier pause
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(&d.pool.machinePool), mp); err != nil {
-		return outcome.Fail(fmt.Errorf("read MachinePool %s: %w", d.pool.machinePool.Name, err))
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(&p.machinePool), mp); err != nil {
+		return outcome.Fail(fmt.Errorf("read MachinePool %s: %w", p.machinePool.Name, err))
 	}
 	if !mp.DeletionTimestamp.IsZero() {
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when MachinePool %s, which is being deleted, is gone. "+
@@ -56,7 +53,7 @@ func (r *Reconciler) pausePool(ctx context.Context, s *scope, wanted string) out
 			return outcome.Fail(fmt.Errorf("pause MachinePool %s: %w", mp.Name, err))
 		}
 	}
-	s.keepsPause = true
+	p.machinePool, s.keepsPause = *mp, true
 	return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s starts when Cluster API's core manager has paused MachinePool %s. "+
 		"If this takes long, check that the core manager runs", wanted, mp.Name)
 }

@@ -136,7 +136,11 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 	if err := r.ensureOwned(ctx, s); err != nil {
 		return ctrl.Result{}, err
 	}
-	if err := r.correctMembers(ctx, s); err != nil {
+	var err error
+	if s.members, err = readMembers(ctx, r.Client, s.cluster); err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.correctMembers(ctx, s.cluster, s.members); err != nil {
 		return ctrl.Result{}, err
 	}
 	var all []outcome.Outcome

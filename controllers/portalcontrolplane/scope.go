@@ -57,6 +57,7 @@ type scope struct {
 
 	keepsPause bool // a MachinePool stays paused, because an upgrade is about to start
 
+	members members // as the cache shows them at the start of the pass
 	desired desired
 	claimed []infrav1.PortalMachine
 	checks  healthChecks    // conditions that the Cluster's MachineHealthChecks act on

@@ -52,10 +52,7 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	if s.beingDeleted() {
 		return outcome.BlockedBy(infrav1.DeletingReason, "the Cluster is being deleted, so it is not upgraded")
 	}
-	if draining, err := r.draining(ctx, s); err != nil || draining != "" {
-		if err != nil {
-			return outcome.Fail(err)
-		}
+	if draining := s.draining(); draining != "" {
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason,
 			"the upgrade to %s waits for the scale-down for which %s is being drained", wanted, draining)
 	}
@@ -111,24 +108,20 @@ func (s *scope) upgradeRuns(after time.Duration, to string) outcome.Outcome {
 // draining names a Machine or a Node that is being drained for a scale-down. An upgrade would have to settle that drain first,
 // and drains are undone when the upgrade replaces the node. If the portal refuses the scale-down, the upgrade does not wait for
 // it.
-func (r *Reconciler) draining(ctx context.Context, s *scope) (string, error) {
-	d, err := r.readDesired(ctx, r.Client, s)
-	if err != nil {
-		return "", err
-	}
-	for _, m := range d.machines {
+func (s *scope) draining() string {
+	for _, m := range s.members.machines {
 		if !m.DeletionTimestamp.IsZero() && !metav1.HasAnnotation(m.ObjectMeta, infrav1.PreDrainHook) && metav1.HasAnnotation(m.ObjectMeta, infrav1.PreTerminateHook) {
-			return "Machine " + m.Name, nil
+			return "Machine " + m.Name
 		}
 	}
 	refused := s.last.Is(operation.Scale) && s.last.Result != operation.Succeeded
 	for _, n := range s.nodes {
 		drained := metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainedAnnotation)
 		if metav1.HasAnnotation(n.ObjectMeta, infrav1.DrainStartedAnnotation) || drained && util.IsNodeReady(&n) && !refused {
-			return "Node " + n.Name, nil
+			return "Node " + n.Name
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // upgrading is a request for a version.

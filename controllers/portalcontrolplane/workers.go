@@ -78,7 +78,7 @@ func (r *Reconciler) carryOutPlan(ctx context.Context, s *scope) outcome.Outcome
 // makePlan decides from the cache. A plan that changes something is made again from live reads, because the sum of the replicas
 // and the Machines that are being deleted must be from the same moment.
 func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
-	if err := r.planFrom(ctx, s, r.Client, s.workload); err != nil {
+	if err := r.planFrom(ctx, s, s.members, r.Client, s.workload); err != nil {
 		return err
 	}
 	if len(s.plan.Moves) == 0 && !s.plan.Scale {
@@ -88,13 +88,15 @@ func (r *Reconciler) makePlan(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	return r.planFrom(ctx, s, r.Live, workload)
-}
-
-func (r *Reconciler) planFrom(ctx context.Context, s *scope, reader client.Reader, workload client.Reader) (err error) {
-	if s.desired, err = r.readDesired(ctx, reader, s); err != nil {
+	live, err := readMembers(ctx, r.Live, s.cluster)
+	if err != nil {
 		return err
 	}
+	return r.planFrom(ctx, s, live, r.Live, workload)
+}
+
+func (r *Reconciler) planFrom(ctx context.Context, s *scope, from members, reader client.Reader, workload client.Reader) (err error) {
+	s.desired = s.desiredBy(from)
 	claimed := &infrav1.PortalMachineList{}
 	if err := reader.List(ctx, claimed, client.InNamespace(s.cluster.Namespace), client.MatchingLabels{clusterv1.ClusterNameLabel: s.cluster.Name}); err != nil {
 		return fmt.Errorf("list PortalMachines: %w", err)
