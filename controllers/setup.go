@@ -75,7 +75,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	if err != nil {
 		return err
 	}
-	wakeups := wakeup.New()
+	wakeups, answers := wakeup.New(), outcome.NewAnswers()
 	identities := &identity.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(),
 		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
@@ -90,7 +90,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the metrics: %w", err)
 	}
 	cluster := &portalcluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, WatchFilterValue: options.WatchFilterValue,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Identities: identities, Answers: answers, WatchFilterValue: options.WatchFilterValue,
 		Recorder: outcome.Recorder{EventRecorder: mgr.GetEventRecorder("portalcluster"), Log: mgr.GetLogger()}, Woken: wakeups.Clusters(),
 	}
 	if err := cluster.SetupWithManager(ctx, mgr, fair.Workers(options.ClusterConcurrency)); err != nil {
@@ -98,7 +98,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
-		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(),
+		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Answers: answers,
 		Reconnect:   connections.reconnect,
 		Oversized:   connections.gateway.Oversized,
 		ClockBehind: connections.gateway.ClockBehind,

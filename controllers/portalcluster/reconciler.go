@@ -46,12 +46,13 @@ type Reconciler struct {
 	Identities       *identity.Resolver
 	Recorder         events.EventRecorder
 	WatchFilterValue string
+	// Answers of portals that count for several PortalClusters.
+	Answers *outcome.Answers
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
 	controller capicontroller.Controller
 	memory     operation.Memory
-	vpcs       vpcs
 	outages    outcome.Outages // of portals
 }
 

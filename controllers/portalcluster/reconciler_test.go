@@ -28,6 +28,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 const password = "portal-password-2c77"
@@ -57,7 +58,7 @@ func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*core
 	b.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithStatusSubresource(&infrav1.PortalCluster{}).
 		WithObjects(b.objects(network, change)...).Build()
 	b.r = &Reconciler{
-		Client: b.store, Live: b.store, Recorder: b.recorder,
+		Client: b.store, Live: b.store, Recorder: b.recorder, Answers: outcome.NewAnswers(),
 		Identities: &identity.Resolver{Client: b.store, Live: b.store, Pool: &cloud.Pool{}},
 	}
 	return b

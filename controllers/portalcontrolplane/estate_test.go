@@ -56,7 +56,10 @@ func newEstate(t *testing.T, lists bool) *estate {
 	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
-	e.manager = &Reconciler{Client: e.store, Live: e.store, Recorder: e.recorder, Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}}}
+	e.manager = &Reconciler{
+		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(),
+		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}},
+	}
 	return e
 }
 

@@ -221,8 +221,8 @@ func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Obje
 // restart starts a manager with an empty memory.
 func (f *fixture) restart() {
 	f.manager = &Reconciler{
-		Identities: &identity.Resolver{Client: f.store, Live: f.store},
-		Client:     f.store, Live: f.store, Metadata: f.store, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
+		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
+		Client: f.store, Live: f.store, Metadata: f.store, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
 		Reconnect: func(client.ObjectKey) { f.reconnects++ },
 	}
 }

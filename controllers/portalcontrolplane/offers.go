@@ -6,10 +6,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -20,12 +18,12 @@ import (
 // offered finds the version in the list that the portal offers. The specification does not define the state of an entry, so any
 // state may be usable. If the portal refuses an entry, the next request names another entry of the same version.
 func (r *Reconciler) offered(ctx context.Context, s *scope, wanted string) (cloud.KubernetesVersion, outcome.Outcome) {
-	versions, o := r.offers.list(ctx, s, &r.memory.Backoff)
+	versions, o := r.versions(ctx, s)
 	if !o.IsDone() {
 		return cloud.KubernetesVersion{}, o
 	}
 	refused := func(v cloud.KubernetesVersion) bool {
-		_, found := r.memory.Backoff.Recall(s.identity.Version+"/versions/"+v.ID, "")
+		_, found := r.Answers.Get(refusedVersion{s.identity.Version, v.ID})
 		return found
 	}
 	best := candidates(versions, wanted)
@@ -91,43 +89,26 @@ const (
 	refusedAge = time.Hour
 )
 
+// refusedVersion is a version id that the portal has refused to an identity.
+type refusedVersion struct{ identity, id string }
+
 // refuseVersion remembers that the portal refused the id to this identity.
 func (r *Reconciler) refuseVersion(s *scope, id string) {
-	r.memory.Backoff.Remember(s.identity.Version+"/versions/"+id, "", outcome.RetryAfter(refusedAge))
+	r.Answers.Set(refusedVersion{s.identity.Version, id}, true, refusedAge)
 }
 
-// offers caches the portal's list of versions for each client.
-type offers struct {
-	mu    sync.Mutex
-	known map[*cloud.Client]offer
-}
-
-type offer struct {
-	versions []cloud.KubernetesVersion
-	at       time.Time
-}
-
-func (o *offers) list(ctx context.Context, s *scope, backoff *outcome.Backoff) ([]cloud.KubernetesVersion, outcome.Outcome) {
-	o.mu.Lock()
-	have, found := o.known[s.identity.Portal]
-	o.mu.Unlock()
-	if found && time.Since(have.at) < offersAge {
-		return have.versions, outcome.Outcome{}
-	}
-	key := s.flow() + "/versions"
-	if refused, found := backoff.Recall(key, s.identity.Version); found {
+// versions returns the list of versions that the portal offers.
+func (r *Reconciler) versions(ctx context.Context, s *scope) ([]cloud.KubernetesVersion, outcome.Outcome) {
+	portal, key := s.identity.Portal, s.flow()+"/versions"
+	if refused, found := r.memory.Backoff.Recall(key, s.identity.Version); found {
 		return nil, refused
 	}
-	versions, err := s.identity.Portal.KubernetesVersions(ctx)
-	if err != nil {
-		return nil, backoff.Refuse(key, s.identity.Version, outcome.FromPortalError(err).Prefix("list Kubernetes versions"))
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	maps.DeleteFunc(o.known, func(_ *cloud.Client, old offer) bool { return time.Since(old.at) > offersAge })
-	if o.known == nil {
-		o.known = map[*cloud.Client]offer{}
-	}
-	o.known[s.identity.Portal] = offer{versions: versions, at: time.Now()}
-	return versions, outcome.Outcome{}
+	list, o := outcome.Ask(r.Answers, outcome.Question{Portal: portal, What: "versions"}, offersAge, func() ([]cloud.KubernetesVersion, outcome.Outcome) {
+		all, err := portal.KubernetesVersions(ctx)
+		if err != nil {
+			return nil, outcome.FromPortalError(err).Prefix("list Kubernetes versions")
+		}
+		return all, outcome.Outcome{}
+	})
+	return list, r.memory.Backoff.Refuse(key, s.identity.Version, o)
 }

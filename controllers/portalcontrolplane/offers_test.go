@@ -37,7 +37,7 @@ func offering(t *testing.T, versions ...string) (*Reconciler, *scope) {
 	}
 	s := newScopeFor("v1.34.9")
 	s.identity = identity.Identity{Portal: client, Version: "1"}
-	return &Reconciler{}, s
+	return &Reconciler{Answers: outcome.NewAnswers()}, s
 }
 
 // TestOffered checks which entry of the portal's list is asked for.
@@ -183,9 +183,11 @@ func TestNotProposed(t *testing.T) {
 	}
 	s := newScopeFor("v1.99.0")
 	s.identity.Portal = &cloud.Client{}
-	r := &Reconciler{}
+	r := &Reconciler{Answers: outcome.NewAnswers()}
 	synctest.Test(t, func(t *testing.T) {
-		r.offers.known = map[*cloud.Client]offer{s.identity.Portal: {versions: versions, at: time.Now()}}
+		outcome.Ask(r.Answers, outcome.Question{Portal: s.identity.Portal, What: "versions"}, offersAge, func() ([]cloud.KubernetesVersion, outcome.Outcome) {
+			return versions, outcome.Outcome{}
+		})
 		r.refuseVersion(s, "e")
 		if _, o := r.offered(t.Context(), s, "v1.99.0"); !strings.HasSuffix(o.Message, "Set spec.version to one of: v1.35.6, v1.36.3") {
 			t.Errorf("%q", o.Message)

@@ -56,6 +56,8 @@ type Reconciler struct {
 	Oversized func(cluster client.ObjectKey) bool
 	// ClockBehind returns how far the clock of the API server is behind the manager's (package gateway).
 	ClockBehind func(cluster client.ObjectKey) time.Duration
+	// Answers of portals that count for several portal clusters.
+	Answers *outcome.Answers
 	// Woken is the source of the objects for which the limiter has a token.
 	Woken source.Source
 
@@ -64,7 +66,6 @@ type Reconciler struct {
 	secrets        secretcache.Cache
 	outages        outcome.Outages // of connections to workload clusters
 	serverVersions versionLookups
-	offers         offers
 	observations   observations
 }
 

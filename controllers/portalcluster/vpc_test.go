@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,17 +42,18 @@ func TestOneLookupServesManyClusters(t *testing.T) {
 	}
 }
 
-// find looks for a VPC and expects a number of them.
-func (b *bench) find(v *vpcs, portal *cloud.Client, name string, want int) {
+// find looks for a VPC.
+func (b *bench) find(portal *cloud.Client, name string, want bool) {
 	b.Helper()
-	if found, err := v.find(b.Context(), portal, name); err != nil || len(found) != want {
-		b.Errorf("%q: %v, %v", name, found, err)
+	if id, o := b.r.findVPC(b.Context(), portal, name); (id != "") != want || o.IsDone() != want {
+		b.Errorf("%q: %q, %+v", name, id, o)
 	}
 }
 
 // TestFindVPC checks which answers count for others, and for how long.
 func TestFindVPC(t *testing.T) {
-	b, v := newBench(t, nil), &vpcs{}
+	b, clock := newBench(t, nil), clocktesting.NewFakeClock(time.Now())
+	b.r.Answers.Expiring = cache.NewExpiringWithClock(clock)
 	id, o := b.r.Identities.Resolve(t.Context(), "default", b.get().Spec.IdentityRef)
 	if !o.IsDone() {
 		t.Fatalf("%+v", o)
@@ -63,26 +66,27 @@ func TestFindVPC(t *testing.T) {
 	}
 	var all sync.WaitGroup
 	for range 20 {
-		all.Go(func() { b.find(v, id.Portal, "default", 1) })
+		all.Go(func() { b.find(id.Portal, "default", true) })
 	}
 	all.Wait()
 	looks("20 at the same time", 1)
-	b.find(v, id.Portal, "nowhere", 0)
-	b.find(v, id.Portal, "nowhere", 0)
+	b.find(id.Portal, "nowhere", false)
+	b.find(id.Portal, "nowhere", false)
 	looks("a VPC that does not exist", 3)
-	b.find(v, id.Portal, "default", 1)
+	b.find(id.Portal, "default", true)
 	looks("in the meantime", 3)
-	v.known[vpcKey{id.Portal, "default"}].at = time.Now().Add(-vpcFresh - time.Second)
-	b.find(v, id.Portal, "default", 1)
+	clock.Step(vpcFresh + time.Second)
+	b.find(id.Portal, "default", true)
 	looks("after vpcFresh", 4)
 	other, err := cloud.New(cloud.Config{BaseURL: b.portal.URL(), CABundle: b.portal.CAPEM(), Email: "a@portal.example", Password: password})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.find(v, other, "default", 1)
+	b.find(other, "default", true)
 	looks("with other credentials", 5)
 	b.portal.Close()
-	if _, err := v.find(t.Context(), id.Portal, "elsewhere"); err == nil || len(v.known) != 2 {
-		t.Errorf("%v: %d lookups are known", err, len(v.known))
+	b.find(id.Portal, "elsewhere", false)
+	if n := b.r.Answers.Len(); n != 2 {
+		t.Errorf("%d lookups are known", n)
 	}
 }
