@@ -38,13 +38,12 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 	if m.Portal == nil || !m.sentToThisPortal(op) {
 		return o
 	}
-	if again, found := m.Memory.Backoff.Recall(m.key(op), op.ID); found {
-		return again
-	}
-	if found, ok := m.search(ctx, op, r); ok {
-		return found
-	}
-	return m.Memory.Backoff.Refuse(m.key(op), op.ID, o)
+	return m.Memory.Backoff.Do(m.key(op), op.ID, func() outcome.Outcome {
+		if found, ok := m.search(ctx, op, r); ok {
+			return found
+		}
+		return o
+	})
 }
 
 // search looks for the job of a lost creation, which the portal may not have known at first, and for the resource. The bool reports

@@ -31,6 +31,19 @@ type refusal struct {
 	at      time.Time
 }
 
+// Do makes the attempt, unless it was refused and its time has not come. If it is refused, that is remembered. If it is done, the
+// next one starts over.
+func (b *Backoff) Do(key, attempt string, ask func() Outcome) Outcome {
+	if refused, found := b.Recall(key, attempt); found {
+		return refused
+	}
+	o := ask()
+	if o.IsDone() {
+		b.Forget(key)
+	}
+	return b.Refuse(key, attempt, o)
+}
+
 // Recall returns the outcome of the attempt if it was refused and its time has not come.
 func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
 	b.mu.Lock()

@@ -38,6 +38,31 @@ func TestBackoffGrows(t *testing.T) {
 	})
 }
 
+// TestBackoffDo: a refused attempt is not made again before its time, and a success starts over.
+func TestBackoffDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b Backoff
+		asked := 0
+		do := func(o Outcome) Outcome {
+			return b.Do("k", "a", func() Outcome { asked++; return o })
+		}
+		refusal := StallFor(0, "Wrong", "correct it")
+		if first, again := do(refusal), do(Outcome{}); asked != 1 || again.Message != refusal.Message || again.RequeueAfter != first.RequeueAfter {
+			t.Errorf("asked %d times: %+v", asked, again)
+		}
+		time.Sleep(firstRetry + firstRetry/5)
+		if o := do(RetryAfter(time.Second)); asked != 2 || o.Kind != Retry {
+			t.Errorf("asked %d times: %+v", asked, o)
+		}
+		if o := do(Outcome{}); asked != 3 || !o.IsDone() {
+			t.Errorf("asked %d times: %+v", asked, o)
+		}
+		if o := do(refusal); asked != 4 || o.RequeueAfter > firstRetry+firstRetry/5 {
+			t.Errorf("asked %d times: %+v", asked, o)
+		}
+	})
+}
+
 func TestBackoffKnowsAttemptsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff

@@ -19,18 +19,15 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 	if held := r.Identities.EnsureFinalizer(ctx, s.portalCluster); !held.IsDone() {
 		return held
 	}
-	key := s.attemptKey("identity")
-	if refused, found := r.memory.Backoff.Recall(key, id.Version); found {
-		return refused
-	}
-	if _, err := id.Portal.UserID(ctx); err != nil {
-		o := outcome.FromPortalError(err)
-		if id.Shared != "" { // its Secret is not the user's to correct
-			o = o.Prefix("PortalClusterIdentity %q", id.Shared)
+	return r.memory.Backoff.Do(s.attemptKey("identity"), id.Version, func() outcome.Outcome {
+		if _, err := id.Portal.UserID(ctx); err != nil {
+			o := outcome.FromPortalError(err)
+			if id.Shared != "" { // its Secret is not the user's to correct
+				o = o.Prefix("PortalClusterIdentity %q", id.Shared)
+			}
+			return o
 		}
-		return r.memory.Backoff.Refuse(key, id.Version, o)
-	}
-	r.memory.Backoff.Forget(key)
-	s.identity = id
-	return outcome.DoneBecause(infrav1.IdentityAcceptedReason, "")
+		s.identity = id
+		return outcome.DoneBecause(infrav1.IdentityAcceptedReason, "")
+	})
 }

@@ -26,16 +26,10 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 		s.vpcID = s.portalCluster.Status.VPCID
 		return outcome.Outcome{}
 	}
-	key, attempt := s.attemptKey("vpc"), vpc.Name+" "+s.identity.Version
-	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
-		return refused
-	}
-	id, o := r.findVPC(ctx, s.identity.Portal, vpc.Name)
-	if !o.IsDone() {
-		return r.memory.Backoff.Refuse(key, attempt, o)
-	}
-	s.vpcID = id
-	return outcome.Outcome{}
+	return r.memory.Backoff.Do(s.attemptKey("vpc"), vpc.Name+" "+s.identity.Version, func() (o outcome.Outcome) {
+		s.vpcID, o = r.findVPC(ctx, s.identity.Portal, vpc.Name)
+		return o
+	})
 }
 
 // findVPC asks the portal for the id of the one VPC of that name.

@@ -175,68 +175,64 @@ func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
 	return o
 }
 
-// fetchKubeconfig fetches and stores the kubeconfig, unless a recent fetch returned nothing new. The digest is recorded before
-// the Secret is written. A manager that stops in between leaves a Secret that does not match, which is fetched again.
-func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, why string) outcome.Outcome {
-	config, refuse, o := r.askKubeconfig(ctx, s, why)
-	if !o.IsDone() {
-		return o
+// askKubeconfig asks the portal for the kubeconfig, and makes use of it, unless that failed or changed nothing a short time ago.
+func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string, use func(config []byte) outcome.Outcome) outcome.Outcome {
+	if !s.infrastructure.IsDone() {
+		return s.infrastructure
 	}
-	endpoint, err := endpointOf(config)
-	if err == nil {
-		err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+	id, gone := s.controlPlane.Spec.ClusterID, false
+	o := r.memory.Backoff.Do(s.flow()+"/kubeconfig/"+why, id+" "+s.identity.Version, func() outcome.Outcome {
+		config, err := s.identity.Portal.Kubeconfig(ctx, id)
+		switch {
+		case cloud.IsNotFound(err):
+			gone = true
+			return outcome.RetryAfter(0)
+		case cloud.IsNotAllowed(err), cloud.IsBusy(err):
+			return outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
+				"the cluster is not Running yet. The portal returns the kubeconfig when it is")
+		case err != nil:
+			return outcome.FromPortalError(err).Prefix("fetch the kubeconfig of cluster %s", id)
+		}
+		return use(config)
+	})
+	if gone {
+		return r.reportGone(ctx, s)
 	}
-	if err == nil {
-		config, err = kubeconfig.Minimal(config)
-	}
-	if err != nil {
-		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err))
-	}
-	same := !stored.missing && bytes.Equal(stored.content(), config) && s.access != accessChanged
-	if o := r.recordCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
-		return refuse(o)
-	}
-	switch err := r.storeKubeconfig(ctx, s, stored, config); {
-	case stored.missing && apierrors.IsAlreadyExists(err):
-		return outcome.RetryAfter(0) // it was created a moment ago: look at it
-	case err != nil:
-		return refuse(outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err))
-	}
-	if same && why != whyMissing {
-		return refuse(outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "")) // asked again ever more slowly
-	}
-	r.memory.Backoff.Forget(s.kubeconfigKey(why))
-	if !stored.missing {
-		s.access, s.accessSince = accessRenewed, time.Now()
-		r.Reconnect(s.clusterKey())
-	}
-	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
+	return o
 }
 
-func (s *scope) kubeconfigKey(why string) string { return s.flow() + "/kubeconfig/" + why }
-
-// askKubeconfig asks the portal for the kubeconfig, unless that failed a short time ago. The outcome is done if the portal has
-// answered. refuse records that the answer is useless too.
-func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string) (_ []byte, refuse func(outcome.Outcome) outcome.Outcome, _ outcome.Outcome) {
-	if !s.infrastructure.IsDone() {
-		return nil, nil, s.infrastructure
-	}
-	key, attempt := s.kubeconfigKey(why), s.controlPlane.Spec.ClusterID+" "+s.identity.Version
-	if refused, found := r.memory.Backoff.Recall(key, attempt); found {
-		return nil, nil, refused
-	}
-	refuse = func(o outcome.Outcome) outcome.Outcome { return r.memory.Backoff.Refuse(key, attempt, o) }
-	config, err := s.identity.Portal.Kubeconfig(ctx, s.controlPlane.Spec.ClusterID)
-	switch {
-	case cloud.IsNotFound(err):
-		return nil, nil, r.reportGone(ctx, s)
-	case cloud.IsNotAllowed(err), cloud.IsBusy(err):
-		return nil, nil, refuse(outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
-			"the cluster is not Running yet. The portal returns the kubeconfig when it is"))
-	case err != nil:
-		return nil, nil, refuse(outcome.FromPortalError(err).Prefix("fetch the kubeconfig of cluster %s", s.controlPlane.Spec.ClusterID))
-	}
-	return config, refuse, outcome.Outcome{}
+// fetchKubeconfig fetches and stores the kubeconfig. The digest is recorded before the Secret is written. A manager that stops in
+// between leaves a Secret that does not match, which is fetched again.
+func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored storedKubeconfig, why string) outcome.Outcome {
+	return r.askKubeconfig(ctx, s, why, func(config []byte) outcome.Outcome {
+		endpoint, err := endpointOf(config)
+		if err == nil {
+			err = r.Identities.Hosts.CheckServer(s.identity.BaseURL, endpoint.Host)
+		}
+		if err == nil {
+			config, err = kubeconfig.Minimal(config)
+		}
+		if err != nil {
+			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "the portal's kubeconfig cannot be used: %v", err)
+		}
+		same := !stored.missing && bytes.Equal(stored.content(), config) && s.access != accessChanged
+		if o := r.recordCluster(ctx, s, endpoint, kubeconfig.Digest(config)); !o.IsDone() {
+			return o
+		}
+		switch err := r.storeKubeconfig(ctx, s, stored, config); {
+		case stored.missing && apierrors.IsAlreadyExists(err):
+			return outcome.RetryAfter(0) // it was created a moment ago: look at it
+		case err != nil:
+			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err)
+		case same && why != whyMissing:
+			return outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "") // asked again ever more slowly
+		}
+		if !stored.missing {
+			s.access, s.accessSince = accessRenewed, time.Now()
+			r.Reconnect(s.clusterKey())
+		}
+		return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
+	})
 }
 
 // storeKubeconfig creates or updates the Secret as the contract requires.

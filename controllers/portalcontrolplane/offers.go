@@ -98,17 +98,17 @@ func (r *Reconciler) refuseVersion(s *scope, id string) {
 }
 
 // versions returns the list of versions that the portal offers.
-func (r *Reconciler) versions(ctx context.Context, s *scope) ([]cloud.KubernetesVersion, outcome.Outcome) {
-	portal, key := s.identity.Portal, s.flow()+"/versions"
-	if refused, found := r.memory.Backoff.Recall(key, s.identity.Version); found {
-		return nil, refused
-	}
-	list, o := outcome.Ask(r.Answers, outcome.Question{Portal: portal, What: "versions"}, offersAge, func() ([]cloud.KubernetesVersion, outcome.Outcome) {
-		all, err := portal.KubernetesVersions(ctx)
+func (r *Reconciler) versions(ctx context.Context, s *scope) (all []cloud.KubernetesVersion, o outcome.Outcome) {
+	list := func() ([]cloud.KubernetesVersion, outcome.Outcome) {
+		versions, err := s.identity.Portal.KubernetesVersions(ctx)
 		if err != nil {
 			return nil, outcome.FromPortalError(err).Prefix("list Kubernetes versions")
 		}
-		return all, outcome.Outcome{}
+		return versions, outcome.Outcome{}
+	}
+	o = r.memory.Backoff.Do(s.flow()+"/versions", s.identity.Version, func() (o outcome.Outcome) {
+		all, o = outcome.Ask(r.Answers, outcome.Question{Portal: s.identity.Portal, What: "versions"}, offersAge, list)
+		return o
 	})
-	return list, r.memory.Backoff.Refuse(key, s.identity.Version, o)
+	return all, o
 }

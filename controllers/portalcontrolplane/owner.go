@@ -149,14 +149,16 @@ func (r *Reconciler) settleCreation(ctx context.Context, s *scope) outcome.Outco
 	if o := r.reconcileExistence(ctx, s); !o.IsDone() {
 		return o
 	}
-	config, refuse, o := r.askKubeconfig(ctx, s, whyMissing)
+	id, own := s.controlPlane.Spec.ClusterID, false
+	o := r.askKubeconfig(ctx, s, whyMissing, func(config []byte) outcome.Outcome {
+		var err error
+		if own, err = s.creation().shownAt(ctx, id, config); cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
+			return outcome.FromPortalError(err)
+		}
+		return outcome.Outcome{}
+	})
 	if !o.IsDone() {
 		return o
-	}
-	id := s.controlPlane.Spec.ClusterID
-	own, err := s.creation().shownAt(ctx, id, config)
-	if cloud.IsRateLimited(err) || cloud.IsUnavailable(err) {
-		return refuse(outcome.FromPortalError(err))
 	}
 	if !own {
 		return r.endCreation(ctx, s, operation.Abandoned)

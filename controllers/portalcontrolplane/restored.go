@@ -75,29 +75,39 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 		}
 		return outcome.Outcome{}
 	}
-	key, attempt := s.flow()+"/restored", cp.Spec.ClusterName+" "+s.identity.Version
-	if held, found := r.memory.Backoff.Recall(key, attempt); found {
-		return held
+	id := ""
+	o := r.memory.Backoff.Do(s.flow()+"/restored", cp.Spec.ClusterName+" "+s.identity.Version, func() (o outcome.Outcome) {
+		id, o = s.lookForCluster(ctx)
+		return o
+	})
+	if !o.IsDone() || id == "" {
+		return o
 	}
+	if err := r.change(ctx, s, func() { cp.Spec.ClusterID = id }); err != nil {
+		return outcome.Fail(err)
+	}
+	return r.claim(ctx, s)
+}
+
+// lookForCluster asks the portal for the portal cluster of the object. It is done if the portal has it, under a name that the provider
+// generated, or if it does not exist.
+func (s *scope) lookForCluster(ctx context.Context) (id string, o outcome.Outcome) {
 	found, byName, err := s.findByName(ctx)
 	if err != nil {
-		return r.memory.Backoff.Refuse(key, attempt, outcome.FromPortalError(err).Prefix("look for the portal cluster of this object"))
+		return "", outcome.FromPortalError(err).Prefix("look for the portal cluster of this object")
 	}
 	if len(found) == 1 && s.nameGenerated() {
-		if err := r.change(ctx, s, func() { cp.Spec.ClusterID = found[0].ID }); err != nil {
-			return outcome.Fail(err)
-		}
-		return r.claim(ctx, s)
+		return found[0].ID, outcome.Outcome{}
 	}
 	all, err := s.identity.Portal.Instances(ctx)
 	if err != nil {
-		return r.memory.Backoff.Refuse(key, attempt, outcome.FromPortalError(err).Prefix("look for the instances of the portal cluster of this object"))
+		return "", outcome.FromPortalError(err).Prefix("look for the instances of the portal cluster of this object")
 	}
 	instances := s.namedLike(all)
 	if byName && len(found)+len(instances) == 0 {
-		return outcome.Outcome{}
+		return "", outcome.Outcome{}
 	}
-	return r.memory.Backoff.Refuse(key, attempt, s.restoredOutcome(found, instances))
+	return "", s.restoredOutcome(found, instances)
 }
 
 // findByName asks the portal for clusters with the name in spec and, if that was generated, with the names that follow it. The

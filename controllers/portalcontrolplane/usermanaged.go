@@ -33,7 +33,7 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 			stored.Name, err, correctUserManaged)
 	}
 	if s.record.UserID == "" {
-		if _, _, o := r.askKubeconfig(ctx, s, whyMissing); !o.IsDone() {
+		if o := r.askKubeconfig(ctx, s, whyMissing, func([]byte) outcome.Outcome { return outcome.Outcome{} }); !o.IsDone() {
 			return o
 		}
 	}
@@ -42,9 +42,9 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	}
 	r.findAccess(ctx, s, stored)
 	if s.access.failing() {
-		if _, refuse, o := r.askKubeconfig(ctx, s, whyUserManaged); o.IsDone() {
-			refuse(outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "")) // asked again ever more slowly
-		}
+		r.askKubeconfig(ctx, s, whyUserManaged, func([]byte) outcome.Outcome {
+			return outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "") // asked again ever more slowly
+		})
 	}
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
