@@ -15,7 +15,7 @@
 //	claims      decides which Machine holds which worker node, and how many workers to ask for. A pure function
 //	operation   runs create, scale, upgrade and delete at the portal, one at a time, and survives a crash at any moment
 //	outcome     how a step of a reconcile ended (done, wait, stalled, retry, blocked or failed), and the backoff of refused requests.
-//	            It also keeps answers of the portal that count for several objects
+//	            It also keeps what is remembered of each object, and answers of the portal that count for several
 //	identity    makes a portal client from an identity Secret, and decides who may use a shared one and how much of it
 //	kubeconfig  decides which kubeconfigs are used, and which parts of them
 //	secretcache keeps the Secrets in use, so that one read serves many passes

@@ -141,11 +141,11 @@ func (f *fixture) manager(passes int) (last outcome.Outcome, crashed bool) {
 			crashed = true
 		}
 	}()
-	portal, memory := f.client(), &Memory{}
+	portal, backoff := f.client(), &outcome.Backoff{}
 	for range passes {
 		cp := f.object()
 		m := Runner{
-			Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Memory: memory, Portal: portal, Flow: "default/story", Cluster: f.id,
+			Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Backoff: backoff, Portal: portal, Flow: "default/story", Cluster: f.id,
 		}
 		if f.work.reached(cp) {
 			return outcome.Outcome{}, false

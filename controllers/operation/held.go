@@ -28,7 +28,7 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 		if err := m.end(ctx, op, Abandoned, "", nil, r); err != nil {
 			return outcome.Fail(err)
 		}
-		m.Memory.Backoff.Forget(m.key(op))
+		m.Backoff.Forget(string(op.Type))
 		return outcome.RetryAfter(0) // with the request as it would be now
 	}
 	c := creations[op.Type]
@@ -38,7 +38,7 @@ func (m Runner) held(ctx context.Context, op *Operation, r Request) outcome.Outc
 	if m.Portal == nil || !m.sentToThisPortal(op) {
 		return o
 	}
-	return m.Memory.Backoff.Do(m.key(op), op.ID, func() outcome.Outcome {
+	return m.Backoff.Do(string(op.Type), op.ID, func() outcome.Outcome {
 		if found, ok := m.search(ctx, op, r); ok {
 			return found
 		}
@@ -58,7 +58,7 @@ func (m Runner) search(ctx context.Context, op *Operation, r Request) (outcome.O
 		job, err := m.Portal.Job(cloud.WithReservation(ctx, reservation), op.JobID)
 		if _, named := createdBy(job, op); err == nil && (named || job.Status != cloud.JobSucceeded) {
 			op.Unknown = ""
-			m.Memory.Backoff.Forget(m.pollKey())
+			m.Backoff.Forget(pollKey)
 			if err := m.Writer.Change(ctx, m.Object, func() { Put(m.Object, op) }); err != nil {
 				return outcome.Fail(err), true
 			}

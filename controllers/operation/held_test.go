@@ -15,7 +15,7 @@ import (
 // at the object a second after each one, as if events woke it.
 func (f *fixture) passesFor(most time.Duration) (all []outcome.Outcome) {
 	f.Helper()
-	m, _ := f.machine(&Memory{})
+	m, _ := f.machine(&outcome.Backoff{})
 	for end := time.Now().Add(most); time.Now().Before(end) && !f.work.reached(f.object()); time.Sleep(time.Second) {
 		cp := f.object()
 		m.Object = cp

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/capportal/cluster-api-provider-portal/cloud/emulator"
+	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 )
 
 // TestPassEndsDuringTheIntent: the time of a pass ends while the intent is being written, and the API server stores it all the
@@ -39,7 +40,7 @@ func TestPassEndsDuringTheIntent(t *testing.T) {
 				defer cancel()
 				portal, cp := f.client(), f.object()
 				m := Runner{
-					Object: cp, Writer: Writer{Client: slow, Live: f.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story", Cluster: f.id,
+					Object: cp, Writer: Writer{Client: slow, Live: f.store}, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/story", Cluster: f.id,
 				}
 				op := New(w.Type, w.target)
 				op.Attempt, op.From = "1", 2
@@ -66,7 +67,7 @@ func TestPassThatIsOver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		portal, cp := f.client(), f.object()
-		m := Runner{Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Memory: &Memory{}, Portal: portal, Flow: "default/story"}
+		m := Runner{Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Backoff: &outcome.Backoff{}, Portal: portal, Flow: "default/story"}
 		if o := m.Start(ctx, New(Create, cp.Spec.ClusterName), &request{f: f, cp: cp, portal: portal}); o.IsDone() || f.operation() != nil {
 			t.Errorf("%+v: %+v", f.operation(), o)
 		}

@@ -20,14 +20,9 @@ const (
 	failedPoll = 30 * time.Second
 	// pollAfterError is how long the provider waits after an error before it polls the job again.
 	pollAfterError = 5 * time.Second
+	// pollKey is the backoff key of polls of jobs.
+	pollKey = "job"
 )
-
-// Memory is what a manager remembers of operations besides their annotations. It may be lost at any time. The zero value is ready
-// to use.
-type Memory struct {
-	// Backoff of refused requests, and of polls of jobs.
-	Backoff outcome.Backoff
-}
 
 // pollJob asks the portal for the job and returns it if it has ended (Done). Otherwise the outcome is Retry while the job runs
 // or it is too early to poll, Stalled when the job is stuck, or the outcome of an error. The bool reports whether the portal
@@ -39,10 +34,10 @@ type Memory struct {
 // a running one.
 func (m Runner) pollJob(ctx context.Context, op *Operation) (cloud.Job, bool, outcome.Outcome) {
 	unknown := fmt.Sprintf("%s is unknown to %s", op.JobID, m.Portal)
-	if o, found := m.Memory.Backoff.Recall(m.pollKey(), unknown); found {
+	if o, found := m.Backoff.Recall(pollKey, unknown); found {
 		return cloud.Job{}, true, o
 	}
-	if o, found := m.Memory.Backoff.Recall(m.pollKey(), op.JobID); found {
+	if o, found := m.Backoff.Recall(pollKey, op.JobID); found {
 		return cloud.Job{}, false, o
 	}
 	reservation, err := m.reservePoll(op)
@@ -53,7 +48,7 @@ func (m Runner) pollJob(ctx context.Context, op *Operation) (cloud.Job, bool, ou
 	job, err := m.Portal.Job(cloud.WithReservation(ctx, reservation), op.JobID)
 	switch {
 	case cloud.IsNotFound(err):
-		return cloud.Job{}, true, m.Memory.Backoff.Remember(m.pollKey(), unknown, outcome.RetryAfter(failedPoll))
+		return cloud.Job{}, true, m.Backoff.Remember(pollKey, unknown, outcome.RetryAfter(failedPoll))
 	case err != nil:
 		o := outcome.FromPortalError(err)
 		if o.Kind != outcome.Retry {
@@ -100,8 +95,5 @@ func (m Runner) wayToAbandon(op *Operation) string {
 
 // pollLater remembers the result of the last poll until the next one, which is never within pollAfterError.
 func (m Runner) pollLater(op *Operation, o outcome.Outcome) outcome.Outcome {
-	return m.Memory.Backoff.Remember(m.pollKey(), op.JobID, o.In(max(o.RequeueAfter, pollAfterError)))
+	return m.Backoff.Remember(pollKey, op.JobID, o.In(max(o.RequeueAfter, pollAfterError)))
 }
-
-// pollKey returns the backoff key of polls of jobs.
-func (m Runner) pollKey() string { return m.Flow + "/job" }

@@ -21,11 +21,11 @@ import (
 // jobBench is a portal with one job, and a machine that follows it.
 type jobBench struct {
 	*testing.T
-	portal *emulator.Portal
-	client *cloud.Client
-	memory Memory
-	op     *Operation
-	ended  []bool // as observed: whether the job failed
+	portal  *emulator.Portal
+	client  *cloud.Client
+	backoff outcome.Backoff
+	op      *Operation
+	ended   []bool // as observed: whether the job failed
 }
 
 // newJobBench starts a job (the creation of a VPC) that takes the given time. The faults affect that call and later ones.
@@ -62,7 +62,7 @@ func (b *jobBench) newClient(email string) *cloud.Client {
 
 func (b *jobBench) machine() Runner {
 	obj := &infrav1.PortalControlPlane{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "a"}}
-	return Runner{Object: obj, Memory: &b.memory, Portal: b.client, Flow: "default/a", Observe: func(_ Type, failed bool, _ time.Duration) {
+	return Runner{Object: obj, Backoff: &b.backoff, Portal: b.client, Flow: "default/a", Observe: func(_ Type, failed bool, _ time.Duration) {
 		b.ended = append(b.ended, failed)
 	}}
 }
@@ -163,7 +163,7 @@ func TestHowAJobEnds(t *testing.T) {
 					t.Errorf("the job's error is %v", job.Error)
 				}
 				if !gone {
-					if _, found := b.memory.Backoff.Recall(b.machine().pollKey(), b.op.JobID); found {
+					if _, found := b.backoff.Recall(pollKey, b.op.JobID); found {
 						t.Error("a job that has ended is still remembered")
 					}
 				}

@@ -42,13 +42,14 @@ type Finder interface {
 
 // Runner runs the operations of one object.
 type Runner struct {
-	Object   client.Object
-	Writer   Writer
-	Memory   *Memory
+	Object client.Object
+	Writer Writer
+	// Backoff of refused requests, and of polls of jobs.
+	Backoff  *outcome.Backoff
 	Recorder events.EventRecorder
 	// Portal is nil while it cannot be called.
 	Portal *cloud.Client
-	// Flow names the object to the account's limiter and to the backoff.
+	// Flow names the object to the account's limiter.
 	Flow string
 	// Cluster is the portal cluster's id or name, for the log.
 	Cluster string
@@ -103,7 +104,7 @@ func (m Runner) Start(ctx context.Context, op *Operation, r Request) outcome.Out
 
 // Refused returns the last refusal of this attempt, as long as it is too early to send the request again.
 func (m Runner) Refused(op *Operation) (outcome.Outcome, bool) {
-	return m.Memory.Backoff.Recall(m.key(op), op.Attempt)
+	return m.Backoff.Recall(string(op.Type), op.Attempt)
 }
 
 // send sends the request of a stored intent and stores the result. ctx must be detached from the reconcile.
@@ -248,7 +249,7 @@ func (m Runner) Finish(ctx context.Context, op *Operation, result Result, id str
 	if err := m.end(ctx, op, result, id, nil, r); err != nil {
 		return outcome.Fail(err)
 	}
-	m.Memory.Backoff.Forget(m.key(op))
+	m.Backoff.Forget(string(op.Type))
 	if _, done := op.words(id); result == Succeeded {
 		m.event(corev1.EventTypeNormal, infrav1.EventOperationSucceeded, op, "%s", done)
 	}
@@ -297,10 +298,8 @@ func Progress(op *Operation, o outcome.Outcome, reason string) outcome.Outcome {
 	return outcome.WaitFor(o.RequeueAfter, reason, "waiting for the portal to finish the %s (job %s)", op, op.JobID)
 }
 
-func (m Runner) key(op *Operation) string { return m.Flow + "/" + string(op.Type) }
-
 func (m Runner) refuse(op *Operation, o outcome.Outcome) outcome.Outcome {
-	return m.Memory.Backoff.Refuse(m.key(op), op.Attempt, o)
+	return m.Backoff.Refuse(string(op.Type), op.Attempt, o)
 }
 
 func (m Runner) event(kind, reason string, op *Operation, format string, args ...any) {

@@ -21,11 +21,11 @@ import (
 var scaleUp = works[2]
 
 // machine is one pass of a manager that lives on in memory.
-func (f *fixture) machine(memory *Memory) (Runner, *request) {
+func (f *fixture) machine(backoff *outcome.Backoff) (Runner, *request) {
 	f.Helper()
 	cp := f.object()
 	m := Runner{
-		Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Memory: memory, Portal: f.client(), Flow: "default/story", Cluster: f.id,
+		Object: cp, Writer: Writer{Client: f.store, Live: f.store}, Backoff: backoff, Portal: f.client(), Flow: "default/story", Cluster: f.id,
 	}
 	return m, &request{f: f, cp: cp, portal: m.Portal}
 }
@@ -54,7 +54,7 @@ func TestLog(t *testing.T) {
 				defer f.portal.Close()
 				var lines []string
 				log := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{})
-				m, r := f.machine(&Memory{})
+				m, r := f.machine(&outcome.Backoff{})
 				op := next()
 				m.Start(ctrl.LoggerInto(t.Context(), log), op, r)
 				if len(lines) != 2 || !strings.Contains(lines[0], "Sending") || !strings.Contains(lines[1], test.words) {
@@ -80,7 +80,7 @@ func TestNothingIsSentWhileAJobRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
 		defer f.portal.Close()
-		m, r := f.machine(&Memory{})
+		m, r := f.machine(&outcome.Backoff{})
 		if o := m.Start(t.Context(), next(), r); !o.IsDone() || o.RequeueAfter < pollAfterError {
 			t.Fatalf("%+v", o)
 		}
@@ -99,7 +99,7 @@ func TestNothingIsSentFromOldData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, scaleUp, emulator.Options{})
 		defer f.portal.Close()
-		m, r := f.machine(&Memory{})
+		m, r := f.machine(&outcome.Backoff{})
 		theirs := f.object()
 		metav1.SetMetaDataAnnotation(&theirs.ObjectMeta, "note", "theirs")
 		if err := f.store.Update(t.Context(), theirs); err != nil {
@@ -132,7 +132,7 @@ func TestBusyLeavesTheRecord(t *testing.T) {
 					if err := f.store.Update(t.Context(), cp); err != nil {
 						t.Fatal(err)
 					}
-					m, r := f.machine(&Memory{})
+					m, r := f.machine(&outcome.Backoff{})
 					o := m.Start(t.Context(), next(), r)
 					if got := f.operation(); o.IsDone() || (got == nil) != (last == nil) || got != nil && (got.ID != "before" || got.Unknown != last.Unknown) {
 						t.Errorf("%+v, %+v", o, got)
@@ -163,7 +163,7 @@ func TestAbandon(t *testing.T) {
 					t.Fatal(err)
 				}
 				recorder := events.NewFakeRecorder(10)
-				m, r := f.machine(&Memory{})
+				m, r := f.machine(&outcome.Backoff{})
 				m.Portal, m.Recorder = nil, recorder
 				o := m.Poll(t.Context(), r)
 				_, left := f.object().Annotations[infrav1.DecisionAnnotation]

@@ -3,9 +3,7 @@
 package outcome
 
 import (
-	"maps"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -13,14 +11,13 @@ const (
 	firstRetry = 30 * time.Second // at most two attempts a minute
 	lastRetry  = 10 * time.Minute
 	lastWait   = 2 * time.Minute // for a wait, which ends without a person
-	forgetAt   = time.Hour
+	forgetAt   = time.Hour       // after the time of an attempt, its delay starts over
 )
 
-// Backoff remembers attempts that were refused. An attempt is a key and a fingerprint of everything that went into it. Until its
+// Backoff remembers the attempts of one object that were refused. An attempt is a key and a fingerprint of everything that went into it. Until its
 // time has come, the same attempt is not made again and has the same outcome. Another fingerprint starts over. The zero value is
 // ready to use.
 type Backoff struct {
-	mu      sync.Mutex
 	refused map[string]refusal
 }
 
@@ -46,8 +43,6 @@ func (b *Backoff) Do(key, attempt string, ask func() Outcome) Outcome {
 
 // Recall returns the outcome of the attempt if it was refused and its time has not come.
 func (b *Backoff) Recall(key, attempt string) (Outcome, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	r := b.refused[key]
 	r.outcome.RequeueAfter = time.Until(r.at)
 	if r.attempt != attempt || r.outcome.RequeueAfter <= 0 {
@@ -63,13 +58,11 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 	if o.Kind == Done || o.Kind == Retry {
 		return o
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	delay, most := firstRetry, lastRetry
 	if o.Kind == Wait && o.RequeueAfter > 0 && o.RequeueAfter < lastWait {
 		delay, most, o.RequeueAfter = o.RequeueAfter, lastWait, 0
 	}
-	if r, found := b.refused[key]; found && r.attempt == attempt {
+	if r, found := b.refused[key]; found && r.attempt == attempt && time.Since(r.at) <= forgetAt {
 		delay = min(2*r.delay, most)
 	}
 	o.RequeueAfter = max(o.RequeueAfter, delay+rand.N(delay/5))
@@ -79,25 +72,17 @@ func (b *Backoff) Refuse(key, attempt string, o Outcome) Outcome {
 
 // Remember makes Recall return the outcome of the attempt until its time has come.
 func (b *Backoff) Remember(key, attempt string, o Outcome) Outcome {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.store(key, refusal{attempt: attempt, outcome: o})
 	return o
 }
 
 // Forget makes the next attempt start over.
-func (b *Backoff) Forget(key string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.refused, key)
-}
+func (b *Backoff) Forget(key string) { delete(b.refused, key) }
 
-// store remembers a refusal, and drops those that were not recalled for a long time.
 func (b *Backoff) store(key string, r refusal) {
 	if b.refused == nil {
 		b.refused = map[string]refusal{}
 	}
-	maps.DeleteFunc(b.refused, func(_ string, old refusal) bool { return time.Since(old.at) > forgetAt })
 	r.outcome.Cause = nil // it is logged once
 	r.at = time.Now().Add(r.outcome.RequeueAfter)
 	b.refused[key] = r

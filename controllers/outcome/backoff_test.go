@@ -115,16 +115,16 @@ func TestBackoffLetsOthersThrough(t *testing.T) {
 	}
 }
 
-// TestBackoffForgetsInTheEnd: objects that are gone leave no entries.
+// TestBackoffForgetsInTheEnd: a refusal of long ago does not make the next one wait for longer.
 func TestBackoffForgetsInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b Backoff
 		for range 100 {
-			b.Refuse(time.Now().String(), "a", StallFor(0, "Wrong", ""))
-			time.Sleep(10 * time.Minute)
+			b.Refuse("k", "a", StallFor(0, "Wrong", ""))
 		}
-		if n := len(b.refused); n > 10 {
-			t.Errorf("%d refusals are kept", n)
+		time.Sleep(lastRetry + lastRetry/5 + forgetAt + time.Second)
+		if o := b.Refuse("k", "a", StallFor(0, "Wrong", "")); o.RequeueAfter > firstRetry+firstRetry/5 {
+			t.Errorf("%+v", o)
 		}
 	})
 }

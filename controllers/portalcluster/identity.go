@@ -19,7 +19,7 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 	if held := r.Identities.EnsureFinalizer(ctx, s.portalCluster); !held.IsDone() {
 		return held
 	}
-	return r.memory.Backoff.Do(s.attemptKey("identity"), id.Version, func() outcome.Outcome {
+	return r.memory(s).backoff.Do("identity", id.Version, func() outcome.Outcome {
 		if _, err := id.Portal.UserID(ctx); err != nil {
 			o := outcome.FromPortalError(err)
 			if id.Shared != "" { // its Secret is not the user's to correct

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
@@ -96,7 +97,7 @@ func (q networkCreation) UpdateObject(op *operation.Operation, id string, _ erro
 
 func (r *Reconciler) runner(s *scope) operation.Runner {
 	return operation.Runner{
-		Object: s.portalCluster, Writer: r.writer(), Memory: &r.memory, Recorder: r.Recorder, Observe: metrics.JobEnded,
-		Portal: s.identity.Portal, Flow: s.attemptKey("network"),
+		Object: s.portalCluster, Writer: r.writer(), Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
+		Portal: s.identity.Portal, Flow: client.ObjectKeyFromObject(s.portalCluster).String() + "/network",
 	}
 }

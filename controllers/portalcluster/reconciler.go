@@ -52,8 +52,17 @@ type Reconciler struct {
 	Woken source.Source
 
 	controller capicontroller.Controller
-	memory     operation.Memory
-	outages    outcome.Outages // of portals
+	memories   outcome.Memories[memory]
+}
+
+// memory is what the manager remembers of a PortalCluster.
+type memory struct {
+	backoff outcome.Backoff
+	outage  outcome.Outage // of the portal
+}
+
+func (r *Reconciler) memory(s *scope) *memory {
+	return r.memories.Of(client.ObjectKeyFromObject(s.portalCluster))
 }
 
 // SetupWithManager adds the reconciler to the manager.
@@ -116,6 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	ctx = cloud.WithFlow(ctx, req.String()+"/reads") // as package wakeup expects it
 	portalCluster := &infrav1.PortalCluster{}
 	if err := r.Client.Get(ctx, req.NamespacedName, portalCluster); err != nil {
+		r.memories.Drop(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if annotations.IsExternallyManaged(portalCluster) {
@@ -158,7 +168,7 @@ func (r *Reconciler) reconcileNormal(ctx context.Context, s *scope) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	accepted := conditions.IsTrue(s.portalCluster, infrav1.IdentityReadyCondition)
-	s.identityReady = r.outages.Tolerate(s.attemptKey("identity"), accepted, infrav1.PortalUnavailableReason, r.reconcileIdentity(ctx, s))
+	s.identityReady = r.memory(s).outage.Tolerate(accepted, infrav1.PortalUnavailableReason, r.reconcileIdentity(ctx, s))
 	s.networkReady = r.reconcilePlace(ctx, s)
 	outcome.Log(ctx, s.identityReady, s.networkReady)
 	return outcome.Result(s.identityReady, s.networkReady), outcome.FirstError(s.identityReady, s.networkReady)
@@ -228,9 +238,4 @@ func (r *Reconciler) wrote(obj client.Object) {
 		r.controller.DeferNextReconcileUntilCacheUpToDate(obj,
 			capicontroller.StructuredObject(infrav1.GroupVersion, "PortalCluster"), obj.GetResourceVersion())
 	}
-}
-
-// attemptKey names what a step tries, for the backoff.
-func (s *scope) attemptKey(step string) string {
-	return client.ObjectKeyFromObject(s.portalCluster).String() + "/" + step
 }

@@ -26,7 +26,7 @@ func (r *Reconciler) reconcileVPC(ctx context.Context, s *scope) outcome.Outcome
 		s.vpcID = s.portalCluster.Status.VPCID
 		return outcome.Outcome{}
 	}
-	return r.memory.Backoff.Do(s.attemptKey("vpc"), vpc.Name+" "+s.identity.Version, func() (o outcome.Outcome) {
+	return r.memory(s).backoff.Do("vpc", vpc.Name+" "+s.identity.Version, func() (o outcome.Outcome) {
 		s.vpcID, o = r.findVPC(ctx, s.identity.Portal, vpc.Name)
 		return o
 	})

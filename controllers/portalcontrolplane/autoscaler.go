@@ -72,7 +72,7 @@ const (
 // only while the autoscaler could remove a node, because no other read of a workload cluster costs as much. Until then, the last
 // list is used.
 func (r *Reconciler) pinnedNodes(ctx context.Context, s *scope) (map[string]bool, error) {
-	seen := r.observations.of(s.flow())
+	seen := r.memory(s)
 	if !s.desired.autoscaled {
 		seen.pinned = nil
 		return nil, nil

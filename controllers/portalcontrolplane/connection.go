@@ -31,7 +31,7 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 		s.access = accessChanged
 		return
 	}
-	last := &r.observations.of(s.flow()).probed
+	last := &r.memory(s).probed
 	health := r.ClusterCache.GetHealthCheckingState(ctx, s.clusterKey())
 	_, err := r.ClusterCache.GetClient(ctx, s.clusterKey())
 	if err == nil && health.ConsecutiveFailures == 0 {
@@ -49,7 +49,7 @@ func (r *Reconciler) findAccess(ctx context.Context, s *scope, stored storedKube
 // a manager that starts has no connection yet.
 func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.Outcome {
 	connected := conditions.IsTrue(s.controlPlane, infrav1.ConnectedCondition)
-	return r.outages.Tolerate(s.flow(), connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
+	return r.memory(s).outage.Tolerate(connected, infrav1.ConnectionDownReason, r.connect(ctx, s))
 }
 
 // connect reads Nodes and version of the workload cluster, and watches its Nodes.

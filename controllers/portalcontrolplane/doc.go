@@ -32,7 +32,8 @@
 //	intent.go       decides whether the deletion is intended, or has to be confirmed by a person
 //	delete.go       deletes the portal cluster
 //
-// A step returns an outcome (package outcome) and never waits. Only status.go turns outcomes into conditions.
+// A step returns an outcome (package outcome) and never waits. Only status.go turns outcomes into conditions. What the manager remembers of
+// a portal cluster from one pass to the next is in memory.go, without a lock, because passes of one object never overlap.
 //
 // The states of a portal cluster, as this package sees them, and what can interrupt them:
 //

@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -254,8 +255,8 @@ func TestForgetDeletedCluster(t *testing.T) {
 	if _, err := d.manager.pinnedNodes(t.Context(), d.scope); err != nil {
 		t.Fatal(err)
 	}
-	d.manager.observations.of(d.flow()).probed.ask(t.Context(), []byte(newAPIServer(t, 401).kubeconfig("token: "+canary)), nil)
-	seen := d.manager.observations.of(d.flow())
+	d.manager.memory(d.scope).probed.ask(t.Context(), []byte(newAPIServer(t, 401).kubeconfig("token: "+canary)), nil)
+	seen := d.manager.memory(d.scope)
 	if seen.drift == "" || seen.pinned == nil || seen.probed.at.IsZero() {
 		t.Fatalf("nothing is remembered of a cluster that is not being deleted: %+v", seen)
 	}
@@ -265,8 +266,7 @@ func TestForgetDeletedCluster(t *testing.T) {
 	if _, err := d.manager.Reconcile(t.Context(), ctrl.Request{NamespacedName: prod}); err != nil {
 		t.Fatal(err)
 	}
-	d.manager.observations.Range(func(key, what any) bool {
-		t.Errorf("%s is remembered as %+v", key, what)
-		return true
-	})
+	if left := d.manager.memory(d.scope); !reflect.DeepEqual(left, &memory{}) {
+		t.Errorf("this is remembered: %+v", left)
+	}
 }

@@ -24,9 +24,11 @@ import (
 // object sooner.
 const ownerPoll = time.Minute
 
+const goneKey = "gone" // of the backoff
+
 // reconcileExistence is done unless the portal does not know the cluster.
 func (r *Reconciler) reconcileExistence(ctx context.Context, s *scope) outcome.Outcome {
-	if refused, found := r.memory.Backoff.Recall(s.goneKey(), s.goneAttempt()); found {
+	if refused, found := r.memory(s).backoff.Recall(goneKey, s.goneAttempt()); found {
 		return refused
 	}
 	switch conditions.GetReason(s.controlPlane, infrav1.ProvisionedCondition) {
@@ -50,7 +52,7 @@ func (r *Reconciler) askExistence(ctx context.Context, s *scope) outcome.Outcome
 		o := outcome.FromPortalError(err)
 		return outcome.RetryAfter(max(o.RequeueAfter, connectionRetry))
 	}
-	r.memory.Backoff.Forget(s.goneKey())
+	r.memory(s).backoff.Forget(goneKey)
 	return outcome.DoneBecause(infrav1.ProvisionedReason, "")
 }
 
@@ -70,12 +72,10 @@ func (r *Reconciler) reportGone(ctx context.Context, s *scope) outcome.Outcome {
 		o = outcome.StallFor(0, infrav1.PortalClusterGoneReason, "the portal does not know cluster %s, because it was deleted at the portal or the id is "+
 			"wrong. Set spec.clusterID to the id of another portal cluster, or delete the Cluster", id)
 	}
-	o = r.memory.Backoff.Refuse(s.goneKey(), s.goneAttempt(), o)
+	o = r.memory(s).backoff.Refuse(goneKey, s.goneAttempt(), o)
 	s.outcomes[infrav1.ProvisionedCondition] = o
 	return o
 }
-
-func (s *scope) goneKey() string { return s.flow() + "/gone" }
 
 // goneAttempt changes with the id and the credentials, so after such a change the portal is asked at once.
 func (s *scope) goneAttempt() string { return s.controlPlane.Spec.ClusterID + " " + s.identity.Version }

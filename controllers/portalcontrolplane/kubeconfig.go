@@ -181,7 +181,7 @@ func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string, us
 		return s.infrastructure
 	}
 	id, gone := s.controlPlane.Spec.ClusterID, false
-	o := r.memory.Backoff.Do(s.flow()+"/kubeconfig/"+why, id+" "+s.identity.Version, func() outcome.Outcome {
+	o := r.memory(s).backoff.Do("kubeconfig/"+why, id+" "+s.identity.Version, func() outcome.Outcome {
 		config, err := s.identity.Portal.Kubeconfig(ctx, id)
 		switch {
 		case cloud.IsNotFound(err):

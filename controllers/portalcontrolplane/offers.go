@@ -106,7 +106,7 @@ func (r *Reconciler) versions(ctx context.Context, s *scope) (all []cloud.Kubern
 		}
 		return versions, outcome.Outcome{}
 	}
-	o = r.memory.Backoff.Do(s.flow()+"/versions", s.identity.Version, func() (o outcome.Outcome) {
+	o = r.memory(s).backoff.Do("versions", s.identity.Version, func() (o outcome.Outcome) {
 		all, o = outcome.Ask(r.Answers, outcome.Question{Portal: s.identity.Portal, What: "versions"}, offersAge, list)
 		return o
 	})

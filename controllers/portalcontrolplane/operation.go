@@ -18,7 +18,7 @@ import (
 // runner runs the operations of this portal cluster.
 func (r *Reconciler) runner(s *scope) operation.Runner {
 	m := operation.Runner{
-		Object: s.controlPlane, Writer: r.writer(), Memory: &r.memory, Recorder: r.Recorder, Observe: metrics.JobEnded,
+		Object: s.controlPlane, Writer: r.writer(), Backoff: &r.memory(s).backoff, Recorder: r.Recorder, Observe: metrics.JobEnded,
 		Flow: s.flow(), UserID: s.record.UserID, Cluster: cmp.Or(s.controlPlane.Spec.ClusterID, s.controlPlane.Spec.ClusterName),
 	}
 	if s.infrastructure.IsDone() {

@@ -36,7 +36,7 @@ func (o *otherManager) confirmed(what string) bool {
 // noticeOtherManager warns if Nodes show that another management cluster manages the portal cluster too. It changes nothing,
 // because it cannot know which of the two is right.
 func (r *Reconciler) noticeOtherManager(s *scope) {
-	if what := s.otherManager(); what != "" && r.observations.of(s.flow()).other.confirmed(what) {
+	if what := s.otherManager(); what != "" && r.memory(s).other.confirmed(what) {
 		r.warn(s, infrav1.EventAnotherManager, "Observe", "Another management cluster probably also manages portal cluster %s: %s. Only one may: "+
 			"pause or delete the Cluster in the other one, with deletionPolicy Retain", s.controlPlane.Spec.ClusterID, what)
 	}

@@ -62,11 +62,9 @@ type Reconciler struct {
 	Woken source.Source
 
 	controller     capicontroller.Controller
-	memory         operation.Memory
 	secrets        secretcache.Cache
-	outages        outcome.Outages // of connections to workload clusters
 	serverVersions versionLookups
-	observations   observations
+	memories       outcome.Memories[memory]
 }
 
 // step is one part of a pass. Its outcome becomes the condition.
@@ -94,8 +92,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	controlPlane := &infrav1.PortalControlPlane{}
 	if err := r.Client.Get(ctx, req.NamespacedName, controlPlane); err != nil {
 		r.serverVersions.forget(req.NamespacedName)
-		r.outages.Forget(req.String())
-		r.observations.Delete(req.String())
+		r.memories.Drop(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	cluster, err := util.GetOwnerCluster(ctx, r.Client, controlPlane.ObjectMeta)

@@ -60,7 +60,7 @@ func TestRestartKeepsAvailable(t *testing.T) {
 					t.Errorf("after a minute: %+v", o)
 				}
 				f.setConnected()
-				f.manager.outages.Forget(s.flow()) // it was connected again
+				f.manager.memory(s).outage = outcome.Outage{} // it was connected again
 				f.connect()
 				if !f.available() {
 					t.Error("the next outage is not bridged")

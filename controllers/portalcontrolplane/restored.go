@@ -76,7 +76,7 @@ func (r *Reconciler) lookBeforeCreating(ctx context.Context, s *scope) outcome.O
 		return outcome.Outcome{}
 	}
 	id := ""
-	o := r.memory.Backoff.Do(s.flow()+"/restored", cp.Spec.ClusterName+" "+s.identity.Version, func() (o outcome.Outcome) {
+	o := r.memory(s).backoff.Do("restored", cp.Spec.ClusterName+" "+s.identity.Version, func() (o outcome.Outcome) {
 		id, o = s.lookForCluster(ctx)
 		return o
 	})

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
@@ -99,30 +98,11 @@ func (r *Reconciler) scaleReached(ctx context.Context, s *scope) outcome.Outcome
 // usually nodes that are still joining, or Node objects of removed machines that will soon be NotReady.
 const driftTimeout = 2 * time.Minute
 
-// observations remembers observations of each portal cluster. The zero value is ready to use.
-type observations struct{ sync.Map }
-
-// observation holds the observations of one portal cluster in earlier passes. Only one pass at a time uses it.
-type observation struct {
-	drift      string    // the set of nodes that differs from the size, or ""
-	driftSince time.Time // since when the set has been the same
-	pinned     map[string]bool
-	pinnedAt   time.Time
-	probed     probed       // of its API server
-	other      otherManager // of its Nodes
-}
-
-func (s *observations) of(key string) *observation {
-	known, _ := s.LoadOrStore(key, &observation{})
-	seen, _ := known.(*observation) // nothing else is stored
-	return seen
-}
-
 // reconcileDrift notices that the number of workers differs from the size because it was changed outside of the provider, on
 // the portal's own pages or by deleting Node objects. After driftTimeout the workers are counted, and the portal is asked for
 // the desired number, like after any other change. It is asked once for each set of nodes, never in a loop.
 func (r *Reconciler) reconcileDrift(ctx context.Context, s *scope) (outcome.Outcome, bool) {
-	seen, drift := r.observations.of(s.flow()), s.drift()
+	seen, drift := r.memory(s), s.drift()
 	if seen.drift != drift {
 		seen.drift, seen.driftSince = drift, time.Now()
 	}

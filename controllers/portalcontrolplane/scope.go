@@ -164,7 +164,7 @@ func (s *scope) checkPortal() outcome.Outcome {
 		"Correct baseURL of the identity. If the portal has a new URL, correct annotation %s", home, infrav1.RecordAnnotation)
 }
 
-// flow names this portal cluster to the account's limiter and to the backoff.
+// flow names this portal cluster to the account's limiter.
 func (s *scope) flow() string {
 	return client.ObjectKeyFromObject(s.controlPlane).String()
 }

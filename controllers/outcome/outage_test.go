@@ -13,10 +13,10 @@ import (
 func TestBridge(t *testing.T) {
 	away := WaitFor(10*time.Second, "Away", "it is away")
 	synctest.Test(t, func(t *testing.T) {
-		var b Outages
+		var b Outage
 		expect := func(moment string, isTrue bool, o Outcome, want Kind) {
 			t.Helper()
-			if got := b.Tolerate("a", isTrue, "Away", o); got.Kind != want || got.Kind == Retry && (got.RequeueAfter <= 0 || got.RequeueAfter > outageTolerance) {
+			if got := b.Tolerate(isTrue, "Away", o); got.Kind != want || got.Kind == Retry && (got.RequeueAfter <= 0 || got.RequeueAfter > outageTolerance) {
 				t.Errorf("%s: %+v", moment, got)
 			}
 		}
@@ -35,7 +35,8 @@ func TestBridge(t *testing.T) {
 		expect("held by a person", true, StallFor(0, "Away", "correct it"), Stalled)
 		time.Sleep(outageTolerance)
 		expect("another time", true, away, Retry)
-		if got := b.Tolerate("b", true, "Away", away); got.Kind != Retry || got.RequeueAfter != away.RequeueAfter {
+		var other Outage
+		if got := other.Tolerate(true, "Away", away); got.Kind != Retry || got.RequeueAfter != away.RequeueAfter {
 			t.Errorf("another one: %+v", got)
 		}
 	})
