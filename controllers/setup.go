@@ -26,6 +26,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalcontrolplane"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachine"
 	"github.com/capportal/cluster-api-provider-portal/controllers/portalmachinepool"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 	"github.com/capportal/cluster-api-provider-portal/controllers/wakeup"
 )
 
@@ -76,8 +77,9 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	wakeups, answers := wakeup.New(), outcome.NewAnswers()
+	secrets := &secretcache.Cache{Metadata: mgr.GetCache(), Live: mgr.GetClient()} // which reads Secrets live
 	identities := &identity.Resolver{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets,
 		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,
 		Pool:    &cloud.Pool{Options: options.limiters(wakeups.Wake)},
 		Observe: metrics.ObserveCall, ObserveLogin: metrics.ObserveLogin,
@@ -97,7 +99,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("set up the PortalCluster controller: %w", err)
 	}
 	controlPlane := &portalcontrolplane.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Metadata: mgr.GetCache(), Identities: identities, ClusterCache: workloads,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets, Identities: identities, ClusterCache: workloads,
 		WatchFilterValue: options.WatchFilterValue, Woken: wakeups.ControlPlanes(), Answers: answers,
 		Reconnect:   connections.reconnect,
 		Oversized:   connections.gateway.Oversized,

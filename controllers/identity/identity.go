@@ -38,9 +38,8 @@ type Resolver struct {
 	Client client.Client
 	// Live reads past the cache.
 	Live client.Reader
-	// Metadata is a cache of the metadata of Secrets. It shows whether a Secret has changed since it was read. If it is nil,
-	// every read is live.
-	Metadata client.Reader
+	// Secrets are those in use.
+	Secrets *secretcache.Cache
 	// Namespace holds the Secrets of PortalClusterIdentities. If it is empty, none of them is used, and the manager needs no right to them.
 	Namespace string
 	Pool      *cloud.Pool
@@ -53,8 +52,6 @@ type Resolver struct {
 	ObserveLogin func(error)
 	// Accounts are the portal accounts in use.
 	Accounts metrics.Accounts
-
-	secrets secretcache.Cache
 }
 
 // Identity is a portal client and the version of the Secret that it was made from.
@@ -188,7 +185,7 @@ func (r *Resolver) RemoveFinalizer(ctx context.Context, leaving *infrav1.PortalC
 	secret := &corev1.Secret{}
 	key := client.ObjectKey{Namespace: leaving.Namespace, Name: leaving.Spec.IdentityRef.Name}
 	r.Accounts.Drop(accountName(leaving.Namespace, leaving.Spec.IdentityRef))
-	r.secrets.Forget(key)
+	r.Secrets.Forget(key)
 	if err := r.Client.Get(ctx, key, secret); err != nil {
 		return client.IgnoreNotFound(err)
 	}

@@ -29,6 +29,7 @@ func (b *bench) counting() (reads *int) {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
+	b.resolver.Secrets.Live = b.resolver.Client
 	return reads
 }
 

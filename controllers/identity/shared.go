@@ -164,7 +164,7 @@ func (r *Resolver) RemoveUnusedFinalizers(ctx context.Context, shared *infrav1.P
 
 // removeSecretFinalizer removes the finalizer that earlier versions of the provider put on the Secret of a PortalClusterIdentity.
 func (r *Resolver) removeSecretFinalizer(ctx context.Context, shared *infrav1.PortalClusterIdentity) error {
-	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
+	known, err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: shared.Spec.SecretRef.Name})
 	if err != nil || !controllerutil.ContainsFinalizer(known, infrav1.SharedIdentityFinalizer) {
 		return client.IgnoreNotFound(err)
 	}

@@ -76,10 +76,10 @@ func (r *Resolver) BaseURL(ctx context.Context, namespace string, ref infrav1.Po
 // secret returns a Secret, which must not be changed, or an outcome with what it lacks. It is read only if it may have changed.
 // The content of an incomplete Secret is not kept.
 func (r *Resolver) secret(ctx context.Context, key client.ObjectKey) (*corev1.Secret, outcome.Outcome) {
-	secret, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
+	secret, err := r.Secrets.Get(ctx, key)
 	problem := checkComplete(key, secret, err)
 	if !problem.IsDone() {
-		r.secrets.Forget(key)
+		r.Secrets.Forget(key)
 		return nil, problem
 	}
 	return secret, problem

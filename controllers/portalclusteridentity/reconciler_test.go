@@ -20,6 +20,7 @@ import (
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
 	"github.com/capportal/cluster-api-provider-portal/cloud"
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 const (
@@ -50,7 +51,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, shared)...).WithStatusSubresource(shared).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).Build()
 	return &bench{T: t, store: store, r: &Reconciler{
-		Client: store, Identities: &identity.Resolver{Client: store, Live: store, Namespace: home, Pool: &cloud.Pool{}},
+		Client: store, Identities: &identity.Resolver{Client: store, Live: store, Secrets: &secretcache.Cache{Live: store}, Namespace: home, Pool: &cloud.Pool{}},
 	}}
 }
 

@@ -45,7 +45,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		return outcome.Result(o), outcome.FirstError(o)
 	}
 	if s.cluster != nil {
-		r.secrets.Forget(s.kubeconfigSecret())
+		r.Secrets.Forget(s.kubeconfigSecret())
 	}
 	err := r.change(ctx, s, func() { controllerutil.RemoveFinalizer(s.controlPlane, infrav1.ControlPlaneFinalizer) })
 	return ctrl.Result{}, client.IgnoreNotFound(err)

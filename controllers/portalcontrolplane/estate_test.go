@@ -23,6 +23,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 // estate is a management cluster with several PortalControlPlanes, and their portal. Time is virtual.
@@ -56,9 +57,10 @@ func newEstate(t *testing.T, lists bool) *estate {
 	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
+	secrets := &secretcache.Cache{Live: e.store}
 	e.manager = &Reconciler{
-		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(),
-		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}},
+		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(), Secrets: secrets,
+		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},
 	}
 	return e
 }

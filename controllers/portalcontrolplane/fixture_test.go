@@ -29,6 +29,7 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/identity"
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 const (
@@ -220,9 +221,10 @@ func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Obje
 
 // restart starts a manager with an empty memory.
 func (f *fixture) restart() {
+	secrets := &secretcache.Cache{Metadata: f.store, Live: f.store}
 	f.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
-		Client: f.store, Live: f.store, Metadata: f.store, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
+		Client: f.store, Live: f.store, Secrets: secrets, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),
 		Reconnect: func(client.ObjectKey) { f.reconnects++ },
 	}
 }

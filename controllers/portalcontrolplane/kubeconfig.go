@@ -22,7 +22,6 @@ import (
 	"github.com/capportal/cluster-api-provider-portal/controllers/operation"
 	"github.com/capportal/cluster-api-provider-portal/controllers/outcome"
 	"github.com/capportal/cluster-api-provider-portal/controllers/ownerref"
-	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 const (
@@ -94,7 +93,7 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	case kubeconfig.UserManaged(stored.Secret):
 		return r.useUserManaged(ctx, s, stored)
 	case stored.taken(s.record):
-		r.secrets.Forget(s.kubeconfigSecret())
+		r.Secrets.Forget(s.kubeconfigSecret())
 		return takenSecret(stored)
 	case !stored.missing:
 		if _, err := ownerref.RestoreSecret(ctx, r.Client, s.controlPlane, s.cluster.Name, stored.Secret); err != nil {
@@ -123,10 +122,10 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 func (r *Reconciler) readKubeconfig(ctx context.Context, s *scope) (storedKubeconfig, error) {
 	key := s.kubeconfigSecret()
 	missing := storedKubeconfig{Secret: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, missing: true}
-	if secretcache.Absent(ctx, r.Metadata, key) {
+	if r.Secrets.Absent(ctx, key) {
 		return missing, nil // if one was created a moment ago, creating ours fails
 	}
-	known, err := r.secrets.Get(ctx, r.Metadata, r.Client, key)
+	known, err := r.Secrets.Get(ctx, key)
 	if err != nil {
 		return missing, client.IgnoreNotFound(err)
 	}
@@ -253,8 +252,8 @@ func (r *Reconciler) storeKubeconfig(ctx context.Context, s *scope, stored store
 	} else {
 		err = r.Client.Patch(ctx, obj, client.MergeFrom(before))
 	}
-	if r.secrets.Forget(s.kubeconfigSecret()); err == nil && r.Metadata != nil {
-		r.secrets.Put(obj.DeepCopy())
+	if r.Secrets.Forget(s.kubeconfigSecret()); err == nil {
+		r.Secrets.Put(obj.DeepCopy())
 	}
 	return err
 }

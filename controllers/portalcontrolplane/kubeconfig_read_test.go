@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 // TestKubeconfigIsReadOnce checks that many passes read the kubeconfig Secret once. A pass after the provider has stored another kubeconfig
@@ -31,7 +33,7 @@ func TestKubeconfigIsReadOnce(t *testing.T) {
 			},
 		}).Build()
 	stale := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(&corev1.Secret{ObjectMeta: meta}).Build()
-	r := &Reconciler{Client: store, Metadata: stale}
+	r := &Reconciler{Client: store, Secrets: &secretcache.Cache{Metadata: stale, Live: store}}
 	s := newScopeFor(before)
 	s.controlPlane.Namespace, s.controlPlane.Name, s.controlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
 	s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name

@@ -45,7 +45,7 @@ import (
 type Reconciler struct {
 	Client           client.Client
 	Live             client.Reader // past the cache
-	Metadata         client.Reader // a cache of the metadata of Secrets. If it is nil, every read of a Secret is live
+	Secrets          *secretcache.Cache
 	Identities       *identity.Resolver
 	ClusterCache     clustercache.ClusterCache
 	Recorder         events.EventRecorder
@@ -62,7 +62,6 @@ type Reconciler struct {
 	Woken source.Source
 
 	controller     capicontroller.Controller
-	secrets        secretcache.Cache
 	serverVersions versionLookups
 	memories       outcome.Memories[memory]
 }

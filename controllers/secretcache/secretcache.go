@@ -22,8 +22,12 @@ import (
 // idle is how long a Secret is kept that no caller asks for. An unused portal client is dropped after the same time.
 const idle = time.Hour
 
-// Cache holds Secrets by their keys. The zero value is ready to use.
+// Cache holds Secrets by their keys.
 type Cache struct {
+	// Metadata is a cache of the metadata of Secrets. If it is nil, every read of a Secret is live.
+	Metadata client.Reader
+	Live     client.Reader
+
 	mu    sync.Mutex
 	known map[client.ObjectKey]entry
 }
@@ -33,43 +37,42 @@ type entry struct {
 	used   time.Time
 }
 
-// Get returns the Secret, which the caller must not change. It is read live unless metadata, a cache, shows that it has not
-// changed. If metadata is nil, every read is live.
-func (m *Cache) Get(ctx context.Context, metadata, live client.Reader, key client.ObjectKey) (*corev1.Secret, error) {
-	if known := m.recall(ctx, metadata, key); known != nil {
+// Get returns the Secret, which the caller must not change. It is read live unless its metadata shows that it has not changed.
+func (m *Cache) Get(ctx context.Context, key client.ObjectKey) (*corev1.Secret, error) {
+	if known := m.recall(ctx, key); known != nil {
 		return known, nil
 	}
 	secret := &corev1.Secret{}
-	if err := live.Get(ctx, key, secret); err != nil {
+	if err := m.Live.Get(ctx, key, secret); err != nil {
 		m.Forget(key)
 		return nil, err
 	}
-	if metadata != nil {
-		m.Put(secret)
-	}
+	m.Put(secret)
 	return secret, nil
 }
 
 // Absent reports whether the metadata shows no such Secret. A Secret that was created within the last second may exist.
-func Absent(ctx context.Context, metadata client.Reader, key client.ObjectKey) bool {
-	if metadata == nil {
+func (m *Cache) Absent(ctx context.Context, key client.ObjectKey) bool {
+	if m.Metadata == nil {
 		return false
 	}
-	_, err := cachedMetadata(ctx, metadata, key)
+	_, err := m.metadata(ctx, key)
 	return apierrors.IsNotFound(err)
 }
 
-// cachedMetadata returns the metadata of a Secret in the cache.
-func cachedMetadata(ctx context.Context, metadata client.Reader, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
+// metadata returns the metadata of a Secret.
+func (m *Cache) metadata(ctx context.Context, key client.ObjectKey) (*metav1.PartialObjectMetadata, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
-	return secret, metadata.Get(ctx, key, secret, client.UnsafeDisableDeepCopy)
+	return secret, m.Metadata.Get(ctx, key, secret, client.UnsafeDisableDeepCopy)
 }
 
 // Put keeps a Secret as it was just read or written. The caller must not change it afterwards. Until the metadata shows it, it is read again.
 func (m *Cache) Put(secret *corev1.Secret) {
-	secret.ManagedFields = nil
-	m.keep(client.ObjectKeyFromObject(secret), secret)
+	if m.Metadata != nil {
+		secret.ManagedFields = nil
+		m.keep(client.ObjectKeyFromObject(secret), secret)
+	}
 }
 
 // Forget drops the Secret, because it was written, is no longer needed, or cannot be used.
@@ -81,11 +84,11 @@ func (m *Cache) Forget(key client.ObjectKey) {
 
 // recall returns the Secret that was read before, or nil if it was not read or the metadata shows a change. The metadata may be
 // older than the Secret. Then the Secret is read again until the metadata shows it.
-func (m *Cache) recall(ctx context.Context, metadata client.Reader, key client.ObjectKey) *corev1.Secret {
-	if metadata == nil {
+func (m *Cache) recall(ctx context.Context, key client.ObjectKey) *corev1.Secret {
+	if m.Metadata == nil {
 		return nil
 	}
-	current, err := cachedMetadata(ctx, metadata, key)
+	current, err := m.metadata(ctx, key)
 	if err != nil {
 		return nil // it is new or gone: read it live
 	}

@@ -24,20 +24,21 @@ type bench struct {
 	*testing.T
 	Cache
 
-	store, metadata client.Client
-	reads           int
+	store client.Client
+	reads int
 }
 
 // newBench returns a bench with a Secret, which the cache of metadata shows.
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{T: t, metadata: fake.NewClientBuilder().Build()}
+	b := &bench{T: t}
 	b.store = fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 			b.reads++
 			return c.Get(ctx, key, obj, opts...)
 		},
 	}).Build()
+	b.Live = b.store
 	b.create("first", "old")
 	return b
 }
@@ -69,7 +70,7 @@ func (b *bench) rotate(password string) *corev1.Secret {
 // show is the watch event that brings the metadata up to date.
 func (b *bench) show(s *corev1.Secret) {
 	b.Helper()
-	b.metadata = fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: s.ObjectMeta}).Build()
+	b.Metadata = fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: s.ObjectMeta}).Build()
 }
 
 // passes reads the Secret several times, and expects a content and a number of reads.
@@ -77,7 +78,7 @@ func (b *bench) passes(moment, password string, reads int) {
 	b.Helper()
 	b.reads = 0
 	for range 5 {
-		s, err := b.Get(b.Context(), b.metadata, b.store, key)
+		s, err := b.Get(b.Context(), key)
 		b.must(err)
 		if got := string(s.Data["password"]); got != password {
 			b.Errorf("%s: password %q, want %q", moment, got, password)
@@ -111,7 +112,7 @@ func TestMetadataLagsBehind(t *testing.T) {
 	b.passes("before the event", "new", 5)
 	b.show(changed)
 	b.passes("after the event", "new", 0)
-	b.metadata = fake.NewClientBuilder().Build()
+	b.Metadata = fake.NewClientBuilder().Build()
 	b.passes("not shown yet", "new", 5)
 }
 
@@ -129,10 +130,10 @@ func TestPut(t *testing.T) {
 // TestAbsent checks whether the metadata shows that a Secret does not exist.
 func TestAbsent(t *testing.T) {
 	b := newBench(t)
-	if Absent(t.Context(), nil, key) || Absent(t.Context(), b.metadata, key) {
+	if (&Cache{}).Absent(t.Context(), key) || b.Absent(t.Context(), key) {
 		t.Error("absent without metadata, or although it is shown")
 	}
-	if !Absent(t.Context(), b.metadata, client.ObjectKey{Namespace: "default", Name: "another"}) {
+	if !b.Absent(t.Context(), client.ObjectKey{Namespace: "default", Name: "another"}) {
 		t.Error("one that is not shown is not absent")
 	}
 }
@@ -142,8 +143,8 @@ func TestGone(t *testing.T) {
 	b := newBench(t)
 	b.passes("at first", "old", 1)
 	b.must(b.store.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
-	b.metadata = fake.NewClientBuilder().Build()
-	if s, err := b.Get(t.Context(), b.metadata, b.store, key); !apierrors.IsNotFound(err) {
+	b.Metadata = fake.NewClientBuilder().Build()
+	if s, err := b.Get(t.Context(), key); !apierrors.IsNotFound(err) {
 		t.Errorf("%v, %v", s, err)
 	}
 	if len(b.known) > 0 {
@@ -154,8 +155,9 @@ func TestGone(t *testing.T) {
 // TestWithoutMetadata checks that every read is live if there is no cache of metadata, and that nothing is kept.
 func TestWithoutMetadata(t *testing.T) {
 	b := newBench(t)
+	b.Metadata = nil
 	for range 3 {
-		_, err := b.Get(t.Context(), nil, b.store, key)
+		_, err := b.Get(t.Context(), key)
 		b.must(err)
 	}
 	if b.reads != 3 || len(b.known) > 0 {
