@@ -77,7 +77,7 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return err
 	}
 	wakeups, answers := wakeup.New(), outcome.NewAnswers()
-	secrets := &secretcache.Cache{Metadata: mgr.GetCache(), Live: mgr.GetClient()} // which reads Secrets live
+	secrets := secretcache.New(mgr.GetCache(), mgr.GetClient()) // which reads Secrets live
 	identities := &identity.Resolver{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Secrets: secrets,
 		Namespace: options.IdentityNamespace, Hosts: hosts, UserAgent: UserAgent,

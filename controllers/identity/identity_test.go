@@ -48,7 +48,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithIndex(&infrav1.PortalCluster{}, SharedIndex, IndexShared).
 		WithIndex(&infrav1.PortalCluster{}, ownIndex, indexOwn).
 		WithStatusSubresource(&infrav1.PortalClusterIdentity{}).Build()
-	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Secrets: &secretcache.Cache{Metadata: store, Live: store}, Namespace: home, Pool: &cloud.Pool{}}}
+	return &bench{T: t, store: store, resolver: &Resolver{Client: store, Live: store, Secrets: secretcache.New(store, store), Namespace: home, Pool: &cloud.Pool{}}}
 }
 
 func secret(name string, change func(map[string][]byte)) *corev1.Secret {

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	infrav1 "github.com/capportal/cluster-api-provider-portal/api/v1beta1"
+	"github.com/capportal/cluster-api-provider-portal/controllers/secretcache"
 )
 
 // counting has the Resolver count the reads of Secrets.
@@ -29,7 +30,7 @@ func (b *bench) counting() (reads *int) {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	})
-	b.resolver.Secrets.Live = b.resolver.Client
+	b.resolver.Secrets = secretcache.New(store, b.resolver.Client)
 	return reads
 }
 

@@ -60,7 +60,7 @@ func newBench(t *testing.T, network *infrav1.PortalNetwork, change ...func(*core
 		WithObjects(b.objects(network, change)...).Build()
 	b.r = &Reconciler{
 		Client: b.store, Live: b.store, Recorder: b.recorder, Answers: outcome.NewAnswers(),
-		Identities: &identity.Resolver{Client: b.store, Live: b.store, Secrets: &secretcache.Cache{Live: b.store}, Pool: &cloud.Pool{}},
+		Identities: &identity.Resolver{Client: b.store, Live: b.store, Secrets: secretcache.New(nil, b.store), Pool: &cloud.Pool{}},
 	}
 	return b
 }

@@ -51,7 +51,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	store := fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, shared)...).WithStatusSubresource(shared).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).Build()
 	return &bench{T: t, store: store, r: &Reconciler{
-		Client: store, Identities: &identity.Resolver{Client: store, Live: store, Secrets: &secretcache.Cache{Live: store}, Namespace: home, Pool: &cloud.Pool{}},
+		Client: store, Identities: &identity.Resolver{Client: store, Live: store, Secrets: secretcache.New(nil, store), Namespace: home, Pool: &cloud.Pool{}},
 	}}
 }
 

@@ -57,7 +57,7 @@ func newEstate(t *testing.T, lists bool) *estate {
 	e.store = fake.NewClientBuilder().WithScheme(newScheme(t)).WithIndex(cp, portalClusterIndex, indexPortalCluster).
 		WithIndex(&infrav1.PortalCluster{}, identity.SharedIndex, identity.IndexShared).WithStatusSubresource(cp, &infrav1.PortalClusterIdentity{}).
 		WithObjects(&infrav1.PortalClusterIdentity{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).Build()
-	secrets := &secretcache.Cache{Live: e.store}
+	secrets := secretcache.New(nil, e.store)
 	e.manager = &Reconciler{
 		Client: e.store, Live: e.store, Recorder: e.recorder, Answers: outcome.NewAnswers(), Secrets: secrets,
 		Identities: &identity.Resolver{Client: e.store, Live: e.store, Pool: &cloud.Pool{}, Secrets: secrets},

@@ -221,7 +221,7 @@ func (f *fixture) patch(ctx context.Context, c client.WithWatch, obj client.Obje
 
 // restart starts a manager with an empty memory.
 func (f *fixture) restart() {
-	secrets := &secretcache.Cache{Metadata: f.store, Live: f.store}
+	secrets := secretcache.New(f.store, f.store)
 	f.manager = &Reconciler{
 		Identities: &identity.Resolver{Client: f.store, Live: f.store}, Answers: outcome.NewAnswers(),
 		Client: f.store, Live: f.store, Secrets: secrets, Recorder: f.recorder, ClusterCache: clustercache.NewFakeClusterCache(f.nodes.Client, prod),

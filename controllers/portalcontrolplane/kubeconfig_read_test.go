@@ -33,7 +33,7 @@ func TestKubeconfigIsReadOnce(t *testing.T) {
 			},
 		}).Build()
 	stale := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(&corev1.Secret{ObjectMeta: meta}).Build()
-	r := &Reconciler{Client: store, Secrets: &secretcache.Cache{Metadata: stale, Live: store}}
+	r := &Reconciler{Client: store, Secrets: secretcache.New(stale, store)}
 	s := newScopeFor(before)
 	s.controlPlane.Namespace, s.controlPlane.Name, s.controlPlane.UID = prod.Namespace, prod.Name, "uid-prod"
 	s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name

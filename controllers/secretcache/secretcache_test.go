@@ -22,7 +22,7 @@ var key = client.ObjectKey{Namespace: "default", Name: "id"}
 // bench is a management cluster that counts the reads of Secrets, and a cache of their metadata.
 type bench struct {
 	*testing.T
-	Cache
+	*Cache
 
 	store client.Client
 	reads int
@@ -38,7 +38,7 @@ func newBench(t *testing.T) *bench {
 			return c.Get(ctx, key, obj, opts...)
 		},
 	}).Build()
-	b.Live = b.store
+	b.Cache = New(nil, b.store)
 	b.create("first", "old")
 	return b
 }
@@ -70,7 +70,7 @@ func (b *bench) rotate(password string) *corev1.Secret {
 // show is the watch event that brings the metadata up to date.
 func (b *bench) show(s *corev1.Secret) {
 	b.Helper()
-	b.Metadata = fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: s.ObjectMeta}).Build()
+	b.metadata = fake.NewClientBuilder().WithObjects(&corev1.Secret{ObjectMeta: s.ObjectMeta}).Build()
 }
 
 // passes reads the Secret several times, and expects a content and a number of reads.
@@ -112,7 +112,7 @@ func TestMetadataLagsBehind(t *testing.T) {
 	b.passes("before the event", "new", 5)
 	b.show(changed)
 	b.passes("after the event", "new", 0)
-	b.Metadata = fake.NewClientBuilder().Build()
+	b.metadata = fake.NewClientBuilder().Build()
 	b.passes("not shown yet", "new", 5)
 }
 
@@ -130,7 +130,7 @@ func TestPut(t *testing.T) {
 // TestAbsent checks whether the metadata shows that a Secret does not exist.
 func TestAbsent(t *testing.T) {
 	b := newBench(t)
-	if (&Cache{}).Absent(t.Context(), key) || b.Absent(t.Context(), key) {
+	if New(nil, b.store).Absent(t.Context(), key) || b.Absent(t.Context(), key) {
 		t.Error("absent without metadata, or although it is shown")
 	}
 	if !b.Absent(t.Context(), client.ObjectKey{Namespace: "default", Name: "another"}) {
@@ -143,11 +143,11 @@ func TestGone(t *testing.T) {
 	b := newBench(t)
 	b.passes("at first", "old", 1)
 	b.must(b.store.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
-	b.Metadata = fake.NewClientBuilder().Build()
+	b.metadata = fake.NewClientBuilder().Build()
 	if s, err := b.Get(t.Context(), key); !apierrors.IsNotFound(err) {
 		t.Errorf("%v, %v", s, err)
 	}
-	if len(b.known) > 0 {
+	if b.known.Len() > 0 {
 		t.Error("its content is kept")
 	}
 }
@@ -155,26 +155,28 @@ func TestGone(t *testing.T) {
 // TestWithoutMetadata checks that every read is live if there is no cache of metadata, and that nothing is kept.
 func TestWithoutMetadata(t *testing.T) {
 	b := newBench(t)
-	b.Metadata = nil
+	b.metadata = nil
 	for range 3 {
 		_, err := b.Get(t.Context(), key)
 		b.must(err)
 	}
-	if b.reads != 3 || len(b.known) > 0 {
-		t.Errorf("%d reads, %d Secrets are kept", b.reads, len(b.known))
+	if b.reads != 3 || b.known.Len() > 0 {
+		t.Errorf("%d reads, %d Secrets are kept", b.reads, b.known.Len())
 	}
 }
 
-// TestIdle checks that a Secret that no caller asks for any more is dropped.
-func TestIdle(t *testing.T) {
+// TestKept checks that a Secret is dropped after some time, also if callers ask for it.
+func TestKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.passes("at first", "old", 1)
-		other := client.ObjectKey{Namespace: "default", Name: "other"}
-		time.Sleep(idle + time.Second)
-		b.keep(other, &corev1.Secret{})
-		if _, kept := b.known[key]; kept || len(b.known) != 1 {
-			t.Errorf("%d Secrets are kept", len(b.known))
+		time.Sleep(kept - time.Second)
+		b.passes("later", "old", 0)
+		time.Sleep(time.Second)
+		b.Put(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "other"}})
+		if n := b.known.Len(); n != 1 {
+			t.Errorf("%d Secrets are kept", n)
 		}
+		b.passes("in the end", "old", 1)
 	})
 }
