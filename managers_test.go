@@ -145,11 +145,11 @@ func (f *fixture) secretWithoutLabel() {
 	f.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	east := f.createPortalCluster(name, "east", map[string]string{clusterv1.WatchLabel: "east"})
 	west := f.createPortalCluster(name, "west", map[string]string{clusterv1.WatchLabel: "west"})
-	f.Eventually(f.identityReady(east)).Should(Equal("False " + infrav1.IdentityNotFoundReason))
+	f.Eventually(f.identityReady(east)).Should(Equal("False " + infrav1.IdentityInvalidReason))
 	// Until its own status, and what core wrote, wake it no more.
-	f.Consistently(f.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityNotFoundReason))
+	f.Consistently(f.identityReady(east), 4*time.Second).Should(Equal("False " + infrav1.IdentityInvalidReason))
 	f.create(f.IdentitySecret(client.ObjectKey{Namespace: name, Name: "portal-identity"}))
-	f.Eventually(f.identityReady(east), 20*time.Second).Should(Equal("True " + infrav1.IdentityAcceptedReason))
+	f.Eventually(f.identityReady(east), 20*time.Second).Should(Equal("True " + infrav1.ReadyReason))
 	f.Consistently(f.identityReady(west), 2*time.Second).Should(Equal("none"))
 }
 

@@ -38,6 +38,20 @@ const (
 	TopologyUpgradableCondition = "TopologyUpgradable"
 )
 
+// Reasons of all conditions. Conditions whose good state is False, such as Deleting, use the reasons of Cluster API: NotDeleting,
+// NotRollingOut, NotScalingUp, NotScalingDown.
+const (
+	// ReadyReason: the good state of the condition. The message has what is special about it.
+	ReadyReason = "Ready"
+	// WaitingForDependencyReason: another condition or object, which the message names, has to become ready or to go first, and
+	// has the cause.
+	WaitingForDependencyReason = "WaitingForDependency"
+	// WaitingForObjectReason: an object, or a field of an object, does not exist yet. The message says who creates it.
+	WaitingForObjectReason = "WaitingForObject"
+	// DeletingReason: the object is being deleted, or the portal deletes the cluster.
+	DeletingReason = "Deleting"
+)
+
 // Reasons for which the portal cannot be used. They appear on the condition that waits for the portal.
 const (
 	// PortalUnavailableReason: the portal cannot be reached or is in maintenance. The provider tries again.
@@ -48,16 +62,11 @@ const (
 	UnauthorizedReason = "Unauthorized"
 	// MFARequiredReason: the portal user needs a one-time code.
 	MFARequiredReason = "MFARequired"
-	// ForbiddenReason: the portal user may not do this.
-	ForbiddenReason = "Forbidden"
-	// QuotaExceededReason: the account's quota does not allow this.
-	QuotaExceededReason = "QuotaExceeded"
-	// InsufficientCapacityReason: the zone lacks capacity. The provider tries again.
-	InsufficientCapacityReason = "InsufficientCapacity"
-	// RefusedReason: the portal refuses the request. Something in the spec has to change.
+	// RefusedReason: the portal refuses the request. The message has the portal's code and what has to change: the spec, the rights of
+	// the portal user, or the account's quota. The portal may also not know what the spec names, such as a VPC.
 	RefusedReason = "Refused"
-	// NotFoundReason: the portal does not know the identifier, or it belongs to another account.
-	NotFoundReason = "NotFound"
+	// InsufficientCapacityReason: the zone lacks capacity. Nothing has to change: the provider tries again until the zone has room.
+	InsufficientCapacityReason = "InsufficientCapacity"
 	// JobFailedReason: the portal's job ended with an error.
 	JobFailedReason = "JobFailed"
 	// JobStuckReason: the portal's job has been running for more than 30 minutes, plus 4 minutes for each node beyond 5 that it
@@ -76,70 +85,28 @@ const (
 
 // Reasons of IdentityReady.
 const (
-	// IdentityAcceptedReason: the portal accepted the login.
-	IdentityAcceptedReason = "IdentityAccepted"
-	// IdentityNotFoundReason: the identity Secret does not exist.
-	IdentityNotFoundReason = "IdentityNotFound"
-	// IdentityInvalidReason: a key of the identity Secret is missing or malformed, or its baseURL does not lead to the portal. On
-	// a PortalClusterIdentity, also: its namespace selector is malformed.
+	// IdentityInvalidReason: the identity Secret does not exist, one of its keys is missing or malformed, or its baseURL does not lead
+	// to the portal. On a PortalClusterIdentity, also: its namespace selector is malformed.
 	IdentityInvalidReason = "IdentityInvalid"
-	// IdentityNotAllowedReason: the PortalClusterIdentity does not exist, or does not allow the namespace to use it. Nothing is
-	// created or changed at the portal. Only clusters that status.clusters of the identity lists for the namespace can be
-	// deleted.
+	// IdentityNotAllowedReason: the PortalClusterIdentity does not exist, or does not allow the namespace, the zone or the VPC. Nothing
+	// is created or changed at the portal. If it does not allow the namespace, only clusters that its status.clusters lists for the
+	// namespace can be deleted.
 	IdentityNotAllowedReason = "IdentityNotAllowed"
 	// IdentityNotReadyReason: the PortalClusterIdentity cannot be used. Its own conditions, which an administrator can read, have
 	// the cause.
 	IdentityNotReadyReason = "IdentityNotReady"
-	// IdentityLimitReachedReason: the limits of the PortalClusterIdentity do not allow this zone or this VPC.
-	IdentityLimitReachedReason = "IdentityLimitReached"
-)
-
-// Reasons of NetworkReady.
-const (
-	// NetworkReadyReason: VPC and network are known.
-	NetworkReadyReason = "NetworkReady"
-	// NetworkIsolatedReason: the portal creates an isolated network with the cluster.
-	NetworkIsolatedReason = "NetworkIsolated"
-	// NetworkCreatingReason: the network is being created from its CIDR.
-	NetworkCreatingReason = "NetworkCreating"
-	// VPCNotFoundReason: no VPC, or more than one, has the name.
-	VPCNotFoundReason = "VPCNotFound"
-	// WaitingForIdentityReason: the identity is not accepted yet.
-	WaitingForIdentityReason = "WaitingForIdentity"
-)
-
-// Reasons of Ready and Available.
-const (
-	// ReadyReason: everything is as spec asks.
-	ReadyReason = "Ready"
-	// AvailableReason: the portal cluster runs and its API server answers.
-	AvailableReason = "Available"
-	// DeletingReason: the object is being deleted.
-	DeletingReason = "Deleting"
-	// NotDeletingReason: the object is not being deleted.
-	NotDeletingReason = "NotDeleting"
 )
 
 // Reasons of Provisioned.
 const (
-	// ProvisionedReason: the portal cluster exists.
-	ProvisionedReason = "Provisioned"
-	// WaitingForClusterReason: no Cluster owns the object yet, or it has been deleted.
-	WaitingForClusterReason = "WaitingForCluster"
-	// WaitingForInfrastructureReason: the PortalCluster is not ready.
-	WaitingForInfrastructureReason = "WaitingForInfrastructure"
-	// WaitingForWorkersReason: the number of workers, or what the portal creates them from, is not known yet.
-	WaitingForWorkersReason = "WaitingForWorkers"
-	// TemplatesDisagreeReason: the templates of the MachineDeployments differ, but the portal makes all workers of a cluster
-	// alike.
-	TemplatesDisagreeReason = "TemplatesDisagree"
 	// OwnedByAnotherReason: another PortalControlPlane, which the message names, owns the portal cluster. This one changes nothing
-	// at the portal and on Nodes, and its deletion deletes nothing there.
+	// at the portal and on Nodes, and its deletion deletes nothing there. Of a PortalMachinePool: another MachinePool of the Cluster,
+	// which the message names, has the nodes that no Machine claims. The replicas of this one do not count.
 	OwnedByAnotherReason = "OwnedByAnother"
 	// RestoredObjectReason: the object was cloned, moved, restored or replaced, and it is not known whether its portal cluster
 	// exists. Nothing is created until a person sets spec.clusterID or allows a creation.
 	RestoredObjectReason = "RestoredObject"
-	// CreatingReason: the portal creates the cluster.
+	// CreatingReason: the portal creates the cluster, or the network of a PortalCluster.
 	CreatingReason = "Creating"
 	// PortalClusterGoneReason: the portal does not know the cluster, under the portal user that it belongs to. Nothing is scaled,
 	// upgraded or bound. In this state, spec.clusterID can be changed.
@@ -148,13 +115,9 @@ const (
 
 // Reasons of VersionUpToDate.
 const (
-	// VersionUpToDateReason: the portal cluster runs spec.version.
-	VersionUpToDateReason = "VersionUpToDate"
-	// VersionNotOfferedReason: the portal does not offer spec.version, or installed another build of it. The message lists the
-	// versions that it offers, or names the build that runs.
+	// VersionNotOfferedReason: the portal does not offer spec.version, or installed another build of it, or spec.version is lower than
+	// the running one. The message lists the versions to choose from, or names the one that runs.
 	VersionNotOfferedReason = "VersionNotOffered"
-	// DowngradeNotSupportedReason: spec.version is lower than the running one.
-	DowngradeNotSupportedReason = "DowngradeNotSupported"
 	// UpgradingReason: the portal upgrades the cluster.
 	UpgradingReason = "Upgrading"
 	// WaitingForOperationReason: another operation has to end first.
@@ -163,51 +126,32 @@ const (
 
 // Reasons of TopologyUpgradable.
 const (
-	// TopologyUpgradableReason: an upgrade of spec.topology.version would reach the MachineDeployments.
-	TopologyUpgradableReason = "TopologyUpgradable"
-	// UpgradeConcurrencyTooLowReason: the Cluster's annotation topology.cluster.x-k8s.io/upgrade-concurrency is missing, or not
-	// above the number of its MachineDeployments. An upgrade would never reach them.
-	UpgradeConcurrencyTooLowReason = "UpgradeConcurrencyTooLow"
-	// MachineDeploymentsBehindReason: an upgrade in several steps would skip MachineDeployments, so the topology controller waits
-	// for them.
-	MachineDeploymentsBehindReason = "MachineDeploymentsBehind"
-	// KubeletVersionDiffersReason: Nodes report spec.version with another suffix, which the topology controller takes for another
-	// version.
-	KubeletVersionDiffersReason = "KubeletVersionDiffers"
+	// TopologyNotUpgradableReason: an upgrade of spec.topology.version would stop before the MachineDeployments. The message names what
+	// to change: an annotation of the Cluster, the versions of the MachineDeployments, or the version that the Cluster is created with.
+	TopologyNotUpgradableReason = "TopologyNotUpgradable"
 )
 
 // Reasons of KubeconfigReady and Connected.
 const (
-	// KubeconfigStoredReason: the kubeconfig Secret exists.
-	KubeconfigStoredReason = "KubeconfigStored"
 	// KubeconfigInvalidReason: the kubeconfig from the portal or in the Secret cannot be used.
 	KubeconfigInvalidReason = "KubeconfigInvalid"
-	// KubeconfigSecretTakenReason: the kubeconfig Secret was not written by the provider and is not marked as user-managed. It is
-	// neither used nor replaced.
-	KubeconfigSecretTakenReason = "KubeconfigSecretTaken"
-	// WaitingForPortalClusterReason: the portal cluster does not exist or does not run yet.
-	WaitingForPortalClusterReason = "WaitingForPortalCluster"
-	// ConnectedReason: the API server answers.
-	ConnectedReason = "Connected"
-	// KubeconfigExpiredReason: the credentials in the kubeconfig have expired, and the portal has no newer ones.
-	KubeconfigExpiredReason = "KubeconfigExpired"
+	// KubeconfigRefusedReason: the kubeconfig gives no access, and the portal has no other one. Its credentials have expired, the API
+	// server refuses them, or the certificate of the API server does not match it.
+	KubeconfigRefusedReason = "KubeconfigRefused"
+	// SecretTakenReason: someone else wrote a Secret with the name of the kubeconfig Secret, or of the Secret with the empty bootstrap
+	// data. The provider neither uses nor replaces it.
+	SecretTakenReason = "SecretTaken"
 	// ConnectionDownReason: the API server does not answer.
 	ConnectionDownReason = "ConnectionDown"
 	// TooManyNodesReason: the replicas ask for more workers than the provider can manage, or the API server returns more Nodes.
 	TooManyNodesReason = "TooManyNodes"
-	// KubeconfigRefusedReason: the API server answers, but refuses the credentials in the kubeconfig.
-	KubeconfigRefusedReason = "KubeconfigRefused"
-	// ServerUntrustedReason: the kubeconfig does not trust the certificate of the API server.
-	ServerUntrustedReason = "ServerUntrusted"
 )
 
 // Reasons of WorkersReady.
 const (
-	// WorkersReadyReason: every Machine has a worker node, and every worker node a Machine or a place in the pool.
-	WorkersReadyReason = "WorkersReady"
-	// ScalingUpReason: the portal adds workers.
+	// ScalingUpReason: the portal adds workers, or a pool has fewer nodes than its MachinePool asks for.
 	ScalingUpReason = "ScalingUp"
-	// ScalingDownReason: workers are drained, or the portal removes them.
+	// ScalingDownReason: workers are drained, or the portal removes them. Or a pool has more nodes than its MachinePool asks for.
 	ScalingDownReason = "ScalingDown"
 	// DrainingReason: Nodes are being drained before the provider asks the portal to remove workers.
 	DrainingReason = "Draining"
@@ -216,7 +160,8 @@ const (
 	// NodesUnclaimedReason: worker nodes exist that belong to no Machine.
 	NodesUnclaimedReason = "NodesUnclaimed"
 	// TemplateNotHonoredReason: a template asks for other workers than the portal cluster has. Its Machines, and the roll-out of
-	// its MachineDeployment, wait until the template is reverted.
+	// its MachineDeployment, wait until the template is reverted. Before the creation: the templates differ, but the portal makes all
+	// workers of a cluster alike.
 	TemplateNotHonoredReason = "TemplateNotHonored"
 	// NodesDifferReason: more or fewer worker nodes exist than the portal was asked for. The provider did not cause this.
 	NodesDifferReason = "NodesDiffer"
@@ -224,8 +169,6 @@ const (
 	NodesNotReadyReason = "NodesNotReady"
 	// WorkersUnrecognizedReason: it is not known which Nodes are workers and which are control nodes.
 	WorkersUnrecognizedReason = "WorkersUnrecognized"
-	// WaitingForConnectionReason: the API server of the workload cluster does not answer yet.
-	WaitingForConnectionReason = "WaitingForConnection"
 )
 
 // Reasons of OperationInProgress. It also uses Creating, Upgrading, ScalingUp, ScalingDown and Deleting.
@@ -236,55 +179,18 @@ const (
 
 // Reasons of Ready of a PortalMachine.
 const (
-	// BoundReason: the claim holds a worker node.
-	BoundReason = "Bound"
-	// WaitingForNodeReason: no worker node is free.
-	WaitingForNodeReason = "WaitingForNode"
-	// WaitingForMachineReason: no Machine owns the object yet.
-	WaitingForMachineReason = "WaitingForMachine"
 	// ReleasedReason: the claim gave its node back. The node stays, or was removed.
 	ReleasedReason = "Released"
 )
 
-// Reasons of Ready of a PortalMachinePool. It also uses WaitingForCluster and Deleting.
-const (
-	// PoolCompleteReason: the pool has as many nodes as the MachinePool asks for.
-	PoolCompleteReason = "PoolComplete"
-	// PoolGrowingReason: the pool has fewer nodes than the MachinePool asks for.
-	PoolGrowingReason = "PoolGrowing"
-	// PoolShrinkingReason: the pool has more nodes than the MachinePool asks for. They are drained before the portal removes them.
-	PoolShrinkingReason = "PoolShrinking"
-	// AnotherPoolReason: another MachinePool of the Cluster, which the message names, has the nodes that no Machine claims. The replicas of
-	// this one do not count.
-	AnotherPoolReason = "AnotherPool"
-	// WaitingForMachinePoolReason: no MachinePool owns the object yet, or the object is being deleted while its MachinePool is
-	// not.
-	WaitingForMachinePoolReason = "WaitingForMachinePool"
-)
-
-// Reasons of Ready of a PortalBootstrapConfig.
-const (
-	// NothingToBootstrapReason: the portal bootstraps its nodes. The Secret with the empty bootstrap data exists.
-	NothingToBootstrapReason = "NothingToBootstrap"
-	// DataSecretTakenReason: a Secret of the name that the empty bootstrap data needs belongs to another owner.
-	DataSecretTakenReason = "DataSecretTaken"
-)
-
 // Reasons of Deleting.
 const (
-	// DeletingPortalClusterReason: the portal deletes the cluster.
-	DeletingPortalClusterReason = "DeletingPortalCluster"
-	// WaitingForControlPlaneReason: the PortalControlPlane still exists.
-	WaitingForControlPlaneReason = "WaitingForControlPlane"
 	// AccountChangedReason: the portal does not know the cluster, but another user created it, or the identity names another
 	// portal than the cluster's. A person has to look.
 	AccountChangedReason = "AccountChanged"
 	// DeletionNotConfirmedReason: the garbage collector, or the removal of a CustomResourceDefinition, may have deleted the
 	// object. The portal cluster stays until a person confirms the deletion. On WorkersReady, the workers of such an object stay.
 	DeletionNotConfirmedReason = "DeletionNotConfirmed"
-	// IdentityInUseReason: PortalClusters still use the PortalClusterIdentity and need it to delete their resources at the
-	// portal.
-	IdentityInUseReason = "IdentityInUse"
 	// DeletionProtectedReason: the object was deleted although it, or its Cluster, is protected against deletion. The portal cluster stays.
 	DeletionProtectedReason = "DeletionProtected"
 )

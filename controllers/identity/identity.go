@@ -150,7 +150,7 @@ func (r *Resolver) EnsureFinalizer(ctx context.Context, user *infrav1.PortalClus
 		return problem
 	}
 	if !secret.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(secret, infrav1.IdentityFinalizer) {
-		return outcome.StallFor(0, infrav1.IdentityNotFoundReason, "Secret %q is being deleted. Create it again", secret.Name)
+		return outcome.StallFor(0, infrav1.IdentityInvalidReason, "Secret %q is being deleted. Create it again", secret.Name)
 	}
 	err := operation.Writer{Client: r.Client}.Change(ctx, secret, func() {
 		controllerutil.AddFinalizer(secret, infrav1.IdentityFinalizer)

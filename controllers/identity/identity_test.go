@@ -166,7 +166,7 @@ func TestHoldWhileTheSecretIsDeleted(t *testing.T) {
 	if _, o := b.resolver.Resolve(t.Context(), "default", a.Spec.IdentityRef); !o.IsDone() {
 		t.Errorf("a Secret that is held cannot be used: %+v", o)
 	}
-	if o := b.resolver.EnsureFinalizer(t.Context(), user("b", "leaving")); o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityNotFoundReason {
+	if o := b.resolver.EnsureFinalizer(t.Context(), user("b", "leaving")); o.Kind != outcome.Stalled || o.Reason != infrav1.IdentityInvalidReason {
 		t.Errorf("a Secret that is on its way out: %+v", o)
 	}
 }
@@ -264,7 +264,7 @@ func TestResolve(t *testing.T) {
 		says   string
 	}{
 		"fine":         {secret("id", nil), "", ""},
-		"missing":      {secret("another", nil), infrav1.IdentityNotFoundReason, "baseURL, email and password"},
+		"missing":      {secret("another", nil), infrav1.IdentityInvalidReason, "baseURL, email and password"},
 		"no password":  {secret("id", func(d map[string][]byte) { delete(d, infrav1.IdentityPassword) }), infrav1.IdentityInvalidReason, `"password"`},
 		"empty e-mail": {secret("id", func(d map[string][]byte) { d[infrav1.IdentityEmail] = nil }), infrav1.IdentityInvalidReason, `"email"`},
 		"no URL":       {secret("id", func(d map[string][]byte) { delete(d, infrav1.IdentityBaseURL) }), infrav1.IdentityInvalidReason, `"baseURL"`},

@@ -128,7 +128,7 @@ func (r *Resolver) ensureSharedFinalizer(ctx context.Context, from source) outco
 		return outcome.Outcome{}
 	}
 	if !shared.DeletionTimestamp.IsZero() { // it cannot be held any more
-		return from.conceal(outcome.StallFor(0, infrav1.IdentityNotFoundReason, ""))
+		return from.conceal(outcome.StallFor(0, infrav1.IdentityInvalidReason, ""))
 	}
 	if err := r.writer().Change(ctx, shared, func() { controllerutil.AddFinalizer(shared, infrav1.IdentityFinalizer) }); err != nil {
 		return outcome.Fail(fmt.Errorf("hold PortalClusterIdentity %q: %w", shared.Name, err))

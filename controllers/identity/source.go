@@ -95,7 +95,7 @@ func (r *Resolver) liveSecret(ctx context.Context, key client.ObjectKey) (*corev
 // checkComplete is done if the Secret was read and has all keys that an identity needs.
 func checkComplete(key client.ObjectKey, secret *corev1.Secret, err error) outcome.Outcome {
 	if apierrors.IsNotFound(err) {
-		return outcome.StallFor(0, infrav1.IdentityNotFoundReason,
+		return outcome.StallFor(0, infrav1.IdentityInvalidReason,
 			"Secret %q does not exist in namespace %q. Create it with keys baseURL, email and password (optional: caBundle, totpSeed, account, requestsPerMinute)", key.Name, key.Namespace)
 	}
 	if err != nil {

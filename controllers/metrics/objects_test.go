@@ -25,7 +25,7 @@ func settled(workers int32, conditions ...[3]string) client.Object {
 // TestConditions checks that objects are counted by what their conditions report, and that a count follows its objects.
 func TestConditions(t *testing.T) {
 	o := newOffice(t, "")
-	available, gone := [3]string{"Available", "True", "Available"}, [3]string{"Available", "False", "PortalClusterGone"}
+	available, gone := [3]string{"Available", "True", "Ready"}, [3]string{"Available", "False", "PortalClusterGone"}
 	o.add(settled(3, available), nil, 0)
 	o.add(settled(4, available), nil, 0)
 	last := o.add(settled(0, gone, [3]string{"Provisioned", "False", "PortalClusterGone"}), nil, 0)
@@ -35,7 +35,7 @@ func TestConditions(t *testing.T) {
 	o.samples("conditions", "") // by then another manager may be the one that acts
 	close(o.elected)
 	o.samples("conditions", `
-		conditions{condition="Available",kind="PortalControlPlane",reason="Available",status="True"} 2
+		conditions{condition="Available",kind="PortalControlPlane",reason="Ready",status="True"} 2
 		conditions{condition="Available",kind="PortalControlPlane",reason="PortalClusterGone",status="False"} 1
 		conditions{condition="IdentityReady",kind="PortalCluster",reason="InternalError",status="Unknown"} 1
 		conditions{condition="Provisioned",kind="PortalControlPlane",reason="PortalClusterGone",status="False"} 1
@@ -56,9 +56,9 @@ func TestConditions(t *testing.T) {
 func TestObjectsOfOthers(t *testing.T) {
 	o := newOffice(t, "filter-1")
 	for range 4 {
-		o.add(settled(1, [3]string{"Available", "True", "Available"}), nil, 0)
+		o.add(settled(1, [3]string{"Available", "True", "Ready"}), nil, 0)
 	}
 	close(o.elected)
-	o.samples("conditions", `conditions{condition="Available",kind="PortalControlPlane",reason="Available",status="True"} 2`)
+	o.samples("conditions", `conditions{condition="Available",kind="PortalControlPlane",reason="Ready",status="True"} 2`)
 	o.samples(`workers{state="claimed"`, `workers{state="claimed"} 2`)
 }

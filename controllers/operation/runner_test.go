@@ -44,7 +44,7 @@ func TestLog(t *testing.T) {
 		words string
 	}{
 		"accepted": {emulator.Fault{Delay: time.Second}, `"The portal accepted the request"`},
-		"refused":  {emulator.Fault{Code: "QUOTA_EXCEEDED"}, `"QuotaExceeded"`},
+		"refused":  {emulator.Fault{Code: "QUOTA_EXCEEDED"}, `"Refused"`},
 		"lost":     {emulator.Fault{Cut: true}, `"OutcomeUnknown"`},
 	}
 	for title, test := range tests {

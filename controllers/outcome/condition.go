@@ -64,7 +64,7 @@ func ReportDeleting(obj interface {
 	metav1.Object
 }, message string) {
 	if obj.GetDeletionTimestamp().IsZero() {
-		Set(obj, clusterv1.DeletingCondition, metav1.ConditionFalse, Outcome{Reason: infrav1.NotDeletingReason})
+		Set(obj, clusterv1.DeletingCondition, metav1.ConditionFalse, Outcome{Reason: clusterv1.NotDeletingReason})
 		return
 	}
 	Set(obj, clusterv1.DeletingCondition, metav1.ConditionTrue, Outcome{Reason: infrav1.DeletingReason, Message: message})

@@ -33,10 +33,10 @@ var stalled = []struct {
 	{cloud.IsCodeRefused, infrav1.UnauthorizedReason, "the portal refused the one-time code", "Check key totpSeed of the identity Secret, and the clocks of the manager and the portal"},
 	{cloud.IsTokenRefused, infrav1.UnauthorizedReason, "the portal refuses the token that it has just issued", "Report this to the portal's support"},
 	{cloud.IsUnauthorized, infrav1.UnauthorizedReason, "the portal refused the login", "Correct email and password in the identity Secret"},
-	{cloud.IsForbidden, infrav1.ForbiddenReason, "the portal user may not do this", "Give the user the right to do it, or use another user in the identity Secret"},
-	{cloud.IsQuota, infrav1.QuotaExceededReason, "the quota of the portal account does not allow this", "Ask for less, delete something in the account, or have its quota raised"},
+	{cloud.IsForbidden, infrav1.RefusedReason, "the portal user may not do this", "Give the user the right to do it, or use another user in the identity Secret"},
+	{cloud.IsQuota, infrav1.RefusedReason, "the quota of the portal account does not allow this", "Ask for less, delete something in the account, or have its quota raised"},
 	{cloud.IsCapacity, infrav1.InsufficientCapacityReason, "the zone lacks capacity", "The provider tries again"},
-	{cloud.IsNotFound, infrav1.NotFoundReason, "the portal does not know the identifier", "Check the identifier, and that it belongs to the account of the identity Secret"},
+	{cloud.IsNotFound, infrav1.RefusedReason, "the portal does not know the identifier", "Check the identifier, and that it belongs to the account of the identity Secret"},
 	{cloud.IsInvalid, infrav1.RefusedReason, "the portal refused the request", "Change what it refuses"},
 	{cloud.IsNotAllowed, infrav1.RefusedReason, "the portal refused the request", "Change what it refuses"},
 }

@@ -32,17 +32,17 @@ func TestFrom(t *testing.T) {
 		"password":         {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401, Endpoint: "POST /login"}, Stalled, infrav1.UnauthorizedReason, "password in the identity Secret", 0},
 		"one-time code":    {&cloud.Error{Status: 401, Endpoint: "POST /mfa/verify-otp"}, Stalled, infrav1.UnauthorizedReason, "totpSeed", 0},
 		"fresh token":      {&cloud.Error{Code: cloud.CodeInvalidToken, Status: 401, Endpoint: "GET /vpcs"}, Stalled, infrav1.UnauthorizedReason, "just issued", 0},
-		"right":            {&cloud.Error{Status: 403, Message: "no"}, Stalled, infrav1.ForbiddenReason, "the right to do it", 0},
-		"quota":            {&cloud.Error{Code: cloud.CodeQuotaExceeded, Status: 422, Message: "50 at most"}, Stalled, infrav1.QuotaExceededReason, "50 at most", 0},
+		"right":            {&cloud.Error{Status: 403, Message: "no"}, Stalled, infrav1.RefusedReason, "the right to do it", 0},
+		"quota":            {&cloud.Error{Code: cloud.CodeQuotaExceeded, Status: 422, Message: "50 at most"}, Stalled, infrav1.RefusedReason, "50 at most", 0},
 		"capacity":         {&cloud.Error{Code: cloud.CodeInsufficientCapacity, Status: 503}, Stalled, infrav1.InsufficientCapacityReason, "tries again", 0},
-		"not found":        {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Stalled, infrav1.NotFoundReason, "Check the identifier", 0},
+		"not found":        {&cloud.Error{Code: cloud.CodeResourceNotFound, Status: 404}, Stalled, infrav1.RefusedReason, "Check the identifier", 0},
 		"invalid":          {&cloud.Error{Code: cloud.CodeInvalidParameter, Status: 400, Field: "zoneId"}, Stalled, infrav1.RefusedReason, "zoneId", 0},
 		"not allowed":      {&cloud.Error{Code: cloud.CodeOperationNotAllowed, Status: 409}, Stalled, infrav1.RefusedReason, "Change what it refuses", 0},
 		"down":             {&cloud.Error{Status: 503}, Wait, infrav1.PortalUnavailableReason, "tries again", firstRetry},
 		"unknown code":     {&cloud.Error{Code: "TEAPOT", Status: 418, Message: "short and stout"}, Stalled, infrav1.RefusedReason, "short and stout", 0},
 		"unsupported":      {&cloud.Error{Status: 405}, Wait, infrav1.InternalErrorReason, "not understood", firstRetry},
 		"not the portal's": {errors.New("odd"), Wait, infrav1.InternalErrorReason, "odd", firstRetry},
-		"wrapped":          {fmt.Errorf("list versions: %w", &cloud.Error{Status: 403}), Stalled, infrav1.ForbiddenReason, "", 0},
+		"wrapped":          {fmt.Errorf("list versions: %w", &cloud.Error{Status: 403}), Stalled, infrav1.RefusedReason, "", 0},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestFromARealPortal(t *testing.T) {
 		},
 		"login of another server": {fault: &emulator.Fault{Path: "/login", Body: emulator.BodyHTML}, kind: Wait, reason: infrav1.PortalUnavailableReason},
 		"login down":              {fault: &emulator.Fault{Path: "/login", Status: 503}, kind: Wait, reason: infrav1.PortalUnavailableReason},
-		"not there":               {kind: Stalled, reason: infrav1.NotFoundReason},
+		"not there":               {kind: Stalled, reason: infrav1.RefusedReason},
 		"rate limited":            {fault: &emulator.Fault{Method: "DELETE", Code: "RATE_LIMITED", RetryAfter: time.Minute}, kind: Retry},
 	}
 	for title, test := range tests {

@@ -119,9 +119,9 @@ func (r *Reconciler) ownerCluster(ctx context.Context, config *infrav1.PortalBoo
 func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.PortalBootstrapConfig, clusterName string) outcome.Outcome {
 	if clusterName == "" {
 		if ptr.Deref(config.Status.Initialization.DataSecretCreated, false) {
-			return outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
+			return outcome.DoneBecause(infrav1.ReadyReason, "")
 		}
-		return outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine or MachinePool owns this object. Core sets the owner")
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Machine or MachinePool owns this object. Core sets the owner")
 	}
 	secret := &corev1.Secret{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(config), secret)
@@ -136,7 +136,7 @@ func (r *Reconciler) reconcileSecret(ctx context.Context, config *infrav1.Portal
 	case err != nil:
 		return outcome.Fail(err)
 	case !owned:
-		return outcome.StallFor(retryAfter, infrav1.DataSecretTakenReason,
+		return outcome.StallFor(retryAfter, infrav1.SecretTakenReason,
 			"Secret %s belongs to another owner, so it is neither read nor changed. Delete it if it is not needed", secret.Name)
 	}
 	return created(config)
@@ -166,5 +166,5 @@ func (r *Reconciler) createSecret(ctx context.Context, config *infrav1.PortalBoo
 func created(config *infrav1.PortalBootstrapConfig) outcome.Outcome {
 	config.Status.DataSecretName = config.Name
 	config.Status.Initialization.DataSecretCreated = ptr.To(true)
-	return outcome.DoneBecause(infrav1.NothingToBootstrapReason, "")
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }

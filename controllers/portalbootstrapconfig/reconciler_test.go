@@ -87,7 +87,7 @@ func TestSecret(t *testing.T) {
 	b.Expect(metav1.IsControlledBy(&secret, b.config)).To(BeTrue())
 	b.Expect(b.config.Status.DataSecretName).To(Equal(secret.Name))
 	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(HaveValue(BeTrue()))
-	b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
+	b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
 }
 
 // TestStatusComesBack: clusterctl move moves the Secret, but no status.
@@ -123,7 +123,7 @@ func TestOwnerComesBack(t *testing.T) {
 				b.reconcile()
 				b.Expect(b.secrets()[0].OwnerReferences).To(HaveLen(1))
 				b.Expect(b.secrets()[0].OwnerReferences[0].UID).To(Equal(b.config.UID))
-				b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
+				b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
 			})
 		}
 	}
@@ -148,7 +148,7 @@ func TestSecretOfAnotherController(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: key.Name, UID: "theirs", Controller: ptr.To(true)}},
 	}}
 	b.reconcile(theirs)
-	b.Expect(b.reason()).To(Equal(infrav1.DataSecretTakenReason))
+	b.Expect(b.reason()).To(Equal(infrav1.SecretTakenReason))
 	b.Expect(b.secrets()[0].OwnerReferences).To(Equal(theirs.OwnerReferences))
 }
 
@@ -156,7 +156,7 @@ func TestWaitsForMachine(t *testing.T) {
 	b := newBench(t)
 	b.config.OwnerReferences = nil
 	b.reconcile()
-	b.Expect(b.reason()).To(Equal(infrav1.WaitingForMachineReason))
+	b.Expect(b.reason()).To(Equal(infrav1.WaitingForObjectReason))
 	b.Expect(b.secrets()).To(BeEmpty())
 }
 
@@ -165,13 +165,13 @@ func TestSecretOfSomebodyElse(t *testing.T) {
 	b := newBench(t)
 	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, Data: map[string][]byte{"value": []byte("theirs")}}
 	result := b.reconcile(theirs)
-	b.Expect(b.reason()).To(Equal(infrav1.DataSecretTakenReason))
+	b.Expect(b.reason()).To(Equal(infrav1.SecretTakenReason))
 	b.Expect(result.RequeueAfter).To(Equal(retryAfter))
 	b.Expect(b.config.Status.Initialization.DataSecretCreated).To(BeNil())
 	b.Expect(b.secrets()[0].Data).To(Equal(map[string][]byte{"value": []byte("theirs")}))
 	b.Expect(b.store.Delete(t.Context(), theirs)).To(Succeed())
 	b.reconcile()
-	b.Expect(b.reason()).To(Equal(infrav1.NothingToBootstrapReason))
+	b.Expect(b.reason()).To(Equal(infrav1.ReadyReason))
 }
 
 func TestPausedAndDeleted(t *testing.T) {

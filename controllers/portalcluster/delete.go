@@ -29,7 +29,7 @@ func (r *Reconciler) reconcileDelete(ctx context.Context, s *scope) (ctrl.Result
 		return ctrl.Result{}, err
 	}
 	if left != "" {
-		s.deleting = outcome.WaitFor(0, infrav1.WaitingForControlPlaneReason, "waiting for PortalControlPlane %s to be deleted", left)
+		s.deleting = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "waiting for PortalControlPlane %s to be deleted", left)
 		return ctrl.Result{}, nil
 	}
 	s.deleting = outcome.WaitFor(0, infrav1.DeletingReason, "releasing the identity Secret")

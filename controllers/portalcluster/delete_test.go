@@ -35,7 +35,7 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile(2)
-	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForControlPlaneReason, "PortalControlPlane cp")
+	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "PortalControlPlane cp")
 	if !controllerutil.ContainsFinalizer(b.secret(), infrav1.IdentityFinalizer) {
 		t.Fatal("the Secret is let go while the control plane needs it")
 	}

@@ -18,10 +18,10 @@ func TestHoldsWarnOnce(t *testing.T) {
 		wrong  func(*bench)
 		reason string
 	}{
-		"no Secret":       {func(b *bench) { b.delete(b.secret()) }, infrav1.IdentityNotFoundReason},
+		"no Secret":       {func(b *bench) { b.delete(b.secret()) }, infrav1.IdentityInvalidReason},
 		"a wrong key":     {func(b *bench) { b.set(infrav1.IdentityEmail, "") }, infrav1.IdentityInvalidReason},
 		"a wrong login":   {func(b *bench) { b.set(infrav1.IdentityPassword, "wrong") }, infrav1.UnauthorizedReason},
-		"a VPC like none": {func(b *bench) { b.rename("elsewhere") }, infrav1.VPCNotFoundReason},
+		"a VPC like none": {func(b *bench) { b.rename("elsewhere") }, infrav1.RefusedReason},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

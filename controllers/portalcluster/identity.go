@@ -28,6 +28,6 @@ func (r *Reconciler) reconcileIdentity(ctx context.Context, s *scope) outcome.Ou
 			return o
 		}
 		s.identity = id
-		return outcome.DoneBecause(infrav1.IdentityAcceptedReason, "")
+		return outcome.DoneBecause(infrav1.ReadyReason, "")
 	})
 }

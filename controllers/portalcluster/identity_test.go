@@ -17,7 +17,7 @@ func TestRevokedPassword(t *testing.T) {
 	const changed = "portal-password-changed-6e02"
 	b := newBench(t, nil)
 	b.reconcile(3)
-	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.IdentityAcceptedReason, "")
+	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 	id, o := b.r.Identities.Resolve(t.Context(), "default", b.get().Spec.IdentityRef)
 	if !o.IsDone() {
 		t.Fatalf("%+v", o)
@@ -47,6 +47,6 @@ func TestRevokedPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile(3)
-	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.IdentityAcceptedReason, "")
+	b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 	b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 }

@@ -196,7 +196,7 @@ func (r *Reconciler) reconcilePlace(ctx context.Context, s *scope) outcome.Outco
 		return s.identityReady
 	}
 	if !s.identityReady.IsDone() {
-		return outcome.BlockedBy(infrav1.WaitingForIdentityReason, "waiting for the identity: see condition IdentityReady")
+		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the identity: see condition IdentityReady")
 	}
 	if o := r.reconcileVPC(ctx, s); !o.IsDone() {
 		return o

@@ -158,16 +158,16 @@ func TestReady(t *testing.T) {
 		reason  string
 		id      string
 	}{
-		"no network":      {nil, infrav1.NetworkIsolatedReason, ""},
-		"network by id":   {&infrav1.PortalNetwork{ID: "net-1"}, infrav1.NetworkReadyReason, "net-1"},
-		"network by CIDR": {&infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, infrav1.NetworkReadyReason, "*"},
+		"no network":      {nil, infrav1.ReadyReason, ""},
+		"network by id":   {&infrav1.PortalNetwork{ID: "net-1"}, infrav1.ReadyReason, "net-1"},
+		"network by CIDR": {&infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, infrav1.ReadyReason, "*"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
 			b := newBench(t, test.network)
 			b.reconcile(5)
 			b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.IdentityAcceptedReason, "")
+			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 			b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, test.reason, "")
 			c := b.get()
 			if test.id == "*" {
@@ -206,7 +206,7 @@ func TestBadInput(t *testing.T) {
 			b.reconcile(10)
 			b.says(test.condition, metav1.ConditionFalse, test.reason, test.says)
 			b.says(infrav1.ReadyCondition, metav1.ConditionFalse, test.reason, test.says)
-			b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForIdentityReason, "IdentityReady")
+			b.says(infrav1.NetworkReadyCondition, metav1.ConditionUnknown, infrav1.WaitingForDependencyReason, "IdentityReady")
 			if n := b.calls("POST", "/login"); n > 1 {
 				t.Errorf("%d logins in 10 passes", n)
 			}
@@ -235,7 +235,7 @@ func TestVPCNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.reconcile(10)
-	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.VPCNotFoundReason, `"nowhere"`)
+	b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.RefusedReason, `"nowhere"`)
 	if n := b.calls("GET", "/vpcs"); n > 2 { // holding the Secret makes another version of it, which is another attempt
 		t.Errorf("%d lookups in 10 passes", n)
 	}
@@ -375,7 +375,7 @@ func TestProvisionedWithKubeconfig(t *testing.T) {
 			t.Fatalf("before there is a kubeconfig: %+v", b.get().Status)
 		}
 		if stored {
-			conditions.Set(controlPlane, metav1.Condition{Type: infrav1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.KubeconfigStoredReason})
+			conditions.Set(controlPlane, metav1.Condition{Type: infrav1.KubeconfigReadyCondition, Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason})
 		}
 		if !stored {
 			if err := b.store.Create(t.Context(), controlPlane); err != nil {

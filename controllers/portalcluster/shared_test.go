@@ -86,8 +86,8 @@ func TestSharedPlace(t *testing.T) {
 			b := newBench(t, &infrav1.PortalNetwork{CIDR: "10.1.0.0/24"})
 			b.share(func(shared *infrav1.PortalClusterIdentity, _ *corev1.Secret) { shared.Spec.Limits = limits })
 			b.reconcile(5)
-			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.IdentityAcceptedReason, "")
-			b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.IdentityLimitReachedReason, `PortalClusterIdentity "team" allows the `+title)
+			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
+			b.says(infrav1.NetworkReadyCondition, metav1.ConditionFalse, infrav1.IdentityNotAllowedReason, `PortalClusterIdentity "team" allows the `+title)
 			if n := b.calls("POST", "/networks"); n != 0 || ptr.Deref(b.get().Status.Initialization.Provisioned, false) {
 				t.Errorf("%d networks, %+v", n, b.get().Status)
 			}

@@ -53,9 +53,9 @@ func (s *scope) updateConditions() {
 			outcome.Outcome{Reason: infrav1.DeletingReason, Message: s.deleting.Message})
 		return
 	}
-	outcome.Set(s.portalCluster, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
+	outcome.Set(s.portalCluster, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
 	if s.cluster == nil {
-		waiting := outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster owns this object. Name it in spec.infrastructureRef of a Cluster")
+		waiting := outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Cluster owns this object. Name it in spec.infrastructureRef of a Cluster")
 		outcome.Report(s.portalCluster, infrav1.ReadyCondition, waiting)
 		return
 	}

@@ -40,7 +40,7 @@ func (r *Reconciler) findVPC(ctx context.Context, portal *cloud.Client, name str
 		case err != nil:
 			return "", outcome.FromPortalError(err).Prefix("find VPC %q", name)
 		case len(found) != 1: // a person may correct that at any time
-			return "", outcome.StallFor(0, infrav1.VPCNotFoundReason,
+			return "", outcome.StallFor(0, infrav1.RefusedReason,
 				"%d VPCs of the portal account are named %q, but exactly one must be. Create it, or name another VPC in a new PortalCluster", len(found), name)
 		}
 		return found[0].ID, outcome.Outcome{}

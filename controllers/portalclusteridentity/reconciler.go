@@ -91,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (_ ctrl.Re
 	}
 	s.ready = r.Identities.Check(ctx, s.identity)
 	if users > 0 {
-		s.deleting = outcome.WaitFor(0, infrav1.IdentityInUseReason, "waiting for %d PortalClusters, which need the identity to delete their resources at the portal. Delete "+
+		s.deleting = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "waiting for %d PortalClusters, which need the identity to delete their resources at the portal. Delete "+
 			"their Clusters", users)
 	}
 	return outcome.Result(s.ready), outcome.FirstError(s.ready)

@@ -101,7 +101,7 @@ func (b *bench) says(condition string, status metav1.ConditionStatus, reason, wo
 func TestReady(t *testing.T) {
 	b := newBench(t)
 	b.reconcile()
-	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityNotFoundReason, `Secret "account" does not exist`)
+	b.says(infrav1.ReadyCondition, metav1.ConditionFalse, infrav1.IdentityInvalidReason, `Secret "account" does not exist`)
 	incomplete := secret()
 	delete(incomplete.Data, infrav1.IdentityEmail)
 	if err := b.store.Create(t.Context(), incomplete); err != nil {
@@ -132,12 +132,12 @@ func TestDeletionWaitsForUsers(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	b.reconcile()
-	b.says(clusterv1.DeletingCondition, metav1.ConditionFalse, infrav1.NotDeletingReason, "")
+	b.says(clusterv1.DeletingCondition, metav1.ConditionFalse, clusterv1.NotDeletingReason, "")
 	if err := b.store.Delete(t.Context(), b.get()); err != nil {
 		t.Fatal(err)
 	}
 	b.reconcile()
-	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.IdentityInUseReason, "Waiting for 1 PortalClusters")
+	b.says(clusterv1.DeletingCondition, metav1.ConditionTrue, infrav1.WaitingForDependencyReason, "Waiting for 1 PortalClusters")
 	if err := b.store.Delete(t.Context(), user()); err != nil {
 		t.Fatal(err)
 	}

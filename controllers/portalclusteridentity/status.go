@@ -27,7 +27,7 @@ func (s *scope) updateStatus() {
 	}
 	switch {
 	case s.identity.DeletionTimestamp.IsZero():
-		outcome.Set(s.identity, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
+		outcome.Set(s.identity, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
 	case s.deleting.Kind == outcome.Wait:
 		outcome.Set(s.identity, clusterv1.DeletingCondition, metav1.ConditionTrue, s.deleting)
 	}

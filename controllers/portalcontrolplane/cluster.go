@@ -210,7 +210,7 @@ func (r *Reconciler) createRequest(ctx context.Context, s *scope) (cloud.CreateC
 		return none, o
 	}
 	if wait := settleTime - time.Since(s.desired.youngest); wait > 0 {
-		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForWorkersReason, "waiting a few seconds for all MachineDeployments to be created")
+		return none, outcome.WaitFor(min(wait, settleTime), infrav1.WaitingForObjectReason, "waiting a few seconds for all MachineDeployments to be created")
 	}
 	version, o := r.offered(ctx, s, s.controlPlane.Spec.Version)
 	if !o.IsDone() {

@@ -55,7 +55,7 @@ func (r *Reconciler) reconcileConnection(ctx context.Context, s *scope) outcome.
 // connect reads Nodes and version of the workload cluster, and watches its Nodes.
 func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.KubeconfigReadyCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the kubeconfig: see condition KubeconfigReady")
+		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the kubeconfig: see condition KubeconfigReady")
 	}
 	if s.access.failing() {
 		return s.refusedAccess()
@@ -81,7 +81,7 @@ func (r *Reconciler) connect(ctx context.Context, s *scope) outcome.Outcome {
 		return o
 	}
 	s.workload = workload
-	return outcome.DoneBecause(infrav1.ConnectedReason, "")
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
 // connectTime is how long the ClusterCache may take to connect before it is made to connect again. Connecting takes milliseconds,
@@ -99,7 +99,7 @@ func (s *scope) blockedByConnection() outcome.Outcome {
 	if s.outcomes[infrav1.ConnectedCondition].Kind == outcome.Retry {
 		return outcome.RetryAfter(connectTime)
 	}
-	return outcome.BlockedBy(infrav1.WaitingForConnectionReason, "waiting for the workload cluster: see condition Connected")
+	return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the workload cluster: see condition Connected")
 }
 
 // refusedAccess returns the reason for which the connection fails. The kubeconfig is fetched again in the meantime.
@@ -111,7 +111,7 @@ func (s *scope) refusedAccess() outcome.Outcome {
 		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the API server at %s refuses the credentials of the stored "+
 			"kubeconfig, and the portal returns no others. If this lasts, ask the portal's support for new credentials", s.endpoint())
 	case s.access == accessUntrusted:
-		return outcome.WaitFor(connectionRetry, infrav1.ServerUntrustedReason, "the certificate of the API server at %s does not match the stored "+
+		return outcome.WaitFor(connectionRetry, infrav1.KubeconfigRefusedReason, "the certificate of the API server at %s does not match the stored "+
 			"kubeconfig, and the portal returns no other. If this lasts, ask the portal's support", s.endpoint())
 	}
 	return outcome.WaitFor(connectionRetry, infrav1.ConnectionDownReason, "the API server at %s does not answer. The provider tries again. If this lasts, look at the cluster at the portal", s.endpoint())

@@ -150,7 +150,7 @@ func (r *Reconciler) deleteKnown(ctx context.Context, s *scope) outcome.Outcome 
 		case s.op == nil, s.op.Lost() && s.op.ResendIn() == 0, s.op.Type != operation.Delete && (s.op.Lost() || o.Reason == infrav1.JobStuckReason):
 			// the deletion is sent
 		default:
-			return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)
+			return operation.Progress(s.op, o, infrav1.DeletingReason)
 		}
 	}
 	return r.sendDelete(ctx, s)
@@ -175,7 +175,7 @@ func (r *Reconciler) sendDelete(ctx context.Context, s *scope) outcome.Outcome {
 	if request.unknown {
 		return r.goneOrHidden(ctx, s, o)
 	}
-	return operation.Progress(s.op, o, infrav1.DeletingPortalClusterReason)
+	return operation.Progress(s.op, o, infrav1.DeletingReason)
 }
 
 // goneOrHidden interprets a 404: only under the user that created the cluster does it prove that the cluster is gone.

@@ -131,20 +131,20 @@ func (d *desired) kept(size int) int {
 func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.WorkerParameters, outcome.Outcome) {
 	none := infrav1.WorkerParameters{}
 	if !s.desired.known {
-		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "a MachineDeployment of the Cluster has no spec.replicas yet. Set it")
+		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "a MachineDeployment of the Cluster has no spec.replicas yet. Set it")
 	}
 	pool := s.desired.pool
 	if len(s.desired.templates) == 0 && pool == nil {
 		if own := s.controlPlane.Spec.Workers; own != nil {
 			return *own, outcome.Outcome{}
 		}
-		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
+		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason,
 			"the Cluster has no worker template yet. Create a MachineDeployment with a PortalMachineTemplate, or a MachinePool, for Cluster %s, or set spec.workers", s.cluster.Name)
 	}
 	byParameters := map[infrav1.WorkerParameters][]string{}
 	switch {
 	case pool != nil && pool.infra == nil:
-		return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "the PortalMachinePool that MachinePool %s names does not exist. Create it", pool.machinePool.Name)
+		return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "the PortalMachinePool that MachinePool %s names does not exist. Create it", pool.machinePool.Name)
 	case pool != nil:
 		byParameters[pool.infra.Spec.WorkerParameters] = []string{"PortalMachinePool " + pool.infra.Name}
 	}
@@ -152,7 +152,7 @@ func (r *Reconciler) workerParameters(ctx context.Context, s *scope) (infrav1.Wo
 		template := &infrav1.PortalMachineTemplate{}
 		err := r.Client.Get(ctx, client.ObjectKey{Namespace: s.cluster.Namespace, Name: name}, template)
 		if apierrors.IsNotFound(err) {
-			return none, outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "PortalMachineTemplate %s, which a MachineDeployment names, does not exist. Create it", name)
+			return none, outcome.WaitFor(0, infrav1.WaitingForObjectReason, "PortalMachineTemplate %s, which a MachineDeployment names, does not exist. Create it", name)
 		}
 		if err != nil {
 			return none, outcome.Fail(err)
@@ -174,7 +174,7 @@ func agreed(byParameters map[infrav1.WorkerParameters][]string) (infrav1.WorkerP
 		return one, outcome.Outcome{}
 	}
 	slices.Sort(all)
-	return one, outcome.StallFor(0, infrav1.TemplatesDisagreeReason,
+	return one, outcome.StallFor(0, infrav1.TemplateNotHonoredReason,
 		"the PortalMachineTemplates of the MachineDeployments, or the pool, differ (%s). Make them equal: the portal makes all workers of a cluster alike",
 		strings.Join(all, "; "))
 }

@@ -33,7 +33,7 @@ func TestAgreed(t *testing.T) {
 			t.Fatalf("the message flaps: %q, %q", first.Message, o.Message)
 		}
 	}
-	if o.Kind != outcome.Stalled || o.Reason != infrav1.TemplatesDisagreeReason {
+	if o.Kind != outcome.Stalled || o.Reason != infrav1.TemplateNotHonoredReason {
 		t.Errorf("templates that differ: %+v", o)
 	}
 	for _, word := range []string{"a, b", "c", "small", "large"} {

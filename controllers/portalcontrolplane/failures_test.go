@@ -38,7 +38,7 @@ func TestFailuresByOperation(t *testing.T) {
 		"scale stuck":       {"scale", stuck, 31 * time.Minute, "WorkersReady=False/ScalingUp OperationInProgress=True/JobStuck ScalingUp=True/JobStuck"},
 		"scale fails":       {"scale", fails, 20 * time.Second, "WorkersReady=False/JobFailed OperationInProgress=False/Idle"},
 		"upgrade cut":       {"upgrade", cut, 2 * time.Minute, "VersionUpToDate=False/Upgrading OperationInProgress=True/AnswerLost"},
-		"upgrade again":     {"upgrade", cut, 4 * time.Minute, "VersionUpToDate=True/VersionUpToDate OperationInProgress=False/Idle"},
+		"upgrade again":     {"upgrade", cut, 4 * time.Minute, "VersionUpToDate=True/Ready OperationInProgress=False/Idle"},
 		"upgrade forgotten": {"upgrade", forgotten, 2 * time.Minute, "VersionUpToDate=False/Upgrading OperationInProgress=True/AnswerLost"},
 		"upgrade stuck":     {"upgrade", stuck, 31 * time.Minute, "VersionUpToDate=False/Upgrading OperationInProgress=True/JobStuck RollingOut=True/JobStuck"},
 		"upgrade fails":     {"upgrade", fails, 20 * time.Second, "VersionUpToDate=False/JobFailed OperationInProgress=False/Idle"},

@@ -43,7 +43,7 @@ func TestGone(t *testing.T) {
 		}
 		for condition, want := range map[string]string{
 			infrav1.ProvisionedCondition: infrav1.PortalClusterGoneReason, infrav1.AvailableCondition: infrav1.PortalClusterGoneReason,
-			infrav1.KubeconfigReadyCondition: infrav1.WaitingForPortalClusterReason, infrav1.ConnectedCondition: infrav1.WaitingForPortalClusterReason,
+			infrav1.KubeconfigReadyCondition: infrav1.WaitingForDependencyReason, infrav1.ConnectedCondition: infrav1.WaitingForDependencyReason,
 		} {
 			if got := f.reason(condition); got != want {
 				t.Errorf("%s: %s, want %s", condition, got, want)
@@ -90,7 +90,7 @@ func TestGoneByMistake(t *testing.T) {
 		f.portal.RemoveFault("down")
 		time.Sleep(time.Minute)
 		f.connect()
-		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ProvisionedReason {
+		if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ReadyReason {
 			t.Error(got)
 		}
 	})
@@ -107,7 +107,7 @@ func TestNotGoneDuringARestart(t *testing.T) {
 		f.disconnect()
 		for range 180 {
 			f.connect()
-			if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ProvisionedReason {
+			if got := f.reason(infrav1.ProvisionedCondition); got != infrav1.ReadyReason {
 				t.Fatalf("Provisioned reads %s", got)
 			}
 			time.Sleep(time.Second)
@@ -159,8 +159,8 @@ func TestGoneSeenByAScale(t *testing.T) {
 				f.scale(3)
 				s := f.pass()
 				workers, provisioned := s.outcomes[infrav1.WorkersReadyCondition], s.outcomes[infrav1.ProvisionedCondition]
-				if gone && (provisioned.Reason != infrav1.PortalClusterGoneReason || workers.Reason != infrav1.WaitingForPortalClusterReason) ||
-					!gone && (!provisioned.IsDone() || workers.Reason != infrav1.NotFoundReason) {
+				if gone && (provisioned.Reason != infrav1.PortalClusterGoneReason || workers.Reason != infrav1.WaitingForDependencyReason) ||
+					!gone && (!provisioned.IsDone() || workers.Reason != infrav1.RefusedReason) {
 					t.Errorf("Provisioned %+v, WorkersReady %+v", provisioned, workers)
 				}
 				if got := f.answers("scale"); len(got) != 1 || got[0] != "404" {
@@ -209,7 +209,7 @@ func TestAdoptsAnother(t *testing.T) {
 		if record.ClusterID != other || record.Size != operation.SizeUnknown || record.Version != "" || record.Workers != nil || record.UserID == "" || op != nil {
 			t.Errorf("record %+v, operation %+v", record, op)
 		}
-		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || !f.storedIs(now) || f.reason(infrav1.ProvisionedCondition) != infrav1.ProvisionedReason {
+		if cp.Spec.ControlPlaneEndpoint.Host != "192.0.2.9" || !f.storedIs(now) || f.reason(infrav1.ProvisionedCondition) != infrav1.ReadyReason {
 			t.Errorf("endpoint %s, %s", cp.Spec.ControlPlaneEndpoint.Host, f.reason(infrav1.ProvisionedCondition))
 		}
 	})

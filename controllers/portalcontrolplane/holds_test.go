@@ -43,9 +43,9 @@ func TestHoldsWarnOnce(t *testing.T) {
 		reason string
 	}{
 		"a version that is not offered": {[]func(*fixture){version("v1.99.0")}, infrav1.VersionNotOfferedReason},
-		"a downgrade":                   {[]func(*fixture){version("v1.20.0")}, infrav1.DowngradeNotSupportedReason},
-		"the quota, at an upgrade":      {[]func(*fixture){refused("upgrade"), version(after)}, infrav1.QuotaExceededReason},
-		"the quota, at a scale":         {[]func(*fixture){refused("scale"), func(f *fixture) { f.scale(3) }}, infrav1.QuotaExceededReason},
+		"a downgrade":                   {[]func(*fixture){version("v1.20.0")}, infrav1.VersionNotOfferedReason},
+		"the quota, at an upgrade":      {[]func(*fixture){refused("upgrade"), version(after)}, infrav1.RefusedReason},
+		"the quota, at a scale":         {[]func(*fixture){refused("scale"), func(f *fixture) { f.scale(3) }}, infrav1.RefusedReason},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

@@ -83,7 +83,7 @@ const (
 // does not change the control plane.
 func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.Outcome {
 	if !s.done(infrav1.ProvisionedCondition) {
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
 	}
 	stored, err := r.readKubeconfig(ctx, s)
 	if err != nil {
@@ -106,16 +106,16 @@ func (r *Reconciler) reconcileKubeconfig(ctx context.Context, s *scope) outcome.
 	r.findAccess(ctx, s, stored)
 	why, again := s.whyFetch(stored)
 	if why == "" {
-		return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(again)
+		return outcome.DoneBecause(infrav1.ReadyReason, "").In(again)
 	}
 	o := r.fetchKubeconfig(ctx, s, stored, why)
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == accessExpired || s.access == accessUnusable || s.access == accessChanged:
 		return s.unusableKubeconfig(o)
 	}
-	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "").In(o.RequeueAfter) // the old one may still do
+	return outcome.DoneBecause(infrav1.ReadyReason, "").In(o.RequeueAfter) // the old one may still do
 }
 
 // readKubeconfig returns the kubeconfig Secret, which may be changed. It is read only if it may have changed.
@@ -157,7 +157,7 @@ func (s *scope) whyFetch(stored storedKubeconfig) (why string, again time.Durati
 
 // unusableKubeconfig is the outcome if the stored kubeconfig cannot be used and the portal returned no other one.
 func (s *scope) unusableKubeconfig(fetch outcome.Outcome) outcome.Outcome {
-	reason, state := infrav1.KubeconfigExpiredReason, "the credentials in the stored kubeconfig have expired"
+	reason, state := infrav1.KubeconfigRefusedReason, "the credentials in the stored kubeconfig have expired"
 	advice := ", and the portal returns no newer ones. Ask the portal's support for new credentials"
 	switch s.access {
 	case accessUnusable:
@@ -187,7 +187,7 @@ func (r *Reconciler) askKubeconfig(ctx context.Context, s *scope, why string, us
 			gone = true
 			return outcome.RetryAfter(0)
 		case cloud.IsNotAllowed(err), cloud.IsBusy(err):
-			return outcome.WaitFor(notRunningRetry, infrav1.WaitingForPortalClusterReason,
+			return outcome.WaitFor(notRunningRetry, infrav1.WaitingForDependencyReason,
 				"the cluster is not Running yet. The portal returns the kubeconfig when it is")
 		case err != nil:
 			return outcome.FromPortalError(err).Prefix("fetch the kubeconfig of cluster %s", id)
@@ -224,13 +224,13 @@ func (r *Reconciler) fetchKubeconfig(ctx context.Context, s *scope, stored store
 		case err != nil:
 			return outcome.StallFor(0, infrav1.KubeconfigInvalidReason, "Secret %s cannot be written: %v", stored.Name, err)
 		case same && why != whyMissing:
-			return outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "") // asked again ever more slowly
+			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		}
 		if !stored.missing {
 			s.access, s.accessSince = accessRenewed, time.Now()
 			r.Reconnect(s.clusterKey())
 		}
-		return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
+		return outcome.DoneBecause(infrav1.ReadyReason, "")
 	})
 }
 

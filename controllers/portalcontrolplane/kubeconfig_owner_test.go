@@ -53,7 +53,7 @@ func TestKubeconfigOwnerComesBack(t *testing.T) {
 				s.controlPlane = f.controlPlane()
 				s.cluster.Namespace, s.cluster.Name = prod.Namespace, prod.Name
 				s.outcomes[infrav1.ProvisionedCondition] = outcome.Outcome{}
-				s.infrastructure = outcome.WaitFor(0, infrav1.WaitingForInfrastructureReason, "the portal is away")
+				s.infrastructure = outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "the portal is away")
 				if o := f.manager.reconcileKubeconfig(t.Context(), s); o.Kind == outcome.Failed {
 					t.Errorf("%+v", o)
 				}

@@ -43,7 +43,7 @@ func share(t *testing.T, store client.Client, namespace, name string) {
 }
 
 func refusedByLimit(o outcome.Outcome, says string) bool {
-	return o.Kind == outcome.Stalled && o.Reason == infrav1.IdentityLimitReachedReason && strings.Contains(o.Message, says)
+	return o.Kind == outcome.Stalled && o.Reason == infrav1.IdentityNotAllowedReason && strings.Contains(o.Message, says)
 }
 
 // TestPlaceLimit: a value that a user writes into the status of the PortalCluster leads to no other VPC, and no name is tried in

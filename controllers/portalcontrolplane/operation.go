@@ -65,7 +65,7 @@ func (r *Reconciler) reconcileOperation(ctx context.Context, s *scope) outcome.O
 		return outcome.Outcome{}
 	}
 	if s.controlPlane.DeletionTimestamp.IsZero() && !s.owns() { // a deletion has already checked mayDelete
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
 	}
 	o := s.reloadAfter(r.runner(s).Poll(ctx, s.request()))
 	switch {

@@ -90,8 +90,8 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 	}{
 		"refused":   {newAPIServer(t, 401).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition},
 		"silent":    {closed.kubeconfig("token: old"), infrav1.ConnectionDownReason, infrav1.ConnectedCondition},
-		"untrusted": {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: old"), infrav1.ServerUntrustedReason, infrav1.ConnectedCondition},
-		"expired":   {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigExpiredReason, infrav1.KubeconfigReadyCondition},
+		"untrusted": {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition},
+		"expired":   {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition},
 	}
 	works := newAPIServer(t, 200).kubeconfig("token: new")
 	for title, test := range tests {

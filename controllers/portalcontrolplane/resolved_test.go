@@ -117,7 +117,7 @@ func TestResolvedTooEarly(t *testing.T) {
 				}
 				key := e.add("fleet", "prod", nil)
 				e.passes(key)
-				id, want := e.portal.Clusters()[0].ID, infrav1.WaitingForPortalClusterReason
+				id, want := e.portal.Clusters()[0].ID, infrav1.WaitingForDependencyReason
 				if wrong {
 					id, want = "cluster-of-a-typo", infrav1.PortalClusterGoneReason
 				}

@@ -46,9 +46,9 @@ func (s *scope) updateConditions() {
 		s.reportOperation()
 		return
 	}
-	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: infrav1.NotDeletingReason})
+	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionFalse, outcome.Outcome{Reason: clusterv1.NotDeletingReason})
 	if s.cluster == nil {
-		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForClusterReason, "no Cluster owns this object. Name it in spec.controlPlaneRef of a Cluster"))
+		s.reportUnusable(outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Cluster owns this object. Name it in spec.controlPlaneRef of a Cluster"))
 		return
 	}
 	for condition, o := range s.outcomes {
@@ -142,7 +142,7 @@ func operationReason(op *operation.Operation) string {
 
 // reportAvailable sets Available from the first condition that keeps the API server from being used.
 func (s *scope) reportAvailable() {
-	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.AvailableReason,
+	outcome.Summarize(s.controlPlane, infrav1.AvailableCondition, infrav1.ReadyReason,
 		infrav1.ProvisionedCondition, infrav1.KubeconfigReadyCondition, infrav1.ConnectedCondition)
 	// clusterctl describe shows this condition next to the wanted version, which looks as if that version were running.
 	version := conditions.Get(s.controlPlane, infrav1.VersionUpToDateCondition)

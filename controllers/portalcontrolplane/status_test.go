@@ -57,7 +57,7 @@ func TestUpdateStatus(t *testing.T) {
 		want want
 	}{
 		"all is well": {passed(), want{
-			"Available": "True Available", "Ready": "True Ready", "OperationInProgress": "False Idle", "WorkersReady": "True WorkersReady", "Deleting": "False NotDeleting",
+			"Available": "True Ready", "Ready": "True Ready", "OperationInProgress": "False Idle", "WorkersReady": "True Ready", "Deleting": "False NotDeleting",
 			"RollingOut": "False NotRollingOut", "ScalingUp": "False NotScalingUp", "ScalingDown": "False NotScalingDown",
 		}},
 		"not connected": {passed(ended(infrav1.ConnectedCondition, down)), want{"Available": "False ConnectionDown", "Connected": "False ConnectionDown"}},
@@ -67,11 +67,11 @@ func TestUpdateStatus(t *testing.T) {
 		},
 		"workers do not count": {
 			passed(ended(infrav1.WorkersReadyCondition, down)),
-			want{"Available": "True Available", "WorkersReady": "False ConnectionDown", "Ready": "False ConnectionDown"},
+			want{"Available": "True Ready", "WorkersReady": "False ConnectionDown", "Ready": "False ConnectionDown"},
 		},
 		"a version that is not offered": {
 			passed(ended(infrav1.VersionUpToDateCondition, outcome.StallFor(0, infrav1.VersionNotOfferedReason, "set another"))),
-			want{"Available": "True Available", "VersionUpToDate": "False VersionNotOffered", "Ready": "False VersionNotOffered"},
+			want{"Available": "True Ready", "VersionUpToDate": "False VersionNotOffered", "Ready": "False VersionNotOffered"},
 		},
 		"unforeseen":          {passed(ended(infrav1.ProvisionedCondition, outcome.Fail(errors.New("secret")))), want{"Available": "False InternalError", "Provisioned": "Unknown InternalError"}},
 		"nothing reached yet": {passed(func(s *scope) { s.outcomes = map[string]outcome.Outcome{} }), want{"Available": "False NotYetReported", "WorkersReady": ""}},
@@ -89,7 +89,7 @@ func TestUpdateStatus(t *testing.T) {
 			passed(func(s *scope) { s.last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
 			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},
 		},
-		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForCluster", "Ready": "False WaitingForCluster"}},
+		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForObject", "Ready": "False WaitingForObject"}},
 		"deleting":      {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting", "Ready": "False Deleting"}},
 		"unreadable":    {passed(func(s *scope) { s.unreadable = errors.New("annotation x") }), want{"Available": "False AnnotationUnreadable", "Ready": "False AnnotationUnreadable", "WorkersReady": ""}},
 		"nothing to do": {passed(ended(infrav1.WorkersReadyCondition, outcome.RetryAfter(0))), want{"WorkersReady": ""}},
@@ -214,7 +214,7 @@ func TestWorkersOutcome(t *testing.T) {
 		reason string
 		done   bool
 	}{
-		"one to one":                    {func(s *scope) { s.desired.sum, s.plan.Free = 3, 0 }, infrav1.WorkersReadyReason, true},
+		"one to one":                    {func(s *scope) { s.desired.sum, s.plan.Free = 3, 0 }, infrav1.ReadyReason, true},
 		"scaling up":                    {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "5"}), infrav1.ScalingUpReason, false},
 		"scaling down":                  {inFlight(operation.Operation{Type: operation.Scale, From: 3, Target: "1"}), infrav1.ScalingDownReason, false},
 		"draining":                      {func(s *scope) { s.plan.Draining = []string{"m1"} }, infrav1.DrainingReason, false},
@@ -227,7 +227,7 @@ func TestWorkersOutcome(t *testing.T) {
 		"a node has no Machine":     {func(*scope) {}, infrav1.NodesUnclaimedReason, false},
 		"a node is not Ready":       {func(s *scope) { s.plan.Free, s.plan.NotReady = 0, []string{"n1"} }, infrav1.NodesNotReadyReason, false},
 		"too many":                  {func(s *scope) { s.plan.Free = 0 }, infrav1.ScalingDownReason, false},
-		"the portal insists on one": {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.WorkersReadyReason, true},
+		"the portal insists on one": {func(s *scope) { s.desired.sum, s.desired.stays, s.plan.Present = 1, 1, s.plan.Present[:1] }, infrav1.ReadyReason, true},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

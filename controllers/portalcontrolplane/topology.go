@@ -72,11 +72,11 @@ func (s *scope) awaitTopology(now time.Time) outcome.Outcome {
 		return outcome.Outcome{}
 	}
 	if wait := topologyTimeout - now.Sub(s.controlPlane.CreationTimestamp.Time); wait > 0 {
-		return outcome.WaitFor(min(wait, topologyTimeout), infrav1.WaitingForWorkersReason,
+		return outcome.WaitFor(min(wait, topologyTimeout), infrav1.WaitingForObjectReason,
 			"waiting for the topology controller to create these MachineDeployments: %s", joinNames(missing))
 	}
 	if len(s.desired.templates) == 0 && s.controlPlane.Spec.Workers == nil {
-		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason,
 			"the topology controller creates these MachineDeployments only after the control plane: %s. Set spec.workers, here or in the "+
 				"PortalControlPlaneTemplate, so that the portal cluster can be created without them", joinNames(missing))
 	}
@@ -97,7 +97,7 @@ func enoughConcurrency(cluster *clusterv1.Cluster) outcome.Outcome {
 	if deployments == 0 || concurrency > deployments {
 		return outcome.Outcome{}
 	}
-	return outcome.StallFor(0, infrav1.UpgradeConcurrencyTooLowReason,
+	return outcome.StallFor(0, infrav1.TopologyNotUpgradableReason,
 		"an upgrade would stop before the MachineDeployments. Set annotation %s of Cluster %s to a number above %d, the number of its MachineDeployments: "+
 			"the portal upgrades all nodes at once, so all of them count as upgrading, and with %d the topology controller does not start",
 		clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation, cluster.Name, deployments, concurrency)
@@ -118,19 +118,19 @@ func (s *scope) upgradable() outcome.Outcome {
 		}
 	}
 	if wanted != version && len(behind) > 0 && s.op == nil {
-		return outcome.StallFor(0, infrav1.MachineDeploymentsBehindReason,
+		return outcome.StallFor(0, infrav1.TopologyNotUpgradableReason,
 			"the upgrade to %s goes through %s, which the nodes run but these MachineDeployments do not have: %s. The topology "+
 				"controller waits for them forever: set their spec.template.spec.version to %s, and from now on upgrade one minor version at a time",
 			wanted, version, joinNames(behind), version)
 	}
 	for _, n := range s.nodes {
 		if kubelet := n.Status.NodeInfo.KubeletVersion; kubelet != version && sameRelease(kubelet, version) && sameBuild(kubelet, version) {
-			return outcome.StallFor(0, infrav1.KubeletVersionDiffersReason,
+			return outcome.StallFor(0, infrav1.TopologyNotUpgradableReason,
 				"Node %s reports version %s, which the topology controller takes for another version than %s, so MachineDeployments count "+
 					"as upgrading forever. To upgrade a Cluster at this portal, create it with spec.topology.version %s", n.Name, kubelet, version, kubelet)
 		}
 	}
-	return outcome.DoneBecause(infrav1.TopologyUpgradableReason, "")
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
 // sameRelease reports whether two versions are equal except for their suffixes.

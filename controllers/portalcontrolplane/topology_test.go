@@ -170,15 +170,15 @@ func TestReportTopology(t *testing.T) {
 		wanted, version, deployments, kubelet string
 		reason, says                          string
 	}{
-		"all of one version":               {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.TopologyUpgradableReason, ""},
-		"the upgrade is yet to begin":      {"v1.35.6", "v1.34.9", "v1.34.9", "v1.34.9", infrav1.TopologyUpgradableReason, ""},
-		"the portal upgrades":              {"v1.35.6", "v1.35.6", "v1.34.9", "v1.34.9", infrav1.TopologyUpgradableReason, ""},
-		"the MachineDeployments are next":  {"v1.35.6", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.TopologyUpgradableReason, ""},
-		"the first of two steps is done":   {"v1.36.3", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.MachineDeploymentsBehindReason, "prod-a-x7k2p, prod-b-x7k2p"},
-		"the MachineDeployments caught up": {"v1.36.3", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.TopologyUpgradableReason, ""},
-		"kubelets of a vendor":             {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6+portal.1", infrav1.KubeletVersionDiffersReason, "spec.topology.version v1.35.6+portal.1"},
-		"another build is on its way":      {"v1.35.6+p2", "v1.35.6+p2", "v1.35.6+p1", "v1.35.6+p1", infrav1.TopologyUpgradableReason, ""},
-		"created with the vendor's suffix": {"v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", infrav1.TopologyUpgradableReason, ""},
+		"all of one version":               {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.ReadyReason, ""},
+		"the upgrade is yet to begin":      {"v1.35.6", "v1.34.9", "v1.34.9", "v1.34.9", infrav1.ReadyReason, ""},
+		"the portal upgrades":              {"v1.35.6", "v1.35.6", "v1.34.9", "v1.34.9", infrav1.ReadyReason, ""},
+		"the MachineDeployments are next":  {"v1.35.6", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.ReadyReason, ""},
+		"the first of two steps is done":   {"v1.36.3", "v1.35.6", "v1.34.9", "v1.35.6", infrav1.TopologyNotUpgradableReason, "prod-a-x7k2p, prod-b-x7k2p"},
+		"the MachineDeployments caught up": {"v1.36.3", "v1.35.6", "v1.35.6", "v1.35.6", infrav1.ReadyReason, ""},
+		"kubelets of a vendor":             {"v1.35.6", "v1.35.6", "v1.35.6", "v1.35.6+portal.1", infrav1.TopologyNotUpgradableReason, "spec.topology.version v1.35.6+portal.1"},
+		"another build is on its way":      {"v1.35.6+p2", "v1.35.6+p2", "v1.35.6+p1", "v1.35.6+p1", infrav1.ReadyReason, ""},
+		"created with the vendor's suffix": {"v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", "v1.35.6+portal.1", infrav1.ReadyReason, ""},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -193,14 +193,14 @@ func TestReportTopology(t *testing.T) {
 			if c == nil || c.Reason != test.reason || !strings.Contains(c.Message, test.says) {
 				t.Errorf("%+v, want %s with %q", c, test.reason, test.says)
 			}
-			if test.reason == infrav1.MachineDeploymentsBehindReason {
+			if test.reason == infrav1.TopologyNotUpgradableReason {
 				s.op = operation.New(operation.Upgrade, test.version)
 				if o := s.upgradable(); !o.IsDone() {
 					t.Errorf("while the portal still upgrades: %+v", o)
 				}
 			}
 			before := c.DeepCopy()
-			s.outcomes[infrav1.WorkersReadyCondition] = outcome.BlockedBy(infrav1.WaitingForConnectionReason, "")
+			s.outcomes[infrav1.WorkersReadyCondition] = outcome.BlockedBy(infrav1.WaitingForDependencyReason, "")
 			s.nodes, s.desired = nil, desired{}
 			s.reportTopology()
 			if after := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition); *after != *before {
@@ -215,7 +215,7 @@ func TestTopologyIsOptional(t *testing.T) {
 	s := scopeWithTopology()
 	s.cluster.Annotations = nil
 	s.reportTopology()
-	if reason := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); reason != infrav1.UpgradeConcurrencyTooLowReason {
+	if reason := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); reason != infrav1.TopologyNotUpgradableReason {
 		t.Errorf("reason %q", reason)
 	}
 	s.cluster = &clusterv1.Cluster{}
@@ -246,7 +246,7 @@ func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
 			s.outcomes[infrav1.WorkersReadyCondition] = *o
 		}
 		s.reportTopology()
-		if now := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); now != told || now != infrav1.MachineDeploymentsBehindReason {
+		if now := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); now != told || now != infrav1.TopologyNotUpgradableReason {
 			t.Errorf("after %+v: %s", o, now)
 		}
 	}

@@ -124,7 +124,7 @@ func TestNothingAsksForWorkers(t *testing.T) {
 		}
 		o := s.outcomes[infrav1.WorkersReadyCondition]
 		for _, word := range []string{"3 worker nodes stay", "create a MachineDeployment", "0 replicas"} {
-			if o.Reason != infrav1.WaitingForWorkersReason || !strings.Contains(o.Message, word) {
+			if o.Reason != infrav1.WaitingForObjectReason || !strings.Contains(o.Message, word) {
 				t.Errorf("%s: %q does not contain %q", o.Reason, o.Message, word)
 			}
 		}

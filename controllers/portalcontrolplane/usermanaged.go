@@ -16,7 +16,7 @@ const whyUserManaged = "user-managed"
 
 // takenSecret is the outcome if someone else's Secret has the name of the kubeconfig Secret.
 func takenSecret(stored storedKubeconfig) outcome.Outcome {
-	return outcome.StallFor(0, infrav1.KubeconfigSecretTakenReason, "Secret %s was not written by the provider, so it is not used. Delete the Secret, "+
+	return outcome.StallFor(0, infrav1.SecretTakenReason, "Secret %s was not written by the provider, so it is not used. Delete the Secret, "+
 		"and the provider stores the portal's kubeconfig. Or make the provider use yours: kubectl annotate secret %s -n %s %s=true",
 		stored.Name, stored.Name, stored.Namespace, infrav1.UserManagedAnnotation)
 }
@@ -43,17 +43,17 @@ func (r *Reconciler) useUserManaged(ctx context.Context, s *scope, stored stored
 	r.findAccess(ctx, s, stored)
 	if s.access.failing() {
 		r.askKubeconfig(ctx, s, whyUserManaged, func([]byte) outcome.Outcome {
-			return outcome.WaitFor(0, infrav1.KubeconfigStoredReason, "") // asked again ever more slowly
+			return outcome.WaitFor(0, infrav1.ReadyReason, "") // asked again ever more slowly
 		})
 	}
 	switch {
 	case !s.done(infrav1.ProvisionedCondition):
-		return outcome.BlockedBy(infrav1.WaitingForPortalClusterReason, "waiting for the portal cluster: see condition Provisioned")
+		return outcome.BlockedBy(infrav1.WaitingForDependencyReason, "waiting for the portal cluster: see condition Provisioned")
 	case s.access == accessExpired:
-		return outcome.StallFor(0, infrav1.KubeconfigExpiredReason, "the credentials in the user-managed Secret %s have expired. %s",
+		return outcome.StallFor(0, infrav1.KubeconfigRefusedReason, "the credentials in the user-managed Secret %s have expired. %s",
 			stored.Name, correctUserManaged)
 	}
-	return outcome.DoneBecause(infrav1.KubeconfigStoredReason, "")
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
 const correctUserManaged = "Correct the Secret, or delete it, and the provider stores the portal's kubeconfig"

@@ -85,7 +85,7 @@ func TestSecretMadeBeforehand(t *testing.T) {
 		f.disconnect()
 		s := f.connect()
 		o := s.outcomes[infrav1.KubeconfigReadyCondition]
-		if o.Kind != outcome.Stalled || o.Reason != infrav1.KubeconfigSecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
+		if o.Kind != outcome.Stalled || o.Reason != infrav1.SecretTakenReason || !strings.Contains(o.Message, infrav1.UserManagedAnnotation) {
 			t.Errorf("%+v", o)
 		}
 		if s.access != accessWorking || f.stored() != theirs || server.hits.Load() > 0 || len(f.secret().OwnerReferences) > 0 {
@@ -125,11 +125,11 @@ func TestUserManaged(t *testing.T) {
 	works := newAPIServer(t, 200)
 	stranger, _ := clientPair(t, time.Now().Add(time.Hour))
 	tests := map[string]struct{ theirs, of, reason string }{
-		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigStoredReason},
+		"it works":                {works.kubeconfig("token: theirs"), infrav1.KubeconfigReadyCondition, infrav1.ReadyReason},
 		"it is refused":           {newAPIServer(t, 401).kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"nothing answers":         {closed.kubeconfig("token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
 		"another certificate":     {kubeconfigFor("server: '"+works.URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: theirs"), infrav1.ConnectedCondition, infrav1.ConnectionDownReason},
-		"it has expired":          {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigExpiredReason},
+		"it has expired":          {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigRefusedReason},
 		"it names a token's file": {works.kubeconfig("tokenFile: /etc/hostname"), infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 		"it is damaged":           {"{", infrav1.KubeconfigReadyCondition, infrav1.KubeconfigInvalidReason},
 	}

@@ -37,14 +37,14 @@ func (r *Reconciler) reconcileVersion(ctx context.Context, s *scope) outcome.Out
 	switch s.compareWith(wanted) {
 	case 1:
 		running := equivalent(wanted, s.reachedVersion())
-		return outcome.StallFor(0, infrav1.DowngradeNotSupportedReason,
+		return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
 			"the cluster runs %s, and the portal does not downgrade. Set spec.version to %s or a later version", running, running)
 	case 0:
 		if running := s.runningVersion(); !sameBuild(running, wanted) {
 			return outcome.StallFor(0, infrav1.VersionNotOfferedReason,
 				"the portal was asked for %s, but the API server runs %s. Set spec.version to %s, or ask the portal's support", wanted, running, running)
 		}
-		return outcome.DoneBecause(infrav1.VersionUpToDateReason, "")
+		return outcome.DoneBecause(infrav1.ReadyReason, "")
 	}
 	if s.op != nil && !s.op.Is(operation.Upgrade) {
 		return outcome.WaitFor(0, infrav1.WaitingForOperationReason, "the upgrade to %s waits for the portal to finish the %s", wanted, s.op)

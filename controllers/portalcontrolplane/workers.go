@@ -38,7 +38,7 @@ func (r *Reconciler) reconcileWorkers(ctx context.Context, s *scope) outcome.Out
 		return o
 	}
 	if !s.desired.known {
-		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason,
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason,
 			"the number of workers is not known, because a MachineDeployment has no replicas yet. The %d that exist stay", len(s.nodes))
 	}
 	if err := errors.Join(r.recordOrder(ctx, s), r.recordSettledSize(ctx, s), r.recordCapacity(ctx, s)); err != nil {

@@ -65,7 +65,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 		return outcome.StallFor(0, infrav1.DeletionNotConfirmedReason, "the garbage collector may have deleted these objects, because their owner was an "+
 			"earlier Cluster %s: %s. Their replicas count until they are gone. Then create them again", s.cluster.Name, joinNames(s.desired.collected))
 	case s.desired.objects == 0:
-		return outcome.WaitFor(0, infrav1.WaitingForWorkersReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachineDeployment or MachinePool asks for workers, so %d worker nodes stay. To use "+
 			"them, create a MachineDeployment. To have none, create one with 0 replicas", s.desired.sum)
 	case workers < s.desired.sum:
 		return outcome.WaitFor(0, infrav1.WaitingForNodesReason, "%d of %d worker nodes exist. Waiting for the others to join", workers, s.desired.sum)
@@ -88,7 +88,7 @@ func (s *scope) countOutcome() outcome.Outcome {
 func (s *scope) freeOutcome(workers int) outcome.Outcome {
 	switch {
 	case s.plan.Free == s.desired.stays:
-		return outcome.DoneBecause(infrav1.WorkersReadyReason,
+		return outcome.DoneBecause(infrav1.ReadyReason,
 			"one worker node stays without a Machine, because the portal refuses a cluster without workers. To ask it again, raise the replicas above 1 and lower them")
 	case s.adopted():
 		return outcome.WaitFor(0, infrav1.NodesUnclaimedReason, "%d of %d worker nodes of the adopted cluster belong to no Machine. The provider does "+
@@ -112,10 +112,10 @@ func (s *scope) unboundOutcome() outcome.Outcome {
 // readyOutcome reports that every Machine has a node, and whether the cluster autoscaler can remove nodes.
 func (s *scope) readyOutcome() outcome.Outcome {
 	if s.desired.autoscaled && claims.Order(s.expectedOrder().Order) == claims.Random {
-		return outcome.DoneBecause(infrav1.WorkersReadyReason, "the order in which the portal removes workers is not known, so the cluster autoscaler is kept "+
+		return outcome.DoneBecause(infrav1.ReadyReason, "the order in which the portal removes workers is not known, so the cluster autoscaler is kept "+
 			"from removing nodes. If the portal has an order, set spec.removalOrder")
 	}
-	return outcome.DoneBecause(infrav1.WorkersReadyReason, "")
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }
 
 func joinNames(names []string) string { return strings.Join(slices.Sorted(slices.Values(names)), ", ") }

@@ -14,10 +14,10 @@ import (
 // updateStatus sets the status of the claim. A claim that was bound once stays provisioned, as the contract requires. If its node
 // is replaced, the same claim is bound again.
 func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
-	o := outcome.WaitFor(0, infrav1.WaitingForNodeReason, "no worker node is free for this Machine. See condition WorkersReady of the PortalControlPlane for the cause")
+	o := outcome.WaitFor(0, infrav1.WaitingForNodesReason, "no worker node is free for this Machine. See condition WorkersReady of the PortalControlPlane for the cause")
 	switch {
 	case machine == nil:
-		o = outcome.WaitFor(0, infrav1.WaitingForMachineReason, "no Machine owns this object. Core sets the owner")
+		o = outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no Machine owns this object. Core sets the owner")
 	case claims.IsReleased(claim.Spec.ProviderID) && machine.DeletionTimestamp.IsZero():
 		// Restored or moved: the Machine is not being deleted any more, and waits for a node like a new one.
 	case claims.IsReleased(claim.Spec.ProviderID):
@@ -26,7 +26,7 @@ func updateStatus(claim *infrav1.PortalMachine, machine *clusterv1.Machine) {
 			claim.Status.Initialization.Provisioned = ptr.To(true)
 		}
 	case claim.Spec.Node != nil:
-		o = outcome.DoneBecause(infrav1.BoundReason, "")
+		o = outcome.DoneBecause(infrav1.ReadyReason, "")
 		claim.Status.Initialization.Provisioned = ptr.To(true)
 		claim.Status.Addresses = []clusterv1.MachineAddress{{Type: clusterv1.MachineHostName, Address: claim.Spec.Node.Name}}
 	}

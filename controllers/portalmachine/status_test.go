@@ -53,16 +53,16 @@ func TestUpdateStatus(t *testing.T) {
 		addresses   []clusterv1.MachineAddress
 		deleting    metav1.ConditionStatus
 	}{
-		"no Machine yet":         {claim(), nil, metav1.ConditionFalse, infrav1.WaitingForMachineReason, false, nil, metav1.ConditionFalse},
-		"no node yet":            {claim(), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionFalse},
-		"bound":                  {claim(bound), machine, metav1.ConditionTrue, infrav1.BoundReason, true, n1, metav1.ConditionFalse},
+		"no Machine yet":         {claim(), nil, metav1.ConditionFalse, infrav1.WaitingForObjectReason, false, nil, metav1.ConditionFalse},
+		"no node yet":            {claim(), machine, metav1.ConditionFalse, infrav1.WaitingForNodesReason, false, nil, metav1.ConditionFalse},
+		"bound":                  {claim(bound), machine, metav1.ConditionTrue, infrav1.ReadyReason, true, n1, metav1.ConditionFalse},
 		"released":               {claim(provisioned, released, deleting), going, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionTrue},
 		"released, status lost":  {claim(released), going, metav1.ConditionFalse, infrav1.ReleasedReason, true, nil, metav1.ConditionFalse},
-		"released, Machine kept": {claim(released), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionFalse},
-		"bound, being deleted":   {claim(bound, deleting), machine, metav1.ConditionTrue, infrav1.BoundReason, true, n1, metav1.ConditionTrue},
-		"its node is gone":       {claim(provisioned), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, true, nil, metav1.ConditionFalse},
-		"never bound, deleted":   {claim(deleting), machine, metav1.ConditionFalse, infrav1.WaitingForNodeReason, false, nil, metav1.ConditionTrue},
-		"bound, but whose is it": {claim(bound), nil, metav1.ConditionFalse, infrav1.WaitingForMachineReason, false, nil, metav1.ConditionFalse},
+		"released, Machine kept": {claim(released), machine, metav1.ConditionFalse, infrav1.WaitingForNodesReason, false, nil, metav1.ConditionFalse},
+		"bound, being deleted":   {claim(bound, deleting), machine, metav1.ConditionTrue, infrav1.ReadyReason, true, n1, metav1.ConditionTrue},
+		"its node is gone":       {claim(provisioned), machine, metav1.ConditionFalse, infrav1.WaitingForNodesReason, true, nil, metav1.ConditionFalse},
+		"never bound, deleted":   {claim(deleting), machine, metav1.ConditionFalse, infrav1.WaitingForNodesReason, false, nil, metav1.ConditionTrue},
+		"bound, but whose is it": {claim(bound), nil, metav1.ConditionFalse, infrav1.WaitingForObjectReason, false, nil, metav1.ConditionFalse},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

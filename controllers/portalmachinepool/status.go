@@ -27,26 +27,26 @@ func (s *scope) updateStatus() {
 // ready compares the nodes of the pool with its replicas.
 func (s *scope) ready() outcome.Outcome {
 	if s.machinePool == nil {
-		return outcome.WaitFor(0, infrav1.WaitingForMachinePoolReason, "no MachinePool owns this object. Core sets the owner")
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "no MachinePool owns this object. Core sets the owner")
 	}
 	replicas, goes := int(ptr.Deref(s.machinePool.Spec.Replicas, 0)), !s.pool.DeletionTimestamp.IsZero()
 	switch {
 	case s.cluster == nil:
-		return outcome.WaitFor(0, infrav1.WaitingForClusterReason, "Cluster %s does not exist", s.machinePool.Spec.ClusterName)
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "Cluster %s does not exist", s.machinePool.Spec.ClusterName)
 	case s.chosen != s.machinePool.Name:
-		return outcome.StallFor(0, infrav1.AnotherPoolReason, "MachinePool %s is the pool of the Cluster, which has one at most. The replicas of this one do "+
+		return outcome.StallFor(0, infrav1.OwnedByAnotherReason, "MachinePool %s is the pool of the Cluster, which has one at most. The replicas of this one do "+
 			"not count. Delete one of the two, or use a MachineDeployment", s.chosen)
 	case goes && s.machinePool.DeletionTimestamp.IsZero():
-		return outcome.StallFor(0, infrav1.WaitingForMachinePoolReason, "this object is being deleted, but MachinePool %s is not, so its nodes stay. "+
+		return outcome.StallFor(0, infrav1.WaitingForObjectReason, "this object is being deleted, but MachinePool %s is not, so its nodes stay. "+
 			"Delete the MachinePool", s.machinePool.Name)
 	case goes:
 		return outcome.WaitFor(0, infrav1.DeletingReason, "%d nodes are left, which are drained before the portal removes them. See condition "+
 			"WorkersReady of the PortalControlPlane for progress", s.nodes)
 	case s.nodes < replicas:
-		return outcome.WaitFor(0, infrav1.PoolGrowingReason, "the pool has %d of %d nodes. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
+		return outcome.WaitFor(0, infrav1.ScalingUpReason, "the pool has %d of %d nodes. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
 	case s.nodes > replicas:
-		return outcome.WaitFor(0, infrav1.PoolShrinkingReason, "the pool has %d nodes, but %d are wanted. Nodes are drained before the portal removes "+
+		return outcome.WaitFor(0, infrav1.ScalingDownReason, "the pool has %d nodes, but %d are wanted. Nodes are drained before the portal removes "+
 			"them. See condition WorkersReady of the PortalControlPlane for progress", s.nodes, replicas)
 	}
-	return outcome.DoneBecause(infrav1.PoolCompleteReason, "")
+	return outcome.DoneBecause(infrav1.ReadyReason, "")
 }

@@ -57,15 +57,15 @@ func TestUpdateStatus(t *testing.T) {
 		replicas    int32
 		provisioned bool
 	}{
-		"a Machine has taken one of three over": {complete(taken), metav1.ConditionTrue, infrav1.PoolCompleteReason, 3, true},
-		"complete":                              {complete(), metav1.ConditionTrue, infrav1.PoolCompleteReason, 2, true},
-		"no MachinePool":                        {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
-		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForClusterReason, 2, false},
-		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.AnotherPoolReason, 2, false},
-		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.PoolGrowingReason, 2, false},
-		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.PoolShrinkingReason, 2, false},
+		"a Machine has taken one of three over": {complete(taken), metav1.ConditionTrue, infrav1.ReadyReason, 3, true},
+		"complete":                              {complete(), metav1.ConditionTrue, infrav1.ReadyReason, 2, true},
+		"no MachinePool":                        {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForObjectReason, 2, false},
+		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForObjectReason, 2, false},
+		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.OwnedByAnotherReason, 2, false},
+		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.ScalingUpReason, 2, false},
+		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.ScalingDownReason, 2, false},
 		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, 2, false},
-		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForMachinePoolReason, 2, false},
+		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForObjectReason, 2, false},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {

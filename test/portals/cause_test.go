@@ -62,11 +62,11 @@ func lost(r *rand.Rand) emulator.Fault {
 
 var causes = []cause{
 	{"busy", onIDs, code(emulator.CodeResourceBusy), []string{infrav1.PortalBusyReason}},
-	{"quota", []endpoint{clusters, networks, scale}, code(emulator.CodeQuotaExceeded), []string{infrav1.QuotaExceededReason}},
+	{"quota", []endpoint{clusters, networks, scale}, code(emulator.CodeQuotaExceeded), []string{infrav1.RefusedReason}},
 	{"capacity", []endpoint{clusters, scale, upgrade}, code(emulator.CodeInsufficientCapacity), []string{infrav1.InsufficientCapacityReason}},
 	{"invalid", changes, code(emulator.CodeInvalidParameter), []string{infrav1.RefusedReason}},
 	{"not allowed", changes, code(emulator.CodeOperationNotAllowed), []string{infrav1.RefusedReason}},
-	{"forbidden", all, func(*rand.Rand) emulator.Fault { return emulator.Fault{Status: 403} }, []string{infrav1.ForbiddenReason}},
+	{"forbidden", all, func(*rand.Rand) emulator.Fault { return emulator.Fault{Status: 403} }, []string{infrav1.RefusedReason}},
 	{"maintenance", append(append([]endpoint{}, all...), entries...), func(*rand.Rand) emulator.Fault { return emulator.Fault{Status: 503} },
 		[]string{infrav1.PortalUnavailableReason}},
 	{"lost answer to a change", changes, lost, []string{infrav1.OutcomeUnknownReason}},
@@ -98,10 +98,10 @@ var causes = []cause{
 		return emulator.Fault{Status: one(r, 400, 401, 403, 422), Code: one(r, "INVALID_PARAMETER", "INVALID_OTP"), Field: "otp"}
 	}, []string{infrav1.UnauthorizedReason}},
 	{"job without room", []endpoint{clusters, scale, upgrade}, jobFails(emulator.CodeInsufficientCapacity), []string{infrav1.InsufficientCapacityReason}},
-	{"job beyond a quota", []endpoint{clusters, scale}, jobFails(emulator.CodeQuotaExceeded), []string{infrav1.QuotaExceededReason}},
+	{"job beyond a quota", []endpoint{clusters, scale}, jobFails(emulator.CodeQuotaExceeded), []string{infrav1.RefusedReason}},
 	{"job broken", changes, jobFails("PLATFORM_BROKEN"), []string{infrav1.InternalErrorReason}},
 	{"job forgotten", []endpoint{networks, clusters, scale, upgrade}, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobForgotten} },
-		[]string{infrav1.NotFoundReason}},
+		[]string{infrav1.RefusedReason}},
 	{"job without id", []endpoint{networks, clusters}, func(*rand.Rand) emulator.Fault { return emulator.Fault{Job: emulator.JobWithoutID} }, nil},
 	{"job slow", changes, func(r *rand.Rand) emulator.Fault {
 		return emulator.Fault{JobDelay: between(r, time.Minute, 40*time.Minute)}

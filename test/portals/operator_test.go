@@ -276,7 +276,7 @@ func (o *operator) follow(id string) (job cloud.Job, err error) {
 func (o *operator) forgotten(id string) []string {
 	for _, j := range o.portal.Jobs() {
 		if j.ID == id && j.Forgotten {
-			return []string{infrav1.NotFoundReason}
+			return []string{infrav1.RefusedReason}
 		}
 	}
 	return nil

@@ -27,7 +27,7 @@ func TestBadInputIsExplained(t *testing.T) {
 	}{
 		"Secret missing": {
 			wrong:           func(s *story) { s.portalCluster.Spec.IdentityRef.Name = "nowhere" },
-			onPortalCluster: true, reason: infrav1.IdentityNotFoundReason, says: `Create it with keys baseURL, email and password`,
+			onPortalCluster: true, reason: infrav1.IdentityInvalidReason, says: `Create it with keys baseURL, email and password`,
 		},
 		"Secret without password": {
 			wrong:           func(s *story) { delete(s.secret.StringData, infrav1.IdentityPassword) },
@@ -59,7 +59,7 @@ func TestBadInputIsExplained(t *testing.T) {
 		},
 		"VPC that is not there": {
 			wrong:           func(s *story) { s.portalCluster.Spec.VPC.Name = "elsewhere" },
-			onPortalCluster: true, reason: infrav1.VPCNotFoundReason, says: `0 VPCs of the portal account are named "elsewhere"`,
+			onPortalCluster: true, reason: infrav1.RefusedReason, says: `0 VPCs of the portal account are named "elsewhere"`,
 		},
 		"version that is not offered": {
 			wrong:  func(s *story) { s.controlPlane.Spec.Version = "v1.30.1" },
@@ -72,15 +72,15 @@ func TestBadInputIsExplained(t *testing.T) {
 				s.Create(newTemplate(meta, "large"))
 				s.Create(newDeployment(meta, 1))
 			},
-			reason: infrav1.TemplatesDisagreeReason, says: "large: offering large, SSH key pair ops; story: offering small",
+			reason: infrav1.TemplateNotHonoredReason, says: "large: offering large, SSH key pair ops; story: offering small",
 		},
 		"no template": {
 			wrong:  func(s *story) { s.deployment.Spec.Template.Spec.InfrastructureRef.Name = "lost" },
-			reason: infrav1.WaitingForWorkersReason, says: "PortalMachineTemplate lost, which a MachineDeployment names, does not exist. Create it",
+			reason: infrav1.WaitingForObjectReason, says: "PortalMachineTemplate lost, which a MachineDeployment names, does not exist. Create it",
 		},
 		"more workers than the portal allows": {
 			wrong:  func(s *story) { s.deployment.Spec.Replicas = ptr.To[int32](60) },
-			reason: infrav1.QuotaExceededReason, says: "at most 50 workers",
+			reason: infrav1.RefusedReason, says: "at most 50 workers",
 		},
 	}
 	for title, test := range tests {
@@ -184,7 +184,7 @@ func TestDowngradeIsExplained(t *testing.T) {
 	s.settled(2)
 	suite.Change(s.Fixture, s.controlPlane, func(cp *infrav1.PortalControlPlane) { cp.Spec.Version = "v1.34.9" })
 	s.Eventually(s.Condition(s.controlPlane, infrav1.VersionUpToDateCondition)).Should(Equal(
-		"False DowngradeNotSupported: The cluster runs v1.35.6, and the portal does not downgrade. Set spec.version to v1.35.6 or a later version"))
+		"False VersionNotOffered: The cluster runs v1.35.6, and the portal does not downgrade. Set spec.version to v1.35.6 or a later version"))
 	before := s.requests()
 	time.Sleep(30 * time.Second) // to count the requests while the mistake lasts
 	s.Expect(s.requests()-before).To(BeNumerically("<=", 1), "requests in half a minute")

@@ -122,7 +122,7 @@ func TestTenantsKubeconfig(t *testing.T) {
 			}).Should(Succeed())
 			s.Consistently(r.got, 10*time.Second).Should(BeEmpty())
 			s.Eventually(s.Condition(s.controlPlane, infrav1.KubeconfigReadyCondition)).Should(And(
-				HavePrefix("False "+infrav1.KubeconfigSecretTakenReason), ContainSubstring(infrav1.UserManagedAnnotation)))
+				HavePrefix("False "+infrav1.SecretTakenReason), ContainSubstring(infrav1.UserManagedAnnotation)))
 			s.Expect(r.got()).To(BeEmpty())
 		})
 	}

@@ -38,7 +38,7 @@ func TestLoadBalancerAnswers404(t *testing.T) {
 			}
 			s := newStory(t)
 			seen := s.watchReasons(infrav1.OutcomeUnknownReason, infrav1.AnswerLostReason, infrav1.PortalClusterGoneReason,
-				infrav1.AccountChangedReason, infrav1.NotFoundReason, infrav1.JobFailedReason)
+				infrav1.AccountChangedReason, infrav1.RefusedReason, infrav1.JobFailedReason)
 			fault.Method, fault.Status, fault.Body = http.MethodGet, http.StatusNotFound, emulator.BodyHTML
 			phase := 0
 			outage := func() {

@@ -56,7 +56,7 @@ func TestAdoption(t *testing.T) {
 		s.Eventually(func() error { return s.Box.Client.Create(s.Context(), o) }).Should(Succeed())
 	}
 	s.Eventually(s.Condition(s.controlPlane, infrav1.WorkersReadyCondition)).Should(And(
-		HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("2 worker nodes stay")))
+		HavePrefix("False "+infrav1.WaitingForObjectReason), ContainSubstring("2 worker nodes stay")))
 	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.deployment.Spec.Replicas = ptr.To[int32](1)
 	s.Create(s.deployment)

@@ -96,7 +96,7 @@ func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 	for _, o := range s.objects()[:4] {
 		s.Create(o)
 	}
-	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.WaitingForWorkersReason))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.WaitingForObjectReason))
 	return s.backup()
 }
 

@@ -178,7 +178,7 @@ func TestSecondPool(t *testing.T) {
 	machinePool, pool := s.newPool("second", 2)
 	s.Create(machinePool)
 	s.Create(pool)
-	s.Eventually(s.Condition(pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.AnotherPoolReason), ContainSubstring("MachinePool pool is the pool of the Cluster")))
+	s.Eventually(s.Condition(pool, infrav1.ReadyCondition)).Should(And(HavePrefix("False "+infrav1.OwnedByAnotherReason), ContainSubstring("MachinePool pool is the pool of the Cluster")))
 	s.Consistently(s.Changes, 5*time.Second).Should(Equal([]string{createRequest}))
 	s.poolGone()
 	s.machinePool, s.pool = machinePool, pool

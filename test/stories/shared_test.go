@@ -173,7 +173,7 @@ func sharedLimits(a, third *story) {
 // sharedIsHeld deletes the identity while clusters use it. It stays, and the provider keeps using it.
 func sharedIsHeld(a *story, shared *infrav1.PortalClusterIdentity) {
 	a.Expect(a.Box.Client.Delete(a.Context(), shared)).To(Succeed())
-	a.Eventually(a.Condition(shared, clusterv1.DeletingCondition)).Should(HavePrefix("True IdentityInUse: Waiting for 2 PortalClusters"))
+	a.Eventually(a.Condition(shared, clusterv1.DeletingCondition)).Should(HavePrefix("True WaitingForDependency: Waiting for 2 PortalClusters"))
 	a.scale(2)
 	a.settled(2)
 	a.Expect(a.Condition(shared, infrav1.ReadyCondition)()).To(HavePrefix("True"))

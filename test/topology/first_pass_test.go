@@ -28,7 +28,7 @@ func TestFirstPassFails(t *testing.T) {
 	allow := f.denyDeployments()
 	f.apply()
 	told := f.Condition(f.controlPlane(), infrav1.ProvisionedCondition)
-	f.Eventually(told).Should(And(HavePrefix("False "+infrav1.WaitingForWorkersReason), ContainSubstring("workers-0, workers-1")))
+	f.Eventually(told).Should(And(HavePrefix("False "+infrav1.WaitingForObjectReason), ContainSubstring("workers-0, workers-1")))
 	f.Eventually(f.Changes).Should(Equal([]string{createRequest}))
 	controlPlane := f.controlPlane()
 	f.Expect(box.Client.Get(t.Context(), client.ObjectKeyFromObject(controlPlane), controlPlane)).To(Succeed())

@@ -70,12 +70,12 @@ func (f *fixture) described() {
 	for _, line := range []string{
 		`Cluster ` + f.Namespace + `/demo, v1\.34\.9 .*True +Available`,
 		`PortalCluster ` + f.Namespace + `/demo .*True +Ready`,
-		`PortalControlPlane ` + f.Namespace + `/demo, v1\.34\.9 +1/1 .*True +Available`,
+		`PortalControlPlane ` + f.Namespace + `/demo, v1\.34\.9 +1/1 .*True +Ready`,
 		`MachineDeployment ` + f.Namespace + `/demo-workers-0-\w+, v1\.34\.9 .*True +Available`,
 		`PortalMachineTemplate ` + f.Namespace + `/demo-workers-0-\w+`,
 		`PortalBootstrapConfigTemplate ` + f.Namespace + `/demo-workers-0-\w+`,
-		`PortalBootstrapConfig ` + f.Namespace + `/\S+ .*True +NothingToBootstrap`,
-		`PortalMachine ` + f.Namespace + `/\S+ .*True +Bound`,
+		`PortalBootstrapConfig ` + f.Namespace + `/\S+ .*True +Ready`,
+		`PortalMachine ` + f.Namespace + `/\S+ .*True +Ready`,
 	} {
 		f.Expect(tree).To(MatchRegexp(line))
 	}

@@ -25,7 +25,7 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	f.settled(1)
 	condition := f.Condition(f.controlPlane(), infrav1.TopologyUpgradableCondition)
 	f.Expect(condition()).To(And(
-		HavePrefix("False "+infrav1.UpgradeConcurrencyTooLowReason), ContainSubstring("to a number above 1, the number of its MachineDeployments")))
+		HavePrefix("False "+infrav1.TopologyNotUpgradableReason), ContainSubstring("to a number above 1, the number of its MachineDeployments")))
 
 	nodes := f.nodes()
 	f.upgradeSeenByCore(newer)
@@ -35,7 +35,7 @@ func TestUpgradeNeedsTheAnnotation(t *testing.T) {
 	suite.Change(f.Fixture, f.cluster, func(c *clusterv1.Cluster) {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, clusterv1.ClusterTopologyUpgradeConcurrencyAnnotation, "2")
 	})
-	f.Eventually(condition).Should(HavePrefix("True " + infrav1.TopologyUpgradableReason))
+	f.Eventually(condition).Should(HavePrefix("True " + infrav1.ReadyReason))
 	f.settled(1)
 	f.Expect(f.deploymentVersion()).To(Equal(newer))
 	f.Expect(f.nodes()).To(Equal(nodes))
@@ -96,7 +96,7 @@ func TestUpgradeInSteps(t *testing.T) {
 	f.upgrade(newest)
 	condition := f.Condition(f.controlPlane(), infrav1.TopologyUpgradableCondition)
 	f.Eventually(condition).Should(And(
-		HavePrefix("False "+infrav1.MachineDeploymentsBehindReason), ContainSubstring("spec.template.spec.version to "+newer)))
+		HavePrefix("False "+infrav1.TopologyNotUpgradableReason), ContainSubstring("spec.template.spec.version to "+newer)))
 	f.Eventually(f.portalVersion).Should(Equal(newer))
 	f.Consistently(f.portalVersion, 5*time.Second).Should(Equal(newer))
 
