@@ -35,8 +35,8 @@ func TestConditions(t *testing.T) {
 	o.samples("conditions", "") // by then another manager may be the one that acts
 	close(o.elected)
 	o.samples("conditions", `
-		conditions{condition="Available",kind="PortalControlPlane",reason="Ready",status="True"} 2
 		conditions{condition="Available",kind="PortalControlPlane",reason="PortalClusterGone",status="False"} 1
+		conditions{condition="Available",kind="PortalControlPlane",reason="Ready",status="True"} 2
 		conditions{condition="IdentityReady",kind="PortalCluster",reason="InternalError",status="Unknown"} 1
 		conditions{condition="Provisioned",kind="PortalControlPlane",reason="PortalClusterGone",status="False"} 1
 	`)

@@ -3,6 +3,7 @@
 package outcome
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ import (
 func Report(obj conditions.Setter, conditionType string, o Outcome) {
 	switch o.Kind {
 	case Done:
+		o.Reason = cmp.Or(o.Reason, infrav1.ReadyReason)
 		Set(obj, conditionType, metav1.ConditionTrue, o)
 	case Wait, Stalled:
 		Set(obj, conditionType, metav1.ConditionFalse, o)
@@ -50,11 +52,7 @@ func isTransient(err error) bool {
 
 // Set sets a condition. Its last transition time changes only with its status.
 func Set(obj conditions.Setter, conditionType string, status metav1.ConditionStatus, o Outcome) {
-	reason := o.Reason
-	if reason == "" {
-		reason = conditionType
-	}
-	conditions.Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: reason, Message: sentence(o.Message)})
+	conditions.Set(obj, metav1.Condition{Type: conditionType, Status: status, Reason: o.Reason, Message: sentence(o.Message)})
 }
 
 // ReportDeleting sets the condition Deleting from the deletion timestamp of the object. An object that is being deleted gets the

@@ -29,7 +29,7 @@ func TestReport(t *testing.T) {
 		outcome Outcome
 		want    metav1.Condition
 	}{
-		"done":                    {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: "Healthy"}},
+		"done":                    {Outcome{}, metav1.Condition{Status: metav1.ConditionTrue, Reason: infrav1.ReadyReason}},
 		"done with a reason":      {DoneBecause("Fine", "%d of %d", 3, 3), metav1.Condition{Status: metav1.ConditionTrue, Reason: "Fine", Message: "3 of 3"}},
 		"wait":                    {WaitFor(time.Second, "Slow", "soon"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Slow", Message: "Soon"}},
 		"hold":                    {StallFor(0, "Wrong", "correct it"), metav1.Condition{Status: metav1.ConditionFalse, Reason: "Wrong", Message: "Correct it"}},

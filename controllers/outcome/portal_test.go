@@ -53,6 +53,10 @@ func TestFrom(t *testing.T) {
 			if !strings.Contains(o.Message, test.says) {
 				t.Errorf("%q does not say %q", o.Message, test.says)
 			}
+			var e *cloud.Error
+			if o.Reason == infrav1.RefusedReason && (!errors.As(test.err, &e) || !strings.Contains(o.Message, string(e.Code))) {
+				t.Errorf("%q does not have the portal's code", o.Message)
+			}
 		})
 	}
 }

@@ -155,12 +155,12 @@ func (b *bench) events() (all string) {
 func TestReady(t *testing.T) {
 	tests := map[string]struct {
 		network *infrav1.PortalNetwork
-		reason  string
+		says    string
 		id      string
 	}{
-		"no network":      {nil, infrav1.ReadyReason, ""},
-		"network by id":   {&infrav1.PortalNetwork{ID: "net-1"}, infrav1.ReadyReason, "net-1"},
-		"network by CIDR": {&infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, infrav1.ReadyReason, "*"},
+		"no network":      {nil, "isolated network", ""},
+		"network by id":   {&infrav1.PortalNetwork{ID: "net-1"}, "", "net-1"},
+		"network by CIDR": {&infrav1.PortalNetwork{CIDR: "10.1.0.0/24"}, "was created from 10.1.0.0/24", "*"},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestReady(t *testing.T) {
 			b.reconcile(5)
 			b.says(infrav1.ReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
 			b.says(infrav1.IdentityReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, "")
-			b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, test.reason, "")
+			b.says(infrav1.NetworkReadyCondition, metav1.ConditionTrue, infrav1.ReadyReason, test.says)
 			c := b.get()
 			if test.id == "*" {
 				test.id = b.portal.Networks()[0].ID

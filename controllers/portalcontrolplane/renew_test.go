@@ -87,11 +87,13 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 		old    string
 		reason string // if the portal has no other kubeconfig
 		of     string
+		says   string
 	}{
-		"refused":   {newAPIServer(t, 401).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition},
-		"silent":    {closed.kubeconfig("token: old"), infrav1.ConnectionDownReason, infrav1.ConnectedCondition},
-		"untrusted": {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition},
-		"expired":   {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition},
+		"refused": {newAPIServer(t, 401).kubeconfig("token: old"), infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "refuses the credentials"},
+		"silent":  {closed.kubeconfig("token: old"), infrav1.ConnectionDownReason, infrav1.ConnectedCondition, "does not answer"},
+		"untrusted": {kubeconfigFor("server: '"+newAPIServer(t, 200).URL+"', certificate-authority-data: "+base64.StdEncoding.EncodeToString(stranger), "token: old"),
+			infrav1.KubeconfigRefusedReason, infrav1.ConnectedCondition, "the certificate of the API server"},
+		"expired": {newAPIServer(t, 401).kubeconfig("token: " + newJWT(`{"exp":1000}`)), infrav1.KubeconfigRefusedReason, infrav1.KubeconfigReadyCondition, "have expired"},
 	}
 	works := newAPIServer(t, 200).kubeconfig("token: new")
 	for title, test := range tests {
@@ -103,7 +105,7 @@ func TestFetchesWhatNoLongerWorks(t *testing.T) {
 				}
 				f.disconnect()
 				s := f.connect()
-				if o := s.outcomes[test.of]; o.IsDone() || o.Reason != test.reason || strings.Contains(o.Message, canary) {
+				if o := s.outcomes[test.of]; o.IsDone() || o.Reason != test.reason || !strings.Contains(o.Message, test.says) || strings.Contains(o.Message, canary) {
 					t.Errorf("without another kubeconfig: %+v", o)
 				}
 				if got := f.fetches(); got != 2 {

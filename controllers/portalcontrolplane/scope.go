@@ -127,7 +127,7 @@ func (r *Reconciler) portalCluster(ctx context.Context, s *scope) (*infrav1.Port
 // loadIdentity reports whether the portal may be called, and loads the identity.
 func (r *Reconciler) loadIdentity(ctx context.Context, s *scope) outcome.Outcome {
 	if s.portalCluster == nil {
-		return outcome.WaitFor(0, infrav1.WaitingForDependencyReason, "the Cluster has no PortalCluster. Name it in spec.infrastructureRef of the Cluster")
+		return outcome.WaitFor(0, infrav1.WaitingForObjectReason, "the Cluster has no PortalCluster. Name it in spec.infrastructureRef of the Cluster")
 	}
 	deleting := !s.controlPlane.DeletionTimestamp.IsZero() // a deletion only needs the identity
 	if !deleting && !s.provisioned() && !conditions.IsTrue(s.portalCluster, infrav1.ReadyCondition) {

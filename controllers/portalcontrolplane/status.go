@@ -3,6 +3,7 @@
 package portalcontrolplane
 
 import (
+	"cmp"
 	"context"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,6 +87,7 @@ func (s *scope) reportDeleting(o outcome.Outcome) {
 	if o.Kind == outcome.Retry {
 		return
 	}
+	o.Reason = cmp.Or(o.Reason, infrav1.DeletingReason) // an unexpected error has none
 	outcome.Set(s.controlPlane, clusterv1.DeletingCondition, metav1.ConditionTrue, o)
 	s.reportUnusable(outcome.WaitFor(0, infrav1.DeletingReason, "%s", o.Message))
 }
@@ -102,15 +104,15 @@ func (s *scope) reportOperation() {
 		}
 	}
 	outcome.Set(s.controlPlane, infrav1.OperationInProgressCondition, running, o)
-	for condition, when := range map[string]string{
-		clusterv1.RollingOutCondition:  infrav1.UpgradingReason,
-		clusterv1.ScalingUpCondition:   infrav1.ScalingUpReason,
-		clusterv1.ScalingDownCondition: infrav1.ScalingDownReason,
+	for _, c := range []struct{ condition, when, otherwise string }{
+		{clusterv1.RollingOutCondition, infrav1.UpgradingReason, clusterv1.NotRollingOutReason},
+		{clusterv1.ScalingUpCondition, infrav1.ScalingUpReason, clusterv1.NotScalingUpReason},
+		{clusterv1.ScalingDownCondition, infrav1.ScalingDownReason, clusterv1.NotScalingDownReason},
 	} {
-		if reason == when {
-			outcome.Set(s.controlPlane, condition, metav1.ConditionTrue, o)
+		if reason == c.when {
+			outcome.Set(s.controlPlane, c.condition, metav1.ConditionTrue, o)
 		} else {
-			outcome.Set(s.controlPlane, condition, metav1.ConditionFalse, outcome.Outcome{Reason: "Not" + condition})
+			outcome.Set(s.controlPlane, c.condition, metav1.ConditionFalse, outcome.Outcome{Reason: c.otherwise})
 		}
 	}
 }

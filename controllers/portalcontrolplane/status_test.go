@@ -89,8 +89,11 @@ func TestUpdateStatus(t *testing.T) {
 			passed(func(s *scope) { s.last = &operation.Operation{Type: operation.Upgrade, Result: operation.Failed} }),
 			want{"OperationInProgress": "False Idle", "RollingOut": "False NotRollingOut"},
 		},
-		"no Cluster":    {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForObject", "Ready": "False WaitingForObject"}},
-		"deleting":      {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting", "Ready": "False Deleting"}},
+		"no Cluster": {passed(func(s *scope) { s.cluster = nil }), want{"Available": "False WaitingForObject", "Ready": "False WaitingForObject"}},
+		"deleting":   {passed(ended(clusterv1.DeletingCondition, down)), want{"Deleting": "True ConnectionDown", "Available": "False Deleting", "Ready": "False Deleting"}},
+		"deleting, unforeseen": {
+			passed(ended(clusterv1.DeletingCondition, outcome.Fail(errors.New("secret")))), want{"Deleting": "True Deleting", "Available": "False Deleting"},
+		},
 		"unreadable":    {passed(func(s *scope) { s.unreadable = errors.New("annotation x") }), want{"Available": "False AnnotationUnreadable", "Ready": "False AnnotationUnreadable", "WorkersReady": ""}},
 		"nothing to do": {passed(ended(infrav1.WorkersReadyCondition, outcome.RetryAfter(0))), want{"WorkersReady": ""}},
 	}

@@ -193,7 +193,7 @@ func TestReportTopology(t *testing.T) {
 			if c == nil || c.Reason != test.reason || !strings.Contains(c.Message, test.says) {
 				t.Errorf("%+v, want %s with %q", c, test.reason, test.says)
 			}
-			if test.reason == infrav1.TopologyNotUpgradableReason {
+			if test.reason == infrav1.TopologyNotUpgradableReason && test.deployments != test.version {
 				s.op = operation.New(operation.Upgrade, test.version)
 				if o := s.upgradable(); !o.IsDone() {
 					t.Errorf("while the portal still upgrades: %+v", o)
@@ -215,8 +215,9 @@ func TestTopologyIsOptional(t *testing.T) {
 	s := scopeWithTopology()
 	s.cluster.Annotations = nil
 	s.reportTopology()
-	if reason := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); reason != infrav1.TopologyNotUpgradableReason {
-		t.Errorf("reason %q", reason)
+	c := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition)
+	if c.Reason != infrav1.TopologyNotUpgradableReason || !strings.Contains(c.Message, "upgrade-concurrency") {
+		t.Errorf("%+v", c)
 	}
 	s.cluster = &clusterv1.Cluster{}
 	s.reportTopology()
@@ -239,14 +240,14 @@ func TestReportTopologyKeepsWhatWasTold(t *testing.T) {
 	s.cluster.Spec.Topology.Version, s.controlPlane.Spec.Version = "v1.36.3", "v1.35.6"
 	s.desired.topologyDeployments[0].Spec.Template.Spec.Version, s.desired.topologyDeployments[1].Spec.Template.Spec.Version = "v1.34.9", "v1.34.9"
 	s.reportTopology()
-	told := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition)
+	told := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition).Message
 	for _, o := range []*outcome.Outcome{nil, {Kind: outcome.Failed}, {Kind: outcome.Blocked}, {Kind: outcome.Retry}} {
 		s.desired.topologyDeployments, s.outcomes = nil, map[string]outcome.Outcome{}
 		if o != nil {
 			s.outcomes[infrav1.WorkersReadyCondition] = *o
 		}
 		s.reportTopology()
-		if now := conditions.GetReason(s.controlPlane, infrav1.TopologyUpgradableCondition); now != told || now != infrav1.TopologyNotUpgradableReason {
+		if now := conditions.Get(s.controlPlane, infrav1.TopologyUpgradableCondition).Message; now != told || !strings.Contains(now, "these MachineDeployments") {
 			t.Errorf("after %+v: %s", o, now)
 		}
 	}

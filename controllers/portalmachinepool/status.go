@@ -37,7 +37,7 @@ func (s *scope) ready() outcome.Outcome {
 		return outcome.StallFor(0, infrav1.OwnedByAnotherReason, "MachinePool %s is the pool of the Cluster, which has one at most. The replicas of this one do "+
 			"not count. Delete one of the two, or use a MachineDeployment", s.chosen)
 	case goes && s.machinePool.DeletionTimestamp.IsZero():
-		return outcome.StallFor(0, infrav1.WaitingForObjectReason, "this object is being deleted, but MachinePool %s is not, so its nodes stay. "+
+		return outcome.StallFor(0, infrav1.WaitingForDependencyReason, "this object is being deleted, but MachinePool %s is not, so its nodes stay. "+
 			"Delete the MachinePool", s.machinePool.Name)
 	case goes:
 		return outcome.WaitFor(0, infrav1.DeletingReason, "%d nodes are left, which are drained before the portal removes them. See condition "+

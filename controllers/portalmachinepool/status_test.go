@@ -3,6 +3,7 @@
 package portalmachinepool
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -54,18 +55,19 @@ func TestUpdateStatus(t *testing.T) {
 		scope       *scope
 		ready       metav1.ConditionStatus
 		reason      string
+		says        string
 		replicas    int32
 		provisioned bool
 	}{
-		"a Machine has taken one of three over": {complete(taken), metav1.ConditionTrue, infrav1.ReadyReason, 3, true},
-		"complete":                              {complete(), metav1.ConditionTrue, infrav1.ReadyReason, 2, true},
-		"no MachinePool":                        {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForObjectReason, 2, false},
-		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForObjectReason, 2, false},
-		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.OwnedByAnotherReason, 2, false},
-		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.ScalingUpReason, 2, false},
-		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.ScalingDownReason, 2, false},
-		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, 2, false},
-		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForObjectReason, 2, false},
+		"a Machine has taken one of three over": {complete(taken), metav1.ConditionTrue, infrav1.ReadyReason, "", 3, true},
+		"complete":                              {complete(), metav1.ConditionTrue, infrav1.ReadyReason, "", 2, true},
+		"no MachinePool":                        {complete(unlinked), metav1.ConditionFalse, infrav1.WaitingForObjectReason, "No MachinePool owns", 2, false},
+		"no Cluster":                            {complete(clusterGone), metav1.ConditionFalse, infrav1.WaitingForObjectReason, "does not exist", 2, false},
+		"another pool":                          {complete(another), metav1.ConditionFalse, infrav1.OwnedByAnotherReason, "MachinePool older is the pool", 2, false},
+		"too few":                               {complete(one), metav1.ConditionFalse, infrav1.ScalingUpReason, "1 of 2 nodes", 2, false},
+		"too many":                              {complete(three), metav1.ConditionFalse, infrav1.ScalingDownReason, "3 nodes, but 2", 2, false},
+		"deleted with its MachinePool":          {complete(bothGo), metav1.ConditionFalse, infrav1.DeletingReason, "2 nodes are left", 2, false},
+		"deleted without its MachinePool":       {complete(poolGoes), metav1.ConditionFalse, infrav1.WaitingForDependencyReason, "Delete the MachinePool", 2, false},
 	}
 	for title, test := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -76,8 +78,8 @@ func TestUpdateStatus(t *testing.T) {
 				t.Errorf("generation %d, want 7", pool.Status.ObservedGeneration)
 			}
 			ready := conditions.Get(pool, infrav1.ReadyCondition)
-			if ready == nil || ready.Status != test.ready || ready.Reason != test.reason {
-				t.Errorf("Ready %+v, want %s %s", ready, test.ready, test.reason)
+			if ready == nil || ready.Status != test.ready || ready.Reason != test.reason || !strings.Contains(ready.Message, test.says) {
+				t.Errorf("Ready %+v, want %s %s that says %q", ready, test.ready, test.reason, test.says)
 			}
 			if test.ready == metav1.ConditionFalse && ready.Message == "" {
 				t.Error("not ready, without a message")

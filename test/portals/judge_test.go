@@ -63,10 +63,12 @@ func (j *judge) causes() []*cause {
 	return found
 }
 
-// blame maps words of messages to the cause that they name. A message must not use the words of another cause.
-var blame = map[string]string{
-	"email and password": "credentials", "totpSeed": "one-time code", "baseURL": "", "caBundle": "", "clock": "one-time code",
-	"connection was cut": "lost answer to a change", "the right to do it": "forbidden", "identifier": "job forgotten", "just issued": "token revoked",
+// blame maps words of messages to the causes that they name. A message must not use the words of another cause. The reason Refused is
+// that of several causes, which its message tells apart.
+var blame = map[string][]string{
+	"email and password": {"credentials"}, "totpSeed": {"one-time code"}, "baseURL": nil, "caBundle": nil, "clock": {"one-time code"},
+	"connection was cut": {"lost answer to a change"}, "the right to do it": {"forbidden"}, "identifier": {"job forgotten"}, "just issued": {"token revoked"},
+	"quota": {"quota", "job beyond a quota"}, "Change what it refuses": {"invalid", "not allowed"},
 }
 
 // judge checks one error. The legal reasons are those that the portal's state explains without a fault.
@@ -80,8 +82,8 @@ func (j *judge) judge(err error, legal ...string) condition {
 	if shown.reason != "" && !slices.ContainsFunc(struck, names) && !slices.Contains(legal, shown.reason) {
 		j.fails = append(j.fails, fmt.Sprintf("%s: %s, but what struck is %s", shown.reason, shown.message, list(struck)))
 	}
-	for words, name := range blame {
-		is := func(c *cause) bool { return c.name == name }
+	for words, causes := range blame {
+		is := func(c *cause) bool { return slices.Contains(causes, c.name) }
 		if strings.Contains(shown.message, words) && !slices.ContainsFunc(struck, is) && !(words == "identifier" && len(legal) > 0) {
 			j.fails = append(j.fails, fmt.Sprintf("%q is blamed: %s, but what struck is %s", words, shown.message, list(struck)))
 		}

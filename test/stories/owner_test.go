@@ -96,7 +96,8 @@ func (s *story) saveWhileItWaits() *infrav1.PortalControlPlane {
 	for _, o := range s.objects()[:4] {
 		s.Create(o)
 	}
-	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(HavePrefix("False " + infrav1.WaitingForObjectReason))
+	s.Eventually(s.Condition(s.controlPlane, infrav1.ProvisionedCondition)).Should(And(
+		HavePrefix("False "+infrav1.WaitingForObjectReason), ContainSubstring("no worker template yet")))
 	return s.backup()
 }
 
