@@ -20,6 +20,7 @@
 //	kubeconfig  decides which kubeconfigs are used, and which parts of them
 //	secretcache keeps the Secrets in use, so that one read serves many passes
 //	gateway     a proxy to the API servers of workload clusters that limits their answers
+//	workload    connects to the API servers of workload clusters, and limits their answers
 //	drain       evicts the Pods of a node that no Machine claims, a few at a time
 //	ownerref    corrects owner references that are stale or missing after a restore
 //	coreversion reports whether the provider was tested with this version of core
